@@ -23,7 +23,7 @@ DELAY_MS = 20
 
 def _planning(case: Mapping[str, Any], cache: Path | None, cold: bool = False) -> Task:
     from deltaplane import DeltaTable
-    from deltaplane.cache import clear_cache
+    from deltaplane.io.cache import clear_cache
 
     path = Path(case["path"])
     server = ObjectServer(str(path.parent), DELAY_MS)

@@ -21,7 +21,7 @@ def _rows(batches: Iterable[Any]) -> int:
 
 def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
     from deltaplane import DeltaTable
-    from deltaplane.arrow_io import Scan
+    from deltaplane.io.arrow import Scan
 
     if case["streamed"]:
         # The public call gives one table only; this is the stream that it reads.

@@ -27,7 +27,7 @@ def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, re
     monkeypatch.chdir(tmp_path)
     known = (
         {"spark": request.getfixturevalue("spark")}
-        if name.startswith(("deltaplane.spark.", "deltaplane.spark_names"))
+        if name.startswith(("deltaplane.spark.", "deltaplane.spark.session_hooks.enable"))
         else {}
     )
     result = doctest.testmod(importlib.import_module(name), optionflags=OPTIONS, extraglobs=known)

@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING
 from deltaplane._native import __version__
 from deltaplane.exceptions import DeltaError
 from deltaplane.names import late_names
-from deltaplane.table import DeltaTable
+from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
-    from deltaplane.alter import AlterPlan, TableAlterer
-    from deltaplane.convert import convert_to_deltalake
-    from deltaplane.dry_run import DryRun
-    from deltaplane.explanation import PlanExplanation
-    from deltaplane.group_commit import GroupWriter
-    from deltaplane.loading import CopyResult, copy_into
-    from deltaplane.log_store import LogStore, StoredObject, register_log_store
-    from deltaplane.once_writer import OnceWriter
+    from deltaplane.commands.dry_run import DryRun
+    from deltaplane.commands.plan_explanation import PlanExplanation
+    from deltaplane.copying import CopyResult, copy_into
+    from deltaplane.io.log_store import LogStore, StoredObject, register_log_store
     from deltaplane.properties import (
         BloomFilterProperties,
         ColumnProperties,
@@ -29,11 +25,15 @@ if TYPE_CHECKING:
         WriterProperties,
     )
     from deltaplane.query import QueryBuilder
+    from deltaplane.report.table_facts import Metadata, ProtocolVersions, TableFeatures
     from deltaplane.schema import DataType, Field, Schema
     from deltaplane.statements import sql
-    from deltaplane.table_facts import Metadata, ProtocolVersions, TableFeatures
-    from deltaplane.tail import NewRows
-    from deltaplane.write import WriteResult, write_deltalake
+    from deltaplane.table.alter import AlterPlan, TableAlterer
+    from deltaplane.table.follow import NewRows
+    from deltaplane.write.api import WriteResult, write_deltalake
+    from deltaplane.write.convert import convert_to_deltalake
+    from deltaplane.write.group_writer import GroupWriter
+    from deltaplane.write.once_writer import OnceWriter
 
 __all__ = [
     "AlterPlan",
@@ -72,35 +72,35 @@ __all__ = [
 
 # Where the names are that come in when they are used.
 _LATER = {
-    "AlterPlan": "alter",
+    "AlterPlan": "table.alter",
     "BloomFilterProperties": "properties",
     "ColumnProperties": "properties",
     "CommitProperties": "properties",
-    "CopyResult": "loading",
+    "CopyResult": "copying",
     "DataType": "schema",
-    "DryRun": "dry_run",
+    "DryRun": "commands.dry_run",
     "Field": "schema",
-    "GroupWriter": "group_commit",
-    "LogStore": "log_store",
-    "Metadata": "table_facts",
-    "NewRows": "tail",
-    "OnceWriter": "once_writer",
-    "PlanExplanation": "explanation",
+    "GroupWriter": "write.group_writer",
+    "LogStore": "io.log_store",
+    "Metadata": "report.table_facts",
+    "NewRows": "table.follow",
+    "OnceWriter": "write.once_writer",
+    "PlanExplanation": "commands.plan_explanation",
     "PostCommitHookProperties": "properties",
-    "ProtocolVersions": "table_facts",
+    "ProtocolVersions": "report.table_facts",
     "QueryBuilder": "query",
     "Schema": "schema",
-    "StoredObject": "log_store",
-    "TableAlterer": "alter",
-    "TableFeatures": "table_facts",
+    "StoredObject": "io.log_store",
+    "TableAlterer": "table.alter",
+    "TableFeatures": "report.table_facts",
     "Transaction": "properties",
-    "WriteResult": "write",
+    "WriteResult": "write.api",
     "WriterProperties": "properties",
-    "convert_to_deltalake": "convert",
-    "copy_into": "loading",
-    "register_log_store": "log_store",
+    "convert_to_deltalake": "write.convert",
+    "copy_into": "copying",
+    "register_log_store": "io.log_store",
     "sql": "statements",
-    "write_deltalake": "write",
+    "write_deltalake": "write.api",
 }
 
 if not TYPE_CHECKING:

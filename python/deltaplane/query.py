@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from deltaplane.arguments import checked
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.statements import sql as run
-from deltaplane.table import DeltaTable
+from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

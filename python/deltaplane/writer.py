@@ -1,8 +1,8 @@
 """Writing and its settings, where deltalake's users import them from."""
 
-from deltaplane.convert import convert_to_deltalake
 from deltaplane.properties import BloomFilterProperties, ColumnProperties, WriterProperties
-from deltaplane.write import write_deltalake
+from deltaplane.write.api import write_deltalake
+from deltaplane.write.convert import convert_to_deltalake
 
 __all__ = [
     "BloomFilterProperties",

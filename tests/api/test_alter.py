@@ -14,7 +14,6 @@ import pytest
 from deltalake.table import TableAlterer as TheirAlterer
 
 from deltaplane import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
-from deltaplane.alter import TableAlterer
 from deltaplane.exceptions import (
     ConcurrentAppendException,
     ConstraintViolationError,
@@ -23,6 +22,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
 )
 from deltaplane.schema import ArrayType, StructType
+from deltaplane.table.alter import TableAlterer
 
 ROWS = pa.table(
     {

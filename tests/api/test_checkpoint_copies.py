@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaplane import DeltaTable
-from deltaplane.cache import cache_info, clear_cache
+from deltaplane.io.cache import cache_info, clear_cache
 
 FILES = 6_000
 

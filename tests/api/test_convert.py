@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaplane import DeltaTable, convert_to_deltalake, exceptions
-from deltaplane.convert import CatalogTable, Conversion, FilesHere
 from deltaplane.schema import Field, PrimitiveType, Schema
 from deltaplane.statements import sql
+from deltaplane.write.convert import CatalogTable, Conversion, FilesHere
 
 
 def contents(root: Path) -> dict[str, bytes]:

@@ -20,7 +20,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deltaplane import CommitProperties, CopyResult, DeltaTable, Transaction, copy_into, loading, sql, write_deltalake
+from deltaplane import CommitProperties, CopyResult, DeltaTable, Transaction, copy_into, sql, write_deltalake
+from deltaplane import copying as loading
 from deltaplane.exceptions import (
     ConstraintViolationError,
     FileMissingError,

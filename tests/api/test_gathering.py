@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from deltaplane.exceptions import InternalError, InvalidArgumentError
-from deltaplane.gathering import Gathering
+from deltaplane.write.leader_batcher import Gathering
 
 HOUR = 3600.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from deltaplane.engine.local import LocalEngine, Memory
+from deltaplane.commands.duckdb_engine import LocalEngine, Memory
 
 ROWS = 200_000
 

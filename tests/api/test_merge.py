@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from api.row_model import FEED, IDS, SCHEMA, TABLES, VECTORS, Model, Row, rehearsed, values
 from deltaplane import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltaplane._native import schema_from_arrow
-from deltaplane.commands.merge_clauses import Clause
-from deltaplane.commands.merge_plan import MergePlan
+from deltaplane.commands.merge.clauses import Clause
+from deltaplane.commands.merge.plan import MergePlan
 from deltaplane.exceptions import (
     ConcurrentAppendException,
     ConstraintViolationError,
@@ -28,8 +28,8 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
-from deltaplane.merging import TableMerger
 from deltaplane.schema import Field, Schema
+from deltaplane.table.merge import TableMerger
 from interop.verifier import verify
 
 Pair = Callable[[Row, Row], bool | None]

@@ -16,7 +16,7 @@ import pytest
 
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import ConcurrentAppendException, ConstraintViolationError, InvalidArgumentError
-from deltaplane.merging import TableMerger
+from deltaplane.table.merge import TableMerger
 
 SOURCE = pa.table({"id": [2], "v": ["B"]})
 

@@ -15,8 +15,8 @@ import pytest
 
 import deltaplane
 from deltaplane import DeltaTable, exceptions, write_deltalake
-from deltaplane.merging import TableMerger
-from deltaplane.table import _INSTEAD
+from deltaplane.table.delta_table import _INSTEAD
+from deltaplane.table.merge import TableMerger
 
 # Arguments of deltalake that are on their way out there; taken over on purpose nowhere.
 _DEPRECATED = {"args", "raise_if_key_not_exists"}

@@ -89,7 +89,7 @@ def test_what_cant_be_synchronised_is_refused(tmp_path: Path) -> None:
 
 
 def test_rows_that_come_meanwhile_are_a_conflict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deltaplane import alter
+    from deltaplane.table import alter
 
     table = made(tmp_path)
     given(table, 5)

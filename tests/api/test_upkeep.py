@@ -16,9 +16,9 @@ import pytest
 
 from api.row_model import CONDITIONS, TABLES, Model, contents
 from deltaplane import DeltaTable, PostCommitHookProperties, sql, write_deltalake
+from deltaplane.advisor.advice import Advice, AdviceReport, MaintenanceStep, Reads
 from deltaplane.cli.app import run
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.upkeep.advice import Advice, AdviceReport, MaintenanceStep, Reads
 from interop.verifier import verify
 
 WORKLOAD = ["a = 17 AND b < 90", "a BETWEEN 500 AND 510", "b = 3", "b = 77"]
@@ -264,7 +264,7 @@ def test_workloads(tmp_path: Path) -> None:
 
 def test_nothing_of_a_model_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from deltaplane import _native
-    from deltaplane.upkeep import layouts
+    from deltaplane.advisor import layouts
 
     locations: list[str] = []
     write = layouts.write_deltalake

@@ -23,7 +23,7 @@ from deltaplane.exceptions import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from deltaplane.options import storage_options_text, version_arguments
+from deltaplane.io.storage_options import storage_options_text, version_arguments
 
 UTC = dt.timezone.utc
 

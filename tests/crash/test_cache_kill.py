@@ -20,7 +20,7 @@ from crash import cache_reader
 from crash.cache_reader import ROWS
 from crash.memory_s3 import memory_s3
 from deltaplane import write_deltalake
-from deltaplane.cache import cache_info
+from deltaplane.io.cache import cache_info
 
 ROUNDS = int(os.environ.get("DELTAPLANE_CRASH_ROUNDS", "10"))
 READERS = 3

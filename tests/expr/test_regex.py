@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
-from deltaplane.expr.regex import Pattern, translated
+from deltaplane.expr.functions.regex import Pattern, translated
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pytest
 
 from deltaplane import DeltaTable, write_deltalake
+from deltaplane.advisor.advice import Advice as Judged
+from deltaplane.advisor.advice import AdviceReport, Commands, Reads
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.report import Health
 from deltaplane.report.advice import _KINDS, RULES
-from deltaplane.upkeep.advice import Advice as Judged
-from deltaplane.upkeep.advice import AdviceReport, Commands, Reads
 from health.replayed import replayed
 
 HOSTILE = "<script>alert('x')</script>"

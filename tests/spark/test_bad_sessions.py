@@ -12,7 +12,7 @@ import pytest
 
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
-from deltaplane.spark import _internals
+from deltaplane.spark.jvm import internals as _internals
 from following import needs_data_source
 from interop.jars import delta_jars
 

@@ -13,7 +13,7 @@ import pytest
 from deltaplane import exceptions
 from deltaplane import spark as dp
 from deltaplane.spark import DeltaTable, configure_spark_with_delta_pip
-from deltaplane.spark._configured import without_delta_sparks
+from deltaplane.spark.jvm.configured import without_delta_sparks
 from following import needs_data_source
 
 if TYPE_CHECKING:

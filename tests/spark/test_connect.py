@@ -146,7 +146,7 @@ def test_expressions_of_spark_connect_have_their_text() -> None:
     from pyspark.sql.connect import functions as F
     from pyspark.sql.connect.column import Column
 
-    from deltaplane.spark._connect_sql import sql_of
+    from deltaplane.spark.delta_api.connect_sql import sql_of
 
     for column, text in (
         (F.expr("a + 1"), "(a + 1)"),

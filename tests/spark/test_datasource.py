@@ -69,7 +69,7 @@ def test_queries_of_one_frame_share_no_filter(spark: SparkSession, path: str, pu
 def test_the_predicate_option_skips_files_and_rows(spark: SparkSession, path: str) -> None:
     from pyspark.sql.types import StructType
 
-    from deltaplane.spark._datasource import DeltaplaneDataSource
+    from deltaplane.spark.datasource.source import DeltaplaneDataSource
 
     dp.write(spark.range(100).repartitionByRange(5, "id"), path)
 

@@ -16,7 +16,9 @@ import pytest
 
 from deltaplane import DeltaTable, _native, exceptions
 from deltaplane import spark as dp
-from deltaplane.spark import _index, _internals, _replay
+from deltaplane.spark.jvm import internals as _internals
+from deltaplane.spark.scan import file_index as _index
+from deltaplane.spark.scan import replay as _replay
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

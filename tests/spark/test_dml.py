@@ -19,8 +19,8 @@ import deltaplane
 from api.row_model import CONDITIONS, FEED, IDS, TABLES, UPDATES, VECTORS
 from api.test_merge import Merged, merges
 from deltaplane import DeltaTable, write_deltalake
+from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.rewriting import Rewriting
-from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,

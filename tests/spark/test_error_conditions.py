@@ -165,7 +165,7 @@ def test_rows_that_rules_refuse(spark: SparkSession, table: str) -> None:
 
 
 def test_a_lost_race_has_its_condition(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deltaplane.spark import tables
+    from deltaplane.spark.delta_api import tables
 
     def lost(*_: Any, **__: Any) -> None:
         raise ours.ConcurrentAppendException("files were added", conflicting_commit=ours.ConflictingCommit(7))
@@ -234,7 +234,7 @@ def test_features_that_came_are_told_too(spark: SparkSession, table: str) -> Non
 def test_a_class_that_is_not_ours_comes_back_as_the_one_below(
     spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from deltaplane.spark import _index
+    from deltaplane.spark.scan import file_index as _index
 
     class Throttled(ours.StoreUnavailableError):
         """What a store of the user's raises."""

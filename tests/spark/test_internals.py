@@ -9,7 +9,8 @@ import pytest
 
 from deltaplane import DeltaTable, _native, write_deltalake
 from deltaplane import spark as dp
-from deltaplane.spark import _internals, _java
+from deltaplane.spark.jvm import internals as _internals
+from deltaplane.spark.jvm import java_sources as _java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,7 +8,8 @@ import pytest
 
 from deltaplane import DeltaTable
 from deltaplane import spark as dp
-from deltaplane.spark import _index, _internals
+from deltaplane.spark.jvm import internals as _internals
+from deltaplane.spark.scan import file_index as _index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ import pytest
 from deltaplane import DeltaTable, convert_to_deltalake, exceptions, write_deltalake
 from deltaplane import spark as dp
 from deltaplane.spark import DeltaTable as SparkTable
-from deltaplane.spark import _layout
+from deltaplane.spark.dml import optimize as _layout
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

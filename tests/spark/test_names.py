@@ -10,7 +10,7 @@ import pytest
 from deltaplane import DeltaTable, exceptions
 from deltaplane import spark as dp
 from deltaplane.spark import DeltaTable as SparkTable
-from deltaplane.spark import _internals
+from deltaplane.spark.jvm import internals as _internals
 from following import needs_data_source
 
 if TYPE_CHECKING:

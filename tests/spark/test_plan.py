@@ -15,7 +15,8 @@ import pytest
 
 from deltaplane import DeltaTable, exceptions, write_deltalake
 from deltaplane import spark as dp
-from deltaplane.spark import _internals, _replay
+from deltaplane.spark.jvm import internals as _internals
+from deltaplane.spark.scan import replay as _replay
 from interop.same import assert_same
 from spark.random_logs import KINDS, PREDICATES, RandomLog
 

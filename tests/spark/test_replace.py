@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 
 from deltaplane import DeltaTable, sql, write_deltalake
 from deltaplane import spark as dp
-from deltaplane.dry_run import DryRun
+from deltaplane.commands.dry_run import DryRun
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, SqlSyntaxError
 from interop.verifier import verify
 

@@ -223,7 +223,7 @@ def test_optimize_tells_delta_sparks_metrics(spark: SparkSession, path: str) -> 
 def test_a_merge_begins_anew_where_its_kept_source_is_lost(
     spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from deltaplane.spark import _merge
+    from deltaplane.spark.dml import merge as _merge
 
     table = written(spark, path, [("a", 1)])
     run, losses = _merge._merged, iter([True, False])

@@ -12,8 +12,10 @@ import pytest
 
 from deltaplane import DeltaTable, _native, write_deltalake
 from deltaplane import spark as dp
-from deltaplane.spark import _index, _internals, _statistics
-from deltaplane.spark._statistics import ColumnStatistics, Condition, column_statistics
+from deltaplane.spark.jvm import internals as _internals
+from deltaplane.spark.jvm import statistics as _statistics
+from deltaplane.spark.jvm.statistics import ColumnStatistics, Condition, column_statistics
+from deltaplane.spark.scan import file_index as _index
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 import deltaplane
 from deltaplane import spark as dp
 from deltaplane.exceptions import ConstraintViolationError, DeltaError
-from deltaplane.spark._stored import stored_by_position
+from deltaplane.spark.execution.store_cast import stored_by_position
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ import pytest
 
 from deltaplane import DeltaTable, write_deltalake
 from deltaplane import spark as dp
-from deltaplane.spark._stream_leave import Leave, checkpoint_number
+from deltaplane.spark.datasource.schema_change_consent import Leave, checkpoint_number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,8 @@ from deltaplane.exceptions import (
     TableNotFoundError,
 )
 from deltaplane.spark import DeltaTable as SparkTable
-from deltaplane.spark import IdentityGenerator, tables
+from deltaplane.spark import IdentityGenerator
+from deltaplane.spark.delta_api import tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

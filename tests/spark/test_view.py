@@ -30,7 +30,7 @@ def test_view_follows_new_commits(spark: SparkSession, path: str) -> None:
 
 
 def test_one_snapshot_per_query(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deltaplane.spark import _index
+    from deltaplane.spark.scan import file_index as _index
 
     append(spark, path, 0, 10)
     dp.create_or_replace_temp_view(spark, "pinned", path)

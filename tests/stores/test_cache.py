@@ -13,8 +13,8 @@ import pytest
 
 from crash.memory_s3 import Client, MemoryS3, memory_s3
 from deltaplane import DeltaTable, LogStore, register_log_store, write_deltalake
-from deltaplane.cache import CachedTable, cache_info, clear_cache
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io.cache import CachedTable, cache_info, clear_cache
 
 ROWS = 20_000
 

@@ -25,8 +25,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from deltaplane import DeltaTable, GroupWriter, sql, write_deltalake
-from deltaplane.credentials import fetch, provider_name
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, StoreDeniedError, StoreUnavailableError
+from deltaplane.io.credentials import fetch, provider_name
 from stores.forwarding import Answer, Request, forwarding
 from stores.numbers import ids, rows
 

@@ -16,7 +16,7 @@ from deltaplane import DeltaTable, write_deltalake
 from deltaplane import spark as dp
 from deltaplane._native import RawStore
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, StoreUnavailableError
-from deltaplane.log_store_check import check_log_store
+from deltaplane.io.log_store_check import check_log_store
 from stores import proofs
 from stores.numbers import ids, rows
 from stores.servers import SERVERS

@@ -25,8 +25,8 @@ from deltaplane.exceptions import (
     StoreUnavailableError,
     UnsupportedFeatureError,
 )
-from deltaplane.log_store_check import LogStoreContractError, check_log_store
-from deltaplane.spark._location import absolute_location
+from deltaplane.io.log_store_check import LogStoreContractError, check_log_store
+from deltaplane.spark.jvm.location import absolute_location
 from stores import proofs
 from stores.folder_store import Folder
 from stores.numbers import ids, rows

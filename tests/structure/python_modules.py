@@ -6,7 +6,7 @@ Imports under `if TYPE_CHECKING:` do not count, those inside functions do. Calle
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 Module = tuple[str, ...]
@@ -24,7 +24,7 @@ class Import:
 
 
 def module_name(path: str) -> Module:
-    """`engine/local.py` → ("engine", "local"); `engine/__init__.py` → ("engine", "__init__")."""
+    """`commands/duckdb_engine.py` → ("engine", "local"); `engine/__init__.py` → ("engine", "__init__")."""
     return tuple(path.removesuffix(".pyi").removesuffix(".py").split("/"))
 
 
@@ -60,9 +60,13 @@ def _inner(statement: ast.stmt) -> list[ast.stmt]:
 
 
 class Package:
-    """The modules of the package, from the texts of its files (keys relative to the package's folder)."""
+    """The modules of the package, from the texts of its files (keys relative to the package's folder).
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
+    Folders in `separate` are rooms of the package itself, under their dotted path, instead of parts of the folder above.
+    """
+
+    def __init__(self, texts: Mapping[str, str], separate: Collection[Module] = ()) -> None:
+        self.separate = separate
         self.imports = {module_name(path): tuple(imports(module_name(path), text)) for path, text in texts.items()}
 
     def _owner(self, path: Module) -> Module:
@@ -90,6 +94,8 @@ class Package:
         inside = {m: m[depth] for m in self.imports if len(m) > depth and m[:depth] == parent and m != (*parent, INIT)}
         if not parent:
             inside[(INIT,)] = INIT
+            for folder in self.separate:
+                inside |= {m: ".".join(folder) for m in inside if m[: len(folder)] == folder}
         edges: dict[str, set[str]] = {room: set() for room in inside.values()}
         for module, targets in self.uses().items():
             if module in inside and module != (INIT,):

@@ -44,7 +44,7 @@ FEATURE_NAMES_ELSEWHERE: dict[str, set[str]] = {
 
 SPARK_INTERNALS = "org.apache.spark.sql.execution"
 # What calls them, and the text that Spark's compiler gets.
-WITH_INTERNALS = {"python/deltaplane/spark/_internals.py", "python/deltaplane/spark/_java.py"}
+WITH_INTERNALS = {"python/deltaplane/spark/jvm/internals.py", "python/deltaplane/spark/jvm/java_sources.py"}
 
 
 def line_count(text: str) -> int:

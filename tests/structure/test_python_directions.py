@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -15,39 +18,34 @@ from structure.python_modules import Package, imports, module_name
 # The rooms of the package, lowest first: each may import its own layer and those before it.
 LAYERS = (
     ("_native", "arguments", "exceptions", "names"),
-    (
-        "arrow_io",
-        "cache",
-        "compat",
-        "credentials",
-        "explanation",
-        "expr",
-        "gathering",
-        "log_store",
-        "options",
-        "properties",
-        "schema",
-        "shown_schema",
-    ),
-    ("changes", "declarations", "dry_run", "log_store_check", "row_filter", "row_rules", "table_facts", "tail"),
-    ("engine",),
+    ("compat", "io", "properties", "schema"),
+    ("expr", "report"),
     ("commands",),
-    ("merging", "report", "write"),
-    ("alter", "care", "convert", "dml", "group_commit", "layout", "loading", "once_writer", "serializable_reads"),
-    ("described", "transaction", "writer"),
-    ("upkeep",),
-    ("same_table", "table"),
+    ("write",),
+    ("advisor", "copying", "transaction", "writer"),
+    ("table",),
     ("__init__",),
     ("spark",),
     ("queries",),
     ("statements",),
-    ("query",),
-    ("create_text", "spark_created", "spark_immediate", "spark_results", "spark_views"),
-    ("spark_no_table",),
-    ("spark_names",),
+    ("query", "spark.session_hooks"),
     ("demo",),
     ("cli",),
 )
+# The rooms of deltaplane.spark. The session's hooks stand above statements, which stand above the other rooms.
+SPARK_LAYERS = (
+    ("errors",),
+    ("jvm",),
+    ("execution",),
+    ("datasource",),
+    ("scan",),
+    ("dml",),
+    ("write",),
+    ("stream",),
+    ("delta_api",),
+    ("session_hooks", "tables"),
+)
+SEPARATE = (("spark", "session_hooks"),)
 
 # Loaded where they are used, inside a function: a user of one must not pay for the others.
 HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "jinja2", "numpy"}
@@ -58,7 +56,8 @@ PREFIX = "python/deltaplane/"
 
 
 def package() -> Package:
-    return Package({path.removeprefix(PREFIX): text for path, text in repo.sources(PREFIX, ".py", ".pyi").items()})
+    texts = {path.removeprefix(PREFIX): text for path, text in repo.sources(PREFIX, ".py", ".pyi").items()}
+    return Package(texts, SEPARATE)
 
 
 def module_cycles(of: Package) -> list[str]:
@@ -76,6 +75,68 @@ def loads(path: str, text: str) -> set[str]:
 def test_rooms_import_only_lower_ones() -> None:
     problems = repo.climbs(package().rooms(), LAYERS) + repo.stale(package().rooms(), LAYERS)
     assert not problems, "\n".join(problems)
+
+
+def test_rooms_of_spark_import_only_lower_ones() -> None:
+    problems = repo.climbs(package().rooms(("spark",)), SPARK_LAYERS)
+    assert not problems, "\n".join(problems)
+
+
+def late_names(text: str) -> dict[str, str]:
+    """Public name → module, as a facade lists those that it imports when they are used."""
+    found: dict[str, str] = {}
+    for statement in ast.parse(text).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "_LATER":
+            found = ast.literal_eval(statement.value)
+    return found
+
+
+def definitions(text: str) -> set[str]:
+    """The names that a module defines or imports at its top level."""
+    found = set()
+    for statement in ast.parse(text).body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            found.add(statement.name)
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in statement.names}
+        elif isinstance(statement, ast.Assign):
+            found |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def missing_late_names(texts: Mapping[str, str]) -> list[str]:
+    """What facades list and no module defines, and what modules below a facade take from it."""
+    wrong = []
+    for facade, text in texts.items():
+        for name, where in late_names(text).items():
+            path = where.replace(".", "/")
+            source = texts.get(f"{path}.py") or texts.get(f"{path}/__init__.py")
+            if source is None or name not in {*definitions(source), *late_names(source)}:
+                wrong.append(f"{facade}: {where} has no {name}")
+    return wrong
+
+
+def test_facades_list_names_that_exist() -> None:
+    texts = {path.removeprefix(PREFIX): text for path, text in repo.sources(PREFIX, ".py").items()}
+    assert sum(bool(late_names(text)) for text in texts.values()) == 5
+    assert missing_late_names(texts) == []
+    wrong = {"__init__.py": '_LATER = {"A": "low", "B": "none"}', "low.py": "C = 1"}
+    assert missing_late_names(wrong) == ["__init__.py: low has no A", "__init__.py: none has no B"]
+
+
+def crowded(paths: Iterable[str], most: int = 25) -> dict[str, int]:
+    """The folders with too many source files in them."""
+    counts = Counter(path.rpartition("/")[0] for path in paths if path.endswith((".py", ".rs", ".java")))
+    return {folder: count for folder, count in counts.items() if count > most}
+
+
+def test_folders_of_the_package_are_small() -> None:
+    assert crowded(repo.sources(PREFIX, ".py")) == {}
+    rooms = set(package().rooms()) - {".".join(folder) for folder in SEPARATE}
+    folders = {room for room in rooms if (repo.ROOT / PREFIX / room).is_dir()}
+    assert len(folders) <= 14, sorted(folders)
+    assert len(rooms - folders) <= 10, sorted(rooms - folders)
+    assert crowded([f"a/{n}.py" for n in range(26)]) == {"a": 26}
 
 
 def test_no_module_cycles() -> None:
@@ -102,12 +163,15 @@ def test_a_task_of_spark_imports_little() -> None:
     pytest.importorskip("deltaplane._native", reason="needs the built module: make develop")
     pytest.importorskip("pyspark", reason="needs the extra spark")
     script = f"""
-import sys, deltaplane.spark._tasks
-rooms = ("deltaplane.spark.", "deltaplane.row_rules", "deltaplane.commands")
+import sys, deltaplane.spark.execution.write_tasks
+rooms = ("deltaplane.spark.", "deltaplane.commands")
 print(sorted({HEAVY!r} & set(sys.modules)), [m for m in sys.modules if m.startswith(rooms)])
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert (done.stdout.strip(), done.stderr) == ("[] ['deltaplane.spark._tasks']", "")
+    assert (done.stdout.strip(), done.stderr) == (
+        "[] ['deltaplane.spark.execution', 'deltaplane.spark.execution.write_tasks']",
+        "",
+    )
 
 
 # --- the checks can fail ---
@@ -120,9 +184,9 @@ def test_an_import_that_points_up_is_seen_in_every_spelling() -> None:
         "from .table import X",
         "from . import table",
     ]
-    for spelling in [*spellings, "def f():\n    from deltaplane.table import X"]:
-        bad = Package({"__init__.py": "", "changes.py": spelling, "table.py": ""})
-        assert repo.climbs(bad.rooms(), LAYERS) == ["`changes` uses `table`, which is above it"], spelling
+    for spelling in [*spellings, "def f():\n    from deltaplane.table.delta_table import X"]:
+        bad = Package({"__init__.py": "", "io.py": spelling, "table.py": ""})
+        assert repo.climbs(bad.rooms(), LAYERS) == ["`io` uses `table`, which is above it"], spelling
     assert repo.climbs(Package({"attic.py": ""}).rooms(), LAYERS) == [
         "`attic` is in no layer: give it a place in the list in this test"
     ]
@@ -169,3 +233,14 @@ def test_every_library_that_is_imported_is_a_dependency_of_the_package() -> None
     found = {path: missing_distributions(path, text, declared) for path, text in repo.sources(PREFIX, ".py").items()}
     assert {path: names for path, names in found.items() if names} == {}
     assert missing_distributions("table.py", "def f():\n    import sqlglot", declared) == {"sqlglot"}
+
+
+def test_the_hooks_of_sessions_are_a_room_of_their_own() -> None:
+    texts = {
+        "spark/__init__.py": "",
+        "spark/session_hooks/a.py": "import deltaplane.statements",
+        "statements.py": "import deltaplane.spark.b",
+    }
+    texts["spark/b.py"] = ""
+    assert repo.climbs(Package(texts, SEPARATE).rooms(), LAYERS) == []
+    assert module_cycles(Package(texts)) == ["spark <-> statements"]

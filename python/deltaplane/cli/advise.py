@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from deltaplane.advisor.advice import MaintenanceStep
 from deltaplane.cli import render
 from deltaplane.cli.arguments import AsJson, DryRun, Location, StoreOptions, Version, open_table
-from deltaplane.upkeep.advice import MaintenanceStep
 
 __all__ = ["advise", "maintain"]
 

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from deltaplane import cache
 from deltaplane.cli import render
+from deltaplane.io import cache
 
 __all__ = ["app"]
 

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from deltaplane.advisor.advice import AdviceReport, MaintenanceReport
+    from deltaplane.commands.dry_run import DryRun
     from deltaplane.compat import Compatibility
-    from deltaplane.dry_run import DryRun
     from deltaplane.report import HealthReport
     from deltaplane.schema import Schema
-    from deltaplane.upkeep.advice import AdviceReport, MaintenanceReport
 
 __all__ = [
     "bytes_text",

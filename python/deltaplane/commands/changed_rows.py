@@ -9,12 +9,12 @@ import json
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from deltaplane.row_rules import BatchRules, RowRules
+from deltaplane.commands.row_rules import BatchRules, RowRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane.commands.assignments import Assignments
+    from deltaplane.commands.merge.assignments import Assignments
 
 __all__ = ["ChangedRows", "PatchedRows", "rules_of_whole_rows"]
 

@@ -1,6 +1,6 @@
 """FSCK: what the core finds in log and listing, and with `deep` what reading every file finds.
 
-Called by `deltaplane.care`.
+Called by `deltaplane.table.maintenance`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """CLONE: what becomes of the target. The core names or copies files and commits.
 
-Called by `deltaplane.care` and, with tasks that copy, by `deltaplane.spark`.
+Called by `deltaplane.table.maintenance` and, with tasks that copy, by `deltaplane.spark`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.properties import commit_request
 
 if TYPE_CHECKING:
-    from deltaplane.convert import Conversion, Files
+    from deltaplane.write.convert import Conversion, Files
 
 __all__ = ["Clone", "check_parquet_clone", "clone", "clone_parquet"]
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltaplane import expr
-from deltaplane.arrow_io import Scan
 from deltaplane.commands.rewriting import Operation
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.expr.program import Check
+from deltaplane.expr.row_filter import scan_filter
 from deltaplane.expr.tree import all_of
-from deltaplane.row_filter import scan_filter
+from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,6 +1,6 @@
 """In which files two versions differ: columns in, columns out, no object for each file.
 
-Called by `deltaplane.care`.
+Called by `deltaplane.table.maintenance`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Which rows two versions differ in, told by their keys: the files that only one of them has are read, DuckDB compares.
 
-Called by `deltaplane.care`.
+Called by `deltaplane.table.maintenance`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.arrow_io import Scan
-from deltaplane.engine.local import LocalEngine, Memory
+from deltaplane.commands.duckdb_engine import LocalEngine, Memory
 from deltaplane.exceptions import CorruptFileError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 from deltaplane import _native
 from deltaplane.commands.condition import Condition
+from deltaplane.commands.duckdb_engine import memory_bytes
 from deltaplane.commands.rewriting import Settings, Target
-from deltaplane.engine.local import memory_bytes
 from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.properties import commit_request, file_request

@@ -1,6 +1,6 @@
 """How far a command has come that looks at many files or copies them.
 
-Called by the commands of `deltaplane.care`.
+Called by the commands of `deltaplane.table.maintenance`.
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.commands.condition import Condition
-from deltaplane.commands.merge import Merge, merge
-from deltaplane.commands.merge_clauses import Clause
+from deltaplane.commands.merge.clauses import Clause
+from deltaplane.commands.merge.run import Merge, merge
 from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.row_rules import BatchRules, RowRules, not_selected
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.program import Check, compile_boolean
-from deltaplane.row_rules import BatchRules, RowRules, not_selected
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,6 +1,6 @@
 """RESTORE: which version the table goes back to. The core finds what differs and commits.
 
-Called by `deltaplane.care`.
+Called by `deltaplane.table.maintenance`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from deltaplane import _native
 from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.options import version_arguments
+from deltaplane.io.storage_options import version_arguments
 
 __all__ = ["restore"]
 

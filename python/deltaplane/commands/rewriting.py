@@ -15,12 +15,12 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.arrow_io import KeptErrors
+from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.phases import phase
+from deltaplane.commands.plan_explanation import PlanExplanation
 from deltaplane.compat import Protocol
-from deltaplane.dry_run import DryRun
 from deltaplane.exceptions import NOT_COMMITTED, DeltaError
-from deltaplane.explanation import PlanExplanation
+from deltaplane.io.arrow import KeptErrors
 from deltaplane.properties import (
     CommitProperties,
     PostCommitHookProperties,

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.compat import Protocol
-from deltaplane.dry_run import DryRun
 
 __all__ = ["Unmapped", "unmap"]
 

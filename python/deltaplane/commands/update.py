@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from deltaplane.arrow_io import Scan
-from deltaplane.commands.assignments import Assignments
 from deltaplane.commands.changed_rows import ChangedRows, PatchedRows
 from deltaplane.commands.condition import Which, condition_on
+from deltaplane.commands.merge.assignments import Assignments
 from deltaplane.commands.rewriting import PATCHED_BYTES, Done, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
+from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,6 +1,6 @@
 """VACUUM: which files go, by a listing, an inventory or the log, and for how long files stay. The core finds and deletes.
 
-Called by `deltaplane.care`.
+Called by `deltaplane.table.maintenance`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane import _native
-from deltaplane.arrow_io import as_reader
 from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io.arrow import as_reader
 
 if TYPE_CHECKING:
     import pyarrow as pa

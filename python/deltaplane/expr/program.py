@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltaplane import _native
-from deltaplane.arrow_io import Scan
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.arrow_literals import shown_value
 from deltaplane.expr.duckdb_values import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
 from deltaplane.expr.typed import Context, Typed
 from deltaplane.expr.types import SparkType, of_json
+from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,18 +14,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
-from deltaplane.arrow_io import Scan
 from deltaplane.commands.condition import PLACE, Which, met_by_all
 from deltaplane.expr.program import context_at
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.types import INT, LONG, SparkType, of_json
+from deltaplane.io.arrow import Scan
 from deltaplane.queries.cursor import Cursor
 from deltaplane.queries.planning import Planner
 from deltaplane.queries.running import bounded, opened
 from deltaplane.queries.scopes import condition_texts
 from deltaplane.queries.sources import Catalog, DeltaSource, SourceRows
 from deltaplane.queries.syntax import TableName
-from deltaplane.table import DeltaTable
+from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.arrow_literals import shown_value
 from deltaplane.expr.program import compile_expressions
 from deltaplane.expr.syntax import Call, Literal, Name, Syntax
-from deltaplane.options import VersionLike
+from deltaplane.io.storage_options import VersionLike
 from deltaplane.queries.expressions import BEGINNINGS, Expressions
 from deltaplane.queries.generators import GENERATORS
 from deltaplane.queries.syntax import (

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from deltaplane import _native
-from deltaplane.arrow_io import as_reader, in_table_types
 from deltaplane.exceptions import (
     InvalidArgumentError,
     SchemaMismatchError,
@@ -19,9 +18,10 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
 )
 from deltaplane.expr.types import SparkType, of_json
-from deltaplane.options import StorageOptions, VersionLike, location_text, storage_options_text
+from deltaplane.io.arrow import as_reader, in_table_types
+from deltaplane.io.storage_options import StorageOptions, VersionLike, location_text, storage_options_text
 from deltaplane.queries.syntax import TableName
-from deltaplane.table import DeltaTable
+from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltaplane.expr.syntax import Call, Syntax
-from deltaplane.options import VersionLike
+from deltaplane.io.storage_options import VersionLike
 
 __all__ = [
     "Aggregate",

@@ -9,7 +9,7 @@ import datetime as dt
 import re
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.options import VersionLike
+from deltaplane.io.storage_options import VersionLike
 
 __all__ = ["version_of_path"]
 

@@ -15,8 +15,8 @@ from deltaplane.report.health import Health, gather
 if TYPE_CHECKING:
     from os import PathLike
 
-    from deltaplane.table import DeltaTable
-    from deltaplane.upkeep.advice import AdviceReport
+    from deltaplane.advisor.advice import AdviceReport
+    from deltaplane.table.delta_table import DeltaTable
 
 __all__ = ["Health", "HealthReport", "health_report"]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from deltaplane.report.words import amount, bytes_text, count_of, duration, number, percent
 
 if TYPE_CHECKING:
+    from deltaplane.advisor.advice import AdviceReport
     from deltaplane.report.health import Column, Health
-    from deltaplane.upkeep.advice import AdviceReport
 
 __all__ = ["ACT", "FINE", "WATCH", "Advice", "advice"]
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.arrow_io import Scan
+from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:
     import pyarrow as pa

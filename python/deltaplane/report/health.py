@@ -18,15 +18,15 @@ from deltaplane.report.columns import Leaf, LiveFiles, live_files
 from deltaplane.report.growth import Commits, Point, commits, growth
 from deltaplane.report.overlap import Bounds, Depth, sound
 from deltaplane.report.partitions import Partitions, partitions
-from deltaplane.table_facts import clustering_of
+from deltaplane.report.table_facts import clustering_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.advisor.advice import AdviceReport
     from deltaplane.compat import Compatibility
-    from deltaplane.table import DeltaTable
-    from deltaplane.table_facts import Metadata
-    from deltaplane.upkeep.advice import AdviceReport
+    from deltaplane.report.table_facts import Metadata
+    from deltaplane.table.delta_table import DeltaTable
 
 __all__ = ["Column", "Files", "Health", "Vectors", "gather"]
 

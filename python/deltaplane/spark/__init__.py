@@ -15,21 +15,21 @@ if importlib.util.find_spec("pyspark") is None:
     raise ImportError("deltaplane.spark needs PySpark: pip install 'deltaplane[spark]'")
 
 if TYPE_CHECKING:
-    from deltaplane.spark._plan import plan
-    from deltaplane.spark._read import create_or_replace_temp_view, read, read_changes
-    from deltaplane.spark._session import register, session
-    from deltaplane.spark._stream_read import read_stream
-    from deltaplane.spark._stream_write import foreach_batch, write_stream
-    from deltaplane.spark._write import write
-    from deltaplane.spark.tables import (
+    from deltaplane.spark.datasource.session import register, session
+    from deltaplane.spark.delta_api.tables import (
         DeltaMergeBuilder,
         DeltaOptimizeBuilder,
         DeltaTable,
         DeltaTableBuilder,
         IdentityGenerator,
     )
-    from deltaplane.spark_names import configure_spark_with_delta_pip, disable, enable, sql
-    from deltaplane.write import WriteResult
+    from deltaplane.spark.scan.plan import plan
+    from deltaplane.spark.scan.read import create_or_replace_temp_view, read, read_changes
+    from deltaplane.spark.session_hooks.enable import configure_spark_with_delta_pip, disable, enable, sql
+    from deltaplane.spark.stream.read import read_stream
+    from deltaplane.spark.stream.write import foreach_batch, write_stream
+    from deltaplane.spark.write.frame_writer import write
+    from deltaplane.write.api import WriteResult
 
 __all__ = [
     "DeltaMergeBuilder",
@@ -56,26 +56,26 @@ __all__ = [
 
 # Where the names are, which come in when they are used: tasks import this room too, and need next to nothing of it.
 _LATER = {
-    "DeltaMergeBuilder": "spark.tables",
-    "DeltaOptimizeBuilder": "spark.tables",
-    "DeltaTable": "spark.tables",
-    "DeltaTableBuilder": "spark.tables",
-    "IdentityGenerator": "spark.tables",
-    "WriteResult": "write",
-    "create_or_replace_temp_view": "spark._read",
-    "foreach_batch": "spark._stream_write",
-    "plan": "spark._plan",
-    "read": "spark._read",
-    "read_changes": "spark._read",
-    "read_stream": "spark._stream_read",
-    "register": "spark._session",
-    "session": "spark._session",
-    "write": "spark._write",
-    "write_stream": "spark._stream_write",
-    "configure_spark_with_delta_pip": "spark_names",
-    "disable": "spark_names",
-    "enable": "spark_names",
-    "sql": "spark_names",
+    "DeltaMergeBuilder": "spark.delta_api.tables",
+    "DeltaOptimizeBuilder": "spark.delta_api.tables",
+    "DeltaTable": "spark.delta_api.tables",
+    "DeltaTableBuilder": "spark.delta_api.tables",
+    "IdentityGenerator": "spark.delta_api.tables",
+    "WriteResult": "write.api",
+    "create_or_replace_temp_view": "spark.scan.read",
+    "foreach_batch": "spark.stream.write",
+    "plan": "spark.scan.plan",
+    "read": "spark.scan.read",
+    "read_changes": "spark.scan.read",
+    "read_stream": "spark.stream.read",
+    "register": "spark.datasource.session",
+    "session": "spark.datasource.session",
+    "write": "spark.write.frame_writer",
+    "write_stream": "spark.stream.write",
+    "configure_spark_with_delta_pip": "spark.session_hooks.enable",
+    "disable": "spark.session_hooks.enable",
+    "enable": "spark.session_hooks.enable",
+    "sql": "spark.session_hooks.enable",
 }
 
 if not TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 from deltaplane.arguments import checked
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
-from deltaplane.options import StorageOptions
+from deltaplane.io.storage_options import StorageOptions
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.statements import (
@@ -38,13 +38,13 @@ from deltaplane.statements import (
     vacuum,
     with_queries,
 )
-from deltaplane.statements.statement import Command, Rehearsable, Session, Statement
+from deltaplane.statements.common.statement import Command, Rehearsable, Session, Statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from deltaplane.dry_run import DryRun
+    from deltaplane.commands.dry_run import DryRun
 
 __all__ = ["STATEMENTS", "command_of", "sql"]
 
@@ -172,7 +172,7 @@ def sql(
     deltaplane.exceptions.SqlSyntaxError: line 1, column 8: expected FROM, found `FORM`
     """
     if spark is not None:
-        from deltaplane.spark._session import session_text
+        from deltaplane.spark.datasource.session import session_text
 
         text = session_text(spark, text)
     command, session = command_of(text, spark is None), Session(_catalog(tables, storage_options, spark), spark)
@@ -196,7 +196,7 @@ def _catalog(
 ) -> Catalog:
     if spark is None:
         return Catalog(tables, storage_options)
-    from deltaplane.spark._time_travel import version_at
+    from deltaplane.spark.datasource.time_travel import version_at
 
     return Catalog(tables, storage_options, version_at)
 

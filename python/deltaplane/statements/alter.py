@@ -6,16 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltaplane.alter import AlterPlan, TableAlterer
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
 from deltaplane.schema import PrimitiveType, Schema, StructType
-from deltaplane.statements.columns import Declaration, check, declaration, properties, property_key, refuse_reserved
-from deltaplane.statements.statement import Clause, Session, Statement, altered
-from deltaplane.statements.types import column_type
-from deltaplane.table import DeltaTable
+from deltaplane.statements.common.columns import (
+    Declaration,
+    check,
+    declaration,
+    properties,
+    property_key,
+    refuse_reserved,
+)
+from deltaplane.statements.common.statement import Clause, Session, Statement, altered
+from deltaplane.statements.common.types import column_type
+from deltaplane.table.alter import AlterPlan, TableAlterer
+from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +68,7 @@ class Alter:
         table = session.catalog.target(self.table)
         with self.cursor.located(self.token):
             if session.spark is not None and isinstance(self.change, DropFeature):
-                from deltaplane.spark._drop_feature import refuse_fixed
+                from deltaplane.spark.delta_api.drop_feature import refuse_fixed
 
                 refuse_fixed(table, self.change.feature)
             return altered(self.change(table.alter))

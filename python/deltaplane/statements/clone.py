@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from deltaplane.commands.clone import Clone as What
 from deltaplane.commands.clone import check_parquet_clone, clone_parquet
-from deltaplane.convert import Conversion, FilesHere
 from deltaplane.exceptions import TableNotFoundError
-from deltaplane.options import location_text
+from deltaplane.io.storage_options import location_text
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.columns import properties
-from deltaplane.statements.statement import Session, one_row, runs_tasks
-from deltaplane.table import DeltaTable
+from deltaplane.statements.common.columns import properties
+from deltaplane.statements.common.statement import Session, one_row, runs_tasks
+from deltaplane.table.delta_table import DeltaTable
+from deltaplane.write.convert import Conversion, FilesHere
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,7 +57,7 @@ class Clone:
     def _of_delta(self, session: Session, location: str, *, replaces: bool) -> dict[str, int]:
         source, options = session.catalog.table(self.source), session.catalog.storage_options
         if session.spark is not None and runs_tasks(session.spark):
-            from deltaplane.spark._layout import clone_by_tasks
+            from deltaplane.spark.dml.optimize import clone_by_tasks
 
             return clone_by_tasks(session.spark, source, location, self._what(replaces), options)
         return source.clone(
@@ -81,7 +81,7 @@ class Clone:
         if session.catalog.knows(parts) or self.source.path is not None or not (by_path or in_catalog):
             return None
         if in_catalog:
-            from deltaplane.spark._parquet_tables import clone
+            from deltaplane.spark.delta_api.parquet_tables import clone
 
             assert session.spark is not None
             has_version = self.source.version is not None

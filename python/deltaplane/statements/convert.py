@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from deltaplane.convert import convert_to_deltalake
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.schema import Schema
-from deltaplane.statements.columns import Declaration, declaration
-from deltaplane.statements.statement import Session, Statement, one_row, runs_tasks
-from deltaplane.table import DeltaTable
+from deltaplane.statements.common.columns import Declaration, declaration
+from deltaplane.statements.common.statement import Session, Statement, one_row, runs_tasks
+from deltaplane.table.delta_table import DeltaTable
+from deltaplane.write.convert import convert_to_deltalake
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ class Convert:
         options = session.catalog.storage_options
         columns = Schema([column.field for column in self.columns]) if self.columns else None
         if session.spark is not None and runs_tasks(session.spark):
-            from deltaplane.spark._parquet_tables import convert
+            from deltaplane.spark.delta_api.parquet_tables import convert
 
             location, would = convert(
                 session.spark,

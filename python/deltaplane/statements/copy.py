@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.columns import properties
-from deltaplane.statements.statement import Session, Statement, one_row
+from deltaplane.statements.common.columns import properties
+from deltaplane.statements.common.statement import Session, Statement, one_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,7 @@ class Copy:
 
     def run(self, session: Session) -> pa.Table:
         """Loads the files that weren't loaded before, in one commit."""
-        from deltaplane.loading import copy_into
+        from deltaplane.copying import copy_into
 
         with self.cursor.located(self.table.token):
             done = copy_into(

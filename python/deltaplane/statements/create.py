@@ -17,12 +17,12 @@ from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import Query, TableName
 from deltaplane.schema import Schema
 from deltaplane.statements.clone import Clone, is_clone, read_clone
-from deltaplane.statements.columns import Declaration, check, declaration, properties, refuse_reserved
+from deltaplane.statements.common.columns import Declaration, check, declaration, properties, refuse_reserved
+from deltaplane.statements.common.on_spark import new_rows_on_spark
+from deltaplane.statements.common.statement import Session, Statement, one_row, runs_tasks
 from deltaplane.statements.like import CreateLike, read_like
-from deltaplane.statements.on_spark import new_rows_on_spark
-from deltaplane.statements.statement import Session, Statement, one_row, runs_tasks
-from deltaplane.table import DeltaTable
-from deltaplane.write import write_deltalake
+from deltaplane.table.delta_table import DeltaTable
+from deltaplane.write.api import write_deltalake
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,7 +88,7 @@ class Create:
         """The statement's, and those that a session gives to new tables."""
         if session.spark is None or not runs_tasks(session.spark):
             return self.properties
-        from deltaplane.spark._familiar import default_properties
+        from deltaplane.spark.datasource.delta_options import default_properties
 
         return {**default_properties(session.spark), **self.properties}
 

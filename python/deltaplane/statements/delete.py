@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane.commands.condition import Which
 from deltaplane.commands.delete import delete
+from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.rewriting import Done, Settings, Target
-from deltaplane.dml import COMMON_METRICS
-from deltaplane.dry_run import DryRun
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Clause, Session, Statement, counted, judges_rows, settings_of
-from deltaplane.statements.subqueries import run_where
+from deltaplane.statements.common.statement import Clause, Session, Statement, counted, judges_rows, settings_of
+from deltaplane.statements.common.subqueries import run_where
+from deltaplane.table.row_commands import COMMON_METRICS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane.spark._conditions import Subqueried
-    from deltaplane.spark._rewriting import SparkTarget
-    from deltaplane.table import DeltaTable
+    from deltaplane.spark.dml.conditions import Subqueried
+    from deltaplane.spark.dml.rewriting import SparkTarget
+    from deltaplane.table.delta_table import DeltaTable
 
 __all__ = ["STATEMENT", "Delete"]
 
@@ -69,7 +69,7 @@ def _here(settings: Settings) -> Callable[[Target, Which], Done]:
 
 def _by_tasks(settings: Settings) -> Callable[[SparkTarget, Subqueried], Done]:
     def run(target: SparkTarget, which: Subqueried) -> Done:
-        from deltaplane.spark import _delete
+        from deltaplane.spark.dml import delete as _delete
 
         return _delete.delete(target, which, settings)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.described import detail_row, history_rows, shown_properties
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.shown_schema import type_text
-from deltaplane.statements.statement import Session, Statement, field_named, rows, runs_tasks
-from deltaplane.table import DeltaTable
+from deltaplane.report.describe import detail_row, history_rows, shown_properties
+from deltaplane.statements.common.statement import Session, Statement, field_named, rows, runs_tasks
+from deltaplane.table.ddl_types import type_text
+from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +65,7 @@ class Columns:
         told: dict[str, str | None] = {"Name": self.table.shown}
         location, managed = table.table_uri, False
         if session.spark is not None and runs_tasks(session.spark):
-            from deltaplane.spark._names import catalog_facts, hadoop_path
+            from deltaplane.spark.jvm.names import catalog_facts, hadoop_path
 
             told, managed = catalog_facts(session.spark, self.table.shown)
             location = self.table.path or hadoop_path(location)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Session, Statement, listed
+from deltaplane.statements.common.statement import Session, Statement, listed
 
 if TYPE_CHECKING:
     import pyarrow as pa

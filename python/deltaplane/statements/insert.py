@@ -25,18 +25,26 @@ from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName, Values
 from deltaplane.schema import Field, PrimitiveType, Schema
-from deltaplane.statements.on_spark import new_rows_on_spark
-from deltaplane.statements.partition import Fixed, PartitionSpec, read_partition
-from deltaplane.statements.statement import Clause, Session, Statement, commit_of, counted, default_of, field_named
-from deltaplane.table import DeltaTable
-from deltaplane.write import write_deltalake
+from deltaplane.statements.common.on_spark import new_rows_on_spark
+from deltaplane.statements.common.partition import Fixed, PartitionSpec, read_partition
+from deltaplane.statements.common.statement import (
+    Clause,
+    Session,
+    Statement,
+    commit_of,
+    counted,
+    default_of,
+    field_named,
+)
+from deltaplane.table.delta_table import DeltaTable
+from deltaplane.write.api import write_deltalake
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from deltaplane.dry_run import DryRun
+    from deltaplane.commands.dry_run import DryRun
     from deltaplane.properties import CommitProperties
 
 __all__ = ["STATEMENT", "Insert", "read"]
@@ -228,7 +236,12 @@ class Insert:
         Raises:
             InvalidArgumentError: another number of columns.
         """
-        from deltaplane.spark._stored import stored_and_grown, stored_by_name, stored_by_position, widens_columns
+        from deltaplane.spark.execution.store_cast import (
+            stored_and_grown,
+            stored_by_name,
+            stored_by_position,
+            widens_columns,
+        )
 
         names = frame.columns
         if self.by_name:
@@ -244,9 +257,9 @@ class Insert:
 
     def _grown(self, frame: DataFrame, table: DeltaTable) -> list[Field]:
         """The columns of rows by name where the table takes those that it lacks. Values in structs, arrays and maps go by their names."""
-        from deltaplane.commands.merge_columns import is_wider
-        from deltaplane.spark._schema import delta_schema_json
-        from deltaplane.spark._stored import widens_columns
+        from deltaplane.commands.merge.columns import is_wider
+        from deltaplane.spark.execution.store_cast import widens_columns
+        from deltaplane.spark.jvm.schema import delta_schema_json
 
         own = {field.name.lower(): field for field in table.schema().fields}
         widens = widens_columns(table.metadata().configuration)
@@ -279,7 +292,7 @@ class Insert:
     def _evolves(self, session: Session) -> bool:
         if self.evolves or session.spark is None:
             return self.evolves
-        from deltaplane.spark._familiar import merges_schema
+        from deltaplane.spark.datasource.delta_options import merges_schema
 
         return merges_schema(session.spark)
 
@@ -321,7 +334,7 @@ def _as_arguments(commit: CommitProperties | None) -> dict[str, Any]:
 
 def _columns_of(fields: Sequence[Field]) -> StructType:
     """The columns as Spark has them, relaxed."""
-    from deltaplane.spark._row_rules import relaxed
+    from deltaplane.spark.execution.row_rules import relaxed
 
     return relaxed(json.dumps({"type": "struct", "fields": [json.loads(f.to_json()) for f in fields]}))
 

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from deltaplane.described import clustering_columns
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.properties import ToldAs
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
+from deltaplane.report.describe import clustering_columns
 from deltaplane.schema import Schema
-from deltaplane.shown_schema import without_notes
-from deltaplane.statements.columns import properties, refuse_reserved
-from deltaplane.statements.statement import Session, one_row
-from deltaplane.table import DeltaTable
+from deltaplane.statements.common.columns import properties, refuse_reserved
+from deltaplane.statements.common.statement import Session, one_row
+from deltaplane.table.ddl_types import without_notes
+from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,8 +77,8 @@ class CreateLike:
         """The definition of a session's table in another format, or of its view."""
         if session.spark is None or self.source.path is not None:
             return None
-        from deltaplane.spark._internals import definition, is_connect
-        from deltaplane.spark._schema import delta_schema_json, quoted
+        from deltaplane.spark.jvm.internals import definition, is_connect
+        from deltaplane.spark.jvm.schema import delta_schema_json, quoted
 
         if is_connect(session.spark):
             return None

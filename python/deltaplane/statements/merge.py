@@ -7,28 +7,36 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from deltaplane.arrow_io import as_reader
-from deltaplane.commands.merge_clauses import Action, Kind
-from deltaplane.commands.merge_clauses import Clause as MergeClause
-from deltaplane.commands.merge_columns import check_star
-from deltaplane.dry_run import DryRun
+from deltaplane.commands.dry_run import DryRun
+from deltaplane.commands.merge.clauses import Action, Kind
+from deltaplane.commands.merge.clauses import Clause as MergeClause
+from deltaplane.commands.merge.columns import check_star
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io.arrow import as_reader
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.finding import may_be_same, may_read
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Nested, Query, Relation, TableName
-from deltaplane.statements.on_spark import frame_of, new_rows_on_spark, values_on_spark
-from deltaplane.statements.statement import Clause, Session, Statement, counted, default_of, field_named, runs_tasks
-from deltaplane.statements.subqueries import target_on_spark
+from deltaplane.statements.common.on_spark import frame_of, new_rows_on_spark, values_on_spark
+from deltaplane.statements.common.statement import (
+    Clause,
+    Session,
+    Statement,
+    counted,
+    default_of,
+    field_named,
+    runs_tasks,
+)
+from deltaplane.statements.common.subqueries import target_on_spark
 from deltaplane.statements.update import Assignment, assignment, column_below
-from deltaplane.table import DeltaTable
+from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from deltaplane.merging import TableMerger
+    from deltaplane.table.merge import TableMerger
 
 __all__ = ["STATEMENT", "Merge", "read"]
 
@@ -102,8 +110,8 @@ class Merge:
     ) -> dict[str, Any] | DryRun:
         """The same where the source, conditions and values are Spark's to evaluate."""
         from deltaplane.commands.rewriting import Done, Settings, Target
-        from deltaplane.spark._familiar import change_properties, merges_schema
-        from deltaplane.spark._merge import SparkMerge, merge
+        from deltaplane.spark.datasource.delta_options import change_properties, merges_schema
+        from deltaplane.spark.dml.merge import SparkMerge, merge
 
         settings = Settings(commit=change_properties(spark, dry_run=dry_run), dry_run=dry_run)
         with self._frame(session, spark, table) as (frame, of_itself):

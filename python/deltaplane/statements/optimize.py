@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.commands.optimize import Layout
-from deltaplane.described import clustering_columns
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Clause, Session, Statement, one_row, runs_tasks
-from deltaplane.table import DeltaTable
+from deltaplane.report.describe import clustering_columns
+from deltaplane.statements.common.statement import Clause, Session, Statement, one_row, runs_tasks
+from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +60,7 @@ class Optimize:
                 table=table.table_uri,
             )
         if session.spark is not None and runs_tasks(session.spark):
-            from deltaplane.spark._layout import optimize_table
+            from deltaplane.spark.dml.optimize import optimize_table
 
             what = Layout(where, self.columns, "zorder" if self.columns else None, self.full)
             return optimize_table(session.spark, table, what)

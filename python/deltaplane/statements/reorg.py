@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Clause, Session, Statement, counted
+from deltaplane.statements.common.statement import Clause, Session, Statement, counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane.dry_run import DryRun
-    from deltaplane.table import DeltaTable
+    from deltaplane.commands.dry_run import DryRun
+    from deltaplane.table.delta_table import DeltaTable
 
 __all__ = ["STATEMENT"]
 

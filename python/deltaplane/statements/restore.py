@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from deltaplane.described import RESTORED
-from deltaplane.options import VersionLike
+from deltaplane.io.storage_options import VersionLike
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Session, Statement, one_row
+from deltaplane.report.describe import RESTORED
+from deltaplane.statements.common.statement import Session, Statement, one_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ class Restore:
         """One row with delta-spark's columns."""
         table = session.catalog.target(self.table)
         if session.spark is not None and not isinstance(self.target, int):
-            from deltaplane.spark._time_travel import version_at
+            from deltaplane.spark.datasource.time_travel import version_at
 
             version_at(table.location, table.storage_options, self.target, doing="RESTORE")
         metrics = table.restore(self.target)

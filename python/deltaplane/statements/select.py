@@ -9,8 +9,8 @@ from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query
-from deltaplane.statements.on_spark import on_spark
-from deltaplane.statements.statement import Session, Statement
+from deltaplane.statements.common.on_spark import on_spark
+from deltaplane.statements.common.statement import Session, Statement
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltaplane.described import shown_properties
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.columns import property_key
-from deltaplane.statements.partition import PartitionSpec, read_partition
-from deltaplane.statements.statement import Session, Statement, listed, rows, runs_tasks
+from deltaplane.report.describe import shown_properties
+from deltaplane.statements.common.columns import property_key
+from deltaplane.statements.common.partition import PartitionSpec, read_partition
+from deltaplane.statements.common.statement import Session, Statement, listed, rows, runs_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ class Properties:
         if self.key is not None:
             name = self.table.shown
             if session.spark is not None and runs_tasks(session.spark) and self.table.path is None:
-                from deltaplane.spark._names import qualified_name
+                from deltaplane.spark.jvm.names import qualified_name
 
                 name = qualified_name(session.spark, name)
             found = {self.key: found.get(self.key, f"Table {name} does not have property: {self.key}")}

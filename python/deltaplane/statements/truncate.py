@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.commands.delete import truncate
-from deltaplane.dml import COMMON_METRICS
-from deltaplane.dry_run import DryRun
+from deltaplane.commands.dry_run import DryRun
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.statement import Session, Statement, one_row, settings_of
+from deltaplane.statements.common.statement import Session, Statement, one_row, settings_of
+from deltaplane.table.row_commands import COMMON_METRICS
 
 if TYPE_CHECKING:
     import pyarrow as pa

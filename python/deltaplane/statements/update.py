@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.commands.assignments import Assignments
 from deltaplane.commands.condition import Which
+from deltaplane.commands.dry_run import DryRun
+from deltaplane.commands.merge.assignments import Assignments
 from deltaplane.commands.rewriting import Done, Settings, Target
 from deltaplane.commands.update import update
-from deltaplane.dml import COMMON_METRICS
-from deltaplane.dry_run import DryRun
 from deltaplane.expr import Predicate
 from deltaplane.queries.cursor import quoted
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
-from deltaplane.statements.on_spark import values_on_spark
-from deltaplane.statements.statement import (
+from deltaplane.statements.common.on_spark import values_on_spark
+from deltaplane.statements.common.statement import (
     Clause,
     Session,
     Statement,
@@ -26,15 +25,16 @@ from deltaplane.statements.statement import (
     judges_rows,
     settings_of,
 )
-from deltaplane.statements.subqueries import run_where, target_on_spark
+from deltaplane.statements.common.subqueries import run_where, target_on_spark
+from deltaplane.table.row_commands import COMMON_METRICS
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from deltaplane.spark._conditions import Subqueried
-    from deltaplane.spark._rewriting import SparkTarget
-    from deltaplane.table import DeltaTable
+    from deltaplane.spark.dml.conditions import Subqueried
+    from deltaplane.spark.dml.rewriting import SparkTarget
+    from deltaplane.table.delta_table import DeltaTable
 
 __all__ = ["STATEMENT", "Assignment", "Update", "assignment", "column_below"]
 
@@ -128,7 +128,7 @@ class Update:
         self, table: DeltaTable, session: Session, spark: SparkSession, settings: Settings
     ) -> dict[str, Any] | DryRun:
         """By Spark's tasks, where condition and values are Spark's to evaluate."""
-        from deltaplane.spark import _update
+        from deltaplane.spark.dml import update as _update
 
         columns = list(self._updates(table))
         values = [one.value if one.value is not None else one.text(table, self.table) for one in self.assignments]

@@ -9,12 +9,12 @@ from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName
-from deltaplane.statements.statement import Session, Statement, listed, runs_tasks
+from deltaplane.statements.common.statement import Session, Statement, listed, runs_tasks
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane.table import DeltaTable
+    from deltaplane.table.delta_table import DeltaTable
 
 __all__ = ["STATEMENT"]
 
@@ -44,8 +44,8 @@ class Vacuum:
     def _found(self, session: Session, table: DeltaTable, inventory: pa.Table | None) -> list[str]:
         if session.spark is not None and runs_tasks(session.spark):
             from deltaplane.commands.vacuum import Vacuum as What
-            from deltaplane.spark._familiar import checks_retention, retention_hours
-            from deltaplane.spark._layout import vacuum_by_tasks
+            from deltaplane.spark.datasource.delta_options import checks_retention, retention_hours
+            from deltaplane.spark.dml.optimize import vacuum_by_tasks
 
             hours = retention_hours(session.spark, self.hours)
             what = What(hours, checks_retention(session.spark), full=not self.lite, dry_run=self.dry_run)

@@ -12,7 +12,7 @@ from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import Nested, Query, Select, Star, TableName, Values
 from deltaplane.statements import insert, merge, select
-from deltaplane.statements.statement import Command, Statement
+from deltaplane.statements.common.statement import Command, Statement
 
 __all__ = ["STATEMENT"]
 

@@ -1,4 +1,4 @@
-//! Credential providers written in Python, as the core's source of credentials: `deltaplane.credentials` knows them by name, in
+//! Credential providers written in Python, as the core's source of credentials: `deltaplane.io.credentials` knows them by name, in
 //! every process that loads the core.
 
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use pyo3::prelude::*;
 use crate::errors::kind_of;
 use crate::log_store::python_is_called;
 
-const MODULE: &str = "deltaplane.credentials";
+const MODULE: &str = "deltaplane.io.credentials";
 
 struct Providers;
 
-/// Makes the providers of `deltaplane.credentials` those that the option `credential_provider` names.
+/// Makes the providers of `deltaplane.io.credentials` those that the option `credential_provider` names.
 pub(crate) fn serve() {
     set_credential_source(Arc::new(Providers));
 }

@@ -1,5 +1,5 @@
 //! A store written in Python, as a backend: its methods run on threads that may wait, with the GIL only there.
-//! Knows the plug-in's methods and what their answers and exceptions mean; `deltaplane.log_store` documents them.
+//! Knows the plug-in's methods and what their answers and exceptions mean; `deltaplane.io.log_store` documents them.
 
 use std::collections::HashMap;
 use std::ops::Range;

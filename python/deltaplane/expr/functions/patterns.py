@@ -6,7 +6,7 @@ from __future__ import annotations
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.casts import cast
 from deltaplane.expr.coerce import takes
-from deltaplane.expr.regex import LAST_TERMINATOR, Pattern, translated
+from deltaplane.expr.functions.regex import LAST_TERMINATOR, Pattern, translated
 from deltaplane.expr.registry import ENTRIES, admit
 from deltaplane.expr.typed import Context, Typed, guarded, made, mistyped, refuse
 from deltaplane.expr.types import BOOLEAN, INT, STRING, array, text

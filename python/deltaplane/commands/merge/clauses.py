@@ -1,0 +1,88 @@
+"""The clauses of a MERGE as the user gives them, and what is wrong with a list of them whatever the tables are.
+
+Knows no table and no engine. Called by the builder (`deltaplane.table.merge`) and by `merge_plan`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from deltaplane.exceptions import InvalidArgumentError
+
+__all__ = ["Action", "Clause", "Kind", "check", "expression", "said", "several_matches"]
+
+# `source` are all rows of the source, matched or not.
+Kind = Literal["matched", "not_matched", "not_matched_by_source", "source"]
+Action = Literal["update", "delete", "insert"]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One WHEN: for which rows, under which condition, and what becomes of them.
+
+    `values` are column → expression; None stands for `*`, every column of the source but `excepted`.
+    """
+
+    kind: Kind
+    action: Action
+    condition: str | None = None
+    values: Mapping[str, str] | None = None
+    excepted: Sequence[str] = ()
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether its values are `*`."""
+        return self.action != "delete" and self.values is None
+
+
+def expression(given: object, what: str) -> str:
+    """Spark SQL as the user gives it.
+
+    Raises:
+        InvalidArgumentError: it isn't a text; says what it was to be.
+    """
+    if not isinstance(given, str):
+        raise InvalidArgumentError(
+            f"{what} is {given!r}, and not Spark SQL as a text: write a number as '5', a text as \"'text'\", a missing value as 'null'"
+        )
+    return given
+
+
+def check(clauses: Sequence[Clause]) -> None:
+    """Refuses lists in which a clause could never apply, and empty ones.
+
+    Raises:
+        InvalidArgumentError: says which clause.
+    """
+    if not clauses:
+        raise InvalidArgumentError("a merge needs at least one clause: add when_matched_update or another one")
+    for kind in ("matched", "not_matched", "not_matched_by_source"):
+        of_kind = [c for c in clauses if c.kind == kind]
+        for number, clause in enumerate(of_kind[:-1], 1):
+            if clause.condition is None:
+                raise InvalidArgumentError(
+                    f"clause {number} of the {len(of_kind)} for rows {kind.replace('_', ' ')} has no condition, so those "
+                    "after it could never apply: give it one, or put it last"
+                )
+
+
+def said(clauses: Sequence[Clause], kind: Kind) -> str:
+    """What the history says of the clauses of a kind, as delta-spark does."""
+    shown = []
+    for clause in clauses:
+        if clause.kind == kind:
+            condition = {} if clause.condition is None else {"predicate": clause.condition}
+            shown.append({**condition, "actionType": clause.action})
+    return json.dumps(shown, separators=(",", ":"))
+
+
+def several_matches(rows: int) -> InvalidArgumentError:
+    """What is said of rows of the table that several rows of the source change."""
+    return InvalidArgumentError(
+        f"DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE: {rows} rows of the table would be changed by "
+        "more than one row of the source each: leave one source row per key, or give the clauses conditions "
+        "that only one of them meets"
+    )

@@ -1,0 +1,305 @@
+"""The columns of a MERGE: which ones its clauses give values to, and what the source brings to the table's schema.
+
+Needs no row and binds no expression, so every engine's plan is built on it. Called by `merge_plan` and the Spark engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltaplane.commands.merge.clauses import Clause, Kind
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+from deltaplane.expr.joined import parsed
+from deltaplane.expr.syntax import Name
+from deltaplane.expr.types import of_json
+
+__all__ = ["Field", "MergeColumns", "check_star", "check_whole", "field_of", "is_default", "is_wider", "star_paths"]
+
+Field = Mapping[str, Any]
+
+# What errors call the parts of arrays and maps.
+_PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
+
+
+@dataclass(kw_only=True)
+class MergeColumns:
+    """The columns of a MERGE between a version of a table and rows of a schema."""
+
+    schema_json: str
+    source_json: str
+    clauses: Sequence[Clause]
+    target_alias: str | None = None
+    merge_schema: bool = False
+    widens: bool = False
+
+    def __post_init__(self) -> None:
+        self._fields: list[Field] = json.loads(self.schema_json)["fields"]
+        self._source_fields: list[Field] = json.loads(self.source_json)["fields"]
+
+    @property
+    def target_columns(self) -> list[str]:
+        """The table's columns, by their numbers."""
+        return [f["name"] for f in self._fields]
+
+    def of_kind(self, kind: Kind) -> list[Clause]:
+        """The clauses of a kind, in order."""
+        return [c for c in self.clauses if c.kind == kind]
+
+    @property
+    def incoming(self) -> dict[str, Any] | None:
+        """The columns of new rows, and those that the schema grows by, for the core; None where it stays as it is."""
+        inserts = [c for c in self.clauses if c.action == "insert"]
+        grows = self.merge_schema and any(c.action != "delete" for c in self.clauses)
+        if not inserts and not grows:
+            return None
+        given: dict[str, Field] = {}
+        for clause in self._growing(grows):
+            for name in self._assigned_names(clause):
+                if name.lower() not in given:
+                    given[name.lower()] = self._incoming_field(name, self._assigned_paths(name, grows))
+        for name in self._identities():
+            # One that some clause leaves to the table is handed out there.
+            if not all(name.lower() in map(str.lower, self._assigned_names(c)) for c in inserts):
+                given.pop(name.lower(), None)
+        schema = json.dumps({"type": "struct", "fields": list(given.values())})
+        return {"schema_json": schema, "merge_schema": bool(grows)}
+
+    def _growing(self, grows: bool) -> list[Clause]:
+        """The clauses whose columns are planned as those of new rows. Rows without match have no value of the source that
+        a new column or field could get."""
+        updates = grows and [c for c in self.clauses if c.action == "update" and c.kind != "not_matched_by_source"]
+        return [c for c in self.clauses if c.action == "insert" or (updates and c in updates)]
+
+    def _assigned_paths(self, name: str, grows: bool) -> set[tuple[str, ...]]:
+        """The paths of a column, in lower case, that get values. `*` gives one to each field."""
+        found = set[tuple[str, ...]]()
+        for clause in self._growing(grows):
+            if clause.values is not None:
+                found |= {tuple(part.lower() for part in self.path(column)) for column in clause.values}
+            elif name.lower() in map(str.lower, self._assigned_names(clause)):
+                found.add((name.lower(),))
+        return {path for path in found if path[0] == name.lower()}
+
+    def _identities(self) -> list[str]:
+        return [f["name"] for f in self._fields if "delta.identity.start" in f.get("metadata", {})]
+
+    def _assigned_names(self, clause: Clause) -> list[str]:
+        """The columns that a clause gives values to, the fields of structs by their column."""
+        if clause.values is not None:
+            return [self.path(name)[0] for name in clause.values]
+        there = {f["name"].lower() for f in self._fields}
+        found = [f["name"] for f in self._star(clause)]
+        # What is to be taken as it is may have no column that the table lacks; the core says so.
+        whole = self.merge_schema or clause.kind == "source"
+        return found if whole else [name for name in found if name.lower() in there]
+
+    def _star(self, clause: Clause) -> list[Field]:
+        """The source's columns that `*` stands for."""
+        known = {f["name"].lower() for f in (*self._source_fields, *self._fields)}
+        excepted = {name.lower() for name in clause.excepted}
+        unknown = [name for name in clause.excepted if name.lower() not in known]
+        if unknown:
+            raise InvalidArgumentError(f"`{unknown[0]}`, which is to be excepted, is a column of neither table")
+        return [f for f in self._source_fields if f["name"].lower() not in excepted]
+
+    def _incoming_field(self, name: str, paths: set[tuple[str, ...]]) -> Field:
+        own = field_of(self._fields, name)
+        brought = field_of(self._source_fields, name)
+        part = None if brought is None else _part(brought["type"], (name.lower(),), paths)
+        if own is None and (brought is None or part is None):
+            raise InvalidArgumentError(f"the table has no column `{name}`, nor has the source one that could be added")
+        chosen = own or brought
+        assert chosen is not None
+        if own is None:
+            taken = part
+        elif part is None or not self.merge_schema:
+            taken = own["type"]
+        else:
+            taken = self._grown(own["type"], part)
+        # As in an append, what the data says of a column counts where the table gets the column from it.
+        metadata = chosen.get("metadata", {}) if own is None else {}
+        return {"name": chosen["name"], "type": taken, "nullable": True, "metadata": metadata}
+
+    def _grown(self, own: Any, brought: Any) -> Any:
+        """A column's type with the fields that a source's has beside, at any depth; other parts stay the column's own, but for
+        those of a wider type where the table lets them widen."""
+        if isinstance(own, str) or isinstance(brought, str):
+            # A column that holds only nulls takes the type of the first data (P153).
+            return brought if own == "void" or (self.widens and is_wider(own, brought)) else own
+        if own["type"] != brought["type"]:
+            return own
+        if own["type"] != "struct":
+            return {key: self._grown(part, brought[key]) if key in _PARTS else part for key, part in own.items()}
+        fields = []
+        for field in own["fields"]:
+            other = field_of(brought["fields"], field["name"])
+            fields.append(field if other is None else {**field, "type": self._grown(field["type"], other["type"])})
+        new = [f for f in brought["fields"] if field_of(own["fields"], f["name"]) is None]
+        return {**own, "fields": [*fields, *new]}
+
+    def starred(self, clause: Clause, fields: Sequence[Field]) -> list[str]:
+        """The columns that `*` gives values to, of a table with these columns."""
+        found = [f["name"] for f in self._star(clause) if field_of(fields, f["name"]) is not None]
+        if not found:
+            raise InvalidArgumentError("the source has no column of the table: name the columns and their values")
+        return found
+
+    def check_star(self, clause: Clause) -> None:
+        """As the function, unless the schema evolves or rows are taken as they are."""
+        if clause.takes_all and not self.merge_schema and clause.kind != "source":
+            check_star(self.target_columns, [f["name"] for f in self._source_fields], clause.excepted)
+
+    def inserted_column(self, name: str, path: Sequence[str], fields: Sequence[Field], before: Sequence[str]) -> str:
+        """The column that a clause gives to new rows by this name, after those `before` it.
+
+        Raises:
+            InvalidArgumentError: no column of a table with these columns, or one that has a value already.
+            SchemaMismatchError: an identity column that takes no values (P108).
+        """
+        to = field_of(fields, path[0])
+        if len(path) > 1 or to is None:
+            raise InvalidArgumentError(f"the table has no column `{name}` that a new row could give a value to")
+        if to["name"] in before:
+            raise InvalidArgumentError(f"`{name}` is assigned twice: give each column one value")
+        if to.get("metadata", {}).get("delta.identity.allowExplicitInsert") is False:
+            raise SchemaMismatchError(
+                f"DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED: `{to['name']}` is GENERATED ALWAYS AS "
+                "IDENTITY: leave it out of the new rows"
+            )
+        return str(to["name"])
+
+    def default(self, name: str, fields: Sequence[Field]) -> str:
+        """The value of a column where the user writes DEFAULT (P107)."""
+        own = field_of(fields, self.path(name)[0])
+        return str((own or {}).get("metadata", {}).get("CURRENT_DEFAULT", "NULL"))
+
+    def path(self, name: str) -> list[str]:
+        """The column that a name is assigned by, with the target's alias before it or without."""
+        columns = {f["name"].lower() for f in (*self._fields, *self._source_fields)}
+        if name.lower() in columns:
+            return [name]
+        node = parsed(name)
+        if not isinstance(node, Name):
+            raise InvalidArgumentError(f"`{name}` is no column: put names with signs in backticks")
+        first, *rest = node.parts
+        if rest and self.target_alias is not None and first.lower() == self.target_alias.lower():
+            return rest
+        return [first, *rest]
+
+
+def field_of(fields: Sequence[Field], name: str) -> Field | None:
+    """The field of a name, found ignoring case."""
+    return next((f for f in fields if f["name"].lower() == name.lower()), None)
+
+
+def _part(of: Any, path: tuple[str, ...], paths: set[tuple[str, ...]]) -> Any | None:
+    """The part of a source's type, at this path, that gets to the table by the assignments to these; None for nothing of it."""
+    if path in paths:
+        return of
+    if isinstance(of, str) or of["type"] != "struct" or not any(p[: len(path)] == path for p in paths):
+        return None
+    parts = [(f, _part(f["type"], (*path, f["name"].lower()), paths)) for f in of["fields"]]
+    fields = [{**field, "type": part} for field, part in parts if part is not None]
+    return {**of, "fields": fields} if fields else None
+
+
+def star_paths(path: list[str], to: Any, given: Any) -> Iterator[tuple[list[str], bool]]:
+    """What `*` of an update gives values to in a column where the schema evolves: the paths, and whether only fields of what is
+    there get values.
+
+    Fields that the source's structs lack keep what they have. A struct of which only fields are assigned stays null where it
+    and the source's are null.
+    """
+    both = not isinstance(to, str) and not isinstance(given, str) and to["type"] == given["type"] == "struct"
+    if not both or not _lacks(to, given):
+        yield path, False
+        return
+    yield path, True
+    for field in given["fields"]:
+        own = field_of(to["fields"], field["name"])
+        if own is not None:
+            yield from star_paths([*path, own["name"]], own["type"], field["type"])
+
+
+def _lacks(to: Any, given: Any) -> bool:
+    """Whether a struct lacks a field of another one, at any depth."""
+    if isinstance(to, str) or isinstance(given, str) or not to["type"] == given["type"] == "struct":
+        return False
+    found = [(own, field_of(given["fields"], own["name"])) for own in to["fields"]]
+    return any(other is None or _lacks(own["type"], other["type"]) for own, other in found)
+
+
+def is_default(sql: str) -> bool:
+    """Whether a value is the word DEFAULT (P107)."""
+    return sql.strip().lower() == "default"
+
+
+def is_wider(own: Any, brought: Any) -> bool:
+    """Whether values of one type are all among those of another one of its family."""
+    a, b = of_json(own), of_json(brought)
+    if a is None or b is None or a == b:
+        return False
+    if a.integral and b.integral:
+        return a.bits < b.bits
+    if a.name == b.name == "decimal":
+        return a.scale <= b.scale and a.precision - a.scale <= b.precision - b.scale
+    return (a.name, b.name) == ("float", "double")
+
+
+def check_star(columns: Sequence[str], source: Sequence[str], excepted: Sequence[str]) -> None:
+    """Refuses a `*` that gives no value to a column of the table: in Spark it stands for the table's columns.
+
+    Raises:
+        InvalidArgumentError: names the column.
+    """
+    there = {name.lower() for name in (*source, *excepted)}
+    lacking = [name for name in columns if name.lower() not in there]
+    if lacking:
+        raise InvalidArgumentError(
+            f"DELTA_MERGE_UNRESOLVED_EXPRESSION: the source has no column `{lacking[0]}`, which `*` takes from it: name the "
+            "columns and their values, leave it out by EXCEPT, or evolve the schema (withSchemaEvolution(), MERGE WITH SCHEMA "
+            "EVOLUTION)"
+        )
+
+
+def check_whole(column: str, to: Any, given: Any, *, lacks: bool, inside: bool = True) -> None:
+    """Refuses a value whose fields aren't those of its column, at any depth: more than there are would be lost without a word,
+    fewer leave null what a row had.
+
+    Args:
+        column: its path, as errors show it.
+        to, given: the types, as JSON.
+        lacks: whether fields may be missing.
+        inside: whether that holds within arrays and maps too, where `lacks` says no.
+
+    Raises:
+        SchemaMismatchError: names the field.
+    """
+    if isinstance(to, str) or isinstance(given, str):
+        return
+    if to["type"] != given["type"]:
+        raise SchemaMismatchError(f"`{column}` of type {to['type']} doesn't take a {given['type']}")
+    if to["type"] != "struct":
+        for part in ("elementType", "keyType", "valueType"):
+            if part in to:
+                check_whole(f"{column}.{_PARTS[part]}", to[part], given[part], lacks=lacks or not inside, inside=inside)
+        return
+    for f in to["fields"]:
+        brought = field_of(given["fields"], f["name"])
+        if brought is not None:
+            check_whole(f"{column}.{f['name']}", f["type"], brought["type"], lacks=lacks, inside=inside)
+        elif not lacks:
+            raise SchemaMismatchError(
+                f"DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION: the value for `{column}` has no field `{f['name']}`, which would be "
+                f"empty: give it one, or update the other fields one by one, as in `{column}.{to['fields'][0]['name']}`, or "
+                "in a merge evolve the schema, where it becomes null, and stays as it is with `*`"
+            )
+    for f in given["fields"]:
+        if field_of(to["fields"], f["name"]) is None:
+            raise SchemaMismatchError(
+                f"DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION: the value for `{column}` has a field `{f['name']}`, which the column "
+                "lacks and which would be lost: leave it out, or add it to the table, in a merge by evolving the schema"
+            )

@@ -1,0 +1,185 @@
+"""What a table's expressions ask of written rows, applied to a stream: defaults, then generated columns, then checks.
+
+Takes the rules from a write job's spec and evaluates them in DuckDB; a Spark frame has Spark do it. Called by
+`deltaplane.write` and the Spark data source's tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidArgumentError
+from deltaplane.expr.program import Check, Program, compile_boolean, compile_expressions
+from deltaplane.expr.types import of_json
+from deltaplane.io.arrow import KeptErrors, in_table_types
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BatchRules", "RowRules", "RuledRows", "not_selected", "violation"]
+
+# Rows evaluated at once: bounds what DuckDB holds, large enough that planning doesn't count.
+_ROWS_AT_ONCE = 1 << 17
+# The check of a new table's rows by the condition of an overwrite.
+_FIRST_ROWS = "replaceWhere"
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """The rules of one write, as text: `checks` are (what it is, name, condition), the others (column, expression)."""
+
+    checks: Sequence[tuple[str, str, str]]
+    generated: Sequence[tuple[str, str]]
+    defaults: Sequence[tuple[str, str]]
+    schema_json: str
+
+    @classmethod
+    def of_spec(cls, spec: str, given: Sequence[str]) -> RowRules:
+        """The rules for data with these columns.
+
+        A generated column that the data has becomes a check of its value (P105); a default counts only for a column
+        that the data lacks, so an explicit null stays (P107).
+        """
+        parsed = json.loads(spec)
+        rules = parsed["row_rules"]
+        there = {name.lower() for name in given}
+        generated = [(r["column"], r["sql"]) for r in rules["generated"]]
+        computed = {column for column, _ in generated}
+        checks = [("CHECK constraint", c["name"], c["sql"]) for c in rules["checks"]]
+        if (only := rules.get("only")) is not None:
+            checks.append((_FIRST_ROWS, "", only))
+        checks += [("Generated column", c, f"{_name(c)} <=> ({sql})") for c, sql in generated if c.lower() in there]
+        return cls(
+            checks=checks,
+            generated=[(c, sql) for c, sql in generated if c.lower() not in there],
+            defaults=[
+                (r["column"], r["sql"])
+                for r in rules["defaults"]
+                if r["column"].lower() not in there and r["column"] not in computed
+            ],
+            schema_json=parsed["schema"],
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.checks or self.generated or self.defaults)
+
+
+def _name(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def not_selected(sql: str) -> str:
+    """What is said of new rows that the condition of their overwrite doesn't select; the first one's values come behind it."""
+    return (
+        f"the data has rows that `{sql}` doesn't select: nothing was committed; filter the data, or widen the predicate. The "
+        "first one:"
+    )
+
+
+def violation(what: str, name: str, sql: str, values: str) -> str:
+    """What is said of a row that breaks a check."""
+    if what == _FIRST_ROWS:
+        return not_selected(sql) + values
+    return f"[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] {what} {name} ({sql}) violated by row with values:{values}"
+
+
+class BatchRules:
+    """Rules compiled, to be applied to batches of one schema.
+
+    Raises:
+        UnsupportedExpressionError: a rule that can't be evaluated as Spark does here, by name.
+    """
+
+    def __init__(self, rules: RowRules, *, zone: str = "UTC", now_us: int | None = None) -> None:
+        now_us = time.time_ns() // 1000 if now_us is None else now_us
+        fields = {f["name"]: f["type"] for f in json.loads(rules.schema_json)["fields"]}
+
+        def converted(column: str, sql: str) -> str:
+            to = of_json(fields[column])
+            return f"CAST(({sql}) AS {to})" if to is not None and to.atomic else sql
+
+        none = json.dumps({"type": "struct", "fields": []})
+        texts = [converted(*rule) for rule in rules.defaults]
+        defaults = compile_expressions(texts, none, zone=zone, now_us=now_us)
+        texts = [converted(*rule) for rule in rules.generated]
+        generated = compile_expressions(texts, rules.schema_json, zone=zone)
+        self._added: list[tuple[list[str], Program]] = [
+            ([c for c, _ in rules.defaults], defaults),
+            ([c for c, _ in rules.generated], generated),
+        ]
+        self._checks: list[tuple[tuple[str, str, str], Check]] = [
+            (rule, compile_boolean(rule[2], rules.schema_json, zone=zone)) for rule in rules.checks
+        ]
+
+    @property
+    def checked_columns(self) -> set[str]:
+        """The columns that the checks name."""
+        return {column for _, check in self._checks for column in check.columns}
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with all columns that the rules give.
+
+        Raises:
+            ConstraintViolationError: a row that breaks a check, or whose value can't be computed.
+        """
+        for columns, program in self._added:
+            if columns:
+                batch = _with(batch, columns, program)
+        for rule, check in self._checks:
+            broken = check.broken(batch)
+            if broken.num_rows:
+                said = violation(*rule, check.shown(broken.slice(0, 1)))
+                raise InvalidArgumentError(said) if rule[0] == _FIRST_ROWS else ConstraintViolationError(said)
+        return batch
+
+
+def _with(batch: pa.RecordBatch, columns: Sequence[str], program: Program) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    try:
+        values: list[Any] = program.evaluate(batch)
+    except InvalidArgumentError as e:
+        raise ConstraintViolationError(f"the value of {', '.join(map(_name, columns))} can't be computed: {e}") from e
+    names = [*batch.schema.names, *columns]
+    return pa.RecordBatch.from_arrays([*batch.columns, *values], names=names)
+
+
+class RuledRows:
+    """A stream of rows with the rules applied; without rules they are the data's own.
+
+    An Arrow stream carries only the text of an error: after a failure `raise_error` raises what happened. `zone` and
+    `now_us` are those of the session that writes.
+    """
+
+    def __init__(
+        self, spec: str, data: pa.RecordBatchReader, location: str, *, zone: str = "UTC", now_us: int | None = None
+    ) -> None:
+        import pyarrow as pa
+
+        rules, schema, rows = RowRules.of_spec(spec, data.schema.names), data.schema, iter(data)
+        if rules:
+            try:
+                data = in_table_types(data)
+                schema = data.schema
+                ruled = BatchRules(rules, zone=zone, now_us=now_us)
+            except DeltaError as e:
+                e.table = location
+                raise
+            schema = ruled(pa.RecordBatch.from_pylist([], schema=schema)).schema
+            rows = _ruled(data, ruled)
+        self._kept = KeptErrors(rows, location)
+        self.reader = pa.RecordBatchReader.from_batches(schema, iter(self._kept))
+
+    def raise_error(self) -> None:
+        """Raises the error that ended the stream, if one did."""
+        self._kept.raise_error()
+
+
+def _ruled(data: pa.RecordBatchReader, ruled: BatchRules) -> Iterator[pa.RecordBatch]:
+    for batch in data:
+        for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
+            yield ruled(batch.slice(start, _ROWS_AT_ONCE))

@@ -1,0 +1,225 @@
+"""COPY INTO: files of a directory become rows of a table, each file once.
+
+`loaded` knows which files were loaded, `sources` reads them (by `formats`, `quotes` and `compressed`); this module makes the
+commit that says both. Called by users and by `deltaplane.statements`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.arguments import checked
+from deltaplane.copying.formats import FORMATS
+from deltaplane.copying.load_history import APPLICATION, Loaded
+from deltaplane.copying.sources import SourceFiles, SourceRows
+from deltaplane.exceptions import (
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    DeltaError,
+    InvalidArgumentError,
+    MetadataChangedException,
+    ProtocolChangedException,
+    UnsupportedFeatureError,
+)
+from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
+from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
+from deltaplane.write.api import OpenTable, WriteResult, commit_files, write_request, write_rows
+
+if TYPE_CHECKING:
+    from deltaplane.io.storage_options import TableUri
+
+__all__ = ["CopyResult", "copy_into"]
+
+# Each of these attempts was lost to a load, or to a change of the table, within the time of this one.
+_MOST_ATTEMPTS = 20
+_LOST = (ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException)
+_COPY_OPTIONS = ("force", "mergeschema")
+# Applications' versions may be forgotten after this time.
+_RETENTION = "delta.setTransactionRetentionDuration"
+
+
+@dataclass(frozen=True)
+class CopyResult:
+    """What a load did: the version that it made, None where every file was loaded before; how many rows it added and of
+    how many files, and how many files it left out because they were loaded before.
+    """
+
+    version: int | None
+    num_affected_rows: int = 0
+    num_inserted_rows: int = 0
+    num_loaded_files: int = 0
+    num_skipped_files: int = 0
+
+
+@checked()
+def copy_into(
+    table_or_uri: TableUri | OpenTable,
+    source: TableUri,
+    file_format: str,
+    *,
+    pattern: str | None = None,
+    files: Sequence[str] | None = None,
+    format_options: Mapping[str, str] | None = None,
+    copy_options: Mapping[str, str | bool] | None = None,
+    storage_options: StorageOptions | None = None,
+    source_storage_options: StorageOptions | None = None,
+    writer_properties: WriterProperties | None = None,
+    commit_properties: CommitProperties | None = None,
+    post_commithook_properties: PostCommitHookProperties | None = None,
+) -> CopyResult:
+    """Adds the rows of a directory's files to a table, in one commit; files that were loaded before are left out.
+
+    Each file is loaded once, whoever loads it and whenever: also when several do at the same time, and when one of them is
+    killed. A file is known by its path, so that one which changed later isn't loaded again. What was loaded is noted below
+    `_delta_log/_copy_into`, 16 bytes a file; the commit itself has one `txn` action for it, however many files there are
+    (P076), which every writer understands. Rows are streamed; the list of the source's files is in memory.
+
+    Columns are found by name, ignoring case, and values stored in the table's types if nothing is lost by it. Columns
+    that a file lacks are null.
+
+    Args:
+        table_or_uri: an existing table: path, URL or `DeltaTable` (which then shows the new version).
+        source: a directory, as path or URL. Names that begin with `_` or `.` are no data.
+        file_format: `parquet`, `csv` or `json` (a document a line); the last two also compressed, as a name's end tells:
+            `.gz`, `.bz2` or `.zst`.
+        pattern: which of the files, as a glob over their paths below the source, where `*` is any text.
+        files: or these alone, by their paths below the source.
+        format_options: for CSV `header` (`true`: columns by name, else by place), `sep` or `delimiter`, `quote`, `escape`,
+            `nullValue`. The escape (`\\` unless given) stands before a quote or itself within quotes; elsewhere it is text.
+        copy_options: `mergeSchema` adds columns that the table lacks, `force` loads files again that were loaded before.
+        storage_options: how to reach the table's store.
+        source_storage_options: how to reach the source's; the table's unless given.
+        writer_properties, commit_properties, post_commithook_properties: see these classes.
+
+    Raises:
+        TableNotFoundError: no table.
+        FileMissingError: one of `files` isn't there.
+        SchemaMismatchError: a column that the table lacks, or values that it doesn't take; names the file.
+        ConstraintViolationError: a row that breaks a rule of the table; nothing was loaded.
+        InvalidArgumentError: a wrong call.
+        UnsupportedFeatureError: an option or a compression that isn't known, or a table that forgets applications' versions.
+        ConcurrentWriteException: other loads came first in each attempt.
+
+    >>> import tempfile, pathlib, pyarrow as pa
+    >>> from deltaplane import write_deltalake
+    >>> _ = write_deltalake("memory://doc-copy/t", pa.table({"x": [0], "y": ["z"]}))
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.csv").write_text("y,x\\na,1\\nb,2\\n")
+    >>> options = {"header": "true"}
+    >>> copy_into("memory://doc-copy/t", folder, "csv", format_options=options).num_inserted_rows
+    2
+    >>> copy_into("memory://doc-copy/t", folder, "csv", format_options=options)
+    CopyResult(version=None, num_affected_rows=0, num_inserted_rows=0, num_loaded_files=0, num_skipped_files=1)
+    """
+    table = table_or_uri if isinstance(table_or_uri, OpenTable) else None
+    location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
+    known = table.storage_options if table is not None else None
+    options = storage_options_text({**(known or {}), **(storage_options or {})}) or None
+    asked = _flags(copy_options or {})
+    if file_format.lower() not in FORMATS:
+        raise InvalidArgumentError(f"file_format is {', '.join(FORMATS)}, not {file_format!r}")
+    if pattern is not None and files is not None:
+        raise InvalidArgumentError("pattern and files say both which files are loaded: give one")
+    if (commit_properties or CommitProperties()).app_transactions:
+        raise InvalidArgumentError("a load is committed once by its files: leave app_transactions out")
+    theirs = options if source_storage_options is None else storage_options_text(source_storage_options)
+    found = SourceFiles.listed(location_text(source), theirs, pattern, files)
+    settings = (writer_properties, commit_properties, post_commithook_properties)
+    load = _Load(location, options, found, file_format.lower(), dict(format_options or {}), asked, settings)
+    result = load.run()
+    if table is not None and result.version is not None:
+        table.update_incremental()
+    return result
+
+
+def _flags(given: Mapping[str, str | bool]) -> set[str]:
+    """The options that are true, in lower case."""
+    unknown = [name for name in given if name.lower() not in _COPY_OPTIONS]
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"the copy option {unknown[0]!r} isn't one of this version: mergeSchema and force are"
+        )
+    wrong = [value for value in given.values() if str(value).lower() not in ("true", "false")]
+    if wrong:
+        raise InvalidArgumentError(f"a copy option is true or false, not {wrong[0]!r}")
+    return {name.lower() for name, value in given.items() if str(value).lower() == "true"}
+
+
+@dataclass(frozen=True)
+class _Load:
+    location: str
+    options: dict[str, str] | None
+    found: SourceFiles
+    format: str
+    format_options: dict[str, str]
+    asked: set[str]
+    settings: tuple[WriterProperties | None, CommitProperties | None, PostCommitHookProperties | None]
+
+    def run(self) -> CopyResult:
+        """Attempts until one isn't lost."""
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                done = self._attempt()
+            except _LOST:
+                continue
+            if done is not None:
+                return done
+        raise ConcurrentWriteException(
+            f"other loads were committed first in each of {_MOST_ATTEMPTS} attempts: try again", table=self.location
+        )
+
+    def _attempt(self) -> CopyResult | None:
+        """One load of what is new; None if another one came between reading what was loaded and planning the write."""
+        snapshot = _native.Snapshot.open(self.location, self.options)
+        _check_memory(snapshot)
+        before = Loaded.of(snapshot, self.options)
+        new = self.found if "force" in self.asked else self.found.without(before.which(self.found.keys))
+        skipped = len(self.found) - len(new)
+        if not len(new):
+            return CopyResult(None, num_skipped_files=skipped)
+        after = before.with_files(new.keys)
+        merges = "mergeschema" in self.asked
+        try:
+            rows = SourceRows(new, self.format, self.format_options, snapshot.schema_json(), merges)
+        except DeltaError as e:
+            e.table = e.table or self.location
+            raise
+        job = _native.WriteJob.begin(self.location, self.options, rows.reader.schema, self._request(after.pointer))
+        planned_on = None if job.skip is not None else job.version
+        if planned_on is None or snapshot.at(planned_on).transaction_version(APPLICATION) != before.pointer:
+            return None
+        adds = write_rows(self.location, self.options, job.spec, rows.reader)
+        try:
+            after.write()
+        except DeltaError:
+            job.abort(adds)
+            raise
+        done: WriteResult = commit_files(job, adds)
+        return CopyResult(done.version, rows.count, rows.count, len(new), skipped)
+
+    def _request(self, pointer: int) -> str:
+        writer, commit, hook = self.settings
+        commit = commit or CommitProperties()
+        marked: dict[str, Any] = {**vars(commit), "app_transactions": [Transaction(APPLICATION, pointer)]}
+        return write_request(
+            mode="append",
+            schema_mode="merge" if "mergeschema" in self.asked else None,
+            writer_properties=writer,
+            commit_properties=CommitProperties(**marked),
+            post_commithook_properties=hook,
+            applies_row_rules=True,
+        )
+
+
+def _check_memory(snapshot: _native.Snapshot) -> None:
+    """Refuses tables that forget which files were loaded."""
+    if _RETENTION in json.loads(snapshot.metadata_json()).get("configuration", {}):
+        raise UnsupportedFeatureError(
+            f"the table forgets applications' versions ({_RETENTION}), and with them which files were loaded: unset the "
+            "property first",
+            table=snapshot.location,
+        )

@@ -1,0 +1,196 @@
+"""What is in a file of each format: its columns and its rows, with the table's types where it has only text.
+
+Knows streams and a schema; the options of a format are checked here. Called by `loading` and `sources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.copying.quotes import DoubledQuotes
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FORMATS", "Open", "Opened"]
+
+# A file's columns, and its rows.
+Opened = tuple["pa.Schema", Iterator["pa.RecordBatch"]]
+# Opens a file by what gives its bytes from the beginning, as often as it is asked; None for none.
+Open = Callable[[Callable[[], "pa.NativeFile | None"]], Opened]
+
+_CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "nullvalue")
+# A time of day with a zone; a day alone ends in what looks like one.
+_ZONED = r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$|[T ]\d\d(Z|[+-]\d\d(:?\d\d)?)$"
+
+
+def _parquet(table: pa.Schema, options: Mapping[str, str], merges: bool) -> Open:
+    import pyarrow.parquet as pq
+
+    _known(options, ())
+
+    def opened(source: Callable[[], pa.NativeFile | None]) -> Opened:
+        file = pq.ParquetFile(source())
+        return file.schema_arrow, file.iter_batches()
+
+    return opened
+
+
+def _csv(table: pa.Schema, options: Mapping[str, str], merges: bool) -> Open:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    given = _known(options, _CSV_OPTIONS)
+    header = _flag(given.get("header", "false"), "header")
+    nested = [f.name for f in table if pa.types.is_nested(f.type)]
+    own = {f.name.lower(): f.type for f in table}
+    separator = _sign(given.get("sep", given.get("delimiter", ",")), "sep")
+    quote = _sign(given.get("quote", '"'), "quote")
+    escape = _sign(given.get("escape", "\\"), "escape")
+    read = csv.ReadOptions(column_names=None if header else table.names)
+    # A value may have several lines, however long the file is.
+    parse = csv.ParseOptions(delimiter=separator, quote_char=quote, escape_char=False, newlines_in_values=True)
+
+    def begun(stream: pa.NativeFile, types: Mapping[str, pa.DataType]) -> Any:
+        rewritten = DoubledQuotes(separator.encode(), quote.encode(), escape.encode())
+        return csv.open_csv(pa.TransformInputStream(stream, rewritten), read, parse, _converted(types, given))
+
+    def opened(source: Callable[[], pa.NativeFile | None]) -> Opened:
+        stream = source()
+        if stream is None:
+            return _nothing()
+        # Types go by the names as the file writes them.
+        names = begun(stream, {}).schema.names if header else table.names
+        types = {name: own[name.lower()] for name in names if name.lower() in own}
+        if any(name in nested for name in types):
+            raise SchemaMismatchError(f"the column `{nested[0]}` has fields or elements, which CSV can't hold")
+        instants = {name for name, of in types.items() if pa.types.is_timestamp(of) and of.tz is not None}
+        file = begun(source(), {name: pa.string() if name in instants else of for name, of in types.items()})
+        return file.schema, _each(file, {name: (types[name], _instants) for name in instants})
+
+    return opened
+
+
+def _converted(types: Mapping[str, pa.DataType], given: Mapping[str, str]) -> Any:
+    from pyarrow import csv
+
+    return csv.ConvertOptions(
+        column_types=types,
+        null_values=[given.get("nullvalue", "")],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        true_values=["true", "True", "TRUE"],
+        false_values=["false", "False", "FALSE"],
+    )
+
+
+def _json(table: pa.Schema, options: Mapping[str, str], merges: bool) -> Open:
+    import pyarrow as pa
+    from pyarrow import json
+
+    _known(options, ())
+    # pyarrow takes days for numbers, Spark for text.
+    read = pa.schema([f.with_type(_with_text_days(f.type)) for f in table])
+    days = {f.name: (f.type, _cast) for f, other in zip(table, read, strict=True) if f.type != other.type}
+    unexpected = "infer" if merges else "error"
+    parse = json.ParseOptions(explicit_schema=read, unexpected_field_behavior=unexpected)
+
+    def opened(source: Callable[[], pa.NativeFile | None]) -> Opened:
+        stream = source()
+        if stream is None:
+            return _nothing()
+        file = json.open_json(stream, parse_options=parse)
+        return file.schema, _each(file, days)
+
+    return opened
+
+
+FORMATS: dict[str, Callable[[pa.Schema, Mapping[str, str], bool], Open]] = {
+    "parquet": _parquet,
+    "csv": _csv,
+    "json": _json,
+}
+
+
+def _nothing() -> Opened:
+    import pyarrow as pa
+
+    return pa.schema([]), iter(())
+
+
+# --- values that a file writes as text --------------------------------------------------------------------------------
+
+_Conversion = Callable[["pa.Array", "pa.DataType"], "pa.Array"]
+
+
+def _each(
+    batches: Iterator[pa.RecordBatch], conversions: Mapping[str, tuple[pa.DataType, _Conversion]]
+) -> Iterator[pa.RecordBatch]:
+    """Batches with some columns converted, each to a type."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for at, name in enumerate(batch.schema.names):
+            if name not in conversions:
+                continue
+            to, converted = conversions[name]
+            try:
+                values = converted(batch.column(at), to)
+            except pa.ArrowException as e:
+                raise SchemaMismatchError(f"the column `{name}` takes no such value: {e}") from e
+            batch = batch.set_column(at, pa.field(name, to), values)
+        yield batch
+
+
+def _cast(texts: pa.Array, to: pa.DataType) -> pa.Array:
+    return texts.cast(to)
+
+
+def _instants(texts: pa.Array, to: pa.DataType) -> pa.Array:
+    """Instants; those without a zone are of the session's, which is UTC here."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    none = pa.scalar(None, texts.type)
+    zoned = pc.match_substring_regex(texts, _ZONED)
+    elsewhere = pc.if_else(zoned, texts, none).cast(to)
+    here = pc.if_else(zoned, none, texts).cast(pa.timestamp(to.unit)).view(to)
+    return pc.coalesce(elsewhere, here)
+
+
+def _with_text_days(of: pa.DataType) -> pa.DataType:
+    """A type with text for dates."""
+    import pyarrow as pa
+
+    if pa.types.is_date(of):
+        return pa.string()
+    if pa.types.is_struct(of):
+        return pa.struct([f.with_type(_with_text_days(f.type)) for f in of])
+    if pa.types.is_list(of):
+        return pa.list_(of.value_field.with_type(_with_text_days(of.value_type)))
+    return of
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def _known(options: Mapping[str, str], known: Sequence[str]) -> dict[str, str]:
+    unknown = [name for name in options if name.lower() not in known]
+    if unknown:
+        there = f": there are {', '.join(known)}" if known else ""
+        raise UnsupportedFeatureError(f"the format option {unknown[0]!r} isn't one of this version{there}")
+    return {name.lower(): str(value) for name, value in options.items()}
+
+
+def _flag(value: str, name: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise InvalidArgumentError(f"the format option {name} is true or false, not {value!r}")
+    return value.lower() == "true"
+
+
+def _sign(value: str, name: str) -> str:
+    if len(value) != 1 or not value.isascii():
+        raise UnsupportedFeatureError(f"the format option {name} is one ASCII character, not {value!r}")
+    return value

@@ -1,0 +1,284 @@
+"""The files of a directory as rows of a table: listed, known by keys, read as a stream in the table's types.
+
+Knows a schema and no table; `formats` knows what is in a file. Called by `loading`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from deltaplane import _native
+from deltaplane.copying.compressed import decompressed, is_compressed
+from deltaplane.copying.formats import FORMATS
+from deltaplane.copying.load_history import KEY_BYTES
+from deltaplane.exceptions import DeltaError, FileMissingError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.io.arrow import Scan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane.copying.formats import Opened
+
+__all__ = ["SourceFiles", "SourceRows"]
+
+# Schemes under which one store has several names.
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """Files below a directory, by their paths there, with their sizes."""
+
+    uri: str
+    store: _native.RawStore
+    sizes: Mapping[str, int]
+
+    @classmethod
+    def listed(
+        cls, source: str, options: dict[str, str] | None, pattern: str | None, files: Sequence[str] | None
+    ) -> SourceFiles:
+        """The files there that are data, those of the pattern, or these.
+
+        Raises:
+            FileMissingError: one of `files` isn't there.
+        """
+        uri = _same(source)
+        store = _native.RawStore.open(uri, options)
+        if files is not None:
+            return cls(uri, store, {path: store.head(path)[1] for path in files})
+        found = {path: size for path, size, _, _ in store.list_all("") if _is_data(path)}
+        if pattern is not None:
+            match = re.compile(fnmatch.translate(pattern)).match
+            found = {path: size for path, size in found.items() if match(path)}
+        if not found and pattern is None:
+            raise FileMissingError(f"there are no files to load below `{uri}`: say which directory", path=uri)
+        return cls(uri, store, dict(sorted(found.items())))
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def keys(self) -> pa.Array:
+        """What each is known by: the hash of its URI."""
+        import pyarrow as pa
+
+        return pa.array([self._key(path) for path in self.sizes], pa.binary(KEY_BYTES))
+
+    def without(self, keys: pa.Array) -> SourceFiles:
+        """Those that have other keys."""
+        left = set(keys.to_pylist())
+        return SourceFiles(self.uri, self.store, {p: n for p, n in self.sizes.items() if self._key(p) not in left})
+
+    def _key(self, path: str) -> bytes:
+        return hashlib.sha256(f"{self.uri}/{path}".encode()).digest()[:KEY_BYTES]
+
+
+def _same(source: str) -> str:
+    """One URI for a directory, however it is written."""
+    scheme, separator, rest = source.partition("://")
+    if separator and scheme != "file":
+        return f"{_SAME.get(scheme.lower(), scheme.lower())}://{rest.rstrip('/')}"
+    return Path(unquote(rest) if separator else source).resolve().as_uri()
+
+
+def _is_data(path: str) -> bool:
+    return not any(part.startswith(("_", ".")) for part in path.split("/"))
+
+
+class _Remote(io.RawIOBase):
+    """An object as a file that is read by parts."""
+
+    def __init__(self, store: _native.RawStore, path: str, size: int) -> None:
+        super().__init__()
+        self._store, self._path, self._size, self._at = store, path, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def size(self) -> int:
+        return self._size
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._size if size is None or size < 0 else min(self._size, self._at + size)
+        data = self._store.read_range(self._path, self._at, end) if end > self._at else b""
+        self._at += len(data)
+        return data
+
+
+@dataclass
+class SourceRows:
+    """The rows of files, as a stream with the columns that the files have, in the table's types.
+
+    Raises:
+        SchemaMismatchError: a column that the table lacks where `merges` is false; also from the stream.
+        UnsupportedFeatureError: an unknown option.
+    """
+
+    files: SourceFiles
+    format: str
+    options: Mapping[str, str]
+    schema_json: str
+    merges: bool
+    count: int = 0
+    reader: pa.RecordBatchReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        import pyarrow as pa
+
+        self._table = pa.schema(_native.schema_to_arrow(self.schema_json))
+        self._own = {f.name.lower(): f for f in self._table}
+        self._open = FORMATS[self.format](self._table, self.options, self.merges)
+        schema = self._schema()
+        self.reader = pa.RecordBatchReader.from_batches(schema, self._batches(schema))
+
+    def _schema(self) -> pa.Schema:
+        """The columns that the files have: the table's own in its types, others as they are."""
+        import pyarrow as pa
+
+        seen: dict[str, pa.Field] = {}
+        for path in self._filled():
+            with self._named(path):
+                columns = self._opened(path)[0]
+                _check_names(columns.names)
+                for given in columns:
+                    name = given.name.lower()
+                    own = self._own.get(name)
+                    if own is None and not self.merges:
+                        raise SchemaMismatchError(f"the table has no column `{given.name}`: add it, or use mergeSchema")
+                    if own is None and name in seen:
+                        pair = [pa.schema([seen[name]]), pa.schema([given.with_name(seen[name].name)])]
+                        given = pa.unify_schemas(pair, promote_options="permissive").field(0)
+                    seen[name] = given if own is None else own
+        return pa.schema([f.with_nullable(True) for f in seen.values()] or list(self._table))
+
+    def _filled(self) -> Iterator[str]:
+        return (path for path, size in self.files.sizes.items() if size)
+
+    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for path in self._filled():
+            with self._named(path):
+                row = 0
+                for batch in self._opened(path)[1]:
+                    if self.format == "parquet":
+                        # pyarrow takes a file's bytes for text without a look at them.
+                        _native.check_batch(batch, row)
+                    row += batch.num_rows
+                    self.count += batch.num_rows
+                    yield _as(batch, schema)
+
+    def _opened(self, path: str) -> Opened:
+        """A file's columns and its rows."""
+        return self._open(lambda: self._file(path))
+
+    def _file(self, path: str) -> pa.NativeFile | None:
+        """What a file holds, from its beginning; None if that is nothing."""
+        import pyarrow as pa
+
+        def file() -> pa.NativeFile:
+            return pa.PythonFile(_Remote(self.files.store, path, self.files.sizes[path]), mode="r")
+
+        return decompressed(file, path) if self.format != "parquet" and is_compressed(path) else file()
+
+    @contextmanager
+    def _named(self, path: str) -> Iterator[None]:
+        """Says in which file it was that something went wrong."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except SchemaMismatchError as e:
+            raise SchemaMismatchError(f"{e} (in the file `{path}`)", path=path) from e
+        except InvalidArgumentError as e:
+            raise InvalidArgumentError(f"{e} (in the file `{path}`)", path=path) from e
+        except DeltaError:
+            # Its store failed, say: some of these are OSErrors.
+            raise
+        except (pa.ArrowException, ValueError, OSError) as e:
+            raise SchemaMismatchError(
+                f"the file `{path}` can't be read as {self.format} with the table's types ({' '.join(str(e).split())})",
+                path=path,
+            ) from e
+
+
+def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A file's rows in the stream's columns; what it lacks is null."""
+    import pyarrow as pa
+
+    there = {name.lower(): i for i, name in enumerate(batch.schema.names)}
+    _check_names(batch.schema.names)
+    columns = []
+    for to in schema:
+        at = there.get(to.name.lower())
+        given = pa.nulls(batch.num_rows, to.type) if at is None else batch.column(at)
+        text = pa.types.is_string(given.type) or pa.types.is_large_string(given.type)
+        if text and not (pa.types.is_string(to.type) or pa.types.is_large_string(to.type)):
+            raise SchemaMismatchError(f"the column `{to.name}` of type {to.type} takes no text")
+        columns.append(given if given.type == to.type else _cast(given, to))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    if len({name.lower() for name in names}) < len(names):
+        raise SchemaMismatchError("two of its columns have one name")
+
+
+def _cast(values: pa.Array, to: pa.Field) -> pa.Array:
+    """A column's values in another type. Arrow's own cast finds fields of structs by their exact names, and leaves the others out."""
+    import pyarrow as pa
+
+    if not pa.types.is_nested(to.type) or _same_fields(to.name, to.type, values.type):
+        return values.cast(to.type)
+    rows = pa.RecordBatch.from_arrays([values], names=[to.name])
+    table = _native.schema_from_arrow(pa.schema([to]))
+    cast = Scan(_native.rows_in_table_types(rows, table)).to_arrow().column(0).combine_chunks()
+    return cast if cast.type == to.type else cast.cast(to.type)
+
+
+def _same_fields(path: str, to: pa.DataType, given: pa.DataType) -> bool:
+    """Whether the structs of a file have their fields under the very names of the column's.
+
+    Raises:
+        SchemaMismatchError: a field that the column lacks, or two of one name.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_map(to) and pa.types.is_map(given):
+        keys = _same_fields(f"{path}.key", to.key_type, given.key_type)
+        return _same_fields(f"{path}.value", to.item_type, given.item_type) and keys
+    if hasattr(to, "value_type") and hasattr(given, "value_type"):
+        return _same_fields(f"{path}.element", to.value_type, given.value_type)
+    if not pa.types.is_struct(to) or not pa.types.is_struct(given):
+        return True
+    own, seen, same = {f.name.lower(): f for f in to}, set[str](), True
+    for field_ in given:
+        name = field_.name.lower()
+        if name in seen:
+            raise SchemaMismatchError(f"two fields of the column `{path}` have the name `{field_.name}`, ignoring case")
+        seen.add(name)
+        if name not in own:
+            raise SchemaMismatchError(
+                f"the column `{path}` has a field `{field_.name}` that the table's lacks, and which would be lost: add it to "
+                "the table first"
+            )
+        inside = _same_fields(f"{path}.{field_.name}", own[name].type, field_.type)
+        same = same and inside and field_.name == own[name].name
+    return same

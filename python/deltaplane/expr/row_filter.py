@@ -1,0 +1,138 @@
+"""Which rows a predicate selects: by what the core prunes and filters, and by DuckDB where that isn't all of it.
+
+Spark's meaning throughout: a row is selected if the condition is true for it, not if it is null. Used by scans, feeds
+and commands.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from deltaplane import expr
+from deltaplane.exceptions import UnsupportedExpressionError
+from deltaplane.expr import Predicate, columns_of
+from deltaplane.expr.tree import all_of
+from deltaplane.io.arrow import KeptErrors, Scan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane import _native
+    from deltaplane.expr.program import Check
+
+    Rows = _native.Scan | _native.Changes
+    # The rows with these columns that meet a tree.
+    Start = Callable[[Sequence[str] | None, str | None], Rows]
+
+__all__ = ["FilteredRows", "RowFilter", "row_filter", "scan_filter"]
+
+
+@dataclass(frozen=True)
+class RowFilter:
+    """`tree`, as JSON for the core, is met by every selected row, None by all rows; `checks` decide the rest, all of which
+    must be true."""
+
+    tree: str | None = None
+    checks: Sequence[Check] = ()
+
+    def rows(self, columns: Sequence[str] | None, start: Start, location: str) -> Rows | FilteredRows:
+        """The selected rows with these columns, all of them for None; errors name the table at `location`."""
+        if not self.checks:
+            return start(columns, self.tree)
+        if columns is None:
+            return FilteredRows(start(None, self.tree), start(None, self.tree), self.checks, location)
+        asked = {name.lower() for name in columns}
+        needed = {name.lower(): name for check in self.checks for name in check.columns}
+        extra = [name for key, name in needed.items() if key not in asked]
+        return FilteredRows(start(columns, self.tree), start([*columns, *extra], self.tree), self.checks, location)
+
+
+def row_filter(
+    predicates: Sequence[Predicate | None], schema_json: Callable[[], str], bind: Callable[[str], object]
+) -> RowFilter:
+    """The filter of some predicates, all of which must hold.
+
+    Args:
+        predicates: Spark SQL, or tuples as in `DeltaTable.scan`; None selects all rows.
+        schema_json: the schema of the rows.
+        bind: binds a tree to the rows' columns, and raises where the core doesn't take it.
+
+    Raises:
+        InvalidArgumentError: not a condition, an unknown column, or a double-quoted text that may be meant as one.
+        UnsupportedExpressionError: a part that neither the core nor DuckDB evaluates as Spark does, by name.
+    """
+    trees: list[str] = []
+    checks: list[Check] = []
+    for predicate in predicates:
+        if not isinstance(predicate, str):
+            tree = expr.parse(predicate, columns_of(schema_json))
+            trees += [] if tree is None else [tree]
+            continue
+        expr.refuse_unclear(predicate, columns_of(schema_json))
+        parts, complete = expr.necessary(predicate)
+        bound = [part for part in parts if _binds(part, bind)]
+        trees += bound
+        if not complete or len(bound) < len(parts):
+            from deltaplane.expr.program import compile_boolean
+
+            checks.append(compile_boolean(predicate, schema_json(), now_us=time.time_ns() // 1000))
+    return RowFilter(json.dumps(all_of([json.loads(tree) for tree in trees])) if trees else None, checks)
+
+
+def scan_filter(snapshot: _native.Snapshot, *predicates: Predicate | None) -> RowFilter:
+    """The filter of some predicates on the rows of one version.
+
+    Raises:
+        InvalidArgumentError, UnsupportedExpressionError: as `row_filter`.
+    """
+    return row_filter(predicates, snapshot.schema_json, lambda tree: snapshot.scan([], tree))
+
+
+def _binds(tree: str, bind: Callable[[str], object]) -> bool:
+    try:
+        bind(tree)
+    except UnsupportedExpressionError:
+        return False
+    return True
+
+
+class FilteredRows:
+    """Rows of the core that DuckDB filters on their way out; each use starts anew. `Scan` takes it as rows of the core's.
+
+    `shown` has the columns of the result, with which those of `native` begin.
+    """
+
+    def __init__(self, shown: Rows, native: Rows, checks: Sequence[Check], location: str) -> None:
+        self._shown = shown
+        self._native = native
+        self._checks = checks
+        self._location = location
+        self._kept: KeptErrors | None = None
+
+    def __arrow_c_schema__(self) -> object:
+        return self._shown.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        import pyarrow as pa
+
+        schema = pa.schema(self._shown)
+        self._kept = kept = KeptErrors(self._batches(len(schema)), self._location)
+        return pa.RecordBatchReader.from_batches(schema, iter(kept)).__arrow_c_stream__(requested_schema)
+
+    def raise_error(self) -> None:
+        """Raises the error that ended the last stream, if one did."""
+        if self._kept is not None:
+            self._kept.raise_error()
+
+    def _batches(self, width: int) -> Iterator[pa.RecordBatch]:
+        # A program has one connection, which streams that are read at the same time can't share.
+        checks = [replace(check, program=replace(check.program, _connection=None)) for check in self._checks]
+        for batch in Scan(self._native).batches():
+            for check in checks:
+                batch = check.met(batch)
+            if batch.num_rows:
+                yield batch.select(list(range(width)))

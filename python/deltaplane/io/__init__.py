@@ -1,0 +1,1 @@
+"""Arrow streams, storage options, credentials, caches and stores of an application's own."""

@@ -1,0 +1,144 @@
+"""Stores from elsewhere: a class of an application's own keeps a scheme's tables, or decides their commits.
+
+Says what such a class has to do and registers it; that it does, `deltaplane.io.log_store_check` tries. The core calls it.
+"""
+
+# mypy: disable-error-code="no-any-return"
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from deltaplane import _native
+from deltaplane.arguments import checked
+from deltaplane.exceptions import InvalidArgumentError
+
+__all__ = ["LogStore", "StoredObject", "is_registered", "register_log_store"]
+
+_SCHEMES: set[str] = set()
+
+
+class StoredObject(NamedTuple):
+    """An object as a listing shows it.
+
+    Attributes: `path` (relative to the table, parts by `/`), `size_bytes`, `modified_ms` (when it was last written, in
+    milliseconds since 1970, UTC) and `etag` (a text that changes when the content does, if the store has one).
+
+    >>> StoredObject("_delta_log/00000000000000000000.json", 120, 1_700_000_000_000).etag is None
+    True
+    """
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+    etag: str | None = None
+
+
+class LogStore:
+    """What `register_log_store` registers: subclass it and write those methods that the store below doesn't do.
+
+    A method that returns `NotImplemented`, as all of these do, leaves its call to `base`: the location of a store that
+    deltaplane has itself. A *commit service* names a base and writes `put_if_absent`, and `read` and `list_from` if what it
+    decided isn't in the base at once; Parquet files are streamed to and from the base itself. A *store of its own* has no
+    base and writes all methods but `head` and `read_range`, which are derived from the others; files pass through it whole.
+
+    Paths are relative to the table. Methods are called from several threads at once, each with the GIL, which the core lets
+    go while it waits. Exceptions tell what happened:
+
+    - `FileNotFoundError`: there is no such object; from `put_if_absent` it says nothing
+    - `FileExistsError` from `put_if_absent`: the name is taken, as False
+    - `PermissionError`: refused, nothing was written; `StoreDeniedError`
+    - `TimeoutError`, every other `OSError`, and whatever else: `StoreUnavailableError`. Whether the call was carried out is
+      open, so a commit is read back and counts if it is there
+    - `StoreDeniedError`, `StoreUnavailableError`, `InvalidArgumentError`, `UnsupportedFeatureError`: as they are
+
+    Attributes: `base` (a location such as `s3://bucket/table`, or None) and `base_options` (its storage options; those of
+    the table where None).
+    """
+
+    base: str | None = None
+    base_options: Mapping[str, str] | None = None
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Writes an object if its name is free: durable, whole for whoever sees it, and listed from then on (P070).
+
+        Of all callers at the same time, in whatever process, exactly one gets True.
+        """
+        return NotImplemented
+
+    def read(self, path: str) -> bytes:
+        """A whole object."""
+        return NotImplemented
+
+    def list_from(self, directory: str, name: str) -> Iterable[StoredObject]:
+        """The files directly in a directory whose name is `name` or sorts after it, by the order of the names' bytes."""
+        return NotImplemented
+
+    def list_all(self, directory: str) -> Iterable[StoredObject]:
+        """All files below a directory; of the whole table where it is empty."""
+        return NotImplemented
+
+    def put(self, path: str, data: bytes) -> None:
+        """Writes an object, over one that is there: readers see the old or the new one, whole."""
+        return NotImplemented
+
+    def delete(self, path: str) -> None:
+        """Deletes an object; it may be absent."""
+        return NotImplemented
+
+    def head(self, path: str) -> StoredObject:
+        """Size and time of an object."""
+        return NotImplemented
+
+    def read_range(self, path: str, start: int, end: int) -> bytes:
+        """The bytes of an object from `start` to before `end`, fewer if it ends before."""
+        return NotImplemented
+
+
+@checked()
+def register_log_store(scheme: str, factory: Callable[[str, dict[str, str]], LogStore]) -> None:
+    """Makes locations `scheme://authority/path` tables of a store of the caller's own, in this process.
+
+    The factory is called with the location and the storage options (keys in lower case) when a table is opened, and again
+    in each forked child. A scheme that is registered already gets the new factory. Spark's tasks run in other processes,
+    where nothing is registered: Spark refuses such tables by name. Atomic commits are P070.
+
+    Args:
+        scheme: a name that is none of deltaplane's own.
+        factory: makes the store of one table.
+
+    Raises:
+        InvalidArgumentError: no scheme, or a built-in one; or the factory can't be called.
+
+    >>> import tempfile
+    >>> import pyarrow as pa
+    >>> from deltaplane import DeltaTable, write_deltalake
+    >>> class Audited(LogStore):
+    ...     commits: list[str] = []
+    ...     def __init__(self, location: str, options: dict[str, str]) -> None:
+    ...         self.base = folder + location.removeprefix("audited:/")
+    ...     def put_if_absent(self, path: str, data: bytes) -> bool:
+    ...         self.commits.append(path)
+    ...         return NotImplemented
+    >>> folder = tempfile.mkdtemp()
+    >>> register_log_store("audited", Audited)
+    >>> write_deltalake("audited://team/table", pa.table({"id": [1, 2]})).version
+    0
+    >>> DeltaTable("audited://team/table").count()
+    2
+    >>> [path for path in Audited.commits if path.endswith(".json")]
+    ['_delta_log/00000000000000000000.json']
+    """
+    if not isinstance(scheme, str) or not callable(factory):
+        raise InvalidArgumentError("register_log_store takes a scheme's name and a callable that makes a LogStore")
+    _native.register_log_store(scheme, factory)
+    _SCHEMES.add(scheme.lower())
+
+
+def is_registered(location: str) -> bool:
+    """Whether a location is one of a registered log store.
+
+    >>> is_registered("s3://bucket/table")
+    False
+    """
+    return location.partition("://")[0].lower() in _SCHEMES

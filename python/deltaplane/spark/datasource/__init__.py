@@ -1,0 +1,1 @@
+"""The Python data source `deltaplane`, its streams, and options that readers take."""

@@ -1,0 +1,315 @@
+"""Options and settings that delta-spark's users know: what they give to readers and writers becomes our arguments.
+
+Called by the names that scripts share with delta-spark.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import logging
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from deltaplane import _native
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.properties import CommitProperties, Transaction
+from deltaplane.spark.datasource.stream_options import flag
+from deltaplane.spark.jvm.internals import is_connect, is_on
+from deltaplane.spark.jvm.location import absolute_location, split_options
+from deltaplane.spark.jvm.names import FORMATS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "Options",
+    "change_properties",
+    "checks_retention",
+    "column_names",
+    "commit_properties",
+    "default_properties",
+    "for_store",
+    "merges_schema",
+    "number",
+    "retention_hours",
+    "schema_mode",
+    "tells_of_vacuum",
+    "transaction",
+    "user_metadata",
+    "versioned_path",
+]
+
+_log = logging.getLogger(__name__)
+
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_TXN_APP, _TXN_VERSION = "spark.databricks.delta.write.txnAppId", "spark.databricks.delta.write.txnVersion"
+_TXN_RESET = f"{_TXN_VERSION}.autoReset.enabled"
+_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+_DEFAULTS = "spark.databricks.delta.properties.defaults."
+# What scripts say whatever the format is, and a Delta table's log answers by itself.
+_MEANINGLESS = frozenset("header inferschema mergeschema sep delimiter multiline quote escape encoding charset".split())
+# Settings of Spark's file systems, and properties of tables.
+_OF_OTHERS = ("fs.", "delta.")
+# Whether a call's path goes before the option's, as in Spark 2.
+_LEGACY_PATHS = "spark.sql.legacy.pathOptionBehavior.enabled"
+# How alike two names are, one of which is a slip.
+_NEARLY = 0.85
+# Stores whose tables' histories tell of each VACUUM, unless the session says otherwise.
+_TELLING = frozenset("wasbs wasbss abfs abfss adl gs file hdfs".split())
+# A version or a moment behind a path.
+_AT = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<moment>\d{17}))", re.DOTALL)
+
+
+class Options:
+    """Format and options as a user gives them; Spark is told too, in case that the format isn't ours."""
+
+    _format: str | None
+    _given: dict[str, str]
+    # The session, as all of PySpark's readers and writers have it.
+    _spark: Any
+    # The options that were sorted last, and what of them is the store's.
+    _for_store: tuple[dict[str, str], dict[str, str] | None] | None = None
+
+    def format(self, source: str) -> Any:
+        self._format = source.lower()
+        return super().format(source)  # type: ignore[misc]
+
+    def option(self, key: str, value: Any) -> Any:
+        if value is not None:
+            self._given[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        return super().option(key, value)  # type: ignore[misc]
+
+    def options(self, **options: Any) -> Any:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def _take(self, options: Mapping[str, Any], **told: Any) -> None:
+        """What a last call says besides: each of `told` as the method of its name would, None as if it weren't there."""
+        for method, value in told.items():
+            if value is not None:
+                getattr(self, method)(value)
+        self.options(**options)
+
+    def _is_ours(self) -> bool:
+        return self._format in FORMATS
+
+    def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
+        """The options of ours, in lower case, and those for the store; which of them are unknown is logged once."""
+        mine = {key.lower(): value for key, value in self._given.items() if key.lower() in own}
+        others = {key: value for key, value in self._given.items() if key.lower() not in own}
+        if self._for_store is None or self._for_store[0] != others:
+            self._for_store = others, for_store(others, own)
+        return mine, self._for_store[1]
+
+    def _path(self, path: Any, own: Mapping[str, str]) -> str:
+        if path is not None and "path" in own and not is_on(self._spark, _LEGACY_PATHS):
+            raise InvalidArgumentError(f"the option path says {own['path']}, and the call {path}: give the path once")
+        found = path if path is not None else own.get("path")
+        if isinstance(found, (list, tuple)) and len(found) == 1:
+            (found,) = found
+        if found is None or isinstance(found, (list, tuple)):
+            raise InvalidArgumentError('the format "delta" needs one path, or the name of a table')
+        return str(found)
+
+
+def for_store(options: Mapping[str, str], own: Iterable[str]) -> dict[str, str] | None:
+    """What of options that aren't `own` the store is told; those that nobody knows are logged and left out, as delta-spark
+    ignores them."""
+    if left_out := [key for key in options if key.lower() in _MEANINGLESS]:
+        _log.info("of a Delta table these options mean nothing: %s", ", ".join(left_out))
+    kept = {key: value for key, value in options.items() if key not in left_out}
+    unknown = [key for key in kept if not (key.lower().startswith(_OF_OTHERS) or _is_for_store(key.lower()))]
+    if unknown:
+        told = ", ".join(key + _meant(key.lower(), own) for key in unknown)
+        _log.warning("of a Delta table these options are unknown, and ignored: %s", told)
+    return {key: value for key, value in kept.items() if key not in unknown} or None
+
+
+@functools.cache
+def _is_for_store(key: str) -> bool:
+    """Whether an option is a store's, or meant to be: of one whose name is nearly that the store itself says so."""
+    if "unknown storage option" not in _refusal("memory://options/t", key):
+        return True
+    for location in ("s3://options/t", "az://options/t", "gs://options/t"):
+        found = re.search(r"did you mean (\w+)\?", _refusal(location, key))
+        if found is not None and difflib.SequenceMatcher(None, key, found[1]).ratio() >= _NEARLY:
+            return True
+    return False
+
+
+def _refusal(location: str, key: str) -> str:
+    """What a store says to an option before it is reached."""
+    try:
+        _native.is_table(location, {key: "1"})
+    except DeltaError as e:
+        return str(e)
+    return ""
+
+
+def _meant(key: str, own: Iterable[str]) -> str:
+    near = difflib.get_close_matches(key, own, 1, _NEARLY)
+    return f" (did you mean {near[0]}?)" if near else ""
+
+
+def column_names(given: tuple[Any, ...]) -> list[str]:
+    """Columns that a method takes one by one or as one list."""
+    return [*given[0]] if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
+
+
+def user_metadata(spark: SparkSession, own: Mapping[str, str] | None = None) -> str | None:
+    """The text for a commit's history: a write's own, else the session's."""
+    told: str | None = (own or {}).get("usermetadata", spark.conf.get(_USER_METADATA, None))
+    return told
+
+
+def commit_properties(spark: SparkSession) -> CommitProperties | None:
+    """What the session says of each commit."""
+    return _properties(user_metadata(spark), None)
+
+
+def change_properties(spark: SparkSession, *, dry_run: bool = False) -> CommitProperties | None:
+    """What the session says of a commit that changes rows: also what makes it happen once.
+
+    Raises:
+        InvalidArgumentError: as `transaction`.
+    """
+    return _properties(user_metadata(spark), transaction(spark, dry_run=dry_run))
+
+
+def _properties(text: str | None, txn: tuple[str, int] | None) -> CommitProperties | None:
+    if text is None and txn is None:
+        return None
+    return CommitProperties(
+        custom_metadata=None if text is None else {"userMetadata": text},
+        app_transactions=None if txn is None else [Transaction(*txn)],
+    )
+
+
+def checks_retention(spark: SparkSession) -> bool:
+    """Whether VACUUM refuses retentions that are shorter than the table's."""
+    return bool(spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true")
+
+
+def retention_hours(spark: SparkSession, hours: float | None) -> float | None:
+    """The retention of a VACUUM by SQL or `DeltaTable.vacuum`, None for the table's own. As in delta-spark 4.4 any retention
+    but zero is ignored with a warning, unless `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
+
+    >>> retention_hours(spark, None), retention_hours(spark, 0.0)
+    (None, 0.0)
+    """
+    if hours is None or not math.isfinite(hours) or math.floor(hours + 0.5) == 0:
+        return hours
+    if spark.conf.get("spark.databricks.delta.vacuum.retentionWindowIgnore.enabled", "true").lower() != "true":
+        return hours
+    _log.warning(
+        "VACUUM ignores the retention of %g hours, as delta-spark does with any but 0: the table's property "
+        "delta.deletedFileRetentionDuration decides. Set that property, or set the session's "
+        "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled to false",
+        hours,
+    )
+    return None
+
+
+def tells_of_vacuum(spark: SparkSession, location: str) -> Literal["always", "deleting", "never"]:
+    """When commits tell of a VACUUM: always or never, as the session says; else always on the stores where delta-spark tells of it. On
+    others, such as S3, where it doesn't, for fear of two writers, they tell of files that are deleted: a RESTORE has to know.
+
+    >>> tells_of_vacuum(spark, "/lake/t"), tells_of_vacuum(spark, "s3://lake/t")
+    ('always', 'deleting')
+    """
+    told = spark.conf.get("spark.databricks.delta.vacuum.logging.enabled", None)
+    if told is not None:
+        return "always" if told.lower() == "true" else "never"
+    scheme = location.partition(":")[0].lower() if re.match(r"\w+:/", location) else "file"
+    return "always" if scheme in _TELLING else "deleting"
+
+
+def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> bool:
+    """Whether a table takes new columns of what is written to it: a write's option says it, else the session.
+
+    Raises:
+        InvalidArgumentError: neither true nor false.
+    """
+    return flag(own or {}, "mergeschema", spark.conf.get(_AUTO_MERGE, None) or "false")
+
+
+def default_properties(spark: SparkSession) -> dict[str, str]:
+    """The properties that the session gives to new tables."""
+    if is_connect(spark):
+        every: Any = spark.conf.getAll
+        settings = dict(every)
+    else:
+        # One call: PySpark's own way takes two for each setting.
+        told = str(spark._jsparkSession.conf().getAll().mkString("\0"))
+        settings = dict(pair.split(" -> ", 1) for pair in told.split("\0"))
+    return {f"delta.{key[len(_DEFAULTS) :]}": value for key, value in settings.items() if key.startswith(_DEFAULTS)}
+
+
+def schema_mode(spark: SparkSession, own: Mapping[str, str], mode: str) -> Any:
+    """How a write changes the table's columns, by options whose names are in lower case.
+
+    Raises:
+        InvalidArgumentError: an option that is neither true nor false.
+    """
+    merges = merges_schema(spark, own)
+    # Where only some rows are replaced the columns stay, in delta-spark too.
+    if flag(own, "overwriteschema") and mode == "overwrite" and "replacewhere" not in own:
+        return "overwrite"
+    return "merge" if merges else None
+
+
+def transaction(
+    spark: SparkSession, own: Mapping[str, str] | None = None, *, dry_run: bool = False
+) -> tuple[str, int] | None:
+    """The application and its version that make a change happen once: a write's own options, else the session's settings.
+
+    Raises:
+        InvalidArgumentError: one without the other, or a version that is no number.
+    """
+    own = own or {}
+    if ("txnappid" in own) != ("txnversion" in own):
+        raise InvalidArgumentError("txnAppId and txnVersion go together")
+    if "txnappid" in own:
+        return own["txnappid"], number(own, "txnVersion")
+    app, version = spark.conf.get(_TXN_APP, None), spark.conf.get(_TXN_VERSION, None)
+    if (app is None) != (version is None):
+        raise InvalidArgumentError(f"the settings {_TXN_APP} and {_TXN_VERSION} go together: set both, or unset both")
+    if app is None or version is None:
+        return None
+    found = app, number({_TXN_VERSION.lower(): version}, _TXN_VERSION)
+    if not dry_run and spark.conf.get(_TXN_RESET, "false") == "true":
+        # For one change, so that the next one isn't taken for the same.
+        spark.conf.unset(_TXN_VERSION)
+    return found
+
+
+def number(own: Mapping[str, str], name: str) -> int:
+    """An option's number.
+
+    Raises:
+        InvalidArgumentError: another text.
+    """
+    text = own[name.lower()]
+    if not (text.isascii() and text.isdecimal()):
+        raise InvalidArgumentError(f"the option {name} is a number from 0 on, not {text!r}")
+    return int(text)
+
+
+def versioned_path(path: str, options: Mapping[str, str] | None = None) -> tuple[str, int | None, str | None]:
+    """A path, and the version or the moment that stands behind it; a table may be called so, too. `options` are the store's.
+
+    >>> versioned_path("/data/t@v3"), versioned_path("/data/t@20240131120000000"), versioned_path("/data/t")
+    (('/data/t', 3, None), ('/data/t', None, '2024-01-31 12:00:00.000'), ('/data/t', None, None))
+    """
+    found = _AT.fullmatch(path)
+    if found is None or _native.is_table(absolute_location(path), split_options(options)[0]):
+        return path, None, None
+    if found["version"] is not None:
+        return found["path"], int(found["version"]), None
+    at = found["moment"]
+    day, time = f"{at[:4]}-{at[4:6]}-{at[6:8]}", f"{at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:]}"
+    return found["path"], None, f"{day} {time}"

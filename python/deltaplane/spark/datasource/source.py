@@ -1,0 +1,250 @@
+"""The data source `deltaplane`: the portable path, in Spark's public Python API only, also for Spark Connect.
+
+Spark pickles these classes to its planning and executing workers. Rows are the Rust core's. Called by Spark. The reader
+takes no pushed filters: all queries on one frame, and all scans within one, share what Spark remembers of the last push.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import StructType
+
+from deltaplane import _native, expr
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.expr import columns_of
+from deltaplane.properties import CommitProperties, Transaction, WriterProperties
+from deltaplane.spark.datasource.split_scan import SPLIT_BYTES, SplitScan
+from deltaplane.spark.datasource.stream_columns import FollowedTable
+from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, StreamOptions, flag
+from deltaplane.spark.datasource.time_travel import asked_version, refuse_after_newest
+from deltaplane.spark.datasource.writers import BatchWriter, StreamWriter
+from deltaplane.spark.jvm.location import absolute_location
+from deltaplane.spark.jvm.query_id import query_id
+from deltaplane.spark.jvm.schema import delta_schema_json, shown
+from deltaplane.table.changes import ChangeRange, change_range
+from deltaplane.write.api import overwritten, write_request
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["DeltaDataSource", "DeltaplaneDataSource"]
+
+# The source's own options; all others go to the store. Names ignore case, as Spark's do.
+_CHANGES = ("readchangefeed", "startingversion", "endingversion", "startingtimestamp", "endingtimestamp")
+_READ = ("path", "location", "versionasof", "version", "timestampasof", "timestamp", "predicate", *_CHANGES)
+# What Spark's catalog adds of a table that it holds.
+_HELD = ("collation", "comment", "external", "is_managed_location", "owner", "provider", "table_type")
+_WRITE = (
+    "partitionby",
+    "mergeschema",
+    "overwriteschema",
+    "replacewhere",
+    "txnappid",
+    "txnversion",
+    "usermetadata",
+    "compression",
+    "targetfilesize",
+    "checkpointlocation",
+)
+
+
+class DeltaplaneDataSource(DataSource):
+    """`spark.read.format("deltaplane")` and `df.write.format("deltaplane")`.
+
+    Read options: `versionAsOf` or `timestampAsOf`; `predicate`, a condition in Spark SQL that skips files and rows before
+    Spark sees them (it applies the filters of a query to the rows, but doesn't tell this source). `readChangeFeed` with
+    `startingVersion` or `startingTimestamp`, and optionally an end, shows the rows that changed instead. Write options: `partitionBy` (names separated by commas), `mergeSchema`,
+    `overwriteSchema`, `replaceWhere`, `txnAppId` with `txnVersion`, `userMetadata`, `compression`, `targetFileSize`. The
+    others reach the store. Constraints, generated columns and defaults are evaluated in the tasks by the embedded engine,
+    which refuses by name what it doesn't do as Spark does; `deltaplane.spark.write` has Spark evaluate them.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._own = {k.lower(): v for k, v in options.items() if k.lower() in (*_READ, *_WRITE, *STREAM_OPTIONS)}
+        self._store = {k: v for k, v in options.items() if k.lower() not in (*self._own, *_HELD)} or None
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "deltaplane"
+
+    def _location(self) -> str:
+        # Spark's catalog calls a table's path its location.
+        path = self._own.get("path", self._own.get("location"))
+        if path is None:
+            raise InvalidArgumentError(f'the format "{self.name()}" needs a path: .load(path) or .save(path)')
+        return absolute_location(path)
+
+    def _snapshot(self) -> _native.Snapshot:
+        version = self._own.get("versionasof", self._own.get("version"))
+        timestamp = self._own.get("timestampasof", self._own.get("timestamp"))
+        if version is not None and timestamp is not None:
+            raise InvalidArgumentError("give versionAsOf or timestampAsOf, not both")
+        if version is not None and not version.isdecimal():
+            raise InvalidArgumentError(f"versionAsOf is a number, not {version!r}")
+        location = self._location()
+        number = asked_version(location, self._store, None if version is None else int(version), timestamp)
+        return _native.Snapshot.open(location, self._store, number)
+
+    def _range(self) -> ChangeRange | None:
+        """The versions whose changes a batch asks for."""
+        own = self._own
+        if not flag(own, "readchangefeed"):
+            if given := [name for name in _CHANGES if name in own and name != "readchangefeed"]:
+                raise InvalidArgumentError(f"{', '.join(given)}: these options go with readChangeFeed = true")
+            return None
+        for name in ("startingversion", "endingversion"):
+            if name in own and not own[name].isdecimal():
+                raise InvalidArgumentError(f"{name} is a number, not {own[name]!r}")
+        newest = _native.Snapshot.open(self._location(), self._store)
+        for bound in ("starting", "ending"):
+            if f"{bound}version" not in own and f"{bound}timestamp" in own:
+                refuse_after_newest(newest, own[f"{bound}timestamp"])
+        return change_range(
+            newest,
+            int(own["startingversion"]) if "startingversion" in own else None,
+            int(own["endingversion"]) if "endingversion" in own else None,
+            own.get("startingtimestamp"),
+            own.get("endingtimestamp"),
+        )
+
+    def schema(self) -> StructType:
+        """The table's columns, or those of its changes."""
+        own = self._own
+        if "schematrackinglocation" in own or "schemalocation" in own:
+            # Only a stream has them.
+            last = FollowedTable(self._location(), self._store, StreamOptions.of(own)).tail.snapshot
+            text = last.change_schema_json() if flag(own, "readchangefeed") else last.schema_json()
+        elif flag(own, "readchangefeed"):
+            # A stream shares this; the range of a batch, if it is none, is refused where it is read.
+            ends = "endingversion" in own or "endingtimestamp" in own
+            changes = self._range() if ends else None
+            last = self._snapshot() if changes is None else changes.last
+            text = last.change_schema_json()
+        else:
+            text = self._snapshot().schema_json()
+        columns: StructType = StructType.fromJson(shown(json.loads(text)))
+        return columns
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Plans and reads a version's rows."""
+        changes, asked = self._range(), self._own.get("predicate")
+        if changes is None:
+            # Planned here: a predicate that can't be evaluated is refused before any task runs.
+            snapshot = self._snapshot()
+            predicate = expr.parse(asked, columns_of(snapshot.schema_json))
+            splits = _native.scan_splits(snapshot, predicate, SPLIT_BYTES)
+            return _Reader(SplitScan.of(snapshot, snapshot.schema_json(), self._store, schema, predicate), splits)
+        predicate = expr.parse(asked, columns_of(changes.last.change_schema_json))
+        splits = _native.change_splits(changes.last, changes.first, predicate, SPLIT_BYTES)
+        table_schema = changes.last.change_schema_json()
+        return _Reader(SplitScan.of(changes.last, table_schema, self._store, schema, predicate), splits)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Reads what is new in the table.
+
+        Raises:
+            UnsupportedFeatureError: a PySpark before 4.2.
+        """
+        try:
+            from deltaplane.spark.datasource.stream_source import StreamReader
+        except ImportError as e:
+            raise UnsupportedFeatureError(
+                "following a table needs PySpark 4.2 or newer, which lets a source bound its micro-batches: upgrade, or "
+                "read the new rows with DeltaTable.tail"
+            ) from e
+
+        options = StreamOptions.of(self._own)
+        return StreamReader(self._location(), self._store, options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Writes rows and commits them."""
+        own = self._own
+        if ("txnappid" in own) != ("txnversion" in own):
+            raise InvalidArgumentError("txnAppId and txnVersion go together")
+        transactions = [Transaction(own["txnappid"], int(own["txnversion"]))] if "txnappid" in own else None
+        schema_json = delta_schema_json(schema)
+        # The committing process plans again and must come to the same names.
+        request = self._request(schema_json, overwrite, str(uuid.uuid4()), transactions)
+        return BatchWriter(self._location(), self._store, schema_json, request)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        """Writes each micro-batch and commits it once. `overwrite`: it replaces all rows (output mode complete)."""
+        if "txnversion" in self._own:
+            raise InvalidArgumentError("a stream's batches number themselves: leave txnVersion out")
+        app_id = self._own.get("txnappid") or query_id(self._own.get("checkpointlocation"))
+        schema_json = delta_schema_json(schema)
+        # The committing process makes a source and a writer of its own, which must come to the same names for columns.
+        seed = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{app_id} {schema_json}"))
+        request = self._request(schema_json, overwrite, seed)
+        return StreamWriter(self._location(), self._store, schema_json, request, app_id, overwrite)
+
+    def _request(
+        self, schema_json: str, overwrite: bool, names_seed: str, transactions: list[Transaction] | None = None
+    ) -> str:
+        own = self._own
+        partition_by = own.get("partitionby")
+        schema_mode = None
+        if flag(own, "overwriteschema"):
+            schema_mode = "overwrite"
+        elif flag(own, "mergeschema"):
+            schema_mode = "merge"
+        user_metadata = own.get("usermetadata")
+        return write_request(
+            mode="overwrite" if overwrite else "append",
+            partition_by=None if partition_by is None else [c.strip() for c in partition_by.split(",")],
+            schema_mode=schema_mode,
+            schema_json=schema_json,
+            **overwritten(
+                self._location(), self._store, "overwrite" if overwrite else "append", own.get("replacewhere")
+            ),
+            names_seed=names_seed,
+            target_file_size=int(own["targetfilesize"]) if "targetfilesize" in own else None,
+            writer_properties=WriterProperties(compression=own.get("compression")),
+            commit_properties=CommitProperties(
+                custom_metadata=None if user_metadata is None else {"userMetadata": user_metadata},
+                app_transactions=transactions,
+            ),
+            applies_row_rules=True,
+        )
+
+
+class DeltaDataSource(DeltaplaneDataSource):
+    """The same under the name that scripts know, for sessions where nobody else has it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "delta"
+
+
+class _Reader(DataSourceReader):
+    """One scan; tasks get the split that is their own alone."""
+
+    def __init__(self, scan: SplitScan, splits: list[str]) -> None:
+        self._scan = scan
+        self._splits = splits
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_splits": []}
+
+    def partitions(self) -> list[InputPartition]:
+        """The files that can match, in splits."""
+        return [InputPartition(s) for s in self._splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a split."""
+        # None is what Spark makes of no partitions.
+        return iter(()) if partition.value is None else self._scan.rows(partition.value)

@@ -1,0 +1,306 @@
+"""The columns that a stream's rows have: the table's, or those in the log below `schemaTrackingLocation`, which a stream moves
+on, ending, where it comes to others.
+
+The log's files are those of Spark's Delta source. Knows neither Spark nor rows. Called by both sources.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deltaplane import _native
+from deltaplane.exceptions import CorruptLogError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.spark.datasource.schema_change_consent import Leave
+from deltaplane.spark.datasource.stream_options import StreamOptions
+from deltaplane.spark.jvm.location import absolute_location
+
+__all__ = ["FollowedTable", "column_steps", "columns_of", "told_steps"]
+
+_HEAD = "v1"
+# The session's setting in delta-spark: rows with other columns under the newest ones, where columns were renamed or dropped.
+_UNSAFE = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What the log says: its number, the columns as the core takes them, which query wrote it, and the entry before."""
+
+    number: int
+    columns: str
+    query: str
+    before: int
+
+    @property
+    def version(self) -> int:
+        return int(json.loads(self.columns)["version"])
+
+    @classmethod
+    def parse(cls, number: int, data: bytes, place: str) -> _Entry:
+        try:
+            head, text = data.decode().split("\n", 1)
+            found = json.loads(text)
+            partitions = json.loads(found["partitionSchemaJson"])["fields"]
+            columns = {
+                "version": found["deltaCommitVersion"],
+                "metadata": {
+                    "id": found["tableId"],
+                    "schemaString": found["dataSchemaJson"],
+                    "partitionColumns": [field["name"] for field in partitions],
+                    "configuration": found.get("tableConfigurations") or {},
+                },
+                "protocol": json.loads(found["protocolJson"])["protocol"],
+            }
+            if head != _HEAD:
+                raise ValueError(f"it begins with {head!r}")
+        except (ValueError, KeyError, TypeError) as e:
+            raise CorruptLogError(
+                f"{place}/{number} is no entry of a stream's schema log ({e}): restore it, or start the query anew with "
+                "another checkpoint location"
+            ) from e
+        before = found.get("previousMetadataSeqNum")
+        query = found.get("sourceMetadataPath") or ""
+        return cls(number, json.dumps(columns), query, number - 1 if before is None else before)
+
+    def text(self) -> str:
+        columns = json.loads(self.columns)
+        metadata = columns["metadata"]
+        fields = {field["name"]: field for field in json.loads(metadata["schemaString"])["fields"]}
+        partitions = {"type": "struct", "fields": [fields[name] for name in metadata["partitionColumns"]]}
+        entry = {
+            "tableId": metadata["id"],
+            "deltaCommitVersion": columns["version"],
+            "dataSchemaJson": metadata["schemaString"],
+            "partitionSchemaJson": json.dumps(partitions),
+            "sourceMetadataPath": self.query,
+            "tableConfigurations": metadata["configuration"],
+            "protocolJson": json.dumps({"protocol": columns["protocol"]}),
+        }
+        return f"{_HEAD}\n{json.dumps(entry)}"
+
+
+class _SchemaLog:
+    """Numbered entries in a directory, of which the newest counts."""
+
+    def __init__(self, root: str, table_id: str, tracking_id: str | None, store: Mapping[str, str] | None) -> None:
+        name = f"_schema_log_{table_id}" + ("" if tracking_id is None else f"_{tracking_id}")
+        self.place = f"{absolute_location(root).rstrip('/')}/{name}"
+        self._store = _native.RawStore.open(self.place, store)
+
+    def newest(self) -> _Entry | None:
+        names = [path.rsplit("/", 1)[-1] for path, *_ in self._store.list_all("")]
+        numbers = [int(name) for name in names if name.isdecimal()]
+        return self.entry(max(numbers)) if numbers else None
+
+    def entry(self, number: int) -> _Entry:
+        return _Entry.parse(number, self._store.read(str(number)), self.place)
+
+    def add(self, entry: _Entry) -> None:
+        if not self._store.put_if_absent(str(entry.number), entry.text().encode()):
+            raise InvalidArgumentError(
+                f"another query moved the schema log {self.place} on: give each query a schemaTrackingLocation of its own, "
+                "below its checkpoint location, and each source of one query a streamingSourceTrackingId"
+            )
+
+
+def _last_read(at: str) -> str:
+    """An offset in the last version of which rows were read before another offset."""
+    offset = json.loads(at)
+    behind = not offset["isStartingVersion"] and offset["index"] == 0 and offset["version"]
+    return json.dumps({**offset, "version": offset["version"] - 1}) if behind else at
+
+
+def columns_of(snapshot: _native.Snapshot) -> str:
+    """A version's columns as the core takes them."""
+    metadata, protocol = json.loads(snapshot.metadata_json()), json.loads(snapshot.protocol_json())
+    columns = {
+        "version": snapshot.version,
+        "metadata": {
+            "id": metadata["id"],
+            "schemaString": snapshot.schema_json(),
+            "partitionColumns": metadata["partition_columns"],
+            "configuration": metadata["configuration"],
+        },
+        "protocol": {
+            "minReaderVersion": protocol["min_reader_version"],
+            "minWriterVersion": protocol["min_writer_version"],
+            "readerFeatures": protocol["reader_features"],
+            "writerFeatures": protocol["writer_features"],
+        },
+    }
+    return json.dumps(columns)
+
+
+def column_steps(older: str, newer: str) -> dict[str, Any]:
+    """What happened to columns between two versions' columns: names by `renamed`, `dropped` and `widened`."""
+    steps: dict[str, Any] = json.loads(_native.Tail.column_steps_json(older, newer))
+    return steps
+
+
+def told_steps(steps: Mapping[str, Any]) -> str:
+    """The columns that were renamed or dropped, for a message."""
+    return "; ".join(f"{kind}: {', '.join(steps[kind])}" for kind in ("renamed", "dropped") if steps[kind])
+
+
+class FollowedTable:
+    """A table that a stream follows, and the columns that the stream keeps to.
+
+    Args:
+        location, store: the table.
+        options: the source's.
+        setting: the session's settings by name, where there is a session.
+
+    Raises:
+        TableNotFoundError: no table is there.
+        CorruptLogError: the schema log holds something else.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        store: dict[str, str] | None,
+        options: StreamOptions,
+        setting: Callable[[str], str | None] | None = None,
+    ) -> None:
+        self._location, self._store, self._options, self._setting = location, store, options, setting
+        self.tail = _native.Tail.open(location, store, options.request)
+        self._kept: _Entry | None = None
+        self._log: _SchemaLog | None = None
+        self._begun: set[str | None] = set()
+        # Where a run, or a batch that Spark asks for again at its start, begins with rows of the columns that are shown.
+        self._same: set[tuple[str | None, bool]] = set()
+        # Where Spark keeps what belongs to this source of the query that the calling thread runs, for who can tell.
+        self.checkpoint: Callable[[], str | None] = lambda: None
+        if options.schema_location is not None:
+            table_id = json.loads(self.tail.snapshot.metadata_json())["id"]
+            self._log = _SchemaLog(options.schema_location, table_id, options.tracking_id, store)
+            if newest := self._log.newest():
+                self._keep(newest)
+
+    def _keep(self, entry: _Entry) -> None:
+        self._kept = entry
+        request = {**json.loads(self._options.request), "columns": json.loads(entry.columns)}
+        self.tail = _native.Tail.open(self._location, self._store, json.dumps(request))
+
+    def begin(self, query: str | None, at: str, *, resumed: bool = False) -> None:
+        """Makes sure, once for each run of a query, that rows at an offset may be shown with the columns that are kept to.
+        `resumed`: an earlier run came to the offset.
+
+        Raises:
+            SchemaMismatchError: they have other columns, which are in the log now; the log has moved on; or its last step needs
+                leave that wasn't given.
+            InvalidArgumentError: the log is another query's.
+        """
+        if self._log is None:
+            self._refuse_renamed(query, _last_read(at) if resumed else at)
+            return
+        if query in self._begun:
+            return
+        newest = self._log.newest()
+        if newest is None:
+            columns, same = self.tail.columns_at(at)
+            first = _Entry(0, columns, query or "", -1)
+            self._log.add(first)
+            if not same:
+                raise self._moved_on(first)
+            self._keep(first)
+        elif self._kept is None or newest.number != self._kept.number:
+            raise self._moved_on(newest)
+        elif query and newest.query not in ("", query):
+            raise InvalidArgumentError(
+                f"the schema log {self._log.place} belongs to another query: give each query a schemaTrackingLocation of its "
+                "own, below its checkpoint location, and each source of one query a streamingSourceTrackingId"
+            )
+        elif newest.before >= 0:
+            self._check_leave(self._log.entry(newest.before), newest)
+        self._begun.add(query)
+
+    def _refuse_renamed(self, query: str | None, at: str, *, again: bool = False) -> None:
+        """Makes sure, once for each run of a query, that no columns were renamed or dropped since the version of an offset, as
+        Spark's Delta source does; `again`: the offset is the start of a batch that Spark may ask for again.
+
+        Raises:
+            SchemaMismatchError: some were.
+        """
+        if (query, again) in self._same or self.tail.snapshot.column_mapping == "none":
+            return
+        unsafe = self._setting is not None and (self._setting(_UNSAFE) or "false").lower() == "true"
+        older, same = self.tail.columns_at(at)
+        if not (unsafe or same):
+            shown = self.tail.snapshot
+            steps = column_steps(older, columns_of(shown))
+            if steps["renamed"] or steps["dropped"]:
+                version = json.loads(older)["version"]
+                raise SchemaMismatchError(
+                    f"columns were renamed or dropped that rows of the stream had from version {version} on "
+                    f"({told_steps(steps)}), so they can't be shown under the columns of version {shown.version}: give the "
+                    "stream a schemaTrackingLocation from its first run on, start it anew with another checkpoint location, or "
+                    f"set {_UNSAFE} to true for the rows under the newest columns",
+                    table=self._location,
+                    version=shown.version,
+                )
+        self._same.add((query, again))
+
+    def end(self, query: str | None) -> None:
+        """A run is over."""
+        self._begun.discard(query)
+        self._same -= {(query, False), (query, True)}
+
+    def begin_with(self, query: str | None, start: str, end: str) -> bool:
+        """The same before a batch between two offsets; false where all its rows came through under older columns, as those
+        of the last batch did that Spark asks for again at a start."""
+        if self._log is None:
+            self._refuse_renamed(query, start, again=True)
+            return True
+        offset = json.loads(end)
+        self.begin(query, _last_read(end))
+        behind = not offset["isStartingVersion"] and offset["index"] == 0
+        return not (behind and self._kept is not None and offset["version"] <= self._kept.version)
+
+    def stop_before_others(self, query: str | None, at: str, until: int | None) -> None:
+        """Where a stream with nothing to read stands before a commit with other columns: notes these, and ends it.
+
+        Raises:
+            SchemaMismatchError: it does.
+        """
+        if self._log is None or self._kept is None or (until is not None and json.loads(at)["version"] > until):
+            return
+        columns = self.tail.next_columns(at)
+        if columns is not None:
+            entry = _Entry(self._kept.number + 1, columns, query or "", self._kept.number)
+            self._log.add(entry)
+            raise self._moved_on(entry)
+
+    def _moved_on(self, entry: _Entry) -> SchemaMismatchError:
+        place = "" if self._log is None else self._log.place
+        schema = json.loads(json.loads(entry.columns)["metadata"]["schemaString"])
+        names = ", ".join(field["name"] for field in schema["fields"])
+        return SchemaMismatchError(
+            f"DELTA_STREAMING_METADATA_EVOLUTION: from version {entry.version} on rows have other columns, properties or protocol "
+            f"({names}), which the schema log {place} holds now: define the stream again and start the query with the same "
+            "checkpoint location to go on with them",
+            table=self._location,
+            version=entry.version,
+        )
+
+    def _check_leave(self, older: _Entry, newer: _Entry) -> None:
+        steps = column_steps(older.columns, newer.columns)
+        if steps["incompatible"] is not None:
+            raise SchemaMismatchError(
+                f"{steps['incompatible']}: no stream can go on over that; start the query anew with another checkpoint location",
+                table=self._location,
+                version=newer.version,
+            )
+        # A new one for each run, since a frame may be started more than once.
+        leave = Leave(self._options.allowed, self._setting, self.checkpoint)
+        if lacking := leave.lacking(steps, newer.version):
+            what = "; ".join(f"{step.option}: {', '.join(step.columns)}" for step in lacking)
+            raise SchemaMismatchError(
+                "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION: between versions "
+                f"{older.version} and {newer.version} columns were renamed, dropped or changed their type ({what}): see to what "
+                f"reads the stream's rows, then {leave.ways(lacking, newer.version)}",
+                table=self._location,
+                version=newer.version,
+            )

@@ -1,0 +1,153 @@
+"""The options of a streaming source as Spark's Delta source names them: where it begins, how much it takes, what it passes over.
+
+Knows neither Spark nor rows. Called by `_datasource` and `_stream_read`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io.storage_options import version_arguments
+from deltaplane.spark.jvm.location import size_of
+from deltaplane.table.follow import limits, tail_request
+
+__all__ = ["STREAM_OPTIONS", "StreamOptions", "flag"]
+
+# Leave to go on where columns are renamed, dropped or changed their type, with `schemaTrackingLocation`.
+_LEAVES = ("allowsourcecolumnrename", "allowsourcecolumndrop", "allowsourcecolumntypechange")
+_SPELT = {
+    name.lower(): name
+    for name in (
+        "ignoreDeletes",
+        "ignoreChanges",
+        # What `ignoreChanges` was called first.
+        "ignoreFileDeletion",
+        "skipChangeCommits",
+        "failOnDataLoss",
+        "readChangeFeed",
+        "startingVersion",
+        "startingTimestamp",
+        # A start that is still to come is waited for.
+        "waitForStart",
+        "maxFilesPerTrigger",
+        "maxBytesPerTrigger",
+        "excludeRegex",
+        "schemaTrackingLocation",
+        "schemaLocation",
+        "streamingSourceTrackingId",
+        "allowSourceColumnRename",
+        "allowSourceColumnDrop",
+        "allowSourceColumnTypeChange",
+    )
+}
+# In lower case, since case says nothing.
+STREAM_OPTIONS = tuple(_SPELT)
+# As in Spark's Delta source.
+_FILES = 1000
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """The options of one source: texts as the core takes them; the bounds also by themselves, None where there is none."""
+
+    request: str
+    start: str
+    max_files: int | None
+    max_bytes: int | None
+    read_change_feed: bool
+    # Below which the columns are logged that rows have, and what tells the logs of one query's sources apart.
+    schema_location: str | None = None
+    tracking_id: str | None = None
+    # `always`, or the version whose columns may come, by the option's name.
+    allowed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def limits(self) -> str:
+        """What one micro-batch takes."""
+        return limits(self.max_files, self.max_bytes)
+
+    @classmethod
+    def of(cls, own: Mapping[str, str]) -> StreamOptions:
+        """From options whose names are in lower case.
+
+        Raises:
+            InvalidArgumentError: an option that isn't what its name says, or two that don't go together.
+        """
+        if batch := [
+            name for name in ("versionasof", "timestampasof", "endingversion", "endingtimestamp") if name in own
+        ]:
+            raise InvalidArgumentError(
+                f"{batch[0]} is an option of a batch; a stream has startingVersion or startingTimestamp"
+            )
+        max_bytes = _size(own["maxbytespertrigger"]) if "maxbytespertrigger" in own else None
+        max_files = _number(own, "maxfilespertrigger") if "maxfilespertrigger" in own else None
+        if max_files is None and max_bytes is None:
+            max_files = _FILES
+        fed = flag(own, "readchangefeed")
+        request = tail_request(
+            ignore_deletes=flag(own, "ignoredeletes"),
+            ignore_changes=any([flag(own, "ignorechanges"), flag(own, "ignorefiledeletion")]),
+            skip_change_commits=flag(own, "skipchangecommits"),
+            exclude_regex=own.get("excluderegex"),
+            fail_on_data_loss=flag(own, "failondataloss", "true"),
+            read_change_feed=fed,
+            waits_for_start=flag(own, "waitforstart"),
+        )
+        location = own.get("schematrackinglocation", own.get("schemalocation"))
+        allowed = {name: _leave(name, own[name]) for name in _LEAVES if name in own}
+        tracking_id = own.get("streamingsourcetrackingid")
+        if location is None and (without := [*allowed, *(["streamingsourcetrackingid"] if tracking_id else [])]):
+            raise InvalidArgumentError(f"{_SPELT[without[0]]} goes with schemaTrackingLocation, which isn't given")
+        start = json.dumps(_start(own))
+        return cls(request, start, max_files, max_bytes, fed, location, tracking_id, allowed)
+
+
+def _leave(name: str, text: str) -> str:
+    if text.lower() != "always" and not text.isdecimal():
+        raise InvalidArgumentError(
+            f"the option {_SPELT[name]} is always, or the version with the new columns, not {text!r}"
+        )
+    return text.lower()
+
+
+def _start(own: Mapping[str, str]) -> str | dict[str, int | None]:
+    version, timestamp = own.get("startingversion"), own.get("startingtimestamp")
+    if version is not None and timestamp is not None:
+        raise InvalidArgumentError("give startingVersion or startingTimestamp, not both")
+    if timestamp is not None:
+        return {"timestamp": version_arguments(timestamp)[1]}
+    if version is None:
+        return "snapshot"
+    if version.lower() == "latest":
+        return "latest"
+    if not version.isdecimal():
+        raise InvalidArgumentError(f"the option startingVersion is a number or latest, not {version!r}")
+    return {"version": int(version)}
+
+
+def flag(options: Mapping[str, str], name: str, default: str = "false") -> bool:
+    """Whether an option is on.
+
+    Raises:
+        InvalidArgumentError: neither true nor false.
+    """
+    value = options.get(name, default).lower()
+    if value not in ("true", "false"):
+        raise InvalidArgumentError(f"the option {_SPELT.get(name, name)} is true or false, not {value!r}")
+    return value == "true"
+
+
+def _number(own: Mapping[str, str], name: str) -> int:
+    if not own[name].isdecimal() or int(own[name]) < 1:
+        raise InvalidArgumentError(f"the option {_SPELT[name]} is a number from 1 on, not {own[name]!r}")
+    return int(own[name])
+
+
+def _size(text: str) -> int:
+    size = size_of(text)
+    if not size:
+        raise InvalidArgumentError(f"the option maxBytesPerTrigger is a number of bytes such as 64m, not {text!r}")
+    return size

@@ -1,0 +1,143 @@
+"""The data source's writers, for a batch and for each micro-batch of a stream: files in tasks, one commit where Spark commits.
+
+Spark's public Python API only, also for Spark Connect. Spark pickles them. Called by `_datasource`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from deltaplane import _native
+from deltaplane.commands.row_rules import RuledRows
+from deltaplane.exceptions import MetadataChangedException
+from deltaplane.properties import ToldAs
+from deltaplane.spark.execution.write_tasks import raise_refusal, write_unjudged
+from deltaplane.write.declarations import check_declared
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BatchWriter", "StreamWriter"]
+
+# What the files that were written depend on: also how far identity columns went, and the rules of the rows.
+_LAYOUT = ("schema", "partition_columns", "mapping", "partition_columns_in_files", "identity", "row_rules")
+
+
+@dataclass
+class _Written(WriterCommitMessage):
+    adds: list[str]
+    refusal: str | None
+    # The table as it was when the rows were written.
+    layout: str
+
+
+class _Files:
+    """Files of one write in tasks. The job can't travel to the committing process, which begins it again from the request."""
+
+    def __init__(self, location: str, store: dict[str, str] | None, schema_json: str, request: str) -> None:
+        import pyarrow as pa
+
+        self._location = location
+        self._store = store
+        self._schema_json = schema_json
+        self._request = request
+        job = self._begin(request)
+        self._spec = None if job.skip else job.spec
+        self._now_us = time.time_ns() // 1000
+        if self._spec is not None:
+            # An expression that the embedded engine doesn't have is refused before any task runs.
+            check_declared(self._spec, location)
+            none = pa.schema(_native.schema_to_arrow(schema_json)).empty_table().to_reader()
+            RuledRows(self._spec, none, location)
+
+    def _begin(self, request: str) -> _native.WriteJob:
+        return _native.WriteJob.begin(self._location, self._store, _native.schema_to_arrow(self._schema_json), request)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """One task's rows to files."""
+        if self._spec is None:
+            return _Written([], None, "")
+        adds, refusal = write_unjudged(self._location, self._store, self._spec, iterator, self._now_us)
+        return _Written(adds, refusal, _layout(self._spec))
+
+    def _commit(self, messages: Sequence[WriterCommitMessage | None], request: str, *, empty_too: bool) -> None:
+        """Commits the files of every task at once."""
+        written = [m for m in messages if isinstance(m, _Written) and m.layout]
+        adds = [add for m in written for add in m.adds]
+        refusals = [m.refusal for m in written if m.refusal is not None]
+        job = self._begin(request)
+        if refusals or job.skip is not None:
+            self._discard(adds)
+            raise_refusal(refusals, self._location)
+            return
+        if any(m.layout != _layout(job.spec) for m in written):
+            self._discard(adds)
+            raise MetadataChangedException(
+                "the table's columns, partitioning or rules for rows changed while the rows were written: write them again",
+                table=self._location,
+            )
+        if adds or empty_too or json.loads(job.spec)["declares"]:
+            job.commit(adds)
+
+    def _discard(self, adds: list[str]) -> None:
+        _native.discard_files(self._location, self._store, adds)
+
+    def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Deletes what successful tasks wrote, as far as it can."""
+        self._discard([add for m in messages if isinstance(m, _Written) for add in m.adds])
+
+
+class BatchWriter(_Files, DataSourceArrowWriter):
+    """One write."""
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commits the files of every task at once."""
+        if self._spec is not None:
+            self._commit(messages, self._request, empty_too=True)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Deletes what successful tasks wrote, as far as it can."""
+        self._abort(messages)
+
+
+class StreamWriter(_Files, DataSourceStreamArrowWriter):
+    """The micro-batches of a query: each is committed with its number, once, however often Spark runs it."""
+
+    def __init__(
+        self,
+        location: str,
+        store: dict[str, str] | None,
+        schema_json: str,
+        request: str,
+        app_id: str,
+        overwrite: bool,
+    ) -> None:
+        super().__init__(location, store, schema_json, request)
+        self._app_id = app_id
+        self._overwrite = overwrite
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Commits a micro-batch, unless it is in the table; one without rows leaves no version."""
+        self._commit(messages, self._numbered(batchId), empty_too=self._overwrite)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Deletes what successful tasks wrote, as far as it can."""
+        self._abort(messages)
+
+    def _numbered(self, batch_id: int) -> str:
+        request: dict[str, Any] = json.loads(self._request)
+        request["commit"]["txn"] = [{"app_id": self._app_id, "version": batch_id}]
+        mode = "complete" if self._overwrite else "append"
+        request["told_as"] = ToldAs.streaming_update(self._app_id, batch_id, mode).request
+        return json.dumps(request)
+
+
+def _layout(spec: str) -> str:
+    parts = json.loads(spec)
+    return json.dumps([parts[key] for key in _LAYOUT])

@@ -1,0 +1,96 @@
+"""`spark.catalog` of a session that knows Delta tables by their names: columns as the table's log has them, tables as who made them said.
+
+Spark's own catalog keeps the columns of the day when the name was made, and takes no table of ours for its own. Called by
+`deltaplane.spark.session_hooks.enable`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.catalog import Column, Table
+from pyspark.sql.types import StructType
+
+from deltaplane.report.describe import clustering_columns
+from deltaplane.spark.delta_api.tables import DeltaTable as SparkTable
+from deltaplane.spark.jvm.location import absolute_location
+from deltaplane.spark.jvm.names import held_location, is_managed, located, path_of
+from deltaplane.spark.jvm.schema import shown
+from deltaplane.table.delta_table import DeltaTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["created_table", "described_table", "is_table_at", "listed_columns", "listed_table"]
+
+
+def listed_columns(spark: SparkSession, name: str) -> list[Column] | None:
+    """The columns of a Delta table by its name, as `spark.catalog.listColumns` gives them; None for what is no Delta table."""
+    location = located(spark, name)
+    if location is None:
+        return None
+    table = DeltaTable(location)
+    partitions, clusters = table.metadata().partition_columns, clustering_columns(table)
+    return [
+        Column(
+            name=field.name,
+            description=field.metadata.get("comment"),
+            dataType=field.dataType.simpleString(),
+            nullable=field.nullable,
+            isPartition=field.name in partitions,
+            isBucket=False,
+            isCluster=field.name in clusters,
+        )
+        for field in StructType.fromJson(shown(json.loads(table.schema().to_json()))).fields
+    ]
+
+
+def is_table_at(name: str) -> bool | None:
+    """Whether a table is at the location that a name says; None for a name of the catalog."""
+    path = path_of(name)
+    return None if path is None else DeltaTable.is_deltatable(absolute_location(path))
+
+
+def listed_table(spark: SparkSession, table: Table) -> Table:
+    """An entry of `spark.catalog.listTables`, which says of a Delta table whether its files go with its name."""
+    name = ".".join(f"`{part}`" for part in (*(table.namespace or ()), table.name))
+    if table.isTemporary or held_location(spark, name) is None:
+        return table
+    return table._replace(tableType="MANAGED" if is_managed(spark, name, "") else "EXTERNAL")
+
+
+def described_table(spark: SparkSession, name: str, table: Table | None) -> Table | None:
+    """What `spark.catalog.getTable` gives, where Spark's own answer is `table`, or None for a location's name; None for what is no Delta
+    table."""
+    path = path_of(name)
+    if path is not None:
+        description = DeltaTable(absolute_location(path)).metadata().description
+        return Table(path, "spark_catalog", ["delta"], description, "MANAGED", False)
+    location = held_location(spark, name)
+    if table is None or location is None:
+        return None
+    return listed_table(spark, table)._replace(description=DeltaTable(location).metadata().description)
+
+
+def created_table(
+    spark: SparkSession,
+    name: str,
+    path: str | None,
+    schema: StructType | None,
+    description: str | None,
+    options: Mapping[str, Any],
+) -> None:
+    """Makes what `spark.catalog.createTable` is asked for: a new table, or a name for the one at the path."""
+    builder = SparkTable.create(spark).tableName(name)
+    if path is not None:
+        builder = builder.location(path)
+    if schema is not None:
+        builder = builder.addColumns(schema)
+    if description is not None:
+        builder = builder.comment(description)
+    for key, value in options.items():
+        # Under both names, as Spark hands them to delta-spark.
+        builder = builder.property(key, str(value)).property(f"option.{key}", str(value))
+    builder.execute()

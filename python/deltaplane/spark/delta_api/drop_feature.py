@@ -1,0 +1,52 @@
+"""What delta-spark refuses to drop of a table's features, which `DROP FEATURE` by Spark refuses as well.
+
+The embedded `TableAlterer.drop_feature` takes more of them. Called by `deltaplane.spark.delta_api.tables` and `deltaplane.statements.alter`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from deltaplane.table.delta_table import DeltaTable
+
+__all__ = ["refuse_fixed"]
+
+# Features that delta-spark has no way to drop, by their names in lower case.
+_FIXED = frozenset("appendonly invariants changedatafeed generatedcolumns identitycolumns clustering".split())
+# The writer version from which on a protocol names its features.
+_FEATURE_TABLES = 7
+
+
+def refuse_fixed(table: DeltaTable, feature: str) -> None:
+    """Refuses to drop a feature that delta-spark never drops from a table that has it, and a property's name in a feature's place.
+
+    Raises:
+        UnsupportedFeatureError: the feature stays.
+        InvalidArgumentError: the name is a table property's.
+    """
+    name = feature.lower()
+    if name in {known["key"].lower() for known in json.loads(_native.properties_json())}:
+        raise InvalidArgumentError(
+            f"`{feature}` is a table property and no table feature: ALTER TABLE … UNSET TBLPROPERTIES takes it away",
+            table=table.location,
+        )
+    if name in _FIXED and _supports(table, name):
+        raise UnsupportedFeatureError(
+            f"the feature {feature} can't be dropped by Spark's DROP FEATURE, as in delta-spark: "
+            f'deltaplane.DeltaTable(…).alter.drop_feature("{feature}") drops it',
+            table=table.location,
+        )
+
+
+def _supports(table: DeltaTable, name: str) -> bool:
+    protocol = json.loads(_native.Snapshot.open(table.location, table.storage_options).protocol_json())
+    version = protocol["min_writer_version"]
+    if version == _FEATURE_TABLES:
+        return name in {one.lower() for one in protocol["writer_features"] or ()}
+    legacy = {one["name"].lower(): one["legacy"] for one in json.loads(_native.features_json())}[name]
+    return legacy is not None and version >= legacy[1]

@@ -1,0 +1,155 @@
+"""The change data feed as delta-spark's users ask for it: by options of a reader, or by `table_changes`.
+
+Bounds and columns of a feed are delta-spark's here; its rows are those of `read_changes`. Called by `_familiar_read` and
+`_table_changes`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from deltaplane import _native
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+from deltaplane.io.storage_options import version_arguments
+from deltaplane.spark.datasource.stream_columns import column_steps, columns_of, told_steps
+from deltaplane.spark.datasource.time_travel import reaches_beyond
+from deltaplane.spark.jvm.internals import is_on
+from deltaplane.spark.jvm.location import absolute_location, split_options
+from deltaplane.spark.jvm.schema import quoted, shown
+from deltaplane.spark.scan.read import read_changes
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Bound", "check_fed", "feed"]
+
+# A version, a moment, or nothing.
+Bound = int | datetime | None
+_FED = "delta.enableChangeDataFeed"
+# The session's setting in delta-spark: changes of renamed and dropped columns under the columns of one version all the same.
+_UNSAFE = "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled"
+
+
+class _Range(NamedTuple):
+    """The first and the last version that two bounds mean; None where the bound lies behind or before all versions."""
+
+    first: int | None
+    last: int | None
+
+
+def feed(
+    spark: SparkSession, location: str, store: Mapping[str, str] | None, starting: Bound, ending: Bound
+) -> DataFrame:
+    """The rows that changed between two bounds. Where the session lets bounds lie behind the newest version there are none.
+
+    Raises:
+        InvalidArgumentError, VersionNotFoundError, SchemaMismatchError: as `read_changes`.
+    """
+    snapshot = _native.Snapshot.open(absolute_location(location), split_options(store)[0])
+    beyond = reaches_beyond(spark)
+    versions = _versions(snapshot, starting, ending)
+    first, last = versions
+    if first is None or first > snapshot.version:
+        nothing = starting is not None and beyond
+    else:
+        # Two moments without a commit between them.
+        nothing = isinstance(starting, datetime) and isinstance(ending, datetime) and last == first - 1
+    if first is not None and last is not None and first > last and not nothing:
+        raise InvalidArgumentError(f"the range ends with version {last}, before its start {first}", table=snapshot.uri)
+    if nothing:
+        return spark.createDataFrame([], _columns(snapshot))
+    if beyond and last is not None:
+        ending = last
+    if first is not None and first <= snapshot.version and not is_on(spark, _UNSAFE):
+        _refuse_renamed(snapshot, first, snapshot.version if last is None else min(last, snapshot.version))
+    frame = read_changes(
+        spark,
+        location,
+        starting if isinstance(starting, int) else None,
+        ending if isinstance(ending, int) else None,
+        starting if isinstance(starting, datetime) else None,
+        ending if isinstance(ending, datetime) else None,
+        store,
+    )
+    return frame if ending is None else _under_newest(frame, snapshot)
+
+
+def _refuse_renamed(snapshot: _native.Snapshot, first: int, last: int) -> None:
+    """As delta-spark refuses changes from before and after columns were renamed or dropped.
+
+    Raises:
+        SchemaMismatchError: in a table with column mapping some were, between two versions.
+    """
+    if snapshot.column_mapping == "none" or first == last:
+        return
+    end = snapshot if last == snapshot.version else snapshot.at(last)
+    if end.column_mapping == "none":
+        return
+    begins = snapshot.at(first)
+    steps = column_steps(columns_of(begins), columns_of(end))
+    if not (steps["renamed"] or steps["dropped"]):
+        return
+    # delta-spark tells what the table was when the range began from what a commit of the range made of it, as the first one does,
+    # and takes a version without column mapping for no hindrance.
+    began = begins.column_mapping != "none" and first > 0
+    what = f"version {first}, with which they begin," if began else f"since version {first} the table"
+    raise SchemaMismatchError(
+        f"the changes between versions {first} and {last} can't be shown under the columns of version {last}: {what} has other "
+        f"names for columns, or columns that are gone since ({told_steps(steps)}); read up to the version before that and from it "
+        f"on one after the other, or set {_UNSAFE} to true",
+        table=snapshot.uri,
+        version=last,
+    )
+
+
+def check_fed(location: str, store: Mapping[str, str] | None) -> None:
+    """Refuses a feed that would begin with a version whose changes aren't kept.
+
+    Raises:
+        InvalidArgumentError: the table's feed is off.
+    """
+    snapshot = _native.Snapshot.open(absolute_location(location), split_options(store)[0])
+    configuration = json.loads(snapshot.metadata_json())["configuration"]
+    if configuration.get(_FED, "false").lower() != "true":
+        raise InvalidArgumentError(
+            f"the change data feed was off ({_FED}) in version {snapshot.version}: switch it on, and begin with the version that does",
+            table=snapshot.uri,
+        )
+
+
+def _versions(snapshot: _native.Snapshot, starting: Bound, ending: Bound) -> _Range:
+    first = starting if not isinstance(starting, datetime) else None
+    if isinstance(starting, datetime):
+        after = snapshot.versions_between(version_arguments(starting)[1], None)
+        first = None if after is None else after[0]
+    if isinstance(ending, datetime):
+        before = snapshot.versions_between(None, version_arguments(ending)[1])
+        return _Range(first, None if before is None else before[1])
+    return _Range(first, ending if ending is not None else None if first is None else max(first, snapshot.version))
+
+
+def _columns(snapshot: _native.Snapshot) -> StructType:
+    return StructType.fromJson(shown(json.loads(snapshot.change_schema_json())))
+
+
+def _under_newest(frame: DataFrame, snapshot: _native.Snapshot) -> DataFrame:
+    """The rows under the newest version's columns, as delta-spark shows them where no column mapping tells which were there;
+    as they are where more is new than some columns."""
+    if snapshot.column_mapping != "none":
+        return frame
+    newest, has = _columns(snapshot), {field.name: field.dataType for field in frame.schema.fields}
+    names = {field.name for field in newest.fields}
+    if has.keys() == names or any(name not in names or newest[name].dataType != has[name] for name in has):
+        return frame
+    return frame.select(
+        *(
+            F.col(quoted(field.name)) if field.name in has else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in newest.fields
+        )
+    )

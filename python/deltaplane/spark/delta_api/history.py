@@ -1,0 +1,44 @@
+"""A table's history and details as the frames that delta-spark gives.
+
+Called by `deltaplane.spark.delta_api.tables` and `deltaplane.spark.session_hooks.enable`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from deltaplane.spark.jvm.names import hadoop_path, qualified_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["detail_frame", "history_frame"]
+
+# Columns that are structs in delta-spark; nobody but Databricks fills them.
+_STRUCTS = {
+    "job": "struct<jobId: string, jobName: string, jobRunId: string, runId: string, jobOwnerId: string, triggerType: string>",
+    "notebook": "struct<notebookId: string>",
+}
+
+
+def history_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """The rows of `deltaplane.report.describe.history_rows`."""
+    frame = spark.createDataFrame(rows)
+    given = [
+        F.lit(None).cast(_STRUCTS[name]).alias(name) if name in _STRUCTS else F.col(name) for name in frame.columns
+    ]
+    return frame.select(*given)
+
+
+def detail_frame(spark: SparkSession, rows: pa.Table, name: str | None) -> DataFrame:
+    """The row of `deltaplane.report.describe.detail_row`, with the location as Hadoop's paths have it, and the name that the catalog
+    holds the table by, if it does."""
+    at = rows.schema.get_field_index("location")
+    location = hadoop_path(rows.column(at)[0].as_py())
+    rows = rows.set_column(at, "location", [[location]])
+    if name is not None:
+        rows = rows.set_column(rows.schema.get_field_index("name"), "name", [[qualified_name(spark, name)]])
+    return spark.createDataFrame(rows)

@@ -1,0 +1,170 @@
+"""`spark.read` and `spark.readStream` of a session that knows Delta tables by their familiar names.
+
+Called by `deltaplane.spark.session_hooks.enable`, for sessions that are enabled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrameReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.spark.datasource.delta_options import Options, number, versioned_path
+from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, flag
+from deltaplane.spark.datasource.time_travel import reaches_beyond
+from deltaplane.spark.delta_api.feed import Bound, check_fed, feed
+from deltaplane.spark.errors.spark_errors import told_as_spark
+from deltaplane.spark.jvm.moments import moment
+from deltaplane.spark.jvm.names import located, path_of, qualified_name
+from deltaplane.spark.scan.read import named_as, newest_frame, read
+from deltaplane.spark.stream.read import read_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Reader", "StreamReader"]
+
+_FEED = "readchangefeed startingversion endingversion startingtimestamp endingtimestamp".split()
+_VERSIONS = ("versionasof", "timestampasof")
+_READ_OPTIONS = frozenset(["path", "readchangedata", *_VERSIONS, *_FEED])
+# What a stream says of commits that don't append.
+_PASSED_OVER = ("ignoredeletes", "ignorechanges", "ignorefiledeletion", "skipchangecommits")
+# What `readChangeFeed` was called first.
+_OLD_FEED = "readchangedata"
+_SCHEMA_LOGS = {"schematrackinglocation", "schemalocation"}
+# What goes with a schema log.
+_OF_SCHEMA_LOGS = {
+    "allowsourcecolumnrename",
+    "allowsourcecolumndrop",
+    "allowsourcecolumntypechange",
+    "streamingsourcetrackingid",
+}
+
+
+@told_as_spark
+class _Loading(Options):
+    """What both readers do before they read."""
+
+    _has_schema = False
+
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)  # type: ignore[call-arg]
+        self._session, self._format, self._given = spark, None, {}
+
+    def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
+        self._take(options, format=format, schema=schema)
+        if self._is_ours():
+            self._check_schema()
+            return self._loaded(path)
+        frame: DataFrame = super().load(path)  # type: ignore[misc]
+        return frame
+
+    def schema(self, schema: Any) -> Any:
+        self._has_schema = True
+        self._check_schema()
+        return super().schema(schema)  # type: ignore[misc]
+
+    def _check_schema(self) -> None:
+        """Refuses columns that a caller gives, before or after the format."""
+        if self._has_schema and self._is_ours():
+            raise InvalidArgumentError("a Delta table knows its columns: leave schema() out, and select() some of them")
+
+    def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
+        """As in delta-spark a reader's properties of tables mean nothing."""
+        mine, store = super()._split(own)
+        return mine, {
+            key: value for key, value in (store or {}).items() if not key.lower().startswith("delta.")
+        } or None
+
+    def _loaded(self, path: Any) -> DataFrame:
+        """The rows of a table of ours."""
+        raise NotImplementedError
+
+
+@told_as_spark
+class Reader(_Loading, DataFrameReader):
+    """`spark.read`."""
+
+    def _loaded(self, path: Any) -> DataFrame:
+        own, store = self._split(_READ_OPTIONS)
+        return self._read(*versioned_path(self._path(path, own), store))
+
+    def table(self, tableName: str) -> DataFrame:
+        location = located(self._session, tableName)
+        if location is None:
+            return super().table(tableName)
+        frame = self._read(*versioned_path(location, self._split(_READ_OPTIONS)[1]), named=True)
+        return frame if path_of(tableName) is not None else named_as(frame, qualified_name(self._session, tableName))
+
+    def _read(self, location: str, version: int | None, timestamp: str | None, *, named: bool = False) -> DataFrame:
+        own, store = self._split(_READ_OPTIONS)
+        if version is not None or timestamp is not None:
+            if own.keys() & {*_VERSIONS}:
+                raise InvalidArgumentError(f"a version stands behind {location} and in an option: give it once")
+        elif "versionasof" in own:
+            version = number(own, "versionAsOf")
+        timestamp = own.get("timestampasof", timestamp)
+        if flag(own, "readchangefeed", own.get(_OLD_FEED, "false")):
+            if version is not None or timestamp is not None:
+                raise InvalidArgumentError(
+                    f"a change feed has no version of its own: give {location} startingVersion and endingVersion"
+                )
+            bounds = (_bound(self._session, own, which, named=named) for which in ("starting", "ending"))
+            return feed(self._session, location, store, *bounds)
+        if version is None and timestamp is None:
+            return newest_frame(self._session, location, store)
+        at = None if timestamp is None else moment(self._session, timestamp)
+        return read(self._session, location, version, at, store)
+
+
+@told_as_spark
+class StreamReader(_Loading, DataStreamReader):
+    """`spark.readStream`."""
+
+    def _loaded(self, path: Any) -> DataFrame:
+        own, store = self._split(frozenset({"path", _OLD_FEED, *STREAM_OPTIONS}))
+        location = self._path(path, own)
+        own.pop("path", None)
+        # Of a batch's options delta-spark refuses these, and ignores where a feed ends.
+        if told := [key for key in self._given if key.lower() in _VERSIONS]:
+            raise InvalidArgumentError(
+                f"{told[0]} is an option of a batch; a stream has startingVersion or startingTimestamp", table=location
+            )
+        if (old := own.pop(_OLD_FEED, None)) is not None:
+            own.setdefault("readchangefeed", old)
+        if not own.keys() & _SCHEMA_LOGS:
+            # They say nothing there, and delta-spark lets them stand.
+            own = {key: value for key, value in own.items() if key not in _OF_SCHEMA_LOGS}
+        if flag(own, "readchangefeed"):
+            # A feed shows what these pass over, and delta-spark lets them stand there.
+            own = {key: value for key, value in own.items() if key not in _PASSED_OVER}
+            if "startingversion" not in own and "startingtimestamp" not in own:
+                check_fed(location, store)
+        if "startingtimestamp" in own:
+            own["startingtimestamp"] = moment(self._session, own["startingtimestamp"]).isoformat()
+        if reaches_beyond(self._session):
+            own.setdefault("waitforstart", "true")
+        return read_stream(self._session, location, store, **own)
+
+    def table(self, tableName: str) -> DataFrame:
+        location = located(self._session, tableName)
+        return super().table(tableName) if location is None else self.format("delta").load(location)
+
+
+def _bound(spark: SparkSession, own: Mapping[str, str], which: str, *, named: bool) -> Bound:
+    """Where a change feed begins (`starting`) or ends (`ending`); `named`: the table was asked for by its name.
+
+    Raises:
+        InvalidArgumentError: not a bound, or two bounds of one kind for a name, which delta-spark refuses.
+    """
+    version, timestamp = f"{which}version", f"{which}timestamp"
+    # As in delta-spark the version counts where both are given with a path.
+    if version in own and timestamp in own and named:
+        raise InvalidArgumentError(f"give {which}Version or {which}Timestamp, not both")
+    if version in own:
+        return number(own, f"{which}Version")
+    return moment(spark, own[timestamp]) if timestamp in own else None

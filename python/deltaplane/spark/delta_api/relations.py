@@ -1,0 +1,140 @@
+"""Delta tables that a session's own analyser meets: whatever Spark runs finds them, by their paths and by their names.
+
+The JVM's rule (`java/Relations`) asks while Spark analyses, on the thread that asked Spark. Called by
+`deltaplane.spark.session_hooks.enable` and by the JVM.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.exceptions import DeltaError
+from deltaplane.spark.datasource.delta_options import versioned_path
+from deltaplane.spark.delta_api.reader import Reader, StreamReader
+from deltaplane.spark.errors.refusals import refusal
+from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
+from deltaplane.spark.jvm.location import absolute_location
+from deltaplane.spark.jvm.names import shown_path
+from deltaplane.spark.scan.read import read
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Seen", "ask", "ask_no_more", "asks", "reading"]
+
+_Run = Callable[["SparkSession", str], "DataFrame | None"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_reading = threading.local()
+
+
+class Seen:
+    """The locations of tables that were asked for meanwhile, and the versions in which some are to be read."""
+
+    def __init__(self, held: Mapping[str, int]) -> None:
+        self.held = {absolute_location(location): version for location, version in held.items()}
+        self.locations: set[str] = set()
+
+    def reads(self, location: str) -> bool:
+        """Whether a table was asked for."""
+        return absolute_location(location) in self.locations
+
+
+@contextmanager
+def reading(held: Mapping[str, int]) -> Iterator[Seen]:
+    """What Spark analyses inside of the block reads tables at some locations in a version, and it is noted which ones it reads."""
+    before = getattr(_reading, "seen", None)
+    seen = Seen({**(before.held if before is not None else {}), **held})
+    _reading.seen = seen
+    try:
+        yield seen
+    finally:
+        _reading.seen = before
+        if before is not None:
+            before.locations |= seen.locations
+
+
+def ask(spark: SparkSession, run: _Run | None = None) -> bool:
+    """Has a session's analyser ask; whether it does. `run` runs the statements of scripts that are about Delta tables, and gives
+    None for others."""
+    try:
+        jvm = Jvm.of(spark)
+    except NativeScanUnavailable:
+        return False
+    return jvm.asks_for_relations(spark) or jvm.ask_for_relations(spark, _Answers(spark, run))
+
+
+def ask_no_more(spark: SparkSession) -> None:
+    """Takes that back."""
+    try:
+        Jvm.of(spark).ask_no_more(spark)
+    except NativeScanUnavailable:
+        return
+
+
+def asks(spark: SparkSession) -> bool:
+    """Whether a session's analyser asks, so that its own SQL finds Delta tables."""
+    try:
+        return Jvm.of(spark).asks_for_relations(spark)
+    except NativeScanUnavailable:
+        return False
+
+
+class _Answers:
+    """What the rule asks of one session. Questions are texts with NULs between their parts, see `java/Relations`."""
+
+    def __init__(self, spark: SparkSession, run: _Run | None) -> None:
+        self._of, self._run = weakref.ref(spark), run
+
+    def apply(self, question: str, session: Any) -> Any:
+        """A frame of the JVM's, or a refusal."""
+        from pyspark.sql import SparkSession
+
+        known = self._of()
+        spark = known if known is not None else SparkSession(session.sparkContext(), session)
+        try:
+            return self._answer(spark, question)
+        except DeltaError as e:
+            return refusal(e, "SELECT")
+
+    def _answer(self, spark: SparkSession, question: str) -> Any:
+        kind, location, *rest = question.split("\0")
+        if kind == "statement":
+            made = None if self._run is None else self._run(spark, location)
+            return None if made is None else made._jdf
+        at, *given = rest
+        options = dict(zip(given[::2], given[1::2], strict=True))
+        place = shown_path(location)
+        frame = _streamed(spark, place, options) if kind == "stream" else _rows(spark, place, at, options)
+        return frame._jdf
+
+    class Java:
+        """What py4j reads: the interface that this class implements."""
+
+        implements = ("java.util.function.BiFunction",)
+
+
+def _rows(spark: SparkSession, location: str, at: str, options: Mapping[str, str]) -> Any:
+    seen: Seen | None = getattr(_reading, "seen", None)
+    path, version, moment = versioned_path(location, None)
+    if seen is not None:
+        place = absolute_location(path)
+        seen.locations.add(place)
+        if place in seen.held and not at and not options and version is None and moment is None:
+            return read(spark, path, seen.held[place])
+    if at.startswith("micros "):
+        then = _EPOCH + timedelta(microseconds=int(at.partition(" ")[2]))
+        return read(spark, path, timestamp=then)
+    reader = Reader(spark).format("delta").options(**options)
+    if at:
+        reader.option("versionAsOf", at.partition(" ")[2])
+    return reader.load(location)
+
+
+def _streamed(spark: SparkSession, location: str, options: Mapping[str, str]) -> Any:
+    return StreamReader(spark).format("delta").options(**options).load(location)

@@ -1,0 +1,85 @@
+"""`table_changes` and `table_changes_by_path` in a query's text: the change feed of a table, which becomes a temp view.
+
+Called by `deltaplane.spark.session_hooks.enable`.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.spark.delta_api.feed import feed
+from deltaplane.spark.jvm.moments import moment
+from deltaplane.spark.jvm.names import location_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["calls_changes", "changes_in_views"]
+
+# What isn't looked into, the beginning of a call, and parentheses.
+_WORDS = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/"""
+    r"""|\b(?P<call>table_changes(?:_by_path)?)\s*\(|(?P<sign>[()])""",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+@contextmanager
+def changes_in_views(spark: SparkSession, text: str) -> Iterator[str]:
+    """The text with a view for each call, to be used inside of the block.
+
+    Raises:
+        InvalidArgumentError: a call with other arguments than a table, a start and perhaps an end.
+    """
+    views, shown, at = list[str](), "", 0
+    try:
+        for begin, end, name, arguments in _calls(text):
+            view = f"deltaplane_{uuid.uuid4().hex}"
+            _feed(spark, name, arguments).createOrReplaceTempView(view)
+            views.append(view)
+            shown, at = f"{shown}{text[at:begin]}{view}", end
+        yield shown + text[at:]
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)
+
+
+def calls_changes(text: str) -> bool:
+    """Whether a text calls one of the functions."""
+    return any(True for _ in _calls(text))
+
+
+def _calls(text: str) -> Iterator[tuple[int, int, str, str]]:
+    """Where calls begin and end, the function, and its arguments."""
+    if "table_changes" not in text.lower():
+        return
+    begin, arguments, depth, name = 0, 0, 0, ""
+    for found in _WORDS.finditer(text):
+        if depth:
+            depth += {"(": 1, ")": -1}.get(found.group()[-1] if found["call"] or found["sign"] else "", 0)
+            if not depth:
+                yield begin, found.end(), name, text[arguments : found.start()]
+        elif found["call"]:
+            begin, arguments, depth, name = found.start(), found.end(), 1, found["call"].lower()
+
+
+def _feed(spark: SparkSession, name: str, arguments: str) -> DataFrame:
+    """The changes that a call asks for."""
+    (row,) = DataFrame(spark._jsparkSession.sql(f"SELECT {arguments}"), spark).collect()
+    given: tuple[Any, ...] = tuple(row)
+    if len(given) not in (2, 3) or not isinstance(given[0], str):
+        raise InvalidArgumentError(
+            f"{name} takes a table, where its changes begin and perhaps where they end: {arguments}"
+        )
+    location = given[0] if name.endswith("path") else location_of(spark, given[0])
+    if any(value is None for value in given[1:]):
+        raise InvalidArgumentError(f"{name} takes no NULL for where changes begin or end: leave the end out")
+    bounds = [value if isinstance(value, int) else moment(spark, str(value)) for value in given[1:]]
+    return feed(spark, location, None, bounds[0], bounds[1] if len(bounds) > 1 else None)

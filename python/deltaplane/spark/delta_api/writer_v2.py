@@ -1,0 +1,259 @@
+"""`df.writeTo(table)` for Delta tables: Spark's second writer, with its verbs.
+
+Called by `deltaplane.spark.session_hooks.enable`, for sessions that are enabled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrameWriterV2
+
+from deltaplane import _native
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedExpressionError,
+)
+from deltaplane.properties import ToldAs
+from deltaplane.spark.datasource.delta_options import (
+    default_properties,
+    for_store,
+    merges_schema,
+    number,
+    transaction,
+    user_metadata,
+)
+from deltaplane.spark.datasource.stream_options import flag
+from deltaplane.spark.errors.spark_errors import told_as_spark
+from deltaplane.spark.execution.store_cast import as_table_takes, check_partitions
+from deltaplane.spark.jvm.internals import Jvm
+from deltaplane.spark.jvm.location import absolute_location
+from deltaplane.spark.jvm.names import (
+    FORMATS,
+    check_free,
+    check_unused,
+    default_location,
+    held_location,
+    is_managed,
+    path_of,
+    register_name,
+)
+from deltaplane.spark.write.frame_writer import write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+__all__ = ["WriterV2"]
+
+# Options of ours; others are the store's.
+_OWN = frozenset(
+    "path txnappid txnversion usermetadata mergeschema overwriteschema optimizewrite targetfilesize maxrecordsperfile".split()
+)
+
+
+@told_as_spark
+class WriterV2(DataFrameWriterV2):
+    """Writes to a table of ours where the name is a path's, a Delta table's, or `using` says so; else Spark writes."""
+
+    def __init__(self, df: DataFrame, table: str) -> None:
+        super().__init__(df, table)
+        self._frame, self._name = df, table
+        self._provider: str | None = None
+        self._given: dict[str, str] = {}
+        self._properties: dict[str, str] = {}
+        self._by: list[str] = []
+        self._clusters: list[str] | None = None
+        self._for_store: tuple[dict[str, str], dict[str, str] | None] | None = None
+
+    # --- what is written, and how ---------------------------------------------------------------------------------------
+
+    def using(self, provider: str) -> Any:
+        self._provider = provider.lower()
+        return super().using(provider)
+
+    def option(self, key: str, value: Any) -> Any:
+        self._given[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        return super().option(key, value)
+
+    def options(self, **options: Any) -> Any:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def tableProperty(self, property: str, value: str) -> Any:
+        self._properties[property] = value
+        return super().tableProperty(property, value)
+
+    def partitionedBy(self, col: Any, *cols: Any) -> Any:
+        if self._is_ours():
+            self._by = [_column_of(one) for one in (col, *cols)]
+            return self
+        return super().partitionedBy(col, *cols)
+
+    def clusterBy(self, col: str, *cols: str) -> Any:
+        self._clusters = [col, *cols]
+        return super().clusterBy(col, *cols)
+
+    # --- verbs ----------------------------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        if not self._is_ours():
+            super().create()
+            return
+        self._make("CREATE TABLE")
+
+    def replace(self) -> None:
+        if not self._is_ours():
+            super().replace()
+            return
+        self._make("REPLACE TABLE")
+
+    def createOrReplace(self) -> None:
+        if not self._is_ours():
+            super().createOrReplace()
+            return
+        self._make("CREATE OR REPLACE TABLE")
+
+    def append(self) -> None:
+        if not self._is_written_here():
+            super().append()
+            return
+        self._write(self._there(), "append")
+
+    def overwrite(self, condition: Any) -> None:
+        """Replaces the rows that meet a condition."""
+        if not self._is_written_here():
+            super().overwrite(condition)
+            return
+        text = str(condition)
+        if isinstance(condition, Column):
+            text = Jvm.of(self._frame.sparkSession).condition_sql(self._frame.where(condition))
+        self._write(self._there(), "overwrite", None if text.lower() == "true" else text)
+
+    def overwritePartitions(self) -> None:
+        """Replaces the partitions that rows are written to; of a table without partitions all rows."""
+        if not self._is_written_here():
+            super().overwritePartitions()
+            return
+        location = self._there()
+        check_partitions(self._frame.columns, location, self._store())
+        self._write(location, "overwrite", dynamic=True)
+
+    # --- within ---------------------------------------------------------------------------------------------------------
+
+    def _is_ours(self) -> bool:
+        if self._provider is not None:
+            return self._provider in FORMATS
+        return self._known() is not None
+
+    def _is_written_here(self) -> bool:
+        """Whether rows go to a table of ours, which knows its format whatever `using` says."""
+        return self._known() is not None or self._is_ours()
+
+    def _known(self) -> str | None:
+        """The location that the name stands for, if it does."""
+        path = path_of(self._name)
+        return held_location(self._frame.sparkSession, self._name) if path is None else absolute_location(path)
+
+    def _there(self) -> str:
+        location = self._known()
+        if location is None or not _native.is_table(location, self._store()):
+            raise TableNotFoundError(
+                f"there is no Delta table `{self._name}` to write to: create() makes one", table=location
+            )
+        return location
+
+    def _make(self, statement: str) -> None:
+        check_free(self._frame.sparkSession, self._name, replaces=statement != "CREATE TABLE")
+        location = self._known()
+        there = location is not None and _native.is_table(location, self._store())
+        if there and statement == "CREATE TABLE":
+            raise TableAlreadyExistsError("a table is here already: append, or createOrReplace", table=location)
+        if statement == "REPLACE TABLE" and not there:
+            raise TableNotFoundError(f"there is no Delta table `{self._name}` to be replaced: use createOrReplace")
+        if there and self._said("overwriteschema") == "false":
+            raise InvalidArgumentError(
+                "The usage of overwriteSchema is not allowed when replacing a Delta table: a table that is replaced gets the "
+                "frame's columns; leave the option out, or use overwrite or append",
+                table=location,
+            )
+        spark = self._frame.sparkSession
+        told = self._told()
+        if location is not None and told is not None and absolute_location(told) != absolute_location(location):
+            raise InvalidArgumentError(
+                f"the table {self._name} is at {location}, and the writer says {told}: leave the place out, or drop the name first"
+            )
+        place = location or told or default_location(spark, self._name)
+        if location is None:
+            check_unused(absolute_location(place), self._store(), even_tables=statement == "CREATE TABLE")
+            there = _native.is_table(absolute_location(place), self._store())
+        self._write(place, "overwrite" if there else "error", makes=statement)
+        if path_of(self._name) is None:
+            register_name(spark, self._name, place, self._store(), managed=location is None and told is None)
+
+    def _told(self) -> str | None:
+        """Where a new table is to be, if it is said."""
+        given = next((value for key, value in self._given.items() if key.lower() == "path"), None)
+        return given or self._properties.get("location")
+
+    def _said(self, option: str) -> str | None:
+        """The value of an option, by its name in lower case."""
+        return next((value.lower() for key, value in self._given.items() if key.lower() == option), None)
+
+    def _store(self) -> dict[str, str] | None:
+        others = {key: value for key, value in self._given.items() if key.lower() not in _OWN}
+        if self._for_store is None or self._for_store[0] != others:
+            # What is unknown is logged once.
+            self._for_store = others, for_store(others, _OWN)
+        return self._for_store[1]
+
+    def _write(
+        self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: str | None = None
+    ) -> None:
+        own = {key.lower(): value for key, value in self._given.items() if key.lower() in _OWN}
+        spark = self._frame.sparkSession
+        merges = merges_schema(spark, own)
+        # What Spark has beside a table's properties.
+        properties = {key: value for key, value in self._properties.items() if key not in ("comment", "location")}
+        write(
+            # As in delta-spark, a table takes what a cast makes of values of other types, where it doesn't grow by them.
+            self._frame if makes or merges else as_table_takes(self._frame, location, self._store()),
+            location,
+            mode,
+            self._by if makes else None,
+            "overwrite" if makes and mode == "overwrite" else "merge" if merges else None,
+            where,
+            transaction(spark, own),
+            self._store(),
+            user_metadata(spark, own),
+            description=self._properties.get("comment") if makes else None,
+            configuration={**default_properties(spark), **properties} if makes else None,
+            target_file_size=number(own, "targetFileSize") if "targetfilesize" in own else None,
+            max_records_per_file=number(own, "maxRecordsPerFile") if "maxrecordsperfile" in own else None,
+            optimize_write=flag(own, "optimizewrite") if "optimizewrite" in own else None,
+            partition_overwrite_mode="dynamic" if dynamic else "static",
+            cluster_by=self._clusters if makes else None,
+            all_nullable=True,
+            told_as=None
+            if makes is None
+            else ToldAs.definition(
+                makes, fills=True, replaces=mode == "overwrite", managed=is_managed(spark, self._name, self._told())
+            ),
+        )
+
+
+def _column_of(given: Any) -> str:
+    """The name of a column to partition by."""
+    if isinstance(given, str):
+        return given
+    node = given._jc.node()
+    if node.getClass().getSimpleName() != "UnresolvedAttribute":
+        raise UnsupportedExpressionError(
+            f"Delta tables are partitioned by columns, not by {node.sql()}: add a generated column and partition by that"
+        )
+    parts: Sequence[str] = [part.strip("`") for part in str(node.sql()).split(".")]
+    return parts[-1]

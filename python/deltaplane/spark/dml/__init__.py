@@ -1,0 +1,1 @@
+"""DELETE, UPDATE, MERGE and OPTIMIZE as jobs."""

@@ -1,0 +1,40 @@
+"""DELETE on Spark: a job finds the rows, another takes them out of their files; whole files go without being read.
+
+Called by `deltaplane.spark.DeltaTable`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from deltaplane.commands.condition import Condition
+from deltaplane.commands.delete import delete_rows, delete_says
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
+from deltaplane.spark.dml.conditions import SparkCondition, Subqueried
+from deltaplane.spark.dml.rewriting import ACT, Expression, SparkTarget, Work
+from deltaplane.spark.jvm.places import FILE, ROW
+
+__all__ = ["delete"]
+
+
+def delete(target: SparkTarget, condition: Expression | Subqueried | None, settings: Settings) -> Done:
+    """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
+    which = SparkCondition(target, condition)
+
+    def run(job: Rewriting) -> dict[str, int] | None:
+        if which.is_exact and job.native.selects_files:
+            return delete_rows(job, Condition(target.snapshot, which.plain))
+        job.reads(which.tree)
+        rows = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
+        try:
+            counts = Work(job, target).take_out(rows, [0], always_recorded=False)
+        finally:
+            rows.unpersist()
+        if not counts:
+            return None
+        return job.commit({**job.finish(), "numDeletedRows": counts[0]})
+
+    operation = Operation(
+        "DELETE", delete_says(which.text), which.tree, condition=which.text, reads_others=which.reads_others
+    )
+    return rewriting(target, operation, settings, run)

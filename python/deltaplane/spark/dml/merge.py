@@ -1,0 +1,306 @@
+"""MERGE on Spark: one join finds the pairs that matter and keeps them; all else is read off these and the source.
+
+The source is evaluated once. What the clauses mean for the columns is `commands.merge_columns`' matter. Called by
+`deltaplane.spark.DeltaTable`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from deltaplane.commands.merge.assignments import AssignedColumns
+from deltaplane.commands.merge.clauses import Clause, said
+from deltaplane.commands.merge.columns import MergeColumns, field_of, is_default, star_paths
+from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
+from deltaplane.expr.tree import all_of
+from deltaplane.spark.dml.conditions import bound
+from deltaplane.spark.dml.merge_keys import SourceKeys
+from deltaplane.spark.dml.rewriting import (
+    ACT,
+    Expression,
+    SparkTarget,
+    Work,
+    column,
+    refuse_chance,
+    refuse_windows,
+)
+from deltaplane.spark.jvm.internals import Jvm
+from deltaplane.spark.jvm.schema import delta_schema_json, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["SparkMerge", "merge"]
+
+_log = logging.getLogger(__name__)
+
+# How often the source is kept anew when executors are lost, and what Spark says then.
+_ATTEMPTS = 4
+_LOST_SOURCE = "Checkpoint block"
+
+# The number of a row of the source, and of the clause for a row that matches none of it.
+_SOURCE_ROW = "__deltaplane_source_row"
+_UNMATCHED_ACT = "__deltaplane_unmatched_act"
+_MATCHED_ROW = "__deltaplane_matched_row"
+
+
+@dataclass(frozen=True)
+class SparkMerge:
+    """A MERGE as the user gives it. Conditions and values of clauses are Spark SQL or Spark's own expressions.
+
+    `operation` and `parameters` are what the history says of it, where it is no MERGE to the user. With `reads_others` the
+    source was made of any of the table's rows.
+    """
+
+    source: DataFrame
+    condition: Expression
+    clauses: Sequence[Clause]
+    merge_schema: bool = False
+    operation: str = "MERGE"
+    parameters: Mapping[str, Any] | None = None
+    reads_others: bool = False
+
+
+def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
+    """Merges in one commit; returns its metrics under delta-spark's names, without any if nothing was to do.
+
+    Where an executor is lost with its part of the kept source, all begins anew: nothing was committed by then.
+
+    Raises:
+        InvalidArgumentError: a wrong clause, one that differs from one evaluation to the next, or several rows of the
+            source that change one row.
+        SchemaMismatchError: a value of a type that its column doesn't take.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return _merged(target, what, settings)
+        except Exception as e:
+            if _LOST_SOURCE not in str(e):
+                raise
+            _log.warning("executors with the source of a merge were lost, which begins anew: %s", e)
+    return _merged(target, what, settings)
+
+
+def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
+    jvm = target.jvm
+    # What the table's schema grows by may be null, as where a frame is written.
+    fields = json.loads(delta_schema_json(what.source.schema, nullable=True))["fields"]
+    # Numbered and kept: a source need not give the same rows twice.
+    source = what.source.withColumn(_SOURCE_ROW, F.monotonically_increasing_id()).localCheckpoint()
+    alias = jvm.alias_of(what.source)
+    configuration = json.loads(target.snapshot.metadata_json()).get("configuration", {})
+    columns = MergeColumns(
+        schema_json=target.snapshot.schema_json(),
+        source_json=json.dumps({"type": "struct", "fields": fields}),
+        clauses=what.clauses,
+        target_alias=target.alias,
+        merge_schema=what.merge_schema,
+        widens=configuration.get("delta.enableTypeWidening") == "true",
+    )
+    text = _text(jvm, what.condition)
+    for clause in what.clauses:
+        columns.check_star(clause)
+    keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
+    run = _Run(target, what, columns, source, *keys.looked_up(source))
+    says = what.parameters or _said(jvm, what, text)
+    others = what.reads_others
+    operation = Operation(what.operation, says, run.reads, columns.incoming, condition=text, reads_others=others)
+    return rewriting(target, operation, settings, run)
+
+
+def _said(jvm: Jvm, what: SparkMerge, text: str) -> dict[str, str]:
+    clauses = [Clause(c.kind, c.action, None if c.condition is None else _text(jvm, c.condition)) for c in what.clauses]
+    return {
+        "predicate": json.dumps([text]),
+        "matchedPredicates": said(clauses, "matched"),
+        "notMatchedPredicates": said(clauses, "not_matched"),
+        "notMatchedBySourcePredicates": said(clauses, "not_matched_by_source"),
+    }
+
+
+def _text(jvm: Jvm, expression: Expression) -> str:
+    return expression if isinstance(expression, str) else jvm.text_of(expression)
+
+
+class _Run:
+    """The steps of one MERGE. In the kept pairs `ACT` is the number of the clause that changes the row, if one does."""
+
+    def __init__(
+        self,
+        target: SparkTarget,
+        what: SparkMerge,
+        columns: MergeColumns,
+        source: DataFrame,
+        sources: int,
+        pruning: Sequence[Column],
+        trees: Sequence[Any],
+    ) -> None:
+        self._target, self._what, self._columns = target, what, columns
+        self._source, self._sources = source, sources
+        self._matched = columns.of_kind("matched")
+        self._by_source = columns.of_kind("not_matched_by_source")
+        self._inserts = columns.of_kind("not_matched")
+        # All rows of the source, whatever they match.
+        self._adds = columns.of_kind("source")
+        self._changing = [*self._matched, *self._by_source]
+        known = [] if self._by_source else bound(target, list(trees))
+        self._pruning = [] if self._by_source else pruning
+        self.reads = json.dumps(all_of(known)) if known else None
+
+    def __call__(self, job: Rewriting) -> dict[str, int] | None:
+        """The steps, in order; returns the commit's metrics, None where there is nothing to commit."""
+        work = Work(job, self._target)
+        job.reads(self.reads)
+        # One frame for all: expressions find its columns by what they are, not by their names alone.
+        self._table = self._target.frame(work.stored_ids)
+        pairs = self._pairs()
+        self._check_values(work, pairs)
+        pairs.persist()
+        try:
+            counts = self._change(work, pairs) if self._changing else {}
+            inserted = self._insert(work, pairs, bool(counts)) if self._sources else 0
+        finally:
+            pairs.unpersist()
+        if not counts and not inserted:
+            job.unchanged["numSourceRows"] = self._sources
+            return None
+        rows = changed_rows(self._changing, counts)
+        return job.commit(merge_metrics(job.finish(), rows, self._sources, inserted))
+
+    def _check_values(self, work: Work, pairs: DataFrame) -> None:
+        """Has Spark analyse what every clause gives to columns, also of those that no row will meet."""
+        for number, clause in enumerate(self._changing):
+            if clause.action == "update":
+                refuse_windows(self._updated(work, pairs, number), pairs, "a value of a clause")
+        for clause in self._inserts:
+            refuse_windows(self._new_rows(work, self._source, clause), self._source, "a value of a clause")
+
+    # --- which rows ---------------------------------------------------------------------------------------------------
+
+    def _pairs(self) -> DataFrame:
+        """The pairs that a clause changes, those that match where rows are inserted, and rows without a match that a
+        clause changes."""
+        table, source = self._table, self._source
+        for condition in self._pruning:
+            table = table.where(condition)
+        if self._by_source:
+            table = table.withColumn(_UNMATCHED_ACT, _first(self._by_source, len(self._matched)))
+        joined = table.join(source, column(self._what.condition), "left" if self._by_source else "inner")
+        if not self._changing:
+            return joined.select(source[_SOURCE_ROW]).distinct()
+        act = _first(self._matched, 0)
+        if self._by_source:
+            act = F.when(source[_SOURCE_ROW].isNull(), F.col(_UNMATCHED_ACT)).otherwise(act)
+        kept = [self._table[quoted(name)] for name in self._table.columns]
+        pairs = joined.select(*kept, *(source[quoted(name)] for name in source.columns), act.alias(ACT))
+        refuse_chance(pairs, "the condition of a clause")
+        refuse_windows(pairs, source, "the condition of a clause")
+        wanted = F.col(ACT).isNotNull()
+        return pairs.where(wanted | F.col(_SOURCE_ROW).isNotNull() if self._inserts else wanted)
+
+    # --- what becomes of them -----------------------------------------------------------------------------------------
+
+    def _change(self, work: Work, pairs: DataFrame) -> dict[int, int]:
+        """Takes changed rows out of their files and writes updated ones; returns how many, by the clause's number."""
+        deletes = [n for n, clause in enumerate(self._changing) if clause.action == "delete"]
+        counts = work.take_out(pairs.where(F.col(ACT).isNotNull()), deletes, always_recorded=True)
+        updates = [n for n, clause in enumerate(self._changing) if clause.action == "update" and n in counts]
+        work.write([self._updated(work, pairs, n) for n in updates], "update_postimage")
+        return counts
+
+    def _updated(self, work: Work, pairs: DataFrame, number: int) -> DataFrame:
+        clause = self._changing[number]
+        rows = pairs.where(F.col(ACT) == number)
+        if clause.kind == "not_matched_by_source":
+            rows = rows.select(*[self._table[quoted(name)] for name in self._table.columns])
+        old = {name: self._table[quoted(name)] for name in self._columns.target_columns}
+        assigned, values, stay_null = AssignedColumns(work.fields), [], dict[int, list[str]]()
+        for n, (name, path, value) in enumerate(self._values(clause, work.fields)):
+            if name is None:
+                stay_null[n] = path
+            else:
+                assigned.add_path(name, path, n)
+            values.append(value)
+        for n, path in stay_null.items():
+            assigned.keep_null(path, n)
+        return work.changed(rows, old, assigned, values, evolves=self._what.merge_schema)
+
+    def _insert(self, work: Work, pairs: DataFrame, changed: bool) -> int:
+        """Writes the rows that the clauses insert; returns how many."""
+        if self._adds:
+            return self._added(work, self._source, self._adds[0], changed)
+        if not self._inserts:
+            return 0
+        matched = pairs.select(F.col(_SOURCE_ROW).alias(_MATCHED_ROW)).where(F.col(_MATCHED_ROW).isNotNull())
+        others = self._source.join(matched, self._source[_SOURCE_ROW] == F.col(_MATCHED_ROW), "left_anti")
+        others = others.withColumn(ACT, _first(self._inserts, 0))
+        refuse_chance(others, "the condition of a clause")
+        refuse_windows(others, self._source, "the condition of a clause")
+        inserted = 0
+        for number, clause in enumerate(self._inserts):
+            inserted += self._added(work, others.where(F.col(ACT) == number), clause, changed)
+        return inserted
+
+    def _added(self, work: Work, rows: DataFrame, clause: Clause, changed: bool) -> int:
+        return work.write([self._new_rows(work, rows, clause)], "insert" if changed else None, inserts=True)
+
+    def _new_rows(self, work: Work, rows: DataFrame, clause: Clause) -> DataFrame:
+        columns, values = list[str](), []
+        for name, path, value in self._values(clause, work.fields):
+            assert name is not None
+            columns.append(self._columns.inserted_column(name, path, work.fields, columns))
+            values.append(value)
+        # What is written as it is may lack fields, as where it is appended.
+        return work.inserted(rows, columns, values, lacks=self._what.merge_schema or clause.kind == "source")
+
+    def _values(
+        self, clause: Clause, fields: Sequence[Mapping[str, Any]]
+    ) -> list[tuple[str | None, list[str], Column]]:
+        """The columns that a clause gives values to: name, path and value. Without a name it is the path of a struct, of which
+        `*` assigns some fields, and whether the source's is null: then the struct stays null where it was.
+        """
+        if clause.values is None:
+            found = self._columns.starred(clause, fields)
+            if clause.action == "insert" or not self._what.merge_schema:
+                return [(name, [name], self._source[quoted(name)]) for name in found]
+            source = json.loads(delta_schema_json(self._what.source.schema))["fields"]
+            return [one for name in found for one in self._star_values(name, fields, source)]
+        # None at all: as in delta-spark the row is what it was, or made of what the table gives its columns.
+        values: list[tuple[str | None, list[str], Column]] = []
+        for name, given in clause.values.items():
+            of_default = isinstance(given, str) and is_default(given)
+            value = self._columns.default(name, fields) if of_default else given
+            values.append((name, self._columns.path(name), column(value)))
+        return values
+
+    def _star_values(
+        self, name: str, fields: Sequence[Mapping[str, Any]], source: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[str | None, list[str], Column]]:
+        """What `*` of an update gives to a column where the schema evolves."""
+        own, brought = field_of(fields, name), field_of(source, name)
+        assert own is not None
+        assert brought is not None
+        for path, keeps_null in star_paths([name], own["type"], brought["type"]):
+            value = self._source[quoted(name)]
+            for part in path[1:]:
+                value = value.getField(part)
+            yield (None, path, value.isNull()) if keeps_null else (".".join(path), path, value)
+
+
+def _first(clauses: Sequence[Clause], number: int) -> Column:
+    """The number of the first clause that applies, counted from `number`; null if none does."""
+    none = F.lit(None).cast("int")
+    numbered = [(F.lit(number + n), clause.condition) for n, clause in enumerate(clauses)]
+    return reduce(
+        lambda rest, clause: clause[0] if clause[1] is None else F.when(column(clause[1]), clause[0]).otherwise(rest),
+        reversed(numbered),
+        none,
+    )

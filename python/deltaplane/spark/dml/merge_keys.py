@@ -1,0 +1,150 @@
+"""Which rows of a table a MERGE's source can match: what the keys of the source say, for Spark's scan and for the core.
+
+Called by `_merge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from deltaplane.exceptions import DeltaError
+from deltaplane.expr import coerce, tree
+from deltaplane.expr.joined import JoinedBinder, Side, conjuncts, parsed, pruning
+from deltaplane.expr.program import context_at
+from deltaplane.expr.syntax import Call, Name, Syntax
+from deltaplane.expr.tuples import value_node
+from deltaplane.expr.types import SparkType, of_json
+from deltaplane.spark.jvm.schema import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["SourceKeys"]
+
+# Up to so many values of a key are looked for one by one; of more only the range.
+_LISTED_KEYS = 64
+# Of a larger source values aren't listed: its keys are hardly few, and counting them costs a shuffle.
+_LISTED_ROWS = 1_000_000
+# Types whose values come back from Spark as they are, and whose bounds say which rows can equal one of them.
+_RANGED = ("byte", "short", "integer", "long", "decimal", "string", "date", "boolean")
+
+
+@dataclass
+class _Key:
+    target: str
+    source: str
+    null_safe: bool
+    type: SparkType
+
+    @property
+    def values(self) -> Column:
+        """The source's values as they come back from Spark: days of dates, since Python's calendar doesn't reach all of them."""
+        of = F.col(quoted(self.source))
+        return F.unix_date(of) if self.type.name == "date" else of
+
+    def constant(self, value: Any) -> Column:
+        """One of the values as the column's type has it."""
+        return F.date_from_unix_date(F.lit(value)) if self.type.name == "date" else F.lit(value)
+
+    def literal(self, value: Any) -> tree.Node:
+        """One of the values as the core has it."""
+        if self.type.name == "date":
+            return tree.literal(str(value), "date_days")
+        return tree.literal(value, "string") if isinstance(value, str) else value_node(value, self.target)
+
+
+@dataclass
+class SourceKeys:
+    """The columns of the target that must equal columns of the source, as far as the condition's text tells.
+
+    Args:
+        condition: Spark SQL over both.
+        target, source: their columns, as Delta's JSON, and the names that the condition may use for them.
+    """
+
+    condition: str
+    target: tuple[list[Any], str | None]
+    source: tuple[list[Any], str | None]
+    keys: list[_Key] = field(init=False, default_factory=list)
+    # What every row of the target meets that can match, without a look at the source.
+    reads: list[tree.Node] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._sides = [
+            Side(sql, alias, {f["name"]: of_json(f["type"]) for f in fields}, says)
+            for sql, (fields, alias), says in (("t", self.target, "the table"), ("s", self.source, "the source"))
+        ]
+        self._binder = JoinedBinder(self._sides, context_at("UTC", 0))
+        try:
+            for part in conjuncts(parsed(self.condition)):
+                self._take(part)
+        except DeltaError:
+            # Spark's expressions are more than those that are read here.
+            self.keys, self.reads = [], []
+
+    def _take(self, part: Syntax) -> None:
+        try:
+            found = pruning(part, self._binder, self._sides[0])
+            keys = list(self._keys(part))
+        except DeltaError:
+            return
+        self.keys += keys
+        if found is not None:
+            self.reads.append(found)
+
+    def _keys(self, part: Syntax) -> Iterator[_Key]:
+        if not isinstance(part, Call) or part.name not in ("=", "==", "<=>") or len(part.args) != 2:
+            return
+        for here, there in (part.args, reversed(part.args)):
+            if not isinstance(here, Name) or not isinstance(there, Name):
+                continue
+            (side, number, below), (other, of, inner) = self._binder.place(here), self._binder.place(there)
+            if side is not self._sides[0] or other is not self._sides[1] or below or inner:
+                continue
+            types = self._binder.bind(here).type, self._binder.bind(there).type
+            to = coerce.common(*types)
+            if to is None or to.name not in _RANGED or any(t != to and not (t.integral and to.integral) for t in types):
+                continue
+            yield _Key(list(side.columns)[number], list(other.columns)[of], part.name == "<=>", types[1])
+
+    def looked_up(self, source: DataFrame) -> tuple[int, list[Column], list[tree.Node]]:
+        """The source's rows, and what rows of the target must meet to match one: for Spark, and for the core."""
+        bounds = [
+            f(key.values).alias(f"k{i}{name}")
+            for i, key in enumerate(self.keys)
+            for name, f in (("low", F.min), ("high", F.max))
+        ]
+        row = source.agg(F.count(F.lit(1)).alias("rows"), *bounds).collect()[0]
+        columns, trees = [], list(self.reads)
+        for i, key in enumerate(self.keys):
+            values = self._values(source, key, row["rows"], row[f"k{i}low"], row[f"k{i}high"])
+            column, name = F.col(quoted(key.target)), tree.column([key.target])
+            if values is None:
+                low, high = row[f"k{i}low"], row[f"k{i}high"]
+                met = column.between(key.constant(low), key.constant(high))
+                part = tree.all_of(
+                    [tree.compare(">=", name, key.literal(low)), tree.compare("<=", name, key.literal(high))]
+                )
+            else:
+                met = column.isin([key.constant(value) for value in values]) if values else F.lit(False)
+                part = tree.is_in(name, [key.literal(value) for value in values] or [tree.literal(None, "void")])
+            if key.null_safe:
+                met = met | column.isNull()
+                part = tree.any_of([part, tree.compare("<=>", name, tree.literal(None, "void"))])
+            columns.append(met)
+            trees.append(part)
+        return row["rows"], columns, trees
+
+    def _values(self, source: DataFrame, key: _Key, rows: int, low: Any, high: Any) -> list[Any] | None:
+        """A key's values, None where there are many."""
+        if low is None or low == high:
+            return [] if low is None else [low]
+        if rows > _LISTED_ROWS:
+            return None
+        of = key.values
+        found = [row[0] for row in source.select(of).where(of.isNotNull()).distinct().limit(_LISTED_KEYS + 1).collect()]
+        return found if len(found) <= _LISTED_KEYS else None

@@ -1,0 +1,66 @@
+"""UPDATE on Spark: rows are found once and kept, taken out of their files, and written with new values.
+
+Called by `deltaplane.spark.DeltaTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from deltaplane.commands.merge.assignments import AssignedColumns
+from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
+from deltaplane.spark.dml.conditions import SparkCondition, Subqueried
+from deltaplane.spark.dml.rewriting import (
+    ACT,
+    Expression,
+    SparkTarget,
+    Work,
+    column,
+    refuse_chance,
+    refuse_windows,
+)
+from deltaplane.spark.jvm.schema import quoted
+
+__all__ = ["update"]
+
+
+def update(
+    target: SparkTarget,
+    values: Mapping[str, Expression],
+    condition: Expression | Subqueried | None,
+    settings: Settings,
+    *,
+    reads_others: bool = False,
+) -> Done:
+    """Updates rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do. Without values
+    rows are written as they were, as delta-spark does. `reads_others`: values may be made of any row of the table."""
+    which = SparkCondition(target, condition)
+
+    def run(job: Rewriting) -> dict[str, int] | None:
+        from pyspark.sql import functions as F
+
+        work = Work(job, target)
+        table = target.frame(work.stored_ids)
+        assigned = AssignedColumns(work.fields, target.alias)
+        for number, name in enumerate(values):
+            assigned.add(name, number)
+        job.reads(which.tree)
+        rows = which.met(table).persist()
+        try:
+            given = [column(value) for value in values.values()]
+            # Before the first job, as delta-spark's analysis does, also where the condition is met by no row.
+            refuse_chance(rows.select(*given), "a new value")
+            refuse_windows(rows.select(*given), rows, "a new value")
+            counts = work.take_out(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
+            if not counts:
+                return None
+            old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
+            new = work.changed(rows, old, assigned, given)
+            written = work.write([new], "update_postimage")
+        finally:
+            rows.unpersist()
+        return job.commit({**job.finish(), "numUpdatedRows": written})
+
+    others = which.reads_others or reads_others
+    operation = Operation("UPDATE", which.parameters, which.tree, condition=which.text, reads_others=others)
+    return rewriting(target, operation, settings, run)

@@ -1,0 +1,1 @@
+"""Errors under the conditions that users of Spark know."""

@@ -1,0 +1,246 @@
+"""The part of the table of delta-spark's conditions that is about declarations: properties, features, generated and identity
+columns, and the options of readers and writers.
+
+Called by `_error_conditions`.
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import (
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
+
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    SqlSyntaxError,
+    UnsupportedExpressionError,
+    UnsupportedFeatureError,
+)
+from deltaplane.spark.errors.known_condition import Known
+
+__all__ = ["DECLARATIONS"]
+
+_ALTERS = r"(?i)^\s*alter\b"
+_CREATES = r"(?i)^\s*(create|replace)\b"
+_READER = r"^Reader\."
+_WRITERS = r"^(Writer|WriterV2|StreamWriter)\."
+
+_PROPERTIES = (
+    Known(
+        "UNSUPPORTED_FEATURE.SET_TABLE_PROPERTY",
+        SqlSyntaxError,
+        r"`(?P<property>\w+)` is a reserved table property; (?P<msg>.*)",
+        spark=ParseException,
+    ),
+    # Unknown to delta-spark.
+    Known(
+        "DELTA_UNKNOWN_CONFIGURATION",
+        InvalidArgumentError,
+        r"table property `(?P<config>delta\.(?:targetFileSize|parquet\.compression\.codec|rowTracking\.materialized\w+))`",
+    ),
+    Known(
+        "DELTA_CANNOT_MODIFY_TABLE_PROPERTY",
+        InvalidArgumentError,
+        r"the table property `(?P<prop>[^`]*)` is kept by writers and can't be set",
+    ),
+    Known(
+        "DELTA_INVALID_INTERVAL",
+        InvalidArgumentError,
+        r"`(?P<interval>[^`\d]*)` isn't a legal value of the table property .* takes an interval",
+        spark=IllegalArgumentException,
+    ),
+    Known(
+        "DELTA_INVALID_ISOLATION_LEVEL",
+        InvalidArgumentError,
+        r"`(?P<isolationLevel>(?!SnapshotIsolation|WriteSerializable)[^`]*)` isn't a legal value of the table property "
+        r"`delta\.isolationLevel`",
+        _ALTERS,
+        spark=IllegalArgumentException,
+    ),
+    Known(
+        "UNSUPPORTED_TABLE_CHANGE",
+        InvalidArgumentError,
+        r"(?P<message>`[^`]*` isn't a (?:legal value of the table property `delta\.(?!columnMapping)|value of `delta\.min\w+Version`).*"
+        r"|there is no protocol \(.*)",
+        _ALTERS,
+        spark=PySparkException,
+    ),
+    Known(
+        "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
+        InvalidArgumentError,
+        r"`delta\.dataSkippingStatsColumns` names `(?P<columnName>[^`]*)`, which isn't a column of (?P<tableSchema>the table)",
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_FEATURE_STATUS",
+        InvalidArgumentError,
+        r"`(?P<status>[^`]*)` isn't a value of `delta\.feature\.(?P<feature>[^`]*)`",
+        spark=PySparkException,
+    ),
+    Known(
+        "DELTA_ICEBERG_COMPAT_VIOLATION.WRONG_REQUIRED_TABLE_PROPERTY",
+        UnsupportedFeatureError,
+        r"the table feature icebergCompatV(?P<version>\d), which needs column mapping",
+        spark=UnsupportedOperationException,
+    ),
+)
+
+_FEATURES = (
+    Known(
+        "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
+        UnsupportedFeatureError,
+        r"the feature (?P<feature>\S+) can't be dropped(?: by Spark's DROP FEATURE|: what the table holds)",
+        spark=PySparkException,
+    ),
+    Known(
+        "DELTA_FEATURE_DROP_DEPENDENT_FEATURE",
+        InvalidArgumentError,
+        r"the feature (?P<feature>\S+) can't be dropped while the table supports (?P<dependentFeatures>.*), which need it",
+        spark=PySparkException,
+    ),
+    Known(
+        "DELTA_CANNOT_DROP_CHECK_CONSTRAINT_FEATURE",
+        InvalidArgumentError,
+        r"the feature checkConstraints is in use: drop (?P<constraints>every constraint)",
+    ),
+    Known(
+        "DELTA_FEATURE_DROP_FEATURE_IS_DELTA_PROPERTY",
+        InvalidArgumentError,
+        r"`(?P<property>[^`]*)` is a table property and no table feature",
+        spark=PySparkException,
+    ),
+)
+
+_COLUMNS = (
+    Known(
+        "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
+        InvalidArgumentError,
+        r"`(?P<colName>[^`]*)` is an identity column, whose values can't be updated",
+    ),
+    Known(
+        "IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
+        InvalidArgumentError,
+        r"the identity column `(?P<dataType>[^`]*)` isn't a long",
+        r"(?i)^\s*(create|replace)\b(?!.*\b(int|integer|smallint|tinyint|short|byte)\s+generated\b)",
+        spark=ParseException,
+    ),
+    Known("IDENTITY_COLUMNS_ILLEGAL_STEP", SqlSyntaxError, r"expected a step other than 0", spark=ParseException),
+    Known(
+        "IDENTITY_COLUMNS_DUPLICATED_SEQUENCE_GENERATOR_OPTION",
+        SqlSyntaxError,
+        r"expected (?P<sequenceGeneratorOption>START|INCREMENT) once in an identity column",
+        spark=ParseException,
+    ),
+    Known(
+        "GENERATED_COLUMN_WITH_DEFAULT_VALUE",
+        SqlSyntaxError,
+        r"`(?P<colName>[^`]*)` is generated, so it has no default",
+        spark=ParseException,
+    ),
+    Known("PARSE_SYNTAX_ERROR", InvalidArgumentError, r"can't be added with `delta\.", _ALTERS, spark=ParseException),
+    Known(
+        "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        InvalidArgumentError,
+        r"the generated column .* can't be declared: no column is called (?P<objectName>`[^`]*`) "
+        r"\(there are (?P<proposal>[^)]*)\)",
+        _CREATES,
+    ),
+    Known(
+        "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+        InvalidArgumentError,
+        r"the generated column `(?P<fieldName>[^`]*)` can't be declared: `(?P<expressionStr>[^`]*)` refers to",
+        _CREATES,
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+        UnsupportedExpressionError,
+        r"the generated column .* can't be declared: the expression uses (?P<expression>the current time)",
+    ),
+    Known(
+        "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+        UnsupportedExpressionError,
+        r"the generated column `(?P<fieldName>[^`]*)` can't be declared: the expression uses the function "
+        r"`(?P<expressionStr>(?!max|min|sum|avg|count)[^`]*)`",
+        _CREATES,
+    ),
+)
+
+_CONSTRAINTS = (
+    Known(
+        "UNSUPPORTED_FEATURE.TABLE_OPERATION",
+        SqlSyntaxError,
+        r"expected CHECK, the one kind of (?P<operation>constraint)|expected `\)`, found `(?:CHECK|UNIQUE|PRIMARY|REFERENCES)`",
+    ),
+    Known(
+        "DELTA_INVALID_CONSTRAINT_NAME", InvalidArgumentError, r"`(?P<name>[^`]*)` can't be the name of a constraint"
+    ),
+)
+
+_OPTIONS = (
+    Known(
+        "DELTA_CDC_READ_NULL_RANGE_BOUNDARY",
+        InvalidArgumentError,
+        r"takes no NULL for where changes begin or end",
+        spark=IllegalArgumentException,
+    ),
+    Known(
+        "DELTA_MULTIPLE_CDC_BOUNDARY",
+        InvalidArgumentError,
+        r"give (?P<startingOrEnding>starting|ending)_?[vV]ersion or \w+, not both",
+    ),
+    Known(
+        "DELTA_VERSION_INVALID",
+        InvalidArgumentError,
+        r"the option \w+ingVersion is a number from 0 on, not '(?P<version>[^'\d]*)'",
+        _READER,
+    ),
+    Known(
+        "DELTA_VERSION_NOT_FOUND",
+        InvalidArgumentError,
+        r"the option versionAsOf is a number from 0 on, not '(?P<userVersion>-\d+)'",
+        _READER,
+    ),
+    Known("DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", InvalidArgumentError, r"a change feed has no version of its own"),
+    Known(
+        "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS",
+        InvalidArgumentError,
+        r"a version stands behind .* and in an option",
+        spark=IllegalArgumentException,
+    ),
+    Known(
+        "DELTA_ILLEGAL_OPTION",
+        InvalidArgumentError,
+        r"the option (?P<name>\w+) is (?P<explain>a number|true or false).*, not '(?P<input>[^']*)'",
+        _WRITERS,
+        spark=IllegalArgumentException,
+    ),
+    Known(
+        "DELTA_ILLEGAL_OPTION",
+        InvalidArgumentError,
+        r"(?P<name>partition_overwrite_mode) is (?P<explain>static or dynamic), not '(?P<input>[^']*)'",
+        _WRITERS,
+        spark=IllegalArgumentException,
+    ),
+    Known(
+        "DELTA_INVALID_IDEMPOTENT_WRITES_OPTIONS",
+        InvalidArgumentError,
+        r"(?P<reason>txnAppId and txnVersion go together)",
+        spark=IllegalArgumentException,
+    ),
+    Known(
+        "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
+        InvalidArgumentError,
+        r"a Delta table has no buckets, so (?P<operation>bucketBy) means nothing",
+    ),
+    Known(
+        "CODEC_NOT_AVAILABLE.WITH_AVAILABLE_CODECS_SUGGESTION",
+        InvalidArgumentError,
+        r"no codec '(?P<codecName>[^']*)': use one of (?P<availableCodecs>.*)",
+        _WRITERS,
+        spark=IllegalArgumentException,
+    ),
+)
+
+DECLARATIONS = (*_PROPERTIES, *_FEATURES, *_COLUMNS, *_CONSTRAINTS, *_OPTIONS)

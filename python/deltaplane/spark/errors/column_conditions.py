@@ -1,0 +1,247 @@
+"""The part of the table of delta-spark's conditions that is about columns and their types, partitions, clustering and subqueries.
+
+Called by `_error_conditions`.
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import IllegalArgumentException, ParseException
+
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    SchemaMismatchError,
+    SqlSyntaxError,
+    UnsupportedExpressionError,
+    UnsupportedFeatureError,
+)
+from deltaplane.spark.errors.known_condition import Known
+
+__all__ = ["COLUMNS"]
+
+_ALTERS = r"(?i)^\s*alter\b"
+_ADDS = r"(?i)^\s*alter\b.*\badd\s+columns?\b"
+_CREATES = r"(?i)^\s*(create|replace)\b"
+_INSERTS = r"(?i)^\s*insert\b"
+_MERGES = r"(?i)^\s*(with\b.*)?merge\b"
+
+_NESTED = (
+    Known(
+        "DELTA_UNSUPPORTED_COMMENT_MAP_ARRAY",
+        InvalidArgumentError,
+        r"`(?P<fieldPath>[^`]*)` leads through a (?:map|array)",
+        r"(?i)^\s*alter\b.*\bcomment\b",
+    ),
+    Known("INVALID_FIELD_NAME", InvalidArgumentError, r"(?P<fieldName>`[^`]*`) leads through a ", _ALTERS),
+    Known(
+        "FIELD_NOT_FOUND",
+        InvalidArgumentError,
+        r"there is no column `(?:[^`]*\.)?(?P<fieldName>[^`.]*)`: its place has (?P<fields>[^\[]*[^\[ ])",
+        r"(?i)^\s*alter\b.*\badd\s+columns?\b.*\bafter\b",
+    ),
+    Known(
+        "CANNOT_UPDATE_FIELD.ARRAY_TYPE",
+        UnsupportedFeatureError,
+        r"(?P<fieldName>\S+) can't become array: change the type of a field",
+        _ALTERS,
+    ),
+    Known(
+        "DELTA_DUPLICATE_COLUMNS_FOUND.ADDING_COLUMNS",
+        InvalidArgumentError,
+        r"two columns have the same name when case is ignored: `(?P<duplicateCols>[^`]*)`",
+        _ADDS,
+    ),
+    Known(
+        "COLUMN_ALREADY_EXISTS",
+        InvalidArgumentError,
+        r"two columns have the same name when case is ignored: (?P<columnName>`[^`]*`)",
+        _CREATES,
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_NESTED_FIELD_IN_UPDATE",
+        InvalidArgumentError,
+        r"`[^`]*` isn't a struct, so `(?P<cols>[^`]*)` is no field of it",
+    ),
+    Known(
+        "FIELD_NOT_FOUND",
+        InvalidArgumentError,
+        r"the table has no column `[^`]*\.(?P<fieldName>[^`.]*)` that could be updated",
+        _MERGES,
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_NESTED_FIELD_IN_OPERATION",
+        InvalidArgumentError,
+        r"the table has no column `(?P<field>[^`]*\.[^`]*)` that a new row could give a value to",
+    ),
+    Known(
+        "NOT_SUPPORTED_CHANGE_COLUMN",
+        InvalidArgumentError,
+        r"the column `(?P<originName>[^`]*)` is of type (?P<originType>.*): only the type of a primitive column",
+        _ALTERS,
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP",
+        InvalidArgumentError,
+        r"(?P<details>column `[^`]*` can't be left out): DROP COLUMN",
+        _ALTERS,
+    ),
+)
+
+_DEPENDENTS = (
+    Known(
+        "DELTA_GENERATED_COLUMNS_DEPENDENT_COLUMN_CHANGE",
+        InvalidArgumentError,
+        r"column `(?P<columnName>[^`]*)` can't be (?:dropped|renamed): column `(?P<generatedColumns>[^`]*)` uses it",
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_DROP_CLUSTERING_COLUMN",
+        InvalidArgumentError,
+        r"the table is clustered by `(?P<columnList>[^`]*)`, which the new columns don't have",
+    ),
+)
+
+_LAYOUT = (
+    Known("DELTA_OPERATION_NOT_ALLOWED_DETAIL", SqlSyntaxError, r"found `(?P<operation>CLUSTERED)`", _CREATES),
+    Known("DELTA_OPERATION_NOT_ALLOWED_DETAIL", UnsupportedExpressionError, r"a partition by (?P<operation>bucket)\("),
+    Known("DELTA_OPERATION_NOT_ALLOWED", UnsupportedExpressionError, r"a (?P<operation>partition by \w+)\(…\) isn't"),
+    Known(
+        "INVALID_PARTITION_COLUMN_DATA_TYPE",
+        InvalidArgumentError,
+        r"a table can't be partitioned by `[^`]*`: its type (?P<type>.*) has no partition values",
+    ),
+    Known(
+        "DELTA_COLUMN_NOT_FOUND_IN_SCHEMA",
+        InvalidArgumentError,
+        r"the clustering column `(?P<columnName>[^`]*)` isn't a column of (?P<tableSchema>the table)",
+    ),
+    Known(
+        "DELTA_DUPLICATE_COLUMNS_FOUND.CLUSTER_BY",
+        InvalidArgumentError,
+        r"the (?:clustering )?column `(?P<duplicateCols>[^`]*)` is given twice",
+    ),
+    Known(
+        "DELTA_CLUSTER_BY_INVALID_NUM_COLUMNS",
+        InvalidArgumentError,
+        r"clustered by at most (?P<numColumnsLimit>\d+) columns, not by (?P<actualNumColumns>\d+)",
+    ),
+    Known(
+        "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED",
+        InvalidArgumentError,
+        r"a table can't be clustered by `(?P<columnsWithDataTypes>[^`]*)`: the type .* has no smallest and largest",
+    ),
+    Known("ALL_PARTITION_COLUMNS_NOT_ALLOWED", InvalidArgumentError, r"partitioned by all of its columns", _CREATES),
+    Known(
+        "INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED",
+        SqlSyntaxError,
+        r"",
+        r"(?i)^\s*alter\s+table\s+\S+\s+(add\s+|drop\s+)?(if\s+(not\s+)?exists\s+)?partition\b",
+    ),
+    Known(
+        "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE",
+        SqlSyntaxError,
+        r"",
+        r"(?i)^\s*(load\s+data\b|alter\s+table\s+\S+\s+(recover\s+partitions|set\s+serde)\b)",
+    ),
+    Known(
+        "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE",
+        InvalidArgumentError,
+        r"the table isn't partitioned",
+        r"(?i)^\s*show\s+partitions\b",
+    ),
+    Known(
+        "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_COLUMN",
+        InvalidArgumentError,
+        r"`(?P<badCols>[^`]*)` is no column by which the table is partitioned",
+        r"(?i)^\s*show\s+partitions\b",
+    ),
+    Known("DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED", SqlSyntaxError, r"found `PARTITION`", r"(?i)^\s*truncate\b"),
+    Known(
+        "DELTA_SET_LOCATION_SCHEMA_MISMATCH", SchemaMismatchError, r"can't mean .*: the table there has other columns"
+    ),
+    Known(
+        "DELTA_CANNOT_SET_LOCATION_ON_PATH_IDENTIFIER",
+        SqlSyntaxError,
+        r"found `LOCATION`",
+        r"(?i)^\s*alter\s+table\s+delta\.`",
+    ),
+)
+
+_QUERIES = (
+    Known(
+        "DELTA_UNSUPPORTED_SUBQUERY_IN_PARTITION_PREDICATES",
+        UnsupportedExpressionError,
+        r"a subquery can't stand here",
+        r"(?i)^\s*(optimize|reorg)\b",
+    ),
+    Known(
+        "INVALID_DEFAULT_VALUE.SUBQUERY_EXPRESSION",
+        UnsupportedExpressionError,
+        r"a subquery can't stand here",
+        r"(?i)^\s*(create|replace|alter)\b.*\bdefault\b",
+    ),
+    Known(
+        "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+        UnsupportedExpressionError,
+        r"a subquery can't stand here",
+        r"(?i)^\s*(create|replace)\b.*\bgenerated\b",
+    ),
+    Known(
+        "INVALID_DEFAULT_VALUE.NOT_CONSTANT",
+        InvalidArgumentError,
+        r"the default of `(?P<colName>[^`]*)` can't be declared: no column is called",
+    ),
+    Known(
+        "INVALID_DEFAULT_VALUE.DATA_TYPE",
+        InvalidArgumentError,
+        r"the default of `(?P<colName>[^`]*)` can't be declared: `(?P<defaultValue>[^`]*)` has no value as (?P<expectedType>\w+)",
+    ),
+    Known(
+        "WRONG_COLUMN_DEFAULTS_FOR_DELTA_ALTER_TABLE_ADD_COLUMN_NOT_SUPPORTED",
+        InvalidArgumentError,
+        r"can't be added with `CURRENT_DEFAULT`",
+    ),
+    Known(
+        "DELTA_DUPLICATE_COLUMNS_FOUND.READ_SCHEMA", InvalidArgumentError, r"a column comes twice: BY NAME", _INSERTS
+    ),
+    Known(
+        "DELTA_METADATA_MISMATCH",
+        InvalidArgumentError,
+        r"the table has no column `[^`]*`",
+        r"(?i)^\s*insert\b.*\bby\s+name\b",
+    ),
+    Known("COLUMN_ALREADY_EXISTS", SqlSyntaxError, r"expected each column once", _INSERTS, spark=ParseException),
+    Known("MERGE_WITHOUT_WHEN", SqlSyntaxError, r"expected WHEN, found the end", _MERGES, spark=ParseException),
+    Known(
+        "MERGE_INSERT_VALUE_COUNT_MISMATCH",
+        SqlSyntaxError,
+        r"expected (?P<columnCount>\d+) values, found (?P<valueCount>\d+)",
+        _MERGES,
+        spark=ParseException,
+    ),
+    Known(
+        "DELTA_DUPLICATE_COLUMNS_ON_INSERT", InvalidArgumentError, r"gets two values", r"(?i)^\s*merge\b.*\binsert\b"
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_TIME_TRAVEL_MULTIPLE_FORMATS",
+        InvalidArgumentError,
+        r"a version stands behind .* and in an option",
+        spark=IllegalArgumentException,
+    ),
+    Known(
+        "DELTA_TIMESTAMP_INVALID", InvalidArgumentError, r"(?P<expr>'[^']*') is no ISO 8601 date", r"(?i)^\s*restore\b"
+    ),
+    Known("DELTA_ADD_CONSTRAINTS", InvalidArgumentError, r"is a constraint, which existing rows must meet"),
+    Known(
+        "DELTA_MODE_NOT_SUPPORTED",
+        SqlSyntaxError,
+        r"expected `symlink_format_manifest`, found `(?P<mode>[^`]*)`",
+        spark=IllegalArgumentException,
+    ),
+    Known(
+        "UNSUPPORTED_FEATURE.TABLE_OPERATION",
+        SqlSyntaxError,
+        r"expected DELTA, found `(?P<operation>\w+)`",
+        r"(?i)^\s*(create\s+or\s+)?replace\s+table\s+(?!delta\.`)",
+    ),
+)
+
+COLUMNS = (*_NESTED, *_DEPENDENTS, *_LAYOUT, *_QUERIES)

@@ -1,0 +1,75 @@
+"""The part of the table of delta-spark's conditions that is about names and paths that hold no Delta table.
+
+Called by `_error_conditions`.
+"""
+
+from __future__ import annotations
+
+from pyspark.errors import PySparkException
+
+from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, TableNotFoundError
+from deltaplane.spark.errors.known_condition import Known
+
+__all__ = ["NAMES"]
+
+_CHANGES = r"(?i)\btable_changes(_by_path)?\s*\("
+# What was done is a statement, and no method of a class.
+_STATEMENT = r"^(?!\w+\.\w+$)"
+_VIEW = r"(?P<viewName>`[^`]*`) is a view"
+_OTHER = r"(?P<tableName>`[^`]*`) is a table of the format \S+ and no Delta table"
+
+NAMES = (
+    # The change feed.
+    Known(
+        "DELTA_TABLE_ONLY_OPERATION",
+        TableNotFoundError,
+        r"`(?P<tableName>[^`]*)` is (?:a view|no Delta table: its)",
+        _CHANGES,
+    ),
+    Known("TABLE_OR_VIEW_NOT_FOUND", TableNotFoundError, r"catalog has no table (?P<relationName>`[^`]*`)", _CHANGES),
+    Known("DELTA_MISSING_DELTA_TABLE", TableNotFoundError, r"no Delta table here", _CHANGES, "tableName"),
+    # Names of the catalog.
+    Known("TABLE_OR_VIEW_NOT_FOUND", TableNotFoundError, r"catalog has no table (?P<relationName>`[^`]*`)", _STATEMENT),
+    Known("TABLE_OR_VIEW_NOT_FOUND", InvalidArgumentError, r"no table is called (?P<relationName>`[^`]*`)", _STATEMENT),
+    Known(
+        "DELTA_MISSING_DELTA_TABLE",
+        TableNotFoundError,
+        r"(?P<tableName>`[^`]*`) is (?:a view|no Delta table: its)",
+        r"^\w+\.\w+$",
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_SOURCE",
+        TableNotFoundError,
+        r"is a view that the catalog keeps, and (?P<operation>\w+) changes",
+    ),
+    Known("DELTA_CLONE_UNSUPPORTED_SOURCE", TableNotFoundError, r"(?P<name>`[^`]*`) is a view, which can't be cloned"),
+    Known("DELTA_OPERATION_NOT_ALLOWED_DETAIL", TableNotFoundError, rf"{_VIEW}, and (?P<operation>CONVERT TO DELTA)"),
+    Known("DELTA_ONLY_OPERATION", TableNotFoundError, rf"{_VIEW}, and (?P<operation>RESTORE) takes"),
+    Known("EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE", TableNotFoundError, rf"{_VIEW}, and (?P<operation>.*) takes"),
+    Known("DELTA_NOT_A_DELTA_TABLE", TableNotFoundError, rf"{_OTHER}, and REORG"),
+    Known(
+        "TABLE_OR_VIEW_NOT_FOUND",
+        TableNotFoundError,
+        r"(?P<relationName>`[^`]*`) is a table of the format .*, and RESTORE",
+    ),
+    Known(
+        "DELTA_IDENTITY_COLUMNS_ALTER_NON_DELTA_FORMAT",
+        TableNotFoundError,
+        rf"{_OTHER}, and ALTER TABLE … SYNC IDENTITY",
+        spark=PySparkException,
+    ),
+    Known("DELTA_ONLY_OPERATION", TableNotFoundError, rf"{_OTHER}, and (?P<operation>.*) takes"),
+    # Paths.
+    Known("DELTA_TABLE_ONLY_OPERATION", TableNotFoundError, r"", r"""(?i)^\s*(optimize|vacuum)\s+['"]""", "tableName"),
+    Known("DELTA_ONLY_OPERATION", TableNotFoundError, r"", r"(?i)^\s*reorg\b"),
+    Known(
+        "DELTA_TABLE_ALREADY_EXISTS",
+        InvalidArgumentError,
+        r"a table can't be cloned onto itself",
+        r"(?i)^\s*create\s+table\b",
+        "tableName",
+    ),
+    Known(
+        "DELTA_TABLE_ALREADY_EXISTS", TableAlreadyExistsError, r"or clone to", r"(?i)\bclone\b.*(?<!`)$", "tableName"
+    ),
+)

@@ -1,0 +1,68 @@
+"""Errors on their way through the JVM: what the file index refuses while Spark plans comes out of the user's call as it was, and
+what a stream's source or sink refuses is the cause of the query's end.
+
+They are handed over as text, the JVM's class `deltaplane.Refused` carries them through Catalyst, and PySpark's own
+conversion of the JVM's exceptions makes them errors of Python again, as delta-spark's package has it do with its own. Called by
+`deltaplane.spark.scan.file_index`, `_stream_read`, `_stream_write` and `_internals`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors.exceptions import captured
+
+from deltaplane import exceptions
+from deltaplane.exceptions import DeltaError
+from deltaplane.spark.errors.error_conditions import told
+from deltaplane.spark.errors.spark_errors import as_sparks
+
+__all__ = ["come_back", "refusal"]
+
+_REFUSED = "deltaplane.Refused"
+# Stays what it is, with its cause.
+_OF_STREAMS = "org.apache.spark.sql.streaming.StreamingQueryException"
+# What an error is made of again.
+_ABOUT = ("kind", "table", "version", "path")
+
+
+def refusal(error: DeltaError, doing: str = "") -> str:
+    """The answer to the JVM that stands for an error: no other one begins so. `doing` is what it came of."""
+    about = {name: getattr(error, name) for name in _ABOUT}
+    # A store of the user's may raise a class of its own.
+    kind = next(one.__name__ for one in type(error).__mro__ if one.__name__ in exceptions.__all__)
+    made_of = json.dumps({"class": kind, "text": str(error), "about": about, "doing": doing})
+    said = told(error, doing)
+    named = ["", ""] if said is None else [said.condition, said.sql_state]
+    parameters = [] if said is None else [text for item in said.parameters.items() for text in item]
+    return "\0".join(["", *(text.replace("\0", "") for text in (str(error), made_of, *named, *parameters))])
+
+
+def come_back() -> None:
+    """From now on PySpark raises refusals as the errors that they were."""
+    theirs: Callable[[Any], Any] = captured.convert_exception
+    if getattr(theirs, "_knows_refusals", False):
+        return
+
+    def converted(thrown: Any) -> Any:
+        refused = _refused(thrown)
+        return theirs(thrown) if refused is None else refused
+
+    converted._knows_refusals = True  # type: ignore[attr-defined]
+    captured.convert_exception = converted
+
+
+def _refused(thrown: Any) -> DeltaError | None:
+    """The refusal that an exception of the JVM's is or was caused by."""
+    while thrown is not None:
+        kind = thrown.getClass().getName()
+        if kind == _OF_STREAMS:
+            return None
+        if kind == _REFUSED:
+            made_of = json.loads(thrown.error())
+            error: DeltaError = getattr(exceptions, made_of["class"])(made_of["text"], **made_of["about"])
+            return as_sparks(error, made_of["doing"])
+        thrown = thrown.getCause()
+    return None

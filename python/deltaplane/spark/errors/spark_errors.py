@@ -1,0 +1,146 @@
+"""Errors as delta-spark's users catch them: each is PySpark's too, beside its own class, with the condition that delta-spark gives it.
+
+Called by the names that scripts share with delta-spark, and where an error comes back from the JVM.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from pyspark.errors import AnalysisException, PySparkException
+
+from deltaplane.exceptions import (
+    DeltaError,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedExpressionError,
+    VersionNotFoundError,
+)
+from deltaplane.spark.errors.error_conditions import told
+
+__all__ = ["as_sparks", "told_as_spark", "with_condition"]
+
+T = TypeVar("T")
+
+# What scripts look for in the texts of these conditions.
+_PHRASES = {
+    "DELTA_MISSING_DELTA_TABLE": ("tableName", "{} is not a Delta table"),
+    "DELTA_TABLE_NOT_FOUND": ("tableName", "Delta table {} doesn't exist"),
+    "PATH_NOT_FOUND": ("path", "Path does not exist: {}"),
+}
+
+# What is found wrong before rows are read.
+_FOUND_EARLY = (
+    InvalidArgumentError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    UnsupportedExpressionError,
+    VersionNotFoundError,
+)
+
+
+class _Told(PySparkException):
+    """Spark's side of such an error: its text, and what delta-spark says of it."""
+
+    def __init__(
+        self, error: DeltaError, condition: str | None, sql_state: str | None, parameters: dict[str, str] | None
+    ) -> None:
+        self.desc = _text(error, condition, parameters or {})
+        super().__init__(message=self.desc, errorClass=condition, messageParameters=parameters)
+        self._sql_state = sql_state
+
+    def __str__(self) -> str:
+        return self.desc
+
+    def getMessage(self) -> str:
+        return self.desc
+
+    def getSqlState(self) -> str | None:
+        return self._sql_state
+
+
+def _text(error: DeltaError, condition: str | None, parameters: Mapping[str, str]) -> str:
+    """The error's text behind its condition, as Spark's own have it."""
+    text = str(error)
+    if condition is None or condition in text:
+        return text
+    parameter, phrase = _PHRASES.get(condition, ("", ""))
+    if parameter in parameters:
+        text = f"{phrase.format(parameters[parameter])}: {text}"
+    return f"[{condition}] {text}"
+
+
+@functools.cache
+def _both(kind: type[DeltaError], sparks: tuple[type[PySparkException], ...]) -> type[DeltaError]:
+    def adopt(self: Any, error: DeltaError, *about: Any) -> None:
+        _Told.__init__(self, error, *about)
+        self.__dict__.update(error.__dict__)
+        self.args = error.args
+
+    methods = {"__init__": adopt, "__str__": _Told.__str__, "__module__": kind.__module__, "__doc__": kind.__doc__}
+    return type(kind.__name__, (kind, _Told, *sparks), methods)
+
+
+def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
+    """The error as one of PySpark's too; `doing` is the statement or the `Class.method` that it came of.
+
+    What is found wrong before rows are read is an `AnalysisException`, also where delta-spark raises another class, which it is then
+    beside that.
+
+    >>> missing = as_sparks(TableNotFoundError("no Delta table is here: create one", table="/lake/t"))
+    >>> missing.getCondition(), missing.getSqlState(), missing.getMessageParameters()
+    ('DELTA_MISSING_DELTA_TABLE', '42P01', {'tableName': '/lake/t'})
+    """
+    if isinstance(error, _Told):
+        return error
+    said = told(error, doing)
+    spark = PySparkException if said is None else said.spark
+    early = isinstance(error, _FOUND_EARLY) and not issubclass(spark, AnalysisException)
+    kind: Any = type(error)
+    make: Any = _both(kind, (AnalysisException, spark) if early else (spark,))
+    about = (None, None, None) if said is None else (said.condition, said.sql_state, said.parameters)
+    made: DeltaError = make(error, *about)
+    return made.with_traceback(error.__traceback__)
+
+
+def with_condition(error: DeltaError, doing: str) -> DeltaError:
+    """The error with its condition in its text, for where a text is all that is left of it."""
+    known: Any = as_sparks(error, doing)
+    condition = known.getCondition()
+    if condition is None or condition in str(error):
+        return error
+    made: DeltaError = known
+    return made
+
+
+def told_as_spark(cls: type[T]) -> type[T]:
+    """A class whose public methods raise errors so."""
+    for name, member in list(vars(cls).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(member, classmethod):
+            setattr(cls, name, classmethod(_told(member.__func__)))
+        elif inspect.isfunction(member):
+            setattr(cls, name, _told(member))
+    return cls
+
+
+def _told(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except DeltaError as e:
+            of = self if isinstance(self, type) else type(self)
+            made = as_sparks(e, f"{of.__name__}.{method.__name__}")
+            if made is e:
+                raise
+            raise made from e.__cause__
+
+    return run

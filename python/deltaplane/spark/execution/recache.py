@@ -1,0 +1,37 @@
+"""Cached frames after a commit of this session: Spark computes cached rows of a table that changed again.
+
+As delta-spark does after its commands. Called by writers, commands and statements of a session.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from deltaplane.spark.jvm.internals import Jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["recache"]
+
+_log = logging.getLogger(__name__)
+
+
+def recache(spark: SparkSession) -> None:
+    """Lets go of cached rows of Delta tables that have a newer version, in this session and those beside it; frames of one
+    version keep theirs. A failure of the cache doesn't undo the commit, so nothing is raised."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    jvm = Jvm.known(spark)
+    if jvm is None:
+        # No frame of ours was ever made in this JVM.
+        return
+    try:
+        jvm.recache(spark)
+    except (Py4JError, PySparkException) as e:
+        # Spark removes an entry before it plans the entry again, so no old row remains.
+        _log.warning(
+            "a cached frame of a table that was written to can't be computed again, and is no longer cached: %s", e
+        )

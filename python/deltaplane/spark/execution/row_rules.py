@@ -1,0 +1,103 @@
+"""A table's defaults, generated columns and checks on a frame: Spark evaluates the SQL, in the plan of the write itself.
+
+What applies to which column is `deltaplane.commands.row_rules`' matter. Called by `deltaplane.spark.write.frame_writer`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from deltaplane.commands.row_rules import RowRules, violation
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.spark.jvm.schema import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["relaxed", "ruled", "shown_row"]
+
+_STRING = re.compile(r"""[rRxX]?'(?:[^'\\]|\\.)*'|[rR]?"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_WORD = re.compile(r"`((?:[^`]|``)*)`|([^\W\d]\w*)")
+
+
+def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -> tuple[DataFrame, Column | None]:
+    """The frame with the values of defaults and generated columns, and a column that tells what a row breaks.
+
+    The column is null for a row that breaks nothing; there is none where nothing is to be checked. Conditions see the
+    rows as the table will have them: in its types, with null in columns that the frame lacks. Columns `beside` the
+    table's stay.
+
+    Raises:
+        InvalidArgumentError: an expression of the table that Spark can't analyse.
+    """
+    rules = RowRules.of_spec(spec, df.columns)
+    if not rules:
+        return df, None
+    fields = {f.name: f for f in relaxed(rules.schema_json).fields}
+    try:
+        for name, sql in rules.defaults:
+            df = df.withColumn(name, F.expr(sql).cast(fields[name].dataType))
+        # Identity columns stay out: their values are handed out as the files are written.
+        absent = {column for column, _ in rules.generated}
+        absent |= {f["column"] for f in json.loads(spec)["identity"]} - set(df.columns)
+        kept = [f for f in df.schema.fields if f.name in beside]
+        df = df.to(StructType([*(f for name, f in fields.items() if name not in absent), *kept]))
+        computed = [F.expr(sql).cast(fields[name].dataType).alias(name) for name, sql in rules.generated]
+        df = df.select("*", *computed)
+        broken = reduce(_first, (_broken(rule, fields) for rule in rules.checks), None)
+        if broken is not None:
+            _ = df.select(broken).schema
+    except AnalysisException as e:
+        raise InvalidArgumentError(
+            f"Spark can't evaluate an expression that the table asks of its rows: {e}", table=location
+        ) from e
+    return df, broken
+
+
+def _first(told: Column | None, of: Column) -> Column:
+    return of if told is None else F.coalesce(told, of)
+
+
+def _broken(rule: tuple[str, str, str], fields: Mapping[str, Any]) -> Column:
+    """What is said of a row for which the condition is false or null."""
+    said = shown_row(violation(*rule, ""), rule[2], fields)
+    return F.when(~F.coalesce(F.expr(rule[2]), F.lit(False)), said)
+
+
+def shown_row(said: str, condition: str, columns: Iterable[str]) -> Column:
+    """A text, and behind it a row's values in the columns that a condition mentions."""
+    values = [
+        F.concat(F.lit(f"\n - {name} : "), F.coalesce(F.col(quoted(name)).cast("string"), F.lit("null")))
+        for name in _mentioned(condition, columns)
+    ]
+    return F.concat(F.lit(said), *values)
+
+
+def _mentioned(sql: str, fields: Iterable[str]) -> list[str]:
+    """The columns whose names stand in an expression, for people to read."""
+    known = {name.lower(): name for name in fields}
+    words = (m[1].replace("``", "`") if m[1] is not None else m[2] for m in _WORD.finditer(_STRING.sub(" ", sql)))
+    return list(dict.fromkeys(known[w.lower()] for w in words if w.lower() in known))
+
+
+def relaxed(schema_json: str) -> StructType:
+    """A schema with everything nullable and no metadata: what NOT NULL and CHAR ask is judged by the file writer."""
+    schema: StructType = StructType.fromJson(_relaxed(json.loads(schema_json)))
+    return schema
+
+
+def _relaxed(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_relaxed(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    always: dict[str, Any] = {"nullable": True, "containsNull": True, "valueContainsNull": True, "metadata": {}}
+    return {key: always.get(key, _relaxed(value)) for key, value in node.items()}

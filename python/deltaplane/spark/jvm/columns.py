@@ -1,0 +1,143 @@
+"""The table's columns above Spark's relation of its files, which has them under the names that files use.
+
+A renamed column is an alias, through which Spark pushes filters and prunes. Called by `deltaplane.spark.scan.read`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.spark.jvm.schema import LENGTHS, quoted, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["logical_columns", "with_file_names"]
+
+
+def with_file_names(relation_schema: str, table_schema: str) -> str:
+    """The relation's schema where notes of CHAR and VARCHAR in structs call fields as files do: Spark pads values by them.
+
+    Args:
+        relation_schema, table_schema: as of `logical_columns`.
+
+    Raises:
+        UnsupportedFeatureError: a note that isn't the column's type.
+    """
+    if LENGTHS not in relation_schema:
+        return relation_schema
+    schema = json.loads(relation_schema)
+    for there, here in zip(schema["fields"], json.loads(table_schema)["fields"], strict=True):
+        note = there["metadata"].get(LENGTHS)
+        if note is None or isinstance(there["type"], str):
+            continue
+        made, rest = _noted(str(note), here["type"], there["type"])
+        if rest:
+            raise _unlike(here["name"], note)
+        there["metadata"][LENGTHS] = made
+    return json.dumps(schema)
+
+
+def _noted(note: str, here: Any, there: Any) -> tuple[str, str]:
+    """What a note begins with, a type, under the names that files use, and what follows it."""
+    if isinstance(here, str):
+        depth = 0
+        for at, sign in enumerate(note):
+            depth += {"(": 1, ")": -1}.get(sign, 0)
+            if depth == 0 and sign in ",>":
+                return note[:at], note[at:]
+        return note, ""
+    if here["type"] == "array":
+        element, rest = _noted(_behind(note, "array<"), here["elementType"], there["elementType"])
+        return f"array<{element}>", _behind(rest, ">")
+    if here["type"] == "map":
+        key, rest = _noted(_behind(note, "map<"), here["keyType"], there["keyType"])
+        value, rest = _noted(_behind(rest, ","), here["valueType"], there["valueType"])
+        return f"map<{key},{value}>", _behind(rest, ">")
+    parts, rest = [], _behind(note, "struct<")
+    for number, (own, other) in enumerate(zip(here["fields"], there["fields"], strict=True)):
+        rest = rest if number == 0 else _behind(rest, ",")
+        name = quoted(own["name"]) if rest.startswith("`") else own["name"]
+        part, rest = _noted(_behind(rest, f"{name}:"), own["type"], other["type"])
+        parts.append(f"{quoted(other['name'])}:{part}")
+    return f"struct<{','.join(parts)}>", _behind(rest, ">")
+
+
+def _behind(note: str, begins: str) -> str:
+    if not note.lower().startswith(begins.lower()):
+        raise _unlike(begins, note)
+    return note[len(begins) :]
+
+
+def _unlike(what: str, note: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"the note {LENGTHS} of a column says `{note}`, which isn't the column's type at `{what}`: write the table's schema anew"
+    )
+
+
+def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str, *, by_id: bool) -> DataFrame:
+    """The relation's columns, in their order, under the table's names at every depth.
+
+    Args:
+        relation: the frame of the files; columns after those of the schema stay as they are.
+        relation_schema, table_schema: both schemas as JSON; they differ in names and metadata only.
+        by_id: Spark finds the columns in files by id. It forgets the ids of nested fields when it reads only some of
+            them, and would find none: they are kept together.
+    """
+    from pyspark.sql import functions as sf
+
+    own, other = (json.loads(text)["fields"] for text in (table_schema, relation_schema))
+    # Column names of any kind are safe from here on: they are given by position.
+    beside = relation.columns[len(own) :]
+    plain = relation.toDF(*[f"c{i}" for i in range(len(own))], *beside)
+    columns = [
+        _renamed(sf.col(f"c{i}"), there["type"], here["type"], by_id).alias(
+            here["name"], metadata=shown(here)["metadata"]
+        )
+        for i, (here, there) in enumerate(zip(own, other, strict=True))
+    ]
+    return plain.select(*columns, *beside)
+
+
+def _renamed(column: Column, there: Any, here: Any, by_id: bool) -> Column:
+    """The column with its inner fields named as in `here`."""
+    if _names(there) == _names(here):
+        return column
+    if here["type"] == "struct" and not by_id:
+        pairs = list(zip(there["fields"], here["fields"], strict=True))
+        kept = sum(1 for a, b in pairs if a["name"] == b["name"])
+        if _are_apart(pairs, kept):
+            # Of what Spark has to rename fields, only this lets filters and pruning of nested fields through.
+            for a, b in pairs:
+                column_of = _renamed(column.getField(a["name"]), a["type"], b["type"], by_id)
+                if a["name"] != b["name"] or _names(a["type"]) != _names(b["type"]):
+                    column = column.withField(quoted(b["name"]), column_of)
+            return column.dropFields(*[quoted(a["name"]) for a, _ in pairs[kept:]])
+    # Field by field in their order: the types differ in names alone.
+    return column.cast(_spark_type(here))
+
+
+def _are_apart(pairs: list[Any], kept: int) -> bool:
+    """Whether new names can be added behind the old ones: those that stay come first, and no two are equal."""
+    before = [a["name"].lower() for a, _ in pairs]
+    after = [b["name"].lower() for _, b in pairs]
+    stay = all(a["name"] == b["name"] for a, b in pairs[:kept])
+    return kept < len(pairs) and stay and not set(before) & set(after[kept:])
+
+
+def _names(node: Any) -> Any:
+    """A type's JSON without metadata."""
+    if isinstance(node, list):
+        return [_names(item) for item in node]
+    if isinstance(node, dict):
+        return {key: _names(value) for key, value in node.items() if key != "metadata"}
+    return node
+
+
+def _spark_type(node: Any) -> Any:
+    from pyspark.sql.types import StructType
+
+    one = {"name": "c", "type": shown(node), "nullable": True, "metadata": {}}
+    return StructType.fromJson({"type": "struct", "fields": [one]})["c"].dataType

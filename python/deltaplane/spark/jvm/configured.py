@@ -1,0 +1,63 @@
+"""Builders of sessions that are configured for delta-spark, as its documentation has it, where its jar isn't there.
+
+Called by users as `deltaplane.spark.configure_spark_with_delta_pip`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.spark.jvm.internals import CATALOG, DELTA_CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["without_delta_sparks", "wrapped_builder"]
+
+_PACKAGES = "spark.jars.packages"
+# Settings that list names, and how those of delta-spark begin.
+_LISTS = {
+    "spark.sql.extensions": ("io.delta.sql.DeltaSparkSessionExtension",),
+    _PACKAGES: tuple(f"io.delta:delta-{part}" for part in ("spark_", "core_", "storage:", "connect-")),
+}
+
+
+def without_delta_sparks(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a session without delta-spark's classes."""
+    kept = {key: value for key, value in settings.items() if (key, value) != (CATALOG, DELTA_CATALOG)}
+    for key, beginnings in _LISTS.items():
+        names = [name.strip() for name in str(kept.pop(key, "")).split(",")]
+        if others := [name for name in names if name and not name.startswith(beginnings)]:
+            kept[key] = ",".join(others)
+    return kept
+
+
+def wrapped_builder(builder: Any, packages: Iterable[str] | None, taken: Callable[[SparkSession], None]) -> Any:
+    """A builder with the same settings but for delta-spark's, and these Maven packages; `taken` has each session it gives."""
+    from pyspark.sql import SparkSession
+
+    if not isinstance(builder, SparkSession.Builder):
+        raise InvalidArgumentError(f"a builder of sessions is needed, as SparkSession.builder is one, not {builder!r}")
+
+    class Builder(SparkSession.Builder):
+        """As any builder, whose sessions have the familiar names."""
+
+        _options: dict[str, Any]
+
+        def getOrCreate(self) -> SparkSession:
+            self._options = without_delta_sparks(self._options)
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            spark = super().getOrCreate()
+            taken(spark)
+            return spark
+
+    made = Builder()
+    made._options.update(builder._options)
+    if listed := [*filter(None, [made._options.get(_PACKAGES)]), *(packages or ())]:
+        made._options[_PACKAGES] = ",".join(listed)
+    return made

@@ -1,0 +1,70 @@
+"""Which version of which table, how to reach it, and sizes, said so that the driver and every executor understand the same.
+Called within `deltaplane.spark`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.io.log_store import is_registered
+from deltaplane.io.storage_options import TableUri, VersionLike, location_text, storage_options_text, version_arguments
+
+__all__ = ["absolute_location", "size_of", "split_options", "version_of"]
+
+
+def absolute_location(path: TableUri) -> str:
+    """The location, absolute: workers run in other directories than the driver.
+
+    Raises:
+        UnsupportedFeatureError: a location of a registered log store, which other processes don't have.
+
+    >>> absolute_location("s3://bucket/table"), absolute_location("/data/../t")
+    ('s3://bucket/table', '/t')
+    """
+    text = location_text(path)
+    if is_registered(text):
+        raise UnsupportedFeatureError(
+            f"Spark can't work on {text}: its log store is registered in this process, and Spark's tasks run in others; "
+            "use DeltaTable and write_deltalake without Spark",
+            table=text,
+        )
+    return text if "://" in text or text.startswith("file:") else os.path.abspath(text)
+
+
+def version_of(version: int | None, timestamp: VersionLike | None) -> tuple[int | None, int | None]:
+    """`(version, timestamp_ms)`, of which at most one is set.
+
+    Raises:
+        InvalidArgumentError: both are given, or one isn't what its name says.
+
+    >>> version_of(None, "1970-01-01T00:00:01")
+    (None, 1000)
+    """
+    if version is not None and timestamp is not None:
+        raise InvalidArgumentError("give a version or a timestamp, not both")
+    if isinstance(timestamp, int):
+        raise InvalidArgumentError("a timestamp is an ISO 8601 text or a datetime; version= takes numbers")
+    return version_arguments(version if timestamp is None else timestamp)
+
+
+def split_options(options: Mapping[str, str] | None) -> tuple[dict[str, str] | None, dict[str, str]]:
+    """The options for deltaplane's stores, None when there are none, and those for Spark's file systems.
+
+    >>> split_options({"AWS_REGION": "eu-north-1", "fs.s3a.threads.max": "8"})
+    ({'AWS_REGION': 'eu-north-1'}, {'fs.s3a.threads.max': '8'})
+    """
+    every = storage_options_text(options) or {}
+    for_spark = {k: v for k, v in every.items() if k.startswith("fs.")}
+    return ({k: v for k, v in every.items() if k not in for_spark} or None), for_spark
+
+
+def size_of(text: str) -> int | None:
+    """Bytes as Spark's settings write them; None for another text.
+
+    >>> size_of("4g"), size_of(" 10 mb"), size_of("7"), size_of("many")
+    (4294967296, 10485760, 7, None)
+    """
+    size = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text, re.ASCII | re.IGNORECASE)
+    return None if size is None else int(size[1]) << 10 * " kmgt".index(size[2].lower() or " ")

@@ -1,0 +1,119 @@
+"""Parameters of a statement: `:name` of a dict and `?` of a list become the SQL of what Spark itself binds for them.
+
+Called by `deltaplane.spark.session_hooks.enable`, for statements that Spark doesn't run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.spark.jvm.internals import Jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Bound", "bound", "has_parameters", "with_values"]
+
+# What isn't looked into, and parameters; a colon right behind a column begins a path into it.
+_PARAMETER = re.compile(
+    r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|--(?:\\\n|[^\n])*|/\*.*?\*/"""
+    r"""|(?<![\w`:)\]]):(?P<name>\w+)|\?""",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Values as SQL, in their order, and their names."""
+
+    values: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def bound(text: str, given: Bound) -> str:
+    """A statement with values in the places of its parameters, which are all named or all aren't.
+
+    Raises:
+        InvalidArgumentError: values that the statement has no parameters for, or too few of them.
+
+    >>> bound("DELETE FROM t WHERE x = ? OR y = ?", Bound(("1", "'a'"), ("1", "a")))
+    "DELETE FROM t WHERE x = 1 OR y = 'a'"
+    >>> bound("DELETE FROM t WHERE x = :n AND y = :n", Bound(("1",), ("n",)))
+    'DELETE FROM t WHERE x = 1 AND y = 1'
+    """
+    found = [one for one in _PARAMETER.finditer(text) if one[0] == "?" or one["name"] is not None]
+    named = [one for one in found if one["name"] is not None]
+    if named and len(named) < len(found):
+        raise InvalidArgumentError(
+            "the statement has parameters with names and others without: use one kind (INVALID_QUERY_MIXED_QUERY_PARAMETERS)"
+        )
+    if named:
+        of_names = dict(zip(given.names, given.values, strict=True))
+        missing = next((one["name"] for one in named if one["name"] not in of_names), None)
+        if missing is not None:
+            raise InvalidArgumentError(
+                f"the statement has the parameter :{missing}, and USING gives no value of this name: write "
+                f"USING … AS {missing} (UNBOUND_SQL_PARAMETER)"
+            )
+        return _replaced(text, found, [of_names[one["name"]] for one in found])
+    if len(found) != len(given.values):
+        raise InvalidArgumentError(
+            f"the statement has {len(found)} parameters `?`, and USING gives {len(given.values)} values: give one for each "
+            "(UNBOUND_SQL_PARAMETER)"
+        )
+    return _replaced(text, found, given.values)
+
+
+def has_parameters(text: str) -> bool:
+    """Whether a statement waits for values."""
+    return any(one["name"] is not None or one[0] == "?" for one in _PARAMETER.finditer(text))
+
+
+def with_values(
+    text: str,
+    args: Mapping[str, Any] | Sequence[Any],
+    run: Callable[[str, Any], DataFrame],
+    jvm: Jvm,
+) -> str | None:
+    """A statement with its parameters' values in its text; None where it has no parameter. `run` has Spark run a query with
+    values.
+
+    Raises:
+        InvalidArgumentError: a statement with more parameters than values.
+        PySparkException: as Spark, for values that it doesn't bind.
+    """
+    named: Mapping[str, Any] | None = args if isinstance(args, Mapping) else None
+    places: Sequence[Any] = () if isinstance(args, Mapping) else args
+    parameters = _PARAMETER.finditer(text)
+    found = [one for one in parameters if (one[0] == "?" if named is None else one["name"] in named)]
+    if not found:
+        return None
+    if named is not None:
+        names = list(dict.fromkeys(one["name"] for one in found))
+        query = ", ".join(f":{name} AS p{i}" for i, name in enumerate(names))
+        made = dict(zip(names, jvm.selected_sql(run(f"SELECT {query}", named)), strict=True))
+        values = [made[one["name"]] for one in found]
+    else:
+        if len(found) > len(places):
+            raise InvalidArgumentError(
+                f"the statement has more parameters than values were given, {len(found)} and {len(places)}: give one for each `?`"
+            )
+        # By names: Spark 4.2 mixes up more than a few values by their places.
+        given = {f"p{i}": places[i] for i in range(len(found))}
+        query = ", ".join(f":{name} AS {name}" for name in given)
+        values = jvm.selected_sql(run(f"SELECT {query}", given))
+    return _replaced(text, found, values)
+
+
+def _replaced(text: str, found: Sequence[re.Match[str]], values: Sequence[str]) -> str:
+    shown, at = "", 0
+    for one, value in zip(found, values, strict=True):
+        # A literal is one word for the words around it, as in INTERVAL '1' DAY; a sign or a call isn't.
+        plain = re.fullmatch(r"\w+|'(?:[^'\\]|\\.)*'", value)
+        shown += text[at : one.start()] + (value if plain else f"({value})")
+        at = one.end()
+    return shown + text[at:]

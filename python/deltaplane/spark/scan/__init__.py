@@ -1,0 +1,1 @@
+"""Plans and scans: the file index that Catalyst asks, distributed replay, frames."""

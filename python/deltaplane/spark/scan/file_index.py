@@ -1,0 +1,323 @@
+"""What the file index asks that Catalyst asks for files while it plans: a snapshot for each query, pruned by the Rust core.
+
+The JVM's class (`java/DeltaplaneFileIndex.java`) calls it from Spark's own threads, through py4j. It knows no Spark class by
+name (that is `_internals`) and never sees a row. Called by `deltaplane.spark.scan.read` and by the JVM.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from deltaplane import _native
+from deltaplane.exceptions import DeltaError, SchemaMismatchError, TableNotFoundError
+from deltaplane.spark.errors.refusals import refusal
+from deltaplane.spark.jvm import internals as _internals
+from deltaplane.spark.jvm.schema import shown
+from deltaplane.spark.jvm.statistics import ColumnStatistics, column_statistics
+from deltaplane.spark.scan.replay import Files
+
+__all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan", "Plans"]
+
+# Queries whose snapshot is remembered. Forgetting one early only matters to a query that plans another scan of the
+# same view after this many newer ones began.
+_QUERIES = 256
+# A long of the JVM's.
+_MOST = (1 << 63) - 1
+
+_serial = itertools.count()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One answer to Catalyst: how many filters it asked with, how many the Rust core understood and how many files that
+    left; then the directories that Spark's own evaluation of the partition filters left of these; and whether a Spark job
+    found the files.
+    """
+
+    version: int
+    filters: int
+    understood: int
+    files: int
+    directories: int
+    by_job: bool = False
+
+
+class Plans(Protocol):
+    """Other ways to a scan's files than the snapshot's own plan."""
+
+    def take(self, snapshot: _native.Snapshot) -> bool:
+        """Whether this way is taken for a version."""
+
+    def plan(
+        self,
+        snapshot: _native.Snapshot,
+        filters: Sequence[str],
+        zone: str,
+        files: Files,
+    ) -> _native.SparkPlan:
+        """As `_native.spark_plan`."""
+
+    def size_bytes(self, snapshot: _native.Snapshot, files: Files) -> int:
+        """As `_native.spark_size_bytes`."""
+
+
+class PinnedSnapshot:
+    """The same version for every query. Two of the same table and version are equal, so Spark may share their work."""
+
+    def __init__(self, snapshot: _native.Snapshot) -> None:
+        self.first = snapshot
+        self.identity = f"deltaplane {snapshot.uri} version {snapshot.version}"
+
+    def for_query(self, query_id: str | None) -> _native.Snapshot:
+        """The snapshot; whatever the query."""
+        return self.first
+
+
+class LiveSnapshots:
+    """The newest version for each query, the same one for all parts of a query.
+
+    The view's columns are those of `first`; a newer version must still have them, with the same types.
+    """
+
+    def __init__(self, snapshot: _native.Snapshot, options: Mapping[str, str] | None = None) -> None:
+        self.first = snapshot
+        self.identity = f"deltaplane {snapshot.uri} live {next(_serial)}"
+        self._columns = _columns(snapshot)
+        self._lock = threading.Lock()
+        self._options = options
+        self._store = _native.RawStore.open(snapshot.location, options)
+        self._newest = snapshot
+        self._commit = self._seen(snapshot.version)
+        self._queries: OrderedDict[str, _native.Snapshot] = OrderedDict()
+
+    def for_query(self, query_id: str | None) -> _native.Snapshot:
+        """This query's snapshot, or, outside of a query, the newest.
+
+        Raises:
+            SchemaMismatchError: a column of the view is gone or has another type now.
+            TableNotFoundError: the table was deleted, or another one is where it was.
+        """
+        with self._lock:
+            known = self._queries.get(query_id) if query_id is not None else None
+            if known is not None:
+                return known
+            newest = self._update()
+            self._check(newest)
+            self._newest = newest
+            if query_id is not None:
+                self._queries[query_id] = newest
+                while len(self._queries) > _QUERIES:
+                    self._queries.popitem(last=False)
+            return newest
+
+    def _update(self) -> _native.Snapshot:
+        """The newest version. One request tells whether the table still is the one that it was: a commit never changes."""
+        last = self._newest
+        if self._commit is not None and self._seen(last.version) == self._commit:
+            newest = last.update()
+        else:
+            newest = self._opened()
+            if json.loads(newest.metadata_json())["id"] != json.loads(last.metadata_json())["id"]:
+                raise TableNotFoundError(
+                    "the view's table was deleted and another one made in its place: read it again, or call "
+                    "create_or_replace_temp_view again, to see that one",
+                    table=newest.uri,
+                )
+        if newest.version != last.version or self._commit is None:
+            self._commit = self._seen(newest.version)
+        return newest
+
+    def _opened(self) -> _native.Snapshot:
+        try:
+            return _native.Snapshot.open(self._newest.location, self._options)
+        except TableNotFoundError as e:
+            raise TableNotFoundError(
+                "the view's table was deleted: create it anew, then read it again, or call create_or_replace_temp_view again",
+                table=e.table,
+            ) from e
+
+    def _seen(self, version: int) -> tuple[str, int, int, str | None] | None:
+        """The file of a version's commit; None where it is gone, as log cleanup takes old ones."""
+        try:
+            return self._store.head(f"_delta_log/{version:020}.json")
+        except DeltaError:
+            return None
+
+    def _check(self, newest: _native.Snapshot) -> None:
+        now = _columns(newest)
+        if now == self._columns:
+            return
+        differences = [
+            f"`{name}` was {was} and is {now.get(name, 'gone')}"
+            for name, was in self._columns.items()
+            if now.get(name) != was
+        ]
+        if differences:
+            raise SchemaMismatchError(
+                f"the view shows version {self.first.version} and later of a table whose columns changed by version "
+                f"{newest.version}: {'; '.join(differences)}. Read it again, or call create_or_replace_temp_view again, to "
+                "see the new ones",
+                table=newest.uri,
+                version=newest.version,
+            )
+
+
+def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
+    """Each column's type as text; whether nulls are allowed matters too, since Spark optimises by it."""
+    partition = json.loads(snapshot.metadata_json())["partition_columns"]
+    columns = {}
+    in_files = json.loads(_native.spark_schema_json(snapshot))["fields"]
+    for field, there in zip(json.loads(snapshot.schema_json())["fields"], in_files, strict=True):
+        kind = field["type"] if isinstance(field["type"], str) else json.dumps(field["type"], sort_keys=True)
+        notes = ("" if field["nullable"] else " not null") + (
+            " (partition column)" if field["name"] in partition else ""
+        )
+        # A column that was dropped and added again under its name is another one.
+        notes += f" (`{there['name']}` in files)" if there["name"] != field["name"] else ""
+        columns[field["name"]] = kind + notes
+    return columns
+
+
+class DeltaplaneFileIndex:
+    """Answers what the JVM's file index asks.
+
+    It shows all files, or those without a deletion vector ("whole"), or those with one ("marked"), each with its vector's
+    bits as a last partition value, `deleted`.
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        jvm: _internals.Jvm,
+        snapshots: PinnedSnapshot | LiveSnapshots,
+        jobs: Plans,
+        files: Files = "all",
+    ) -> None:
+        self._jvm = jvm
+        self._snapshots = snapshots
+        self._jobs = jobs
+        self._files = files
+        first = snapshots.first
+        # Spark knows the columns as the files do.
+        self.relation_schema = json.dumps(shown(json.loads(_native.spark_schema_json(first))))
+        names = [f["name"].lower() for f in json.loads(first.schema_json())["fields"]]
+        relation = json.loads(self.relation_schema)["fields"]
+        fields = dict(zip(names, relation, strict=True))
+        partition = [fields[name.lower()] for name in json.loads(first.metadata_json())["partition_columns"]]
+        self.deleted = "__deleted_rows"
+        while self.deleted in {field["name"].lower() for field in relation}:
+            self.deleted += "_"
+        if files == "marked":
+            partition.append({"name": self.deleted, "type": "binary", "nullable": False, "metadata": {}})
+        self._sizes: dict[int, int] = {}
+        self._told_version = first.version
+        # What Spark's relation takes.
+        self.shown = jvm.file_index(
+            spark, self, f"{snapshots.identity} {files} files", _native.spark_uri(first),
+            json.dumps({"type": "struct", "fields": partition}), pinned=isinstance(snapshots, PinnedSnapshot),
+        )  # fmt: skip
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The last answers to Catalyst, the newest last."""
+        plans = []
+        for line in str(self.shown.plans()).splitlines():
+            version, filters, understood, files, directories, by_job = line.split(" ")
+            plans.append(Plan(int(version), int(filters), int(understood), int(files), int(directories), bool(by_job)))
+        return plans
+
+    def apply(self, question: str, conditions: Any) -> bytes | str | None:
+        """Answers the JVM: `question` is what is asked, the query, the session's time zone, the version of which the JVM knows
+        the answer, and Catalyst's filters as JSON; `conditions` the filters themselves, where columns are looked at. No bytes
+        say that the JVM knows it, and an error is an answer too."""
+        try:
+            return self._answered(question, conditions)
+        except DeltaError as e:
+            return refusal(e)
+
+    def _answered(self, question: str, conditions: Any) -> bytes | str | None:
+        kind, query, zone, known, *filters = question.split("\0")
+        if kind == "changed":
+            return "1" if self._has_changed() else "0"
+        if kind.startswith("prepare"):
+            return self._prepared(query, known, filters, zone, conditions, columns=kind == "prepare with statistics")
+        snapshot = self._snapshots.for_query(query or None)
+        if known == str(snapshot.version):
+            return b""
+        if kind == "size":
+            return str(min(self.size_bytes(snapshot), _MOST))
+        if kind == "files":
+            return "\0".join(_native.spark_file_uris(snapshot, self._files))
+        by_job = self._jobs.take(snapshot)
+        make = self._jobs.plan if by_job else _native.spark_plan
+        return _answer(snapshot, make(snapshot, filters, zone, self._files), by_job=by_job)
+
+    def _has_changed(self) -> bool:
+        """Whether the newest version isn't the one of the last call; where it can't be shown, what was shown is old."""
+        last = self._told_version
+        try:
+            self._told_version = self._snapshots.for_query(None).version
+        except DeltaError:
+            return True
+        return last != self._told_version
+
+    def size_bytes(self, snapshot: _native.Snapshot) -> int:
+        """Bytes of all files, by which Spark chooses between joins: goes through the file list once for each version."""
+        if snapshot.version not in self._sizes:
+            of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
+            self._sizes = {snapshot.version: of(snapshot, self._files)}
+        return self._sizes[snapshot.version]
+
+    def _prepared(
+        self, query: str, known: str, filters: list[str], zone: str, conditions: Any, *, columns: bool
+    ) -> bytes | None:
+        """For the optimiser. None where a job finds the files, which Spark may ask for otherwise then; and where something goes
+        wrong, which is told when Spark asks for the files."""
+        try:
+            snapshot = self._snapshots.for_query(query or None)
+            if known == str(snapshot.version):
+                return b""
+            if self._jobs.take(snapshot):
+                return None
+            plan = _native.spark_plan(snapshot, filters, zone, self._files, conditions is not None)
+            told = self._jvm.conditions(conditions) if columns else []
+            found = column_statistics(snapshot, plan, told, self._files) if columns else {}
+        except DeltaError:
+            return None
+        return _answer(snapshot, plan, found)
+
+    class Java:
+        """What py4j reads: the interface that this class implements."""
+
+        implements = ("java.util.function.BiFunction",)
+
+
+def _answer(
+    snapshot: _native.Snapshot,
+    plan: _native.SparkPlan,
+    columns: Mapping[str, ColumnStatistics] | None = None,
+    *,
+    by_job: bool = False,
+) -> bytes:
+    """A plan as the JVM's `Found` takes it."""
+    shown = f"`{snapshot.uri}` version {snapshot.version}, {plan.files} of {plan.considered} files"
+    rows = -1 if plan.rows is None else plan.rows
+    said = [
+        shown,
+        snapshot.version,
+        plan.understood,
+        plan.files,
+        by_job or "",
+        min(plan.size_bytes, _MOST),
+        min(rows, _MOST),
+    ]
+    for column, of in (columns or {}).items():
+        said += ["" if value is None else value for value in (column, of.distinct, of.low, of.high, of.nulls)]
+    head = "\0".join(map(str, said)).encode()
+    return len(head).to_bytes(4, "big") + head + plan.blob

@@ -1,0 +1,333 @@
+"""Reading: a version as a DataFrame, or a temp view that follows the newest version.
+
+Opens the snapshot and builds the relation; pruning is the Rust core's, the scan Spark's own. Called by users.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.arguments import checked
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.io.storage_options import TableUri, VersionLike
+from deltaplane.spark.datasource.session import portable_reader
+from deltaplane.spark.datasource.time_travel import asked_version, reaches_beyond, refuse_after_newest
+from deltaplane.spark.jvm import internals as _internals
+from deltaplane.spark.jvm.columns import logical_columns, with_file_names
+from deltaplane.spark.jvm.location import absolute_location, size_of, split_options
+from deltaplane.spark.jvm.places import Places
+from deltaplane.spark.jvm.schema import quoted
+from deltaplane.spark.scan.file_index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
+from deltaplane.spark.scan.replay import DISTRIBUTED_BYTES, JobPlans
+from deltaplane.table.changes import change_range
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "create_or_replace_temp_view",
+    "data_frame",
+    "jvm_of_commands",
+    "live_frame",
+    "named_as",
+    "newest_frame",
+    "read",
+    "read_changes",
+    "read_with_places",
+]
+
+_log = logging.getLogger(__name__)
+
+# Files of other writers carry no note of their calendar: theirs is the proleptic Gregorian one, as in Delta's protocol.
+_READ_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
+
+
+# The session's setting: bytes of a log from which on a job plans its scans, as `4g` or a number.
+_BOUND = "spark.deltaplane.distributedPlanBytes"
+
+# Columns are found by the field ids that the relation's schema names (P113).
+_BY_ID = {"spark.sql.parquet.fieldId.read.enabled": "true"}
+
+
+@checked(spark="SparkSession | _Original", options="Mapping | None")
+def read(
+    spark: SparkSession,
+    path: TableUri,
+    version: int | None = None,
+    timestamp: VersionLike | None = None,
+    options: Mapping[str, str] | None = None,
+    distributed_plan: bool | None = None,
+) -> DataFrame:
+    """The table as a DataFrame, pinned to one version: the newest at the time of this call, or the one asked for.
+
+    Spark plans, prunes and scans it as its own Parquet tables; only files that can match reach the JVM. A session whose
+    internals can't take the native scan (Spark Connect, an untried Spark version) gets the data source `deltaplane`.
+
+    Args:
+        spark: the session.
+        path: the table's path or URL.
+        version: a version number.
+        timestamp: the newest version at that time: an ISO 8601 text or a datetime (UTC unless it has a zone).
+        options: how deltaplane reaches the store. Keys that begin with `fs.` go to Spark's file systems, which read the
+            data files with their own configuration.
+        distributed_plan: whether a Spark job finds each query's files (see `plan`) instead of the driver alone. None: if the
+            log is larger than the session's `spark.deltaplane.distributedPlanBytes`, by default 4 GiB. The job runs while
+            the query is planned, so it counts against timeouts of what waits for the query, as Spark's for a broadcast.
+
+    Raises:
+        TableNotFoundError, VersionNotFoundError: not there; a timestamp after the newest commit.
+        UnsupportedFeatureError: the table needs a feature that this version doesn't have; or `distributed_plan` is True and
+            the session can't take the native scan.
+        InvalidArgumentError: version and timestamp together; a setting that is no number of bytes.
+
+    >>> from deltaplane import spark as dp
+    >>> _ = dp.write(spark.createDataFrame([("mon", 1), ("tue", 2)], "day string, n int"), "sales")
+    >>> dp.read(spark, "sales", version=0).where("day = 'tue'").count()
+    1
+    """
+    location = absolute_location(path)
+    store_options, spark_options = split_options(options)
+    snapshot = _native.Snapshot.open(
+        location, store_options, asked_version(location, store_options, version, timestamp)
+    )
+    try:
+        jvm = _internals.Jvm.of(spark)
+    except _internals.NativeScanUnavailable as reason:
+        if distributed_plan:
+            raise UnsupportedFeatureError(
+                f"distributed_plan needs the native scan, and {reason}: read without it, or take the files of "
+                "deltaplane.spark.plan",
+                table=snapshot.uri,
+            ) from None
+        _log.info("reading %s through the data source: %s", snapshot.uri, reason)
+        reader = portable_reader(spark).options(**(store_options or {}))
+        return reader.option("versionAsOf", str(snapshot.version)).load(location)
+    jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
+    return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
+
+
+@checked(spark="SparkSession | _Original", options="Mapping | None")
+def read_changes(
+    spark: SparkSession,
+    path: TableUri,
+    starting_version: int | None = None,
+    ending_version: int | None = None,
+    starting_timestamp: VersionLike | None = None,
+    ending_timestamp: VersionLike | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The rows that changed between two versions, both inclusive, with what happened to them, as a DataFrame.
+
+    Columns and meaning are those of `DeltaTable.load_cdf` (protocol section 7.4, P131, P132). Rows are read when the
+    DataFrame is, in as many tasks as the changed files need, by deltaplane's own reader.
+
+    Args:
+        spark: the session.
+        path: the table's path or URL.
+        starting_version: the first version; or `starting_timestamp`: the first version at or after this moment.
+        ending_version: the last version, the newest one if it is later than that; or `ending_timestamp`: the last
+            version at or before this moment. Without either it is the newest version at the time of this call.
+        options: how deltaplane reaches the store.
+
+    Raises:
+        VersionNotFoundError: no version is in the range, a bound's timestamp is after the newest commit (both unless the session's
+            `spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled` is true), or log cleanup removed commits of it.
+        InvalidArgumentError: no start; or the feed was off in a version of the range (`delta.enableChangeDataFeed`).
+        SchemaMismatchError: a column went or changed its type in the range.
+
+    >>> from deltaplane import spark as dp
+    >>> _ = dp.write(spark.range(2), "fed", configuration={"delta.enableChangeDataFeed": "true"})
+    >>> dp.read_changes(spark, "fed", 0).select("_change_type", "id").orderBy("id").collect()
+    [Row(_change_type='insert', id=0), Row(_change_type='insert', id=1)]
+    """
+    location = absolute_location(path)
+    store_options, _ = split_options(options)
+    snapshot = _native.Snapshot.open(location, store_options)
+    lenient = reaches_beyond(spark)
+    limits = {"starting": (starting_version, starting_timestamp), "ending": (ending_version, ending_timestamp)}
+    for which, (bound, moment) in limits.items():
+        if bound is not None and moment is not None:
+            raise InvalidArgumentError(f"give {which}_version or {which}_timestamp, not both", table=snapshot.uri)
+        if moment is not None and not lenient:
+            refuse_after_newest(snapshot, moment)
+    versions = change_range(
+        snapshot,
+        starting_version,
+        ending_version,
+        starting_timestamp,
+        ending_timestamp,
+        allow_out_of_range=lenient,
+    )
+    # Spark would show a refusal as the text of a worker's error.
+    versions.last.changes(versions.first)
+    reader = portable_reader(spark).options(**(store_options or {})).option("readChangeFeed", "true")
+    last = versions.last.version
+    bounds = {"startingVersion": min(versions.first, last), "endingVersion": last}
+    frame = reader.options(**{name: str(version) for name, version in bounds.items()}).load(location)
+    # A range without versions has its columns all the same.
+    return frame.limit(0) if versions.first > last else frame
+
+
+@checked(spark="SparkSession | _Original", options="Mapping | None")
+def create_or_replace_temp_view(
+    spark: SparkSession,
+    name: str,
+    path: TableUri,
+    options: Mapping[str, str] | None = None,
+    distributed_plan: bool | None = None,
+) -> None:
+    """A temp view that shows the newest version at each query; all parts of a query see the same one.
+
+    Its columns are those of now: columns that are added later don't show, and when one of its own is dropped, renamed or
+    changes its type a query fails and asks to create the view again. `distributed_plan` is that of `read`.
+
+    Raises:
+        TableNotFoundError: no table is there.
+        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
+
+    >>> from deltaplane import spark as dp
+    >>> one = spark.createDataFrame([("mon", 1)], "day string, n int")
+    >>> _ = dp.write(one, "live")
+    >>> dp.create_or_replace_temp_view(spark, "live_sales", "live")
+    >>> _ = dp.write(one, "live")
+    >>> spark.sql("SELECT sum(n) AS total FROM live_sales").collect()
+    [Row(total=2)]
+    """
+    live_frame(spark, path, options, distributed_plan).createOrReplaceTempView(name)
+
+
+def live_frame(
+    spark: SparkSession,
+    path: TableUri,
+    options: Mapping[str, str] | None = None,
+    distributed_plan: bool | None = None,
+) -> DataFrame:
+    """A frame that shows the newest version at each query, as `create_or_replace_temp_view` has it."""
+    location = absolute_location(path)
+    store_options, spark_options = split_options(options)
+    snapshot = _native.Snapshot.open(location, store_options)
+    try:
+        jvm = _internals.Jvm.of(spark)
+    except _internals.NativeScanUnavailable as reason:
+        raise UnsupportedFeatureError(
+            f"a view that follows the table needs the native scan, and {reason}: create one of read(...) at each version",
+            table=snapshot.uri,
+        ) from None
+    jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
+    frame: DataFrame = data_frame(spark, jvm, LiveSnapshots(snapshot, store_options), jobs, spark_options)
+    return frame
+
+
+def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str] | None = None) -> DataFrame:
+    """A frame as delta-spark's users know it, which shows the newest version at each query; where the session can't take
+    the native scan it stays with the version of now."""
+    try:
+        _internals.Jvm.of(spark)
+    except _internals.NativeScanUnavailable:
+        return read(spark, path, options=options)
+    return live_frame(spark, path, options)
+
+
+def named_as(frame: DataFrame, name: str) -> DataFrame:
+    """A frame whose columns can be called by a table's name in full, where the session can take the native scan."""
+    try:
+        jvm = _internals.Jvm.of(frame.sparkSession)
+    except _internals.NativeScanUnavailable:
+        return frame
+    named: Any = jvm.named(frame, [part.strip("`") for part in name.split(".")])
+    named._deltaplane_index = getattr(frame, "_deltaplane_index", None)
+    shown: DataFrame = named
+    return shown
+
+
+def data_frame(
+    spark: Any,
+    jvm: _internals.Jvm,
+    snapshots: PinnedSnapshot | LiveSnapshots,
+    jobs: Plans,
+    spark_options: Mapping[str, str],
+    *,
+    streaming: bool = False,
+    places: Places | None = None,
+) -> Any:
+    """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a micro-batch."""
+    options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
+
+    def scan(index: DeltaplaneFileIndex) -> Any:
+        schema = index.relation_schema
+        if snapshots.first.column_mapping != "none":
+            schema = with_file_names(schema, snapshots.first.schema_json())
+        if places is not None:
+            schema = places.relation_schema(schema)
+        return jvm.data_frame(spark, index.shown, schema, options, streaming=streaming)
+
+    def shown(frame: Any) -> Any:
+        return frame if places is None else jvm.with_places(frame, places)
+
+    if not snapshots.first.may_have_vectors():
+        index = DeltaplaneFileIndex(spark, jvm, snapshots, jobs)
+        frame = shown(scan(index))
+    else:
+        # Only files that have a vector pay for looking at each row's position.
+        index = DeltaplaneFileIndex(spark, jvm, snapshots, jobs, "whole")
+        marked = DeltaplaneFileIndex(spark, jvm, snapshots, jobs, "marked")
+        whole = shown(scan(index))
+        frame = whole.union(shown(jvm.without_rows(scan(marked), marked.deleted)).select(_columns(whole)))
+    if snapshots.first.column_mapping != "none":
+        by_id = snapshots.first.column_mapping == "id"
+        frame = logical_columns(frame, index.relation_schema, snapshots.first.schema_json(), by_id=by_id)
+    # What the last queries of this frame asked for and got, for people who tune and for tests.
+    frame._deltaplane_index = index
+    return frame
+
+
+def jvm_of_commands(spark: SparkSession, table: str) -> _internals.Jvm:
+    """The session's internals, for a command that changes rows of a table.
+
+    Raises:
+        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
+    """
+    try:
+        return _internals.Jvm.of(spark)
+    except _internals.NativeScanUnavailable as reason:
+        raise UnsupportedFeatureError(
+            f"DELETE, UPDATE and MERGE on Spark need the native scan, and {reason}: use deltaplane.DeltaTable, which runs "
+            "them without Spark",
+            table=table,
+        ) from None
+
+
+def read_with_places(
+    spark: SparkSession, snapshot: _native.Snapshot, options: Mapping[str, str] | None, places: Places
+) -> DataFrame:
+    """A version's rows with columns that say where each stands.
+
+    Raises:
+        UnsupportedFeatureError: as `jvm_of_commands`.
+    """
+    jvm = jvm_of_commands(spark, snapshot.uri)
+    store_options, spark_options = split_options(options)
+    jobs = JobPlans(spark, store_options, _least_bytes(spark, None))
+    return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options, places=places)
+
+
+def _columns(frame: Any) -> list[Any]:
+    """The frame's columns, whatever characters are in their names."""
+    return [quoted(name) for name in frame.columns]
+
+
+def _least_bytes(spark: Any, distributed: bool | None) -> float:
+    """The size of a log from which on a job plans its scans."""
+    if distributed is not None:
+        return 0 if distributed else math.inf
+    text = spark.conf.get(_BOUND, str(DISTRIBUTED_BYTES))
+    size = size_of(text)
+    if size is None:
+        raise InvalidArgumentError(
+            f"{_BOUND} is a number of bytes such as 4g, not {text!r}: set it anew in the session"
+        )
+    return size

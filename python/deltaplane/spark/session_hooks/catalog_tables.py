@@ -1,0 +1,259 @@
+"""Tables and temp views that statements make by a name. A table's rows are ours at a location, its name is held by Spark's own
+catalog; a view is a frame's.
+
+Called by `deltaplane.spark.session_hooks.enable`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import (
+    InvalidArgumentError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from deltaplane.queries.expressions import BEGINNINGS
+from deltaplane.queries.grammar import Grammar
+from deltaplane.spark.jvm.location import absolute_location
+from deltaplane.spark.jvm.names import (
+    FORMATS,
+    check_free,
+    check_unused,
+    default_location,
+    held_location,
+    is_managed,
+    other_holder,
+    register_name,
+)
+from deltaplane.statements.clone import Clone
+from deltaplane.statements.common.statement import Command
+from deltaplane.statements.create import Create
+from deltaplane.statements.like import CreateLike
+from deltaplane.table.delta_table import DeltaTable
+from deltaplane.table.match_existing import check_same
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["CreatedTable", "CreatedView", "dropped_table", "is_path", "name_at", "renamed_table"]
+
+_BEGINNINGS = (
+    ["create", "or", "replace", "table"],
+    ["create", "external", "table"],
+    ["create", "table"],
+    ["replace", "table"],
+)
+_IF_NOT_EXISTS = ["if", "not", "exists"]
+
+
+@dataclass(frozen=True)
+class CreatedTable:
+    """The name of a new table, as Spark's catalog takes it, and where Spark would put it or has it; and whether a table of another
+    format has the name, which IF NOT EXISTS leaves as it is."""
+
+    name: str
+    location: str
+    is_others: bool = False
+
+    @classmethod
+    def of(cls, spark: SparkSession, cursor: Grammar) -> CreatedTable | None:
+        """What CREATE or REPLACE TABLE … USING delta (or deltaplane), … CLONE or … LIKE a Delta table makes by a name; None for
+        other statements.
+
+        Raises:
+            UnsupportedFeatureError: a name of another catalog than Spark's own.
+            TableAlreadyExistsError: the name is a view's, or a table's of another format.
+        """
+        words = [token.text.lower() for token in cursor.tokens]
+        begins = next((len(b) for b in _BEGINNINGS if words[: len(b)] == b), None)
+        if begins is None:
+            return None
+        if_absent = words[begins : begins + len(_IF_NOT_EXISTS)] == _IF_NOT_EXISTS
+        at = begins + (len(_IF_NOT_EXISTS) if if_absent else 0)
+        parts = name_at(cursor, at)
+        behind = words[at + 2 * len(parts) - 1 :]
+        ours = any(a == "using" and b in FORMATS for a, b in pairwise(behind))
+        clones = behind[1:2] == ["clone"]
+        if not parts or is_path(parts) or not (ours or clones or _is_like_ours(spark, cursor, at + 2 * len(parts) - 1)):
+            return None
+        name = ".".join(parts)
+        if len(parts) > 3 or (len(parts) == 3 and parts[0].strip("`").lower() != "spark_catalog"):
+            raise UnsupportedFeatureError(
+                f"{name}: without a plug-in in the JVM only Spark's own catalog holds names of Delta tables: call it "
+                f"spark_catalog.{'.'.join(parts[-2:])}, or use delta.`its location`"
+            )
+        if other_holder(spark, name) is not None:
+            if if_absent:
+                return cls(name, "", is_others=True)
+            check_free(spark, name, replaces="replace" in words[:begins])
+        return cls(name, held_location(spark, name) or default_location(spark, name))
+
+    @property
+    def key(self) -> str:
+        """The name as a statement's catalog knows it."""
+        return self.name.replace("`", "")
+
+    def hold(self, spark: SparkSession, command: Command) -> None:
+        """Has Spark's catalog hold the name, once the statement has run."""
+        told = _told(command)
+        register_name(spark, self.name, absolute_location(told or self.location), managed=told is None)
+
+    def checked(self, spark: SparkSession, command: Command) -> Command:
+        """What is to be run of the statement, which knows whether the table is managed: one that says of a location what the table there
+        is only takes that table.
+
+        Raises:
+            InvalidArgumentError: it gives a location to a name that is held with another one.
+            TableAlreadyExistsError: the table at a new name's location is another one than it says, or other files are there.
+            TableNotFoundError: it replaces a table, and the name is none's.
+        """
+        told = _told(command)
+        held = held_location(spark, self.name)
+        if told is not None and held is not None and absolute_location(told) != absolute_location(held):
+            raise InvalidArgumentError(
+                f"the table {self.name} is at {held}, and the statement says {told}: leave LOCATION out, or drop the name first"
+            )
+        if isinstance(command, CreateLike):
+            if told is not None:
+                check_unused(absolute_location(told))
+            return replace(command, managed=is_managed(spark, self.name, told))
+        if not isinstance(command, Create):
+            return command
+        if command.must_exist and held is None:
+            raise TableNotFoundError(
+                f"REPLACE TABLE needs a table, and the catalog has none called {self.name}: use CREATE OR REPLACE TABLE"
+            )
+        command = replace(command, managed=is_managed(spark, self.name, told))
+        return command if told is None or held is not None else self._at(told, command)
+
+    def _at(self, told: str, command: Create) -> Create:
+        """A statement that gives a new name and a place: a table that is there is taken, or filled anew by a query that may replace it."""
+        if command.rows is not None:
+            if command.mode != "overwrite":
+                check_unused(absolute_location(told), even_tables=True)
+            return command
+        if not DeltaTable.is_deltatable(told):
+            check_unused(absolute_location(told))
+            return command
+        if not command.columns:
+            return command
+        columns = [column.field for column in command.columns]
+        check_same(DeltaTable(told), columns, command.partition_by or [], command.cluster_by or [], command.properties)
+        return Create(command.table, command.cursor, "error", location=told)
+
+
+def dropped_table(spark: SparkSession, cursor: Grammar) -> str | None:
+    """The name of the catalog's Delta table that DROP TABLE takes away; None for other statements."""
+    cursor.at = 0
+    if not cursor.take("drop", "table"):
+        return None
+    cursor.take("if", "exists")
+    parts = name_at(cursor, cursor.at)
+    name = ".".join(parts)
+    return name if parts and not is_path(parts) and held_location(spark, name) is not None else None
+
+
+def renamed_table(cursor: Grammar) -> tuple[str, str] | None:
+    """The names of ALTER TABLE … RENAME TO, the old one and the new one; None for other statements, and for a location."""
+    cursor.at = 0
+    if not cursor.take("alter", "table"):
+        return None
+    old = name_at(cursor, cursor.at)
+    cursor.at += 2 * len(old) - 1
+    if not old or is_path(old) or not cursor.take("rename", "to"):
+        return None
+    return ".".join(old), ".".join(name_at(cursor, cursor.at))
+
+
+@dataclass(frozen=True)
+class CreatedView:
+    """A temp view that CREATE … VIEW, or CACHE TABLE, makes of a query on Delta tables, which begins at a token."""
+
+    name: str
+    columns: tuple[str, ...]
+    query: int
+    replaces: bool
+    is_global: bool
+
+    @classmethod
+    def of(cls, cursor: Grammar) -> CreatedView | None:
+        """What a statement makes; None for other statements.
+
+        Raises:
+            UnsupportedFeatureError: a view that would outlive the session.
+            SqlSyntaxError: more in front of the query than names of columns.
+        """
+        cursor.at = 0
+        if cursor.take("cache"):
+            return cls._cached(cursor)
+        if not cursor.take("create"):
+            return None
+        replaces = cursor.take("or", "replace")
+        is_global = cursor.take("global")
+        if not (cursor.take("temp") or cursor.take("temporary")):
+            if cursor.take("view"):
+                raise UnsupportedFeatureError(
+                    "a view that the catalog keeps can't name a Delta table, which Spark itself couldn't read: make a TEMP VIEW"
+                )
+            return None
+        cursor.expect("view")
+        name = cursor.name("a view's name")
+        columns = tuple(cursor.listed(lambda: cursor.name("a column's name"))) if cursor.peek() == "(" else ()
+        cursor.expect("as")
+        return cls(name, columns, cursor.at, replaces, is_global)
+
+    @classmethod
+    def _cached(cls, cursor: Grammar) -> CreatedView | None:
+        """The view of CACHE TABLE with a query; None without one."""
+        cursor.take("lazy")
+        cursor.expect("table")
+        name = cursor.name("a view's name")
+        if cursor.take("options"):
+            while not cursor.take(")"):
+                cursor.at += 1
+        begins = cursor.take("as") or cursor.peek() in BEGINNINGS
+        return cls(name, (), cursor.at, False, False) if begins else None
+
+    def make(self, frame: DataFrame) -> None:
+        """Makes the view of the query's rows."""
+        named = frame.toDF(*self.columns) if self.columns else frame
+        if self.is_global:
+            make = named.createOrReplaceGlobalTempView if self.replaces else named.createGlobalTempView
+        else:
+            make = named.createOrReplaceTempView if self.replaces else named.createTempView
+        make(self.name)
+
+
+def _is_like_ours(spark: SparkSession, cursor: Grammar, at: int) -> bool:
+    """Whether LIKE and a Delta table come at a token, without another format."""
+    tokens = cursor.tokens[at:]
+    if not tokens or tokens[0].text.lower() != "like" or any(token.text.lower() == "using" for token in tokens):
+        return False
+    parts = name_at(cursor, at + 1)
+    return bool(parts) and (is_path(parts) or held_location(spark, ".".join(parts)) is not None)
+
+
+def _told(command: Command) -> str | None:
+    """The location that a statement gives."""
+    if isinstance(command, (Create, CreateLike)):
+        return command.location
+    return command.place if isinstance(command, Clone) else None
+
+
+def name_at(cursor: Grammar, at: int) -> list[str]:
+    """The parts of a name, with their quotes; none where no name is."""
+    tokens, parts = cursor.tokens, list[str]()
+    while at < len(tokens) and tokens[at].kind in ("name", "quoted"):
+        parts.append(tokens[at].text)
+        if at + 1 == len(tokens) or tokens[at + 1].text != ".":
+            break
+        at += 2
+    return parts
+
+
+def is_path(parts: list[str]) -> bool:
+    """Whether a name is a location."""
+    return len(parts) == 2 and parts[0].lower() in FORMATS and parts[1].startswith("`")

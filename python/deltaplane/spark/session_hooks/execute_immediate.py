@@ -1,0 +1,89 @@
+"""EXECUTE IMMEDIATE of a statement that changes a Delta table: the statement's text, with the values of USING in it.
+
+Spark computes the text and the values, which may be session variables. Called by `deltaplane.spark.session_hooks.enable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.queries.grammar import Grammar
+from deltaplane.spark.jvm.internals import Jvm
+from deltaplane.spark.jvm.parameters import Bound, bound
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Immediate"]
+
+
+@dataclass(frozen=True)
+class Immediate:
+    """An EXECUTE IMMEDIATE with USING: the expression of the statement's text, its values, and whether INTO takes a result."""
+
+    statement: str
+    values: str
+    takes_result: bool
+
+    @classmethod
+    def of(cls, text: str) -> Immediate | None:
+        """What a text says; None for other statements, and where there is no USING."""
+        cursor = Grammar(text, own_queries=False)
+        if not cursor.take("execute", "immediate"):
+            return None
+        depth, marks, tokens = 0, dict[str, int](), cursor.tokens
+        while tokens and tokens[-1].text == ";":
+            tokens = tokens[:-1]
+        for at in range(cursor.at, len(tokens)):
+            word = tokens[at].text.lower()
+            depth += {"(": 1, ")": -1}.get(word, 0) if tokens[at].kind == "op" else 0
+            if depth == 0 and tokens[at].kind == "name" and word in ("into", "using"):
+                marks.setdefault(word, at)
+        using = marks.get("using")
+        if using is None or using + 1 >= len(tokens):
+            return None
+        end = min(marks.values())
+        begin, last = using + 1, len(tokens) - 1
+        if tokens[begin].text == "(" and _closing(cursor, begin) == last:
+            begin, last = begin + 1, last - 1
+        statement = text[tokens[cursor.at].start : tokens[end - 1].end]
+        return cls(statement, text[tokens[begin].start : tokens[last].end], "into" in marks)
+
+    def said(self, run: Callable[[str], DataFrame]) -> str:
+        """The text of the statement, which Spark computes; `run` has it run a query."""
+        ((text,),) = run(f"SELECT {self.statement}").collect()
+        return str(text)
+
+    def bound(self, said: str, run: Callable[[str], DataFrame], jvm: Jvm) -> str:
+        """The statement with its values.
+
+        Raises:
+            InvalidArgumentError: values that aren't those that the statement waits for, or that depend on rows.
+            PySparkException: as Spark, for values that it can't compute.
+        """
+        if self.takes_result:
+            raise InvalidArgumentError(
+                "INTO takes the result of a query, and the statement changes a table: leave INTO out "
+                "(INVALID_STATEMENT_FOR_EXECUTE_INTO)"
+            )
+        frame = run(f"SELECT {self.values}")
+        values = jvm.constants(frame)
+        if values is None:
+            raise InvalidArgumentError(
+                "a value of USING isn't a constant: give literals, session variables or functions of these "
+                "(UNSUPPORTED_EXPR_FOR_PARAMETER)"
+            )
+        return bound(said, Bound(tuple(values), tuple(frame.columns)))
+
+
+def _closing(cursor: Grammar, at: int) -> int:
+    """The number of the token that closes a parenthesis."""
+    depth = 0
+    for place in range(at, len(cursor.tokens)):
+        depth += {"(": 1, ")": -1}.get(cursor.tokens[place].text, 0)
+        if depth == 0:
+            return place
+    return -1

@@ -1,0 +1,44 @@
+"""What statements that change rows give on Spark: delta-spark's columns and no others.
+
+Called by `deltaplane.spark.session_hooks.enable`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import LongType, StructField, StructType
+
+from deltaplane.statements.delete import Delete
+from deltaplane.statements.merge import Merge
+from deltaplane.statements.truncate import Truncate
+from deltaplane.statements.update import Update
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltaplane.statements.common.statement import Command
+
+__all__ = ["result_frame"]
+
+_AFFECTED = "num_affected_rows"
+_COLUMNS: dict[type, tuple[str, ...]] = {
+    Delete: (_AFFECTED,),
+    Merge: (_AFFECTED, "num_updated_rows", "num_deleted_rows", "num_inserted_rows"),
+    Truncate: (),
+    Update: (_AFFECTED,),
+}
+
+
+def result_frame(spark: SparkSession, command: Command, result: pa.Table) -> DataFrame:
+    """The result of a statement as a frame: one row of delta-spark's columns, none where it has no columns, and as
+    `deltaplane.sql` gives it for statements of which delta-spark gives nothing or the same.
+    """
+    columns = _COLUMNS.get(type(command))
+    if columns is None:
+        return spark.createDataFrame(result)
+    if not columns:
+        return spark.createDataFrame([], StructType([]))
+    schema = StructType([StructField(name, LongType()) for name in columns])
+    return spark.createDataFrame([tuple(result.column(name)[0].as_py() for name in columns)], schema)

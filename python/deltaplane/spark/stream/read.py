@@ -1,0 +1,220 @@
+"""A table as a streaming frame whose micro-batches are Spark's own Parquet scans: what Spark's `Source` asks, in Python.
+
+Spark calls it from the thread of the query; it never sees a row. What is new is the core's matter. Called by users.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from deltaplane import _native
+from deltaplane.arguments import checked
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
+from deltaplane.io.storage_options import TableUri
+from deltaplane.spark.datasource.session import portable_stream_reader
+from deltaplane.spark.datasource.stream_columns import FollowedTable
+from deltaplane.spark.datasource.stream_offsets import between, initial, moved, place
+from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, StreamOptions
+from deltaplane.spark.errors.refusals import refusal
+from deltaplane.spark.jvm import internals as _internals
+from deltaplane.spark.jvm.location import absolute_location, split_options
+from deltaplane.spark.jvm.names import hadoop_path
+from deltaplane.spark.jvm.schema import shown
+from deltaplane.spark.scan.file_index import PinnedSnapshot
+from deltaplane.spark.scan.read import data_frame
+from deltaplane.spark.scan.replay import Files
+from deltaplane.table.follow import limits
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["read_stream"]
+
+_log = logging.getLogger(__name__)
+
+
+@checked(spark="SparkSession | _Original", options="Mapping | None")
+def read_stream(
+    spark: SparkSession, path: TableUri, options: Mapping[str, Any] | None = None, **stream_options: Any
+) -> DataFrame:
+    """The table as a streaming frame: all rows of the newest version, oldest files first, then the rows of later commits.
+
+    The rules are those of Spark's Delta source: commits that only move rows have none; one that deletes or changes rows ends
+    the query unless an option says otherwise. Micro-batches are Spark's own scans of the new files. Sessions that can't
+    take them (Spark Connect, an untried Spark), and the change data feed, go through `spark.readStream.format("deltaplane")`.
+
+    Args:
+        spark: the session.
+        path: the table's path or URL.
+        options: how deltaplane reaches the store, as of `read`.
+        stream_options: `startingVersion` (a number, or `latest`), `startingTimestamp`, `waitForStart` (whether either may be
+            still to come), `maxFilesPerTrigger` (1000 unless
+            `maxBytesPerTrigger` is given), `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`, `readChangeFeed`,
+            `failOnDataLoss`, `excludeRegex`, `schemaTrackingLocation` with `streamingSourceTrackingId`,
+            `allowSourceColumnRename`, `allowSourceColumnDrop` and `allowSourceColumnTypeChange`.
+
+    Raises:
+        TableNotFoundError: no table is there.
+        InvalidArgumentError: an unknown option, or one that isn't what its name says.
+        CorruptLogError: the schema log below `schemaTrackingLocation` holds something else.
+
+    A query ends with an error that names the commit where it deletes or changes rows, where the table's columns changed
+    (define the stream anew and start the query again: it goes on where it was), where log cleanup took commits that weren't
+    read, and where the table was deleted or made anew. With `schemaTrackingLocation` it reads the rows before a change of
+    columns under their old ones first, and goes on over renamed and dropped columns too, with leave.
+
+    >>> from deltaplane import spark as dp
+    >>> for n in range(3):
+    ...     _ = dp.write(spark.range(n, n + 1), "events")
+    >>> new = dp.read_stream(spark, "events", startingVersion=1, maxFilesPerTrigger=1)
+    >>> query = new.writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+    >>> query.awaitTermination(60), spark.table("seen").orderBy("id").collect()
+    (True, [Row(id=1), Row(id=2)])
+    """
+    location = absolute_location(path)
+    store_options, spark_options = split_options(options)
+    own = {name.lower(): _text(value) for name, value in stream_options.items()}
+    if unknown := [name for name in stream_options if name.lower() not in STREAM_OPTIONS]:
+        raise InvalidArgumentError(f"a stream has no option {unknown[0]!r}; what reaches the store goes into options")
+    given = StreamOptions.of(own)
+    try:
+        if given.read_change_feed:
+            raise _internals.NativeScanUnavailable("the change data feed is read by deltaplane's own reader")
+        jvm = _internals.Jvm.of(spark)
+        jvm.load_streams(spark)
+    except _internals.NativeScanUnavailable as reason:
+        _log.info("following %s through the data source: %s", location, reason)
+        reader = portable_stream_reader(spark).options(**(store_options or {}))
+        return reader.options(**own).load(location)
+    table = FollowedTable(location, store_options, given, lambda name: spark.conf.get(name, None))
+    source = TableSource(spark, jvm, table, given, spark_options)
+    schema_json = json.dumps(shown(json.loads(table.tail.snapshot.schema_json())))
+    frame: DataFrame = jvm.streaming_frame(spark, source, schema_json)
+    return frame
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class TableSource:
+    """What Spark's `Source` in the JVM asks, which has the names and arity of these methods."""
+
+    def __init__(
+        self,
+        spark: Any,
+        jvm: _internals.Jvm,
+        table: FollowedTable,
+        options: StreamOptions,
+        spark_options: Mapping[str, str],
+    ) -> None:
+        self._spark = spark
+        self._jvm = jvm
+        self._table = table
+        # The source that the thread of a query asks for. Not held beyond that, since it holds this object.
+        self._asks = threading.local()
+        table.checkpoint = lambda: jvm.source_checkpoint(spark, self._asks.source)
+        self._options = options
+        self._spark_options = spark_options
+        # By query, since a frame may be started more than once: where it ends, and where it begins, which stays as it was
+        # until there is a first batch.
+        self._until: dict[str | None, int] = {}
+        self._begins: dict[str | None, str] = {}
+
+    def apply(self, method: str, arguments: Any) -> Any:
+        """Answers the JVM; an error is an answer too."""
+        self._asks.source, *given = arguments
+        try:
+            return getattr(self, method)(*given)
+        except DeltaError as e:
+            return refusal(e, f"TableSource.{method}")
+        finally:
+            del self._asks.source
+
+    def getDefaultReadLimit(self, *_: None) -> Any:
+        """What the options say of a micro-batch; where they bound both files and bytes, `latestOffset` heeds both."""
+        if self._options.max_files is not None:
+            return self._jvm.read_limit.maxFiles(min(self._options.max_files, (1 << 31) - 1))
+        return self._jvm.read_limit.maxBytes(self._options.max_bytes)
+
+    def prepareForTriggerAvailableNow(self, *_: None) -> None:
+        """The query ends with the version that is the newest one now."""
+        self._until[self._jvm.stream_id(self._spark)] = self._table.tail.newest_version()
+
+    def latestOffset(self, start: Any, limit: Any) -> Any:
+        """Where the next micro-batch ends; where nothing came it is the start."""
+        query = self._jvm.stream_id(self._spark)
+        if start is None and query not in self._begins:
+            self._begins[query] = self._table.tail.start(self._options.start)
+        offset = initial(self._begins[query]) if start is None else json.loads(start.json())
+        self._table.begin(query, place(offset), resumed="end" in offset)
+        everything = str(limit.getClass().getSimpleName()) == "ReadAllAvailable"
+        until = self._until.get(query)
+        end = self._table.tail.end(place(offset), limits() if everything else self._options.limits, until)
+        if end == place(offset):
+            self._table.stop_before_others(query, end, until)
+            return start
+        return self._jvm.offset(json.dumps(moved(offset, end)))
+
+    def getBatch(self, start: Any, end: Any) -> Any:
+        """The rows between two offsets; without the first one those of a first batch."""
+        first, last = between(None if start is None else json.loads(start.json()), json.loads(end.json()))
+        has_rows = self._table.begin_with(self._jvm.stream_id(self._spark), first, last)
+        adds = self._table.tail.adds(first, last) if has_rows else []
+        batch = _Batch(self._table.tail.snapshot, f"{first} {last}")
+        frame = data_frame(self._spark, self._jvm, batch, _BatchPlans(adds), self._spark_options, streaming=True)
+        return frame._jdf
+
+    def stop(self, *_: None) -> None:
+        """Nothing is held but the table's snapshot."""
+        query = self._jvm.stream_id(self._spark)
+        self._until.pop(query, None)
+        self._begins.pop(query, None)
+        self._table.end(query)
+
+    def toString(self, *_: None) -> str:
+        """What plans and the query's progress show: what they do of Spark's Delta source."""
+        return f"DeltaSource[{hadoop_path(self._table.tail.snapshot.uri)}]"
+
+    class Java:
+        """What py4j reads: the interface that this class implements."""
+
+        implements = ("java.util.function.BiFunction",)
+
+
+class _Batch(PinnedSnapshot):
+    """The snapshot whose columns a micro-batch has. No two batches are equal, so that Spark doesn't take one for another."""
+
+    def __init__(self, snapshot: _native.Snapshot, between: str) -> None:
+        super().__init__(snapshot)
+        self.identity = f"{self.identity} new rows {between}"
+
+
+class _BatchPlans:
+    """The files of a micro-batch, which are known: their add actions."""
+
+    def __init__(self, adds: Sequence[str]) -> None:
+        self._adds = list(adds)
+
+    def take(self, snapshot: _native.Snapshot) -> bool:
+        """Always: the snapshot's own plan has other files."""
+        return True
+
+    def plan(
+        self,
+        snapshot: _native.Snapshot,
+        filters: Sequence[str],
+        zone: str,
+        files: Files,
+    ) -> _native.SparkPlan:
+        """The batch's files for Catalyst."""
+        return _native.spark_plan_of(snapshot, self._adds, filters, zone, files)
+
+    def size_bytes(self, snapshot: _native.Snapshot, files: Files) -> int:
+        """Bytes of them, with a vector or without."""
+        marked = [("deletionVector" in add, add["size"]) for add in map(json.loads, self._adds)]
+        return sum(size for has, size in marked if files == "all" or has == (files == "marked"))

@@ -1,0 +1,138 @@
+"""Overwrites of some rows by Spark's tasks: of those that match new ones, by a merge that deletes what matches and adds all
+new rows; or of those that meet a condition, which new rows must meet too.
+
+Called by `_write`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from deltaplane import _native
+from deltaplane.commands.merge.clauses import Clause
+from deltaplane.commands.replace import Matching, overwrite_says, write_metrics
+from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewriting
+from deltaplane.commands.row_rules import not_selected
+from deltaplane.exceptions import (
+    ConstraintViolationError,
+    InvalidArgumentError,
+    TableNotFoundError,
+    UnsupportedExpressionError,
+)
+from deltaplane.spark.dml.conditions import SparkCondition
+from deltaplane.spark.dml.merge import SparkMerge, merge
+from deltaplane.spark.dml.rewriting import ACT, SparkTarget, Work
+from deltaplane.spark.execution.row_rules import shown_row
+from deltaplane.spark.jvm.location import split_options
+from deltaplane.spark.jvm.places import FILE, ROW
+from deltaplane.spark.jvm.schema import delta_schema_json, quoted
+from deltaplane.write.api import WriteResult, about_partitions, command_result
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from deltaplane.commands.dry_run import DryRun
+
+__all__ = ["replace_matching", "replace_rows"]
+
+
+def replace_matching(
+    df: DataFrame,
+    location: str,
+    options: Mapping[str, str] | None,
+    matching: Matching,
+    settings: Settings,
+    *,
+    merge_schema: bool,
+    read_version: int | None,
+) -> WriteResult | DryRun | None:
+    """Replaces rows that match one of the frame's, in one commit; nothing is done without rows, None where no table is.
+
+    `read_version` is the version that the frame's rows were made of, if they were made of the table's.
+    """
+    try:
+        snapshot = _native.Snapshot.open(location, split_options(options)[0], read_version)
+    except TableNotFoundError:
+        return None
+    what = SparkMerge(
+        source=df if matching.source_alias is None else df.alias(matching.source_alias),
+        condition=matching.condition,
+        clauses=[Clause("matched", "delete"), Clause("source", "insert")],
+        merge_schema=merge_schema,
+        operation="WRITE",
+        parameters=overwrite_says(matching.says, merge_schema=merge_schema),
+        reads_others=read_version is not None,
+    )
+    target = SparkTarget(location, snapshot, df.sparkSession, options, matching.target_alias)
+    return command_result(snapshot, merge(target, what, settings), "nothing")
+
+
+def _is_about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
+    try:
+        return about_partitions(condition, snapshot)
+    except (InvalidArgumentError, UnsupportedExpressionError):
+        # Spark judges what the embedded engine has no form of.
+        return False
+
+
+def replace_rows(
+    df: DataFrame,
+    location: str,
+    options: Mapping[str, str] | None,
+    condition: str,
+    settings: Settings,
+    *,
+    merge_schema: bool,
+    read_version: int | None,
+    data_change: bool = True,
+) -> WriteResult | DryRun | None:
+    """Replaces the rows that meet a condition, in one commit; None where no table is, or where whole partitions are
+    replaced: that needs no row of the old ones.
+
+    Raises:
+        InvalidArgumentError: a new row that doesn't meet it; a condition on rows where no data is to change.
+    """
+    try:
+        snapshot = _native.Snapshot.open(location, split_options(options)[0], read_version)
+    except TableNotFoundError:
+        return None
+    if _is_about_partitions(condition, snapshot):
+        return None
+    if not data_change:
+        raise InvalidArgumentError(
+            f"`{condition}` selects rows, and a write without a change of data (dataChange = false) takes whole files away: use "
+            "partition columns alone, or leave dataChange out",
+            table=location,
+        )
+    target = SparkTarget(location, snapshot, df.sparkSession, options)
+    which = SparkCondition(target, condition)
+    incoming = {"schema_json": delta_schema_json(df.schema, nullable=True), "merge_schema": merge_schema}
+    parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
+    others = which.reads_others or read_version is not None
+    operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)
+    refusal = not_selected(condition)
+
+    def run(job: Rewriting) -> dict[str, int] | None:
+        job.reads(which.tree)
+        work = Work(job, target)
+        old = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
+        try:
+            deleted = work.take_out(old, [0], always_recorded=True).get(0, 0)
+        finally:
+            old.unpersist()
+        given = {name.lower(): name for name in df.columns}
+        columns = [field["name"] for field in work.fields if field["name"].lower() in given]
+        new = work.inserted(df, columns, [df[quoted(given[name.lower()])] for name in columns])
+        broken = F.when(~F.coalesce(F.expr(condition), F.lit(False)), shown_row(refusal, condition, columns))
+        written = work.write([new], "insert" if deleted else None, inserts=True, broken=broken)
+        return job.commit(write_metrics(job.finish(), deleted, written))
+
+    try:
+        return command_result(snapshot, rewriting(target, operation, settings, run), "txn")
+    except ConstraintViolationError as e:
+        if refusal not in str(e):
+            raise
+        raise InvalidArgumentError(str(e)) from None

@@ -1,0 +1,339 @@
+"""A query's text on a Spark session: tables at locations and of the caller's become temp views, the rest is Spark's.
+
+Spark's own parser says where relations stand, for a Connect session the words before them; nothing else of the text is
+changed. A session that finds the tables itself takes the text as it is. Called by `select`, `insert`, `create`, `delete`,
+`update` and `merge`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.unparse import conjuncts, unparse
+from deltaplane.queries.expressions import BEGINNINGS
+from deltaplane.queries.finding import may_be_same
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.relations import GOES_ON
+from deltaplane.queries.sources import Catalog
+from deltaplane.queries.syntax import TableName
+from deltaplane.queries.versions import version_of_path
+from deltaplane.statements.common.statement import Clause, unqualified_names
+from deltaplane.table.delta_table import DeltaTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from deltaplane.spark.delta_api.relations import Seen
+    from deltaplane.spark.dml.conditions import Subqueried
+
+__all__ = ["condition_on_spark", "frame_of", "new_rows_on_spark", "on_spark", "values_on_spark"]
+
+# Words behind which no relation stands until the next FROM or JOIN.
+_NO_RELATIONS = frozenset("select where group having order limit on using window values lateral sort cluster".split())
+# Words behind which one does.
+_BEFORE = ("from", "join")
+
+
+@dataclass
+class _Level:
+    """One pair of parentheses: whether relations stand at this place of it, and whether it holds a query."""
+
+    relations: bool = False
+    query: bool = False
+
+
+@dataclass(frozen=True)
+class _Relation:
+    """A relation's name in a text, and where it begins and ends; an unknown one is Spark's."""
+
+    name: TableName
+    begin: int
+    end: int
+    known: bool
+
+
+@contextmanager
+def on_spark(
+    spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog, *, follows: bool = False
+) -> Iterator[DataFrame]:
+    """The rows of a query, whose text begins at a token and ends with the statement, as a frame.
+
+    The frame is to be used inside of the block: the views behind it are dropped at its end. If it `follows` its tables,
+    their newest versions are what it shows each time.
+
+    Raises:
+        InvalidArgumentError: a table that nobody said where it is, or a name that is a query's and a table's.
+    """
+    span = start, len(cursor.tokens)
+    relations = _relations_of(spark, cursor, span, catalog)
+    with _with_views(spark, cursor, span, relations, catalog, follows=follows) as (text, _):
+        yield spark.sql(text)
+
+
+@contextmanager
+def new_rows_on_spark(
+    spark: SparkSession,
+    cursor: Grammar,
+    start: int,
+    catalog: Catalog,
+    table: DeltaTable | None,
+    end: int | None = None,
+) -> Iterator[tuple[DataFrame, int | None]]:
+    """As `on_spark`, of a query that may end before another token and whose rows go to a table, if there is one; and the
+    version of it that they're made of, as far as the catalog knows: a view of Spark's own isn't looked into.
+
+    Raises:
+        InvalidArgumentError: as `on_spark`.
+    """
+    if table is not None:
+        catalog.hold(table)
+    span = start, len(cursor.tokens) if end is None else end
+    relations = _relations_of(spark, cursor, span, catalog)
+    with _with_views(spark, cursor, span, relations, catalog, table) as (text, seen):
+        frame = spark.sql(text)
+        read = table is not None and any(_may_be(one, catalog, table) for one in relations if one.known)
+        # Views of Spark's own were looked into where the session finds the tables itself.
+        read = read or (table is not None and seen is not None and seen.reads(table.location))
+        yield frame, table.version() if table is not None and read else None
+
+
+@contextmanager
+def condition_on_spark(
+    spark: SparkSession, clause: Clause, name: TableName, table: DeltaTable, catalog: Catalog
+) -> Iterator[Subqueried]:
+    """A condition with subqueries on the rows of a table, to be used inside of the block.
+
+    Raises:
+        InvalidArgumentError: as `on_spark`.
+    """
+    cursor = clause.cursor
+    catalog.hold(table)
+    at = clause.token, clause.token + len(clause.tokens)
+    relations = _relations_of(spark, cursor, at, catalog, expression=True)
+    # What Spark alone knows may be a view of the same table.
+    others = any(not one.known or _may_be(one, catalog, table) for one in relations)
+    tree = clause.tree
+    known = [] if tree is None else [unparse(part) for part in conjuncts(unqualified_names(tree, name, table))]
+    plain = clause.over(table, name) if tree is not None and not clause.has_subqueries else None
+    with _with_views(spark, cursor, at, relations, catalog, table) as (text, _):
+        from deltaplane.spark.dml.conditions import Subqueried
+
+        yield Subqueried(text, clause.text, [part for part in known if part is not None], others, plain)
+
+
+@contextmanager
+def values_on_spark(
+    spark: SparkSession, clauses: Sequence[Clause | str], table: DeltaTable, catalog: Catalog
+) -> Iterator[tuple[list[str], bool]]:
+    """The texts of new values, which may hold subqueries, to be used inside of the block, and whether they may read the table.
+
+    Raises:
+        InvalidArgumentError: as `on_spark`.
+    """
+    catalog.hold(table)
+    texts, others = list[str](), False
+    with ExitStack() as views:
+        for clause in clauses:
+            if isinstance(clause, str):
+                texts.append(clause)
+                continue
+            at = clause.token, clause.token + len(clause.tokens)
+            words = {token.text.lower() for token in clause.tokens}
+            if not words & set(BEGINNINGS):
+                texts.append(clause.text)
+                continue
+            relations = _relations_of(spark, clause.cursor, at, catalog, expression=True)
+            others = others or any(not one.known or _may_be(one, catalog, table) for one in relations)
+            texts.append(views.enter_context(_with_views(spark, clause.cursor, at, relations, catalog, table))[0])
+        yield texts, others
+
+
+def _may_be(one: _Relation, catalog: Catalog, table: DeltaTable) -> bool:
+    return catalog.data(one.name) is None and may_be_same(catalog.table(one.name), table)
+
+
+@contextmanager
+def _with_views(
+    spark: SparkSession,
+    cursor: Grammar,
+    span: tuple[int, int],
+    relations: list[_Relation],
+    catalog: Catalog,
+    table: DeltaTable | None = None,
+    *,
+    follows: bool = False,
+) -> Iterator[tuple[str, Seen | None]]:
+    """The text of some tokens with views for the relations that are known; they are dropped at the block's end. Where the
+    session finds the tables itself the text is what it was, `table` is read as it shows, and what is read is noted."""
+    views = list[str]()
+    at, end = _extent(cursor, span)
+    if catalog.by_session:
+        from deltaplane.spark.delta_api.relations import reading
+
+        with reading({} if table is None or follows else {table.location: table.version()}) as seen:
+            yield cursor.sql[at:end], seen
+        return
+    text = ""
+    try:
+        for one in relations:
+            if not one.known:
+                continue
+            view = f"deltaplane_{uuid.uuid4().hex}"
+            with cursor.located(one.name.token):
+                frame_of(spark, one.name, catalog, follows=follows).createOrReplaceTempView(view)
+            views.append(view)
+            text += cursor.sql[at : one.begin] + view + _alias(cursor, one.name, one.end)
+            at = one.end
+        yield text + cursor.sql[at:end], None
+    finally:
+        for view in views:
+            spark.catalog.dropTempView(view)
+
+
+def _extent(cursor: Grammar, span: tuple[int, int]) -> tuple[int, int]:
+    """Where the text of some tokens begins and ends, without a semicolon at the statement's end."""
+    start, stop = span
+    while stop > start and cursor.tokens[stop - 1].text == ";":
+        stop -= 1
+    tokens = cursor.tokens[start:stop]
+    return (tokens[0].start, tokens[-1].end) if tokens else (0, 0)
+
+
+def frame_of(spark: SparkSession, name: TableName, catalog: Catalog, *, follows: bool = False) -> Any:
+    """The rows of a table or of the caller's data, by a name that the catalog knows; if it `follows` the table, those of its
+    newest version at each query.
+
+    Raises:
+        InvalidArgumentError: a version of data.
+    """
+    from deltaplane.spark.scan.read import newest_frame, read
+
+    data = catalog.data(name)
+    if data is not None:
+        if name.version is not None:
+            raise InvalidArgumentError(f"`{name.shown}` is data in memory, which has no versions")
+        return spark.createDataFrame(data)
+    table = catalog.table(name)
+    if follows and name.version is None and (name.path is None or version_of_path(name.path)[1] is None):
+        return newest_frame(spark, table.location, table.storage_options)
+    return read(spark, table.location, table.version(), options=table.storage_options)
+
+
+def _alias(cursor: Grammar, name: TableName, end: int) -> str:
+    """The caller's own name for a relation, unless the text gives it one, or takes none, as behind TABLE."""
+    if name.path is not None or (name.token > 0 and cursor.tokens[name.token - 1].text.lower() == "table"):
+        return ""
+    i = next((i for i, token in enumerate(cursor.tokens) if token.start >= end), len(cursor.tokens))
+    behind = cursor.tokens[i] if i < len(cursor.tokens) else None
+    if behind is not None:
+        word = behind.text.lower()
+        if behind.kind == "quoted" or word == "as" or (behind.kind == "name" and word not in GOES_ON):
+            return ""
+    return " AS `" + name.parts[-1].replace("`", "``") + "`"
+
+
+def _relations_of(
+    spark: SparkSession, cursor: Grammar, span: tuple[int, int], catalog: Catalog, *, expression: bool = False
+) -> list[_Relation]:
+    """The relations that some tokens name, but for the text's own queries, in the order in which they stand."""
+    from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
+
+    begin, end = _extent(cursor, span)
+    try:
+        names = Jvm.of(spark).names_of(spark, cursor.sql[begin:end], expression=expression)
+    except NativeScanUnavailable:
+        return list(_relations(cursor, *span, catalog))
+    # What Spark's parser refuses Spark itself is asked for, which says what is wrong.
+    places = sorted({begin + int(place) for what, place, *_ in names or () if what == "reads" and place != "-1"})
+    tokens = {token.start: i for i, token in enumerate(cursor.tokens)}
+    found = []
+    for place in places:
+        if place in tokens:
+            cursor.at = tokens[place]
+            found.append(_relation(cursor, catalog))
+    return found
+
+
+def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Iterator[_Relation]:
+    """The relations that some tokens name by the words before them, but for the text's own queries."""
+    named = _named_queries(cursor, start)
+    # A query may begin with FROM.
+    levels = [_Level(query=start < end and cursor.tokens[start].text.lower() == "from")]
+    cursor.at = start
+    while cursor.at < end:
+        level, token = levels[-1], cursor.tokens[cursor.at]
+        word = token.text.lower() if token.kind in ("name", "op") else ""
+        if word == "(":
+            # Behind a name it holds a function's arguments.
+            behind = cursor.tokens[cursor.at - 1] if cursor.at else token
+            calls = behind.kind == "quoted" or (behind.kind == "name" and behind.text.lower() not in _BEFORE)
+            levels.append(_Level(level.relations and not calls))
+        elif word == ")":
+            if len(levels) > 1:
+                levels.pop()
+        elif word == "select":
+            level.query, level.relations = True, False
+        elif (word == "from" and level.query and not _is_distinct_from(cursor)) or word == "join":
+            level.relations = True
+        elif word == "table" and _begins_query(cursor, start):
+            level.query = level.relations = True
+        elif word in _NO_RELATIONS:
+            level.relations = False
+        elif level.relations and _begins_relation(cursor):
+            begin = cursor.at
+            one = _relation(cursor, catalog)
+            if not one.known:
+                cursor.at = begin + 1
+            own = one.name.path is None and one.name.parts[-1].lower() in named
+            if own and one.known:
+                cursor.wrong(f"expected another name: `{one.name.shown}` is a query's and a table's", token.start)
+            if not own:
+                yield one
+            continue
+        cursor.at += 1
+
+
+def _is_distinct_from(cursor: Grammar) -> bool:
+    before = [token.text.lower() for token in cursor.tokens[max(cursor.at - 2, 0) : cursor.at]]
+    return before in (["is", "distinct"], ["not", "distinct"])
+
+
+def _begins_relation(cursor: Grammar) -> bool:
+    """Whether a relation's name may begin at the next token: behind FROM, JOIN, a comma or a parenthesis."""
+    before = cursor.tokens[cursor.at - 1].text.lower() if cursor.at else ""
+    return cursor.kind() in ("name", "quoted") and before in (*_BEFORE, "table", ",", "(")
+
+
+def _begins_query(cursor: Grammar, start: int) -> bool:
+    """Whether a query may begin at the next token, and go on with a name."""
+    before = cursor.tokens[cursor.at - 1].text.lower() if cursor.at > start else "("
+    return before in ("(", "union", "all", "distinct", "intersect", "except", "minus") and cursor.kind(1) in (
+        "name",
+        "quoted",
+    )
+
+
+def _relation(cursor: Grammar, catalog: Catalog) -> _Relation:
+    """The relation that comes next, with its version."""
+    token = cursor.at
+    parts = cursor.names("a table")
+    name = TableName(parts, token=token)
+    known = cursor.peek() != "(" and (name.path is not None or catalog.knows(parts))
+    if known and not catalog.by_session:
+        name = TableName(parts, cursor.version(), token=token)
+    return _Relation(name, cursor.tokens[token].start, cursor.tokens[cursor.at - 1].end, known)
+
+
+def _named_queries(cursor: Grammar, start: int) -> set[str]:
+    """The names in front of AS and a parenthesis, as WITH gives them."""
+    found = set()
+    for i in range(start, len(cursor.tokens) - 2):
+        one, two, three = cursor.tokens[i : i + 3]
+        if one.kind in ("name", "quoted") and two.text.lower() == "as" and three.text == "(":
+            found.add(one.text.strip("`").lower())
+    return found

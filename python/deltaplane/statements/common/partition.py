@@ -1,0 +1,125 @@
+"""PARTITION (column = value, column) of INSERT: values that every new row has, and the partitions that make room for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
+from deltaplane.expr.arrow_literals import date_text, timestamp_text
+from deltaplane.queries.cursor import quoted
+from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.running import prepared
+from deltaplane.queries.sources import Catalog
+from deltaplane.schema import Field
+from deltaplane.statements.common.statement import Clause, field_named
+from deltaplane.table.ddl_types import type_text
+from deltaplane.table.delta_table import DeltaTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column
+
+__all__ = ["Fixed", "PartitionSpec", "read_partition"]
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A column of partitions, and the one value that it has in every new row."""
+
+    field: Field
+    value: pa.Scalar
+
+    @property
+    def condition(self) -> str:
+        """What the rows of its partitions meet.
+
+        Raises:
+            UnsupportedExpressionError: a value that conditions have no form of.
+        """
+        name = quoted(self.field.name)
+        return f"{name} = {_literal(self.value)}" if self.value.is_valid else f"{name} IS NULL"
+
+    def on_spark(self) -> Column:
+        """The value as a session has it, in the column's type."""
+        import pyarrow as pa
+        from pyspark.sql import functions as F
+
+        moment = pa.types.is_date(self.value.type) or pa.types.is_timestamp(self.value.type)
+        made = F.expr(_literal(self.value)) if moment and self.value.is_valid else F.lit(self.value.as_py())
+        return made.cast(type_text(self.field.type))
+
+
+@dataclass(frozen=True)
+class PartitionSpec:
+    """Columns with their values as they were written; None where the rows have them."""
+
+    values: Mapping[str, Clause | None]
+
+    def fixed(self, table: DeltaTable) -> list[Fixed]:
+        """The values in their columns' types.
+
+        Raises:
+            InvalidArgumentError: a column that isn't one of the table's partitions, or a value that isn't of its type.
+        """
+        partitions = {name.lower() for name in table.metadata().partition_columns}
+        found = []
+        for name, clause in self.values.items():
+            if name.lower() not in partitions:
+                raise InvalidArgumentError(
+                    f"NON_PARTITION_COLUMN: `{name}` is no column by which the table is partitioned: give its values with the rows",
+                    table=table.table_uri,
+                )
+            if clause is not None:
+                field = field_named(table, name)
+                found.append(Fixed(field, _cast(clause.text, field)))
+        return found
+
+
+def read_partition(cursor: Grammar) -> PartitionSpec | None:
+    """The clause, if it comes next."""
+    if not cursor.take("partition"):
+        return None
+    values = dict[str, Clause | None]()
+
+    def one() -> None:
+        token = cursor.at
+        name = cursor.name("a partition's column")
+        if name.lower() in map(str.lower, values):
+            cursor.wrong("expected each column once", cursor.tokens[token].start)
+        values[name] = Clause.read(cursor) if cursor.take("=") else None
+
+    cursor.listed(one)
+    if cursor.peek() == "if":
+        cursor.wrong("expected the rows: INSERT with a PARTITION takes no IF NOT EXISTS")
+    return PartitionSpec(values)
+
+
+def _cast(text: str, field: Field) -> pa.Scalar:
+    cursor = Grammar(f"SELECT CAST({text} AS {type_text(field.type)}) AS v")
+    return prepared(cursor.last_query(), cursor, Catalog()).run()["v"][0]
+
+
+def _literal(scalar: pa.Scalar) -> str:
+    """Spark SQL for a value. Dates and timestamps are made of their numbers: Python's reach a part of either type's range."""
+    import pyarrow as pa
+
+    if pa.types.is_date(scalar.type):
+        return f"DATE '{date_text(scalar.cast(pa.int32()).as_py())}'"
+    if pa.types.is_timestamp(scalar.type):
+        zoned = scalar.type.tz is not None
+        text = timestamp_text(scalar.cast(pa.timestamp("us", scalar.type.tz)).cast(pa.int64()).as_py())
+        return f"TIMESTAMP '{text}+00:00'" if zoned else f"TIMESTAMP_NTZ '{text}'"
+    value = scalar.as_py()
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, Decimal)):
+        return str(value)
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    raise UnsupportedExpressionError(
+        f"INSERT OVERWRITE … PARTITION has no form of a {type(value).__name__}: use REPLACE WHERE with a condition"
+    )

@@ -1,0 +1,45 @@
+"""A schema's parts as Spark shows them, without what writers note of columns.
+
+Knows no statement. Called by statements and by `deltaplane.table.match_existing`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltaplane.schema import ArrayType, DataType, MapType, StructType
+
+__all__ = ["type_text", "without_notes"]
+
+_TEXTS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+# What writers note of columns.
+_NOTED = ("delta.columnMapping.", "delta.identity.highWaterMark")
+
+
+def type_text(of: DataType) -> str:
+    """A type as Spark's DESCRIBE shows it.
+
+    >>> from deltaplane.schema import Field
+    >>> type_text(ArrayType(StructType([Field("a", "long"), Field("b", MapType("string", "integer"))])))
+    'array<struct<a:bigint,b:map<string,int>>>'
+    """
+    if isinstance(of, ArrayType):
+        return f"array<{type_text(of.element_type)}>"
+    if isinstance(of, MapType):
+        return f"map<{type_text(of.key_type)},{type_text(of.value_type)}>"
+    if isinstance(of, StructType):
+        return f"struct<{','.join(f'{f.name}:{type_text(f.type)}' for f in of.fields)}>"
+    return _TEXTS.get(of.type, of.type)
+
+
+def without_notes(node: Any) -> Any:
+    """A schema's, field's or type's JSON without what writers note of columns, which no statement says.
+
+    >>> without_notes({"comment": "c", "delta.columnMapping.id": 1})
+    {'comment': 'c'}
+    """
+    if isinstance(node, list):
+        return [without_notes(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: without_notes(value) for key, value in node.items() if not key.startswith(_NOTED)}

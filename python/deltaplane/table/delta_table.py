@@ -1,0 +1,838 @@
+"""`DeltaTable`: one table at one version, opened lazily, read as Arrow.
+
+Arguments in, results out; log, pruning and rows are the Rust core's. Called by users and the command line.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from deltaplane import _native, expr
+from deltaplane.advisor import TableUpkeep
+from deltaplane.arguments import checked
+from deltaplane.exceptions import InvalidArgumentError, InvalidTypeError, TableNotFoundError
+from deltaplane.expr import Predicate, columns_of
+from deltaplane.expr.row_filter import row_filter, scan_filter
+from deltaplane.io.arrow import Scan, check_column_names
+from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text, version_arguments
+from deltaplane.table.follow import Followed
+from deltaplane.table.maintenance import TableCare
+from deltaplane.table.optimize import LayoutCommands
+from deltaplane.table.row_commands import RowCommands
+from deltaplane.table.serializable_reads import SerializableReads
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    from deltaplane.advisor.advice import AdviceReport
+    from deltaplane.commands.plan_explanation import PlanExplanation
+    from deltaplane.compat import Compatibility
+    from deltaplane.io.storage_options import TableUri, VersionLike
+    from deltaplane.properties import CommitProperties, PostCommitHookProperties, ToldAs
+    from deltaplane.report import HealthReport
+    from deltaplane.report.table_facts import Metadata, ProtocolVersions
+    from deltaplane.schema import Schema
+    from deltaplane.table.alter import AlterPlan, TableAlterer
+
+__all__ = ["DeltaTable"]
+
+_INSTEAD = {
+    "create_write_transaction": "use write_deltalake",
+    "table_config": "",
+    "to_pyarrow_dataset": "use scan(columns, predicate), which any Arrow library reads",
+}
+
+
+def _commits(limit: int | None) -> int | None:
+    if limit is not None and limit < 1:
+        raise InvalidArgumentError(f"limit is a number of commits, not {limit}")
+    return limit
+
+
+def _entries(text: str) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(text)
+    return entries
+
+
+@checked()
+class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, SerializableReads, Followed):
+    """A table at one version. Opening reads the log's head, never the list of files.
+
+    Args:
+        table_uri: path or URL (`s3://`, `az://`, `gs://`, `memory://`, `file://`).
+        version: a number, an ISO 8601 text or a datetime (UTC unless it has a zone): the newest version at that moment.
+            None is the newest.
+        storage_options: how to reach the store; keys as in deltalake and object_store, and a `credential_provider`.
+        without_files, log_buffer_size, skip_stats: taken for deltalake's sake, without effect: files are always lazy.
+
+    A table pickles as its location, version and storage options, credentials included: treat the pickle as a secret.
+
+    Raises:
+        TableNotFoundError: no table is there.
+        VersionNotFoundError: the table has no such version, or not any more.
+        UnsupportedFeatureError: the table needs a feature that this version doesn't have; named.
+        CorruptLogError, StoreUnavailableError, StoreDeniedError: what the log or the store did.
+
+    >>> import pyarrow as pa
+    >>> from deltaplane import write_deltalake
+    >>> _ = write_deltalake("memory://doc-table/t", pa.table({"x": [1, 2, 3]}))
+    >>> table = DeltaTable("memory://doc-table/t")
+    >>> table.version(), table.to_pyarrow_table(filters="x > 1")["x"].to_pylist()
+    (0, [2, 3])
+    """
+
+    def __init__(
+        self,
+        table_uri: TableUri,
+        version: VersionLike | None = None,
+        storage_options: StorageOptions | None = None,
+        without_files: bool = False,
+        log_buffer_size: int | None = None,
+        skip_stats: bool = False,
+    ) -> None:
+        self._location = location_text(table_uri)
+        self._options = storage_options_text(storage_options)
+        self._snapshot = self._open(version)
+
+    def _open(self, version: VersionLike | None) -> _native.Snapshot:
+        number, timestamp_ms = version_arguments(version)
+        return _native.Snapshot.open(self._location, self._options, number, timestamp_ms)
+
+    # --- which table --------------------------------------------------------------------------------------------------
+
+    @property
+    def table_uri(self) -> str:
+        """The table's location as a URL, without credentials."""
+        return self._snapshot.uri
+
+    @property
+    def location(self) -> str:
+        """The location as it was given."""
+        return self._location
+
+    @property
+    def storage_options(self) -> dict[str, str] | None:
+        """A copy of the storage options, credentials included."""
+        return None if self._options is None else dict(self._options)
+
+    @staticmethod
+    def is_deltatable(table_uri: TableUri, storage_options: StorageOptions | None = None) -> bool:
+        """Whether a table is at the location; False also where nothing is.
+
+        >>> DeltaTable.is_deltatable("/no/such/place")
+        False
+        """
+        try:
+            return _native.is_table(location_text(table_uri), storage_options_text(storage_options))
+        except TableNotFoundError:
+            return False
+
+    @classmethod
+    def create(
+        cls,
+        table_uri: TableUri,
+        schema: Any,
+        mode: Literal["error", "append", "overwrite", "ignore"] = "error",
+        partition_by: list[str] | str | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        configuration: Mapping[str, str | bool | int | None] | None = None,
+        storage_options: StorageOptions | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        cluster_by: list[str] | str | None = None,
+        told_as: ToldAs | None = None,
+    ) -> DeltaTable:
+        """Makes a table without rows and opens it; `plan_create` says first which protocol it would get.
+
+        `schema` is a `deltaplane.schema.Schema` or any object with `__arrow_c_schema__`. Where a table is already,
+        `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows and columns, and its name, description and
+        all of its properties where they are given; `append` is refused.
+        `cluster_by` names up to four columns that rows are to be kept together by (liquid clustering, P152), instead of
+        `partition_by`. `told_as` is what the history says that it was, where it isn't this.
+
+        Raises:
+            TableAlreadyExistsError: mode error and a table is there.
+            InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no table can have.
+            UnsupportedExpressionError: an expression that isn't evaluated as Spark does, by name.
+
+        >>> import pyarrow as pa
+        >>> DeltaTable.create("memory://doc-create/t", pa.schema({"id": pa.int64()})).version()
+        0
+        """
+        location, options = location_text(table_uri), storage_options_text(storage_options)
+        from deltaplane.write.api import write_request
+
+        request = write_request(
+            mode=mode,
+            partition_by=partition_by,
+            cluster_by=cluster_by,
+            name=name,
+            description=description,
+            configuration=configuration,
+            schema_mode="overwrite" if mode == "overwrite" else None,
+            schema_json=_schema_json(schema),
+            commit_properties=commit_properties,
+            post_commithook_properties=post_commithook_properties,
+            applies_row_rules=True,
+            told_as=told_as,
+        )
+        if mode != "append":
+            _plan(location, options, schema, request)
+        _native.create_table(location, options, schema, request)
+        return cls(location, storage_options=options)
+
+    @classmethod
+    def plan_create(
+        cls,
+        table_uri: TableUri,
+        schema: Any,
+        mode: Literal["error", "overwrite"] = "error",
+        partition_by: list[str] | str | None = None,
+        configuration: Mapping[str, str | bool | int | None] | None = None,
+        storage_options: StorageOptions | None = None,
+    ) -> AlterPlan:
+        """What `create` would do: the protocol the table would get, and who couldn't read or write it. Writes nothing.
+
+        Raises:
+            TableAlreadyExistsError, InvalidArgumentError, UnsupportedFeatureError: as `create`.
+
+        >>> import pyarrow as pa
+        >>> properties = {"delta.enableDeletionVectors": "true"}
+        >>> plan = DeltaTable.plan_create("memory://doc-plan/t", pa.schema({"id": pa.int64()}), configuration=properties)
+        >>> str(plan.after), DeltaTable.is_deltatable("memory://doc-plan/t")
+        ('(3, 7: appendOnly, deletionVectors, invariants)', False)
+        """
+        from deltaplane.write.api import write_request
+
+        request = write_request(
+            mode=mode,
+            partition_by=partition_by,
+            configuration=configuration,
+            schema_mode="overwrite" if mode == "overwrite" else None,
+            schema_json=_schema_json(schema),
+            applies_row_rules=True,
+        )
+        location, options = location_text(table_uri), storage_options_text(storage_options)
+        from deltaplane.table.alter import AlterPlan
+
+        job = _plan(location, options, schema, request)
+        return AlterPlan.of(
+            {**json.loads(job.protocols), "operation": "CREATE TABLE", "changed": True, "version": None}
+        )
+
+    # --- which version ------------------------------------------------------------------------------------------------
+
+    def version(self) -> int:
+        """The number of the version that this object shows."""
+        return self._snapshot.version
+
+    def load_as_version(self, version: VersionLike) -> None:
+        """Shows another version: a number, or the newest one at a moment (ISO 8601 text or datetime, UTC by default).
+
+        Raises:
+            VersionNotFoundError: never written, or cleaned up; the object stays at its version.
+        """
+        self._snapshot = self._open(version)
+
+    def update_incremental(self) -> None:
+        """Moves to the newest version; costs only the commits since the one shown."""
+        self._snapshot = self._snapshot.update()
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """What each commit said of itself, newest first: `version`, `timestamp` (ms), `operation`,
+        `operationParameters`, `operationMetrics` and more. At most `limit` entries; only what the log still holds.
+        """
+        return _entries(self._snapshot.history_json(_commits(limit)))
+
+    @staticmethod
+    def history_of(
+        table_uri: TableUri, limit: int | None = None, storage_options: StorageOptions | None = None
+    ) -> list[dict[str, Any]]:
+        """The newest version's `history` without opening the table: of a log with very many commits only the newest are
+        read. It also tells of tables that need features which this version doesn't have.
+
+        Raises:
+            TableNotFoundError: no table is there.
+            CorruptLogError, StoreUnavailableError, StoreDeniedError: what the log or the store did.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> for _ in range(3):
+        ...     _ = write_deltalake("memory://doc-history/t", pa.table({"x": [1]}), mode="append")
+        >>> [entry["version"] for entry in DeltaTable.history_of("memory://doc-history/t", 2)]
+        [2, 1]
+        """
+        options = storage_options_text(storage_options)
+        return _entries(_native.log_history_json(location_text(table_uri), options, _commits(limit)))
+
+    def detail(self) -> pa.Table:
+        """One row with delta-spark's columns, as `DESCRIBE DETAIL` gives it: `format`, `id`, `name`, `description`, `location`,
+        `createdAt`, `lastModified`, `partitionColumns`, `clusteringColumns`, `numFiles`, `sizeInBytes`, `properties`,
+        `minReaderVersion`, `minWriterVersion`, `tableFeatures`. Of the version that this object shows.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-detail/t", pa.table({"x": [1]}), name="numbers")
+        >>> DeltaTable("memory://doc-detail/t").detail().select(["format", "name", "numFiles"]).to_pylist()
+        [{'format': 'delta', 'name': 'numbers', 'numFiles': 1}]
+        """
+        from deltaplane.report.describe import detail_row
+
+        return detail_row(self)
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The last version that the application committed (`CommitProperties.app_transactions`), or None."""
+        return self._snapshot.transaction_version(app_id)
+
+    def domain_metadata(self) -> dict[str, str]:
+        """The table's domains: name → configuration, mostly JSON (P151). Names that begin with `delta.` are the
+        protocol's own.
+
+        >>> import pyarrow as pa
+        >>> table = DeltaTable.create("memory://doc-domain/t", pa.schema({"id": pa.int64()}), cluster_by="id")
+        >>> list(table.domain_metadata())
+        ['delta.clustering']
+        """
+        return {d["domain"]: d["configuration"] for d in json.loads(self._snapshot.domain_metadata_json())}
+
+    def set_domain_metadata(self, domain: str, configuration: str) -> None:
+        """Commits a domain of the user's, in place of what it held; the object shows the new version (P151).
+
+        Raises:
+            InvalidArgumentError: a name of the protocol's (`delta.…`) or an empty one.
+            UnsupportedFeatureError: the table hasn't the table feature for domains; named.
+            DeltaConcurrentModificationException: another writer set the same domain first.
+
+        >>> import pyarrow as pa
+        >>> table = DeltaTable.create("memory://doc-set-domain/t", pa.schema({"id": pa.int64()}), cluster_by="id")
+        >>> table.set_domain_metadata("app.settings", '{"level": 3}')
+        >>> table.domain_metadata()["app.settings"]
+        '{"level": 3}'
+        """
+        self._snapshot = self._snapshot.set_domain(domain, configuration)
+
+    def remove_domain_metadata(self, domain: str) -> None:
+        """Commits that a domain of the user's is gone; the object shows the new version (P151).
+
+        Raises:
+            InvalidArgumentError: the table has no such domain, or it is the protocol's.
+            DeltaConcurrentModificationException: another writer set the same domain first.
+        """
+        self._snapshot = self._snapshot.set_domain(domain, None)
+
+    # --- what it is ---------------------------------------------------------------------------------------------------
+
+    def schema(self) -> Schema:
+        """The table's columns: `fields`, `to_json()`, `to_arrow()`, and an Arrow schema for any Arrow library."""
+        from deltaplane.schema import Schema
+
+        return Schema.from_json(self._snapshot.schema_json())
+
+    def metadata(self) -> Metadata:
+        """Id, name, description, partition columns, time of creation and properties."""
+        from deltaplane.report.table_facts import Metadata
+
+        return Metadata(**json.loads(self._snapshot.metadata_json()))
+
+    def protocol(self) -> ProtocolVersions:
+        """The protocol versions and table features."""
+        from deltaplane.report.table_facts import ProtocolVersions
+
+        return ProtocolVersions(**json.loads(self._snapshot.protocol_json()))
+
+    def compatibility(self, properties: Mapping[str, str] | None = None) -> Compatibility:
+        """Which engines and versions can read and write the table, and what they lack.
+
+        With `properties`, also what setting them would change: the protocol `after`, and the engines for which the table
+        would become unreadable or unwritable. Nothing is committed.
+
+        Raises:
+            InvalidArgumentError, UnsupportedFeatureError: properties that the table can't have.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-compatibility/t", pa.table({"x": [1]}))
+        >>> table = DeltaTable("memory://doc-compatibility/t")
+        >>> found = table.compatibility({"delta.enableDeletionVectors": "true"})
+        >>> all(verdict.reads for verdict in found.engines), found.unreadable_for[0]
+        (True, 'delta-spark 1.0 to 1.1')
+        """
+        from deltaplane import compat
+
+        said = json.loads(_native.supported_json(self._snapshot))
+        now = compat.Protocol.of(said["protocol"])
+        verdicts = compat.verdicts(now, ours=said["refuses_to_write"] or "")
+        if properties is None:
+            return compat.Compatibility(now, verdicts)
+        plan = self.alter.set_table_properties(properties, dry_run=True)
+        unreadable, unwritable = compat.newly_excluded(now, plan.after)
+        return compat.Compatibility(now, verdicts, plan.after, tuple(unreadable), tuple(unwritable))
+
+    def report(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        commits: int = 10_000,
+        advice: AdviceReport | None = None,
+    ) -> HealthReport:
+        """How the table is: files, growth, commits, partitions, how well columns tell files apart, deleted rows, log,
+        engines, and what to do about it.
+
+        Args:
+            path: where to write it as one HTML page (needs the extra `deltaplane[report]`); None writes none.
+            commits: how many of the newest commits are looked at.
+            advice: what `advise` said of this version, by a workload or a sample of the rows; None is what rules say of the
+                report's own figures.
+
+        Returns:
+            `facts` as objects, `to_dict()` as plain values, `to_html()` and `write(path)` as the page.
+
+        Cost: the log is read, no data file. Memory for one or two columns of the files and the text of some commits; the
+        statistics of all files pass through a temporary file. The page has the same size however large the table is.
+
+        Raises:
+            ImportError: a page is wanted and jinja2 isn't there.
+            InvalidArgumentError: advice on another version or table.
+            CorruptLogError, StoreUnavailableError, StoreDeniedError: what the log or the store did.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> for x in (1, 5):
+        ...     _ = write_deltalake("memory://doc-report/t", pa.table({"x": [x, x + 2]}), mode="append")
+        >>> facts = DeltaTable("memory://doc-report/t").report().facts
+        >>> facts.files.count, facts.files.rows, [(c.name, c.depth.average) for c in facts.columns]
+        (2, 4, [('x', 1.0)])
+        """
+        from deltaplane.report import health_report
+
+        found = health_report(self, commits, advice)
+        if path is not None:
+            found.write(path)
+        return found
+
+    # --- its changes --------------------------------------------------------------------------------------------------
+
+    @property
+    def alter(self) -> TableAlterer:
+        """Changes of the table's columns, properties and protocol, one commit each."""
+        from deltaplane.table.alter import TableAlterer
+
+        return TableAlterer(self)
+
+    # --- its files ----------------------------------------------------------------------------------------------------
+
+    def files(self, partition_filters: Predicate | None = None) -> list[str]:
+        """The data files' decoded paths: relative to the table, or absolute for files elsewhere."""
+        return self._snapshot.file_paths(self._parsed(partition_filters))
+
+    def file_uris(
+        self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
+    ) -> list[str]:
+        """The data files as absolute paths (local) or URLs, those that may hold matching rows.
+
+        A predicate is Spark SQL text or tuples, under either name. Over partition columns it selects exactly; over
+        others every file is kept that statistics can't rule out.
+        """
+        return self._snapshot.file_uris(self._parsed(_one_of(partition_filters, file_pruning_predicate)))
+
+    def get_add_actions(self, flatten: bool = False) -> pa.Table:
+        """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the structs `null_count`, `min`
+        and `max` of the columns that have statistics (protocol section 8; null where a file's don't say, or say NaN), and
+        for partitioned tables the struct `partition`. `flatten` makes columns such as `min.x` of the structs.
+
+        Cost: proportional to the number of files and of columns with statistics.
+
+        Raises:
+            CorruptLogError: a partition value that isn't one of its column's type.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-adds/t", pa.table({"x": [1, 2, None]}))
+        >>> files = DeltaTable("memory://doc-adds/t").get_add_actions(flatten=True)
+        >>> files.select(["num_records", "null_count.x", "min.x", "max.x"]).to_pylist()
+        [{'num_records': 3, 'null_count.x': 1, 'min.x': 1, 'max.x': 2}]
+        """
+        actions = Scan(self._snapshot.add_actions(statistics=True)).to_arrow()
+        return _flattened(actions) if flatten else actions
+
+    def plan(self, predicate: Predicate | None = None) -> pa.RecordBatchReader:
+        """The files that may hold a row for which the predicate is true, as a stream: the columns of `get_add_actions` and
+        `deletion_vector`, a struct as the log has it, null for most.
+
+        Cost: of a checkpoint that deltaplane wrote only the row groups and pages are decoded whose bounds meet the predicate,
+        of others the columns that decide; memory for some batches of files. Source: protocol section 8, P164 to P170.
+
+        Raises:
+            InvalidArgumentError: a predicate that isn't Spark SQL or names no column of the table.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> for x in (1, 2, 3):
+        ...     _ = write_deltalake("memory://doc-plan-files/t", pa.table({"x": [x]}), mode="append")
+        >>> DeltaTable("memory://doc-plan-files/t").plan("x > 1").read_all()["max"].to_pylist()
+        [{'x': 3}, {'x': 2}]
+        """
+        return Scan(self._snapshot.plan(scan_filter(self._snapshot, predicate).tree)).to_reader()
+
+    def explain(self, predicate: Predicate | None = None) -> PlanExplanation:
+        """How `plan` comes to its files: what each stage looked at and left out, and why the rest stayed. Printed, it is a
+        text of one line for each stage.
+
+        Cost and errors: those of `plan`.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> for x in (1, 2, 3):
+        ...     _ = write_deltalake("memory://doc-explain/t", pa.table({"x": [x]}), mode="append")
+        >>> why = DeltaTable("memory://doc-explain/t").explain("x > 1")
+        >>> why.in_commits, why.skipped_by_statistics, why.selected
+        (3, 1, 2)
+        """
+        from deltaplane.commands.plan_explanation import PlanExplanation
+
+        return PlanExplanation.of(self._snapshot.explain_json(scan_filter(self._snapshot, predicate).tree))
+
+    def deletion_vectors(self) -> pa.RecordBatchReader:
+        """The files that have a deletion vector: `filepath`, a URI, and `selection_vector`, for each row of the file whether
+        it is kept (P120).
+
+        Cost: one read for each vector, and memory for the rows of one batch of files.
+
+        Raises:
+            CorruptFileError: a vector whose size, checksum or number of rows isn't what the log says.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> on = {"delta.enableDeletionVectors": "true"}
+        >>> _ = write_deltalake("memory://doc-vectors/t", pa.table({"x": [1, 2, 3]}), configuration=on)
+        >>> table = DeltaTable("memory://doc-vectors/t")
+        >>> table.deletion_vectors().read_all().num_rows
+        0
+        >>> _ = table.delete("x = 2")
+        >>> table.deletion_vectors().read_all()["selection_vector"].to_pylist()
+        [[True, False, True]]
+        """
+        return Scan(self._snapshot.deletion_vectors()).to_reader()
+
+    def _files(self) -> pa.Table:
+        """The add actions without statistics, whose cost doesn't grow with the columns."""
+        return Scan(self._snapshot.add_actions(statistics=False)).to_arrow()
+
+    def partitions(
+        self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
+    ) -> list[dict[str, str | None]]:
+        """The partitions that hold files, as column → value text (None is null), in order of their values."""
+        predicate = self._parsed(_one_of(partition_filters, file_pruning_predicate))
+        columns = self.metadata().partition_columns
+        if not columns:
+            return []
+        found = self._partition_values(columns, predicate)
+        texts = [_texts(found[c]) for c in columns]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
+
+    def _partition_values(self, columns: list[str], predicate: str | None = None) -> pa.Table:
+        """The values of these partition columns, a row for each partition that holds files, in their order."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        actions = _flattened(self._files())
+        if predicate is not None:
+            kept = pa.array(self._snapshot.file_paths(predicate), pa.string())
+            actions = actions.filter(pc.is_in(actions["path"], value_set=kept))
+        values = pa.table({c: actions[f"partition.{c}"] for c in columns})
+        return values.group_by(columns).aggregate([]).sort_by([(c, "ascending") for c in columns])
+
+    def count(self) -> int:
+        """The number of rows, from statistics where every file has them, else by reading.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-count/t", pa.table({"x": [1, 2, 3]}))
+        >>> DeltaTable("memory://doc-count/t").count()
+        3
+        """
+        records = self._snapshot.num_records()
+        if records is not None:
+            return records
+        return sum(batch.num_rows for batch in self.scan(columns=[]))
+
+    def create_checkpoint(self) -> None:
+        """Writes a checkpoint of the version shown, so that opening needs no older commits.
+
+        Classic, or with its file actions in sidecars where `delta.checkpointPolicy` is `v2` (P056): then large sidecars
+        that the commits since the last checkpoint didn't touch are named again instead of being written anew.
+        """
+        self._checkpoint()
+
+    def _checkpoint(self) -> dict[str, Any]:
+        report: dict[str, Any] = json.loads(self._snapshot.checkpoint())
+        return report
+
+    def cleanup_metadata(self) -> None:
+        """Deletes log files that only versions older than `delta.logRetentionDuration` need (P063, P064).
+
+        Kept are the newest sound checkpoint that is old enough, its commit and all that follows; without such a
+        checkpoint nothing is deleted, nor where `checkpointProtection` forbids it (P157). Runs by itself after each
+        automatic checkpoint unless `delta.enableExpiredLogCleanup` is false.
+
+        Raises:
+            CorruptFileError: a remaining checkpoint can't be read, so that nobody knows which sidecars it needs.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-cleanup/t", pa.table({"x": [1]}))
+        >>> DeltaTable("memory://doc-cleanup/t").cleanup_metadata()
+        """
+        self._snapshot.cleanup_metadata()
+
+    def compact_logs(self, starting_version: int, ending_version: int) -> None:
+        """Writes one file that readers may take instead of the commits of these versions, both inclusive (P012).
+
+        Raises:
+            InvalidArgumentError: fewer than two versions, or some that the table doesn't have yet.
+            VersionNotFoundError: a commit among them was cleaned up.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> for _ in range(3):
+        ...     _ = write_deltalake("memory://doc-compact/t", pa.table({"x": [1]}), mode="append")
+        >>> DeltaTable("memory://doc-compact/t").compact_logs(0, 2)
+        >>> DeltaTable("memory://doc-compact/t").count()
+        3
+        """
+        if not 0 <= starting_version < ending_version:
+            raise InvalidArgumentError(f"{starting_version} to {ending_version} aren't at least two versions")
+        self._snapshot.compact_logs(starting_version, ending_version)
+
+    # --- its rows -----------------------------------------------------------------------------------------------------
+
+    def scan(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> Scan:
+        """Rows that match, with these columns in this order, read when the result is used.
+
+        Beside the table's own there are columns that show only when asked for: `_file` (decoded path) and `_row`, a row's
+        place (P124); in tables with row tracking `_row_id` and `_row_commit_version` (P143).
+
+        `predicate` is Spark SQL text or tuples: files, row groups and pages that can't match are never read, the rest
+        is filtered exactly.
+
+        Raises:
+            InvalidArgumentError: a column that the table doesn't have.
+            UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning here.
+            FileMissingError, CorruptFileError: while reading; names the file.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> _ = write_deltalake("memory://doc-scan/t", pa.table({"x": [1, 2, 3], "y": ["a", "b", None]}))
+        >>> DeltaTable("memory://doc-scan/t").scan(["y"], "x >= 2").to_arrow()["y"].to_pylist()
+        ['b', None]
+        """
+        return self._rows(columns, predicate)
+
+    def _rows(self, columns: list[str] | None, *predicates: Predicate | None) -> Scan:
+        found = scan_filter(self._snapshot, *predicates)
+        return Scan(found.rows(columns, self._snapshot.scan, self.table_uri))
+
+    def _parsed(self, predicate: Predicate | None) -> str | None:
+        return expr.parse(predicate, columns_of(self._snapshot.schema_json))
+
+    def load_cdf(
+        self,
+        starting_version: int = 0,
+        ending_version: int | None = None,
+        starting_timestamp: str | None = None,
+        ending_timestamp: str | None = None,
+        columns: list[str] | None = None,
+        predicate: str | None = None,
+        allow_out_of_range: bool = False,
+    ) -> Scan:
+        """The rows that changed between two versions, both inclusive, read when the result is used.
+
+        Beside the table's columns, as they are in the last version, there are `_change_type` (`insert`, `delete`,
+        `update_preimage` or `update_postimage`), `_commit_version` and `_commit_timestamp`. What a version changed comes
+        from its change files where it has some, else from the files that it added and removed (protocol section 7.4,
+        P131).
+
+        Args:
+            starting_version: the first version.
+            ending_version: the last version; the newest one if it is later than that. None is the version shown.
+            starting_timestamp: begin with the first version at or after this moment (ISO 8601, UTC by default) instead.
+                Not used when `starting_version` is given.
+            ending_timestamp: end with the last version at or before this moment. Not used when `ending_version` is given.
+            columns: only these, in this order.
+            predicate: Spark SQL text; may use the feed's own columns.
+            allow_out_of_range: a range that holds no version gives no rows instead of an error.
+
+        Raises:
+            VersionNotFoundError: no version is in the range, or log cleanup removed commits of it.
+            InvalidArgumentError: the feed was off in a version of the range (`delta.enableChangeDataFeed`); an unknown
+                column; an end before the start.
+            SchemaMismatchError: a column went or changed its type in the range.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import write_deltalake
+        >>> on = {"delta.enableChangeDataFeed": "true"}
+        >>> _ = write_deltalake("memory://doc-cdf/t", pa.table({"x": [1, 2]}), configuration=on)
+        >>> _ = write_deltalake("memory://doc-cdf/t", pa.table({"x": [3]}), mode="overwrite")
+        >>> changes = DeltaTable("memory://doc-cdf/t").load_cdf(1, columns=["_change_type", "x"])
+        >>> sorted(tuple(row.values()) for row in changes.to_arrow().to_pylist())
+        [('delete', 1), ('delete', 2), ('insert', 3)]
+        """
+        # The default start gives way to a moment.
+        start = None if starting_timestamp is not None and starting_version == 0 else starting_version
+        from deltaplane.table.changes import change_range
+
+        versions = change_range(
+            self._snapshot,
+            start,
+            ending_version,
+            starting_timestamp,
+            ending_timestamp,
+            allow_out_of_range=allow_out_of_range,
+        )
+        feed = partial(versions.last.changes, versions.first)
+        chosen = row_filter([predicate], versions.last.change_schema_json, lambda tree: feed([], tree))
+        return Scan(chosen.rows(columns, feed, self.table_uri))
+
+    def to_pyarrow_table(
+        self,
+        partitions: Predicate | None = None,
+        columns: list[str] | None = None,
+        filesystem: None = None,
+        filters: Any = None,
+    ) -> pa.Table:
+        """Rows as a `pyarrow.Table`.
+
+        `partitions` and `filters` (both: both must hold) are Spark SQL text or tuples; `filters` may also be a
+        `pyarrow.compute.Expression`, which is applied after reading. `filesystem` must be None: the store is reached by
+        `storage_options`.
+        """
+        if filesystem is not None:
+            raise InvalidArgumentError("files are read by deltaplane's own store: use storage_options, not filesystem")
+        if _is_arrow_expression(filters):
+            table = self.scan(predicate=partitions).to_arrow().filter(filters)
+            return table if columns is None else table.select(columns)
+        return self._rows(columns, partitions, filters).to_arrow()
+
+    def to_pandas(
+        self,
+        partitions: Predicate | None = None,
+        columns: list[str] | None = None,
+        filesystem: None = None,
+        filters: Any = None,
+        types_mapper: Callable[[pa.DataType], Any] | None = None,
+    ) -> pd.DataFrame:
+        """Rows as a pandas DataFrame; arguments as in `to_pyarrow_table`, `types_mapper` as in pyarrow."""
+        table = self.to_pyarrow_table(partitions, columns, filesystem, filters)
+        frame: pd.DataFrame = table.to_pandas(types_mapper=types_mapper)
+        return frame
+
+    def to_polars(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> pl.DataFrame:
+        """Rows as a Polars DataFrame; arguments as in `scan`."""
+        return self.scan(columns, predicate).to_polars()
+
+    def to_reader(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> pa.RecordBatchReader:
+        """Rows as a `pyarrow.RecordBatchReader`, batch by batch; arguments as in `scan`."""
+        return self.scan(columns, predicate).to_reader()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._snapshot.scan().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        return self._snapshot.arrow_schema().__arrow_c_schema__()
+
+    # --- as a Python object -------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"DeltaTable({self.table_uri!r}, version={self.version()})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DeltaTable):
+            return NotImplemented
+        return self.table_uri == other.table_uri and self.version() == other.version()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._location, self.version(), self._options)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Called only for names that don't exist."""
+        if name in _INSTEAD:
+            advice = f": {_INSTEAD[name]}" if _INSTEAD[name] else ""
+            raise AttributeError(f"DeltaTable.{name} isn't in this version of deltaplane{advice}")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _one_of(partition_filters: Predicate | None, file_pruning_predicate: Predicate | None) -> Predicate | None:
+    if partition_filters is not None and file_pruning_predicate is not None:
+        raise InvalidArgumentError("partition_filters and file_pruning_predicate are one argument: give one")
+    return file_pruning_predicate if partition_filters is None else partition_filters
+
+
+def _is_arrow_expression(filters: Any) -> bool:
+    return type(filters).__module__.startswith("pyarrow.") and type(filters).__name__ == "Expression"
+
+
+def _flattened(actions: pa.Table) -> pa.Table:
+    """Each struct as columns of its leaves, named by their paths."""
+    import pyarrow as pa
+
+    while any(pa.types.is_struct(field.type) for field in actions.schema):
+        actions = actions.flatten()
+    return actions
+
+
+def _texts(values: pa.ChunkedArray) -> list[str | None]:
+    """Partition values as the log has them: bytes that are no text by the protocol's escapes (section 9)."""
+    import pyarrow as pa
+
+    if pa.types.is_binary(values.type):
+        return [None if value is None else _escaped(value) for value in values.to_pylist()]
+    texts: list[str | None] = values.cast(pa.string()).to_pylist()
+    return texts
+
+
+def _escaped(value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        text = ""
+    plain = text and "\\u" not in text and not any(unicodedata.category(c) == "Cc" for c in text)
+    return text if plain else "".join(f"\\u{byte:04X}" for byte in value)
+
+
+def _schema_json(schema: Any) -> str | None:
+    """The text of a schema of ours, which says more than Arrow's.
+
+    Raises:
+        InvalidTypeError: neither a schema of ours nor one of Arrow.
+    """
+    from deltaplane.schema import Schema
+
+    if not hasattr(schema, "__arrow_c_schema__"):
+        raise InvalidTypeError(
+            f"schema is a deltaplane.Schema or an object with __arrow_c_schema__, such as pyarrow.schema, not "
+            f"{type(schema).__name__}"
+        )
+    return schema.to_json() if isinstance(schema, Schema) else None
+
+
+def _plan(location: str, options: dict[str, str] | None, schema: Any, request: str) -> _native.WriteJob:
+    """The plan of a new table, whose expressions may be declared."""
+    check_column_names(schema)
+    job = _native.WriteJob.begin(location, options, schema, request)
+    if job.skip is None:
+        from deltaplane.write.declarations import check_declared
+
+        check_declared(job.spec, location)
+    return job

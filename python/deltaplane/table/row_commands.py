@@ -1,0 +1,364 @@
+"""The methods of `DeltaTable` that change rows, under deltalake's names; the commands do the work.
+
+Called by users, through `DeltaTable`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from deltaplane.arguments import checked
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.expr import Predicate
+
+if TYPE_CHECKING:
+    from deltaplane import _native
+    from deltaplane.commands.dry_run import DryRun
+    from deltaplane.commands.merge.clauses import Clause
+    from deltaplane.commands.rewriting import Done, Target
+    from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
+    from deltaplane.table.merge import TableMerger
+
+__all__ = ["COMMON_METRICS", "RowCommands"]
+
+# What every command's metrics have, also where nothing was to do.
+COMMON_METRICS = ("num_added_files", "num_removed_files", "num_copied_rows", "execution_time_ms", "scan_time_ms")
+
+
+@checked(updates="Mapping[str, object] | None")
+class RowCommands:
+    """DELETE, UPDATE, MERGE and purge. Each call is one commit; a failed one leaves the table as it was."""
+
+    _location: str
+    _snapshot: _native.Snapshot
+
+    @overload
+    def delete(
+        self,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: Literal[False] = False,
+    ) -> dict[str, Any]: ...
+    @overload
+    def delete(
+        self,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: Literal[True],
+    ) -> DryRun: ...
+    def delete(
+        self,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any] | DryRun:
+        """Deletes the rows for which a condition is true, all rows without one; the object shows the new version.
+
+        A condition over partition columns removes whole files and reads none. Else, where
+        `delta.enableDeletionVectors` is true, rows are marked and no other row is written; where it isn't, the files
+        that hold such rows are written anew without them.
+
+        Args:
+            predicate: Spark SQL, or tuples as in `scan`.
+            writer_properties, commit_properties, post_commithook_properties: see these classes.
+            dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
+
+        Returns:
+            `num_deleted_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and
+            more: what the commit's metrics hold. Without a matching row nothing is committed.
+
+        Raises:
+            InvalidArgumentError: a wrong condition, an append-only table (P100), or a row for which the condition can't
+                be computed.
+            UnsupportedExpressionError: something that isn't evaluated here as Spark does, by name.
+            DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-delete/t", pa.table({"x": [1, 2, 3]}))
+        >>> table = DeltaTable("memory://doc-delete/t")
+        >>> table.delete("x > 1")["num_deleted_rows"], table.to_pyarrow_table()["x"].to_pylist()
+        (2, [1])
+        """
+        from deltaplane.commands.delete import delete
+        from deltaplane.commands.rewriting import Settings
+
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
+        return self._did(delete(self._target(), predicate, settings), ("num_deleted_rows", *COMMON_METRICS))
+
+    @overload
+    def update(
+        self,
+        updates: Mapping[str, str] | None = None,
+        new_values: Mapping[str, Any] | None = None,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        error_on_type_mismatch: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: Literal[False] = False,
+    ) -> dict[str, Any]: ...
+    @overload
+    def update(
+        self,
+        updates: Mapping[str, str] | None = None,
+        new_values: Mapping[str, Any] | None = None,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        error_on_type_mismatch: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: Literal[True],
+    ) -> DryRun: ...
+    def update(
+        self,
+        updates: Mapping[str, str] | None = None,
+        new_values: Mapping[str, Any] | None = None,
+        predicate: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        error_on_type_mismatch: bool = True,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any] | DryRun:
+        """Gives columns new values in the rows for which a condition is true, in all rows without one.
+
+        Expressions see a row's old values. Columns are found ignoring case, fields of structs by their path. Generated
+        columns that aren't assigned are computed anew; constraints are checked; rows keep their ids where the table
+        tracks rows.
+
+        Args:
+            updates: column → expression in Spark SQL.
+            new_values: column → Python value.
+            predicate: Spark SQL, or tuples as in `scan`.
+            writer_properties, commit_properties, post_commithook_properties: see these classes.
+            error_on_type_mismatch: must be True: a value that a column doesn't take is never stored as null.
+            dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
+
+        Returns:
+            `num_updated_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and
+            more: what the commit's metrics hold. Without a matching row nothing is committed.
+
+        Raises:
+            InvalidArgumentError: nothing to assign, an unknown column, a wrong expression, an append-only table (P100),
+                or a row for which a value can't be computed.
+            SchemaMismatchError: a value of a type that the column doesn't take.
+            ConstraintViolationError: a new value breaks a constraint (P101-P105).
+            UnsupportedExpressionError: something that isn't evaluated here as Spark does, by name.
+            DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-update/t", pa.table({"x": [1, 2], "y": ["a", "b"]}))
+        >>> table = DeltaTable("memory://doc-update/t")
+        >>> table.update({"x": "x * 10"}, predicate="y = 'b'")["num_updated_rows"]
+        1
+        >>> sorted(table.to_pyarrow_table()["x"].to_pylist())
+        [1, 20]
+        """
+        if not error_on_type_mismatch:
+            raise UnsupportedFeatureError(
+                "error_on_type_mismatch=False would store nulls for values that a column doesn't take: use try_cast"
+            )
+        from deltaplane.commands.merge.assignments import Assignments
+        from deltaplane.commands.rewriting import Settings
+        from deltaplane.commands.update import update
+
+        assignments = Assignments(self._snapshot.schema_json(), updates or {}, new_values or {})
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
+        return self._did(
+            update(self._target(), assignments, predicate, settings), ("num_updated_rows", *COMMON_METRICS)
+        )
+
+    @checked(predicate="Sql")
+    def merge(
+        self,
+        source: Any,
+        predicate: str,
+        source_alias: str | None = None,
+        target_alias: str | None = None,
+        merge_schema: bool = False,
+        error_on_type_mismatch: bool = True,
+        writer_properties: WriterProperties | None = None,
+        streamed_exec: bool = True,
+        max_spill_size: int | None = None,
+        max_temp_directory_size: int | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        memory_limit: int | str | None = None,
+        temp_directory: str | None = None,
+    ) -> TableMerger:
+        """Begins a merge: rows of a source, joined to the table's, change, delete and add rows in one commit.
+
+        Files that can't hold a match, by the smallest and largest keys of the source or by partition values, aren't
+        read; of the others only the columns that decide, and then the rows that change. Old rows are marked in deletion
+        vectors, or their files' other rows written anew, as `delta.enableDeletionVectors` says. The joined rows take
+        memory in proportion to the source and to the rows that change, and go to disk beyond `memory_limit`.
+
+        Args:
+            source: anything with `__arrow_c_stream__` or `__arrow_c_array__`; another table is one, too. Read once each time
+                the merge is executed, which a stream can be only once.
+            predicate: which rows match, as Spark SQL over the columns of both.
+            source_alias, target_alias: names for them in expressions.
+            merge_schema: whether columns of the source that the table lacks are added to it where a clause uses them.
+            error_on_type_mismatch: must be True: a value that a column doesn't take is never stored as null.
+            streamed_exec: of no effect: sources are streamed, and their keys known all the same.
+            writer_properties, commit_properties, post_commithook_properties: see these classes.
+            memory_limit: bytes, or a text such as `500MB`, beyond which rows go to disk; 80 % of the machine's memory
+                unless given. `max_spill_size` is deltalake's name for it.
+            max_temp_directory_size: bytes that may go there; all that the disk has unless given.
+            temp_directory: where; the system's temporary directory unless given.
+
+        Returns:
+            A builder: add clauses, then `execute`.
+
+        Raises:
+            TypeError: the source isn't Arrow data.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> _ = write_deltalake("memory://doc-merge/t", pa.table({"id": [1, 2], "name": ["a", "b"]}))
+        >>> table = DeltaTable("memory://doc-merge/t")
+        >>> new = pa.table({"id": [2, 3], "name": ["B", "C"]})
+        >>> merger = table.merge(new, "t.id = s.id", source_alias="s", target_alias="t")
+        >>> merger.when_matched_update_all().when_not_matched_insert_all().execute()["num_target_rows_inserted"]
+        1
+        """
+        if not error_on_type_mismatch:
+            raise UnsupportedFeatureError(
+                "error_on_type_mismatch=False would store nulls for values that a column doesn't take: use try_cast"
+            )
+        if memory_limit is not None and max_spill_size is not None:
+            raise InvalidArgumentError("memory_limit and max_spill_size are two names for one limit: give one")
+        from deltaplane.commands.merge.clauses import expression
+        from deltaplane.commands.merge.source import MergeSource
+        from deltaplane.table.merge import MERGE_METRICS, TableMerger
+
+        expression(predicate, "the merge's predicate")
+        rows = MergeSource(source)
+        settings = (writer_properties, commit_properties, post_commithook_properties)
+
+        def run(clauses: Sequence[Clause], dry_run: bool, of_itself: bool) -> dict[str, Any] | DryRun:
+            from deltaplane.commands.duckdb_engine import Memory
+            from deltaplane.commands.merge.run import Merge, merge
+            from deltaplane.commands.rewriting import Settings
+
+            what = Merge(
+                source=rows.reader(),
+                predicate=predicate,
+                clauses=clauses,
+                source_alias=source_alias,
+                target_alias=target_alias,
+                merge_schema=merge_schema,
+                memory=Memory(memory_limit or max_spill_size, temp_directory, max_temp_directory_size),
+                reads_others=of_itself,
+            )
+            return self._did(merge(self._target(), what, Settings(*settings, dry_run=dry_run)), MERGE_METRICS)
+
+        return TableMerger(run)
+
+    @overload
+    def purge(
+        self,
+        partition_filters: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: Literal[False] = False,
+    ) -> dict[str, Any]: ...
+    @overload
+    def purge(
+        self,
+        partition_filters: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: Literal[True],
+    ) -> DryRun: ...
+    def purge(
+        self,
+        partition_filters: Predicate | None = None,
+        writer_properties: WriterProperties | None = None,
+        *,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any] | DryRun:
+        """Writes files anew that still hold what the table has no more: rows deleted by vectors, dropped columns, values
+        in a type that was widened since (`REORG TABLE … APPLY (PURGE)`). Rows stay as they are, and so do their ids.
+
+        The old files stay for time travel until they are vacuumed. Costs the footer of each file.
+
+        Args:
+            partition_filters: which partitions, as Spark SQL or tuples over partition columns; all unless given.
+            writer_properties, commit_properties, post_commithook_properties: see these classes.
+            dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
+
+        Returns:
+            `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and more. Where no file is
+            to be written anew nothing is committed.
+
+        Raises:
+            UnsupportedExpressionError: a condition over other columns.
+            DeltaConcurrentModificationException: another writer changed one of the files first.
+
+        >>> import pyarrow as pa
+        >>> from deltaplane import DeltaTable, write_deltalake
+        >>> vectors = {"delta.enableDeletionVectors": "true"}
+        >>> _ = write_deltalake("memory://doc-purge/t", pa.table({"x": [1, 2, 3]}), configuration=vectors)
+        >>> table = DeltaTable("memory://doc-purge/t")
+        >>> _ = table.delete("x = 2")
+        >>> table.purge()["num_copied_rows"], table.purge()["num_removed_files"]
+        (2, 0)
+        """
+        from deltaplane.commands.purge import purge
+        from deltaplane.commands.rewriting import Settings
+
+        settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
+        return self._did(purge(self._target(), partition_filters, settings), COMMON_METRICS)
+
+    def run_command(
+        self, run: Callable[[Target], Done], always: Sequence[str] = COMMON_METRICS
+    ) -> dict[str, Any] | DryRun:
+        """Runs a command of another room on this version, and shows the one that it made.
+
+        Returns:
+            Its metrics, `always` among them, or what it would do.
+        """
+        return self._did(run(self._target()), always)
+
+    def _target(self) -> Target:
+        from deltaplane.commands.rewriting import Target
+
+        return Target(self._location, self._snapshot)
+
+    def _did(self, metrics: Done, always: Sequence[str]) -> dict[str, Any] | DryRun:
+        """Shows the version that a command made; its metrics under deltalake's names, `always` also where none is."""
+        if not isinstance(metrics, dict):
+            return metrics
+        if "version" in metrics:
+            self._snapshot = self._snapshot.update()
+            if self._snapshot.auto_compacts:
+                from deltaplane.commands.optimize import after_commit
+
+                after_commit(lambda: self._snapshot)
+                self._snapshot = self._snapshot.update()
+        snake = {re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): value for name, value in metrics.items()}
+        return {**dict.fromkeys(always, 0), **snake}

@@ -1,0 +1,406 @@
+"""`convert_to_deltalake`: a directory of Parquet files becomes a table in place. No file is moved, written or deleted.
+
+Called by users and by the statement CONVERT.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+from urllib.parse import unquote
+
+from deltaplane import _native
+from deltaplane.arguments import checked
+from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, TableAlreadyExistsError
+from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
+from deltaplane.properties import CommitProperties, PostCommitHookProperties, ToldAs
+from deltaplane.schema import Schema
+from deltaplane.write.api import write_request
+
+if TYPE_CHECKING:
+    from deltaplane.io.storage_options import TableUri
+
+__all__ = [
+    "CatalogTable",
+    "Conversion",
+    "ConvertProgress",
+    "Files",
+    "FilesHere",
+    "FoundFiles",
+    "WouldConvert",
+    "convert_to_deltalake",
+    "described",
+    "partition_values_of",
+]
+
+# Files whose footers are read between two looks at the progress.
+_TOGETHER = 1_000
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+# Values of types that aren't in this list can't be told wrong from their text.
+_CHECKED = {"byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz"}
+
+
+@checked()
+def convert_to_deltalake(
+    uri: TableUri,
+    mode: Literal["error", "ignore"] = "error",
+    partition_by: Any = None,
+    partition_strategy: Literal["hive", "directory"] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    configuration: Mapping[str, str | bool | int | None] | None = None,
+    storage_options: StorageOptions | None = None,
+    *,
+    collect_stats: bool = True,
+    commit_properties: CommitProperties | None = None,
+    post_commithook_properties: PostCommitHookProperties | None = None,
+    dry_run: bool = False,
+    progress: Callable[[ConvertProgress], object] | None = None,
+) -> WouldConvert | None:
+    """Makes a table of the Parquet files in a directory, by one commit that names them all.
+
+    The table's columns are those of all files together, as their footers (or Spark's own note there) tell them; a column
+    has one type in all files that have it. Statistics are taken from the files' values, several files at a time.
+
+    Args:
+        uri: the directory. Names that begin with `_` or `.` are passed over, every other file must be Parquet.
+        mode: what to do where a table is already: `error` fails, `ignore` leaves it.
+        partition_by: the partition columns with their types: a `Schema`, or anything with `__arrow_c_schema__`.
+        partition_strategy: how directories tell their values: `hive` (`day=2024-01-31/part-0.parquet`) or `directory`
+            (`2024-01-31/part-0.parquet`, in the order of the columns).
+        name, description, configuration: metadata and properties of the table.
+        storage_options: how to reach the store.
+        collect_stats: off, files have no statistics: quicker now, and no query skips a file.
+        commit_properties, post_commithook_properties: see these classes.
+        dry_run: only look at the directory, its files' footers and all that would refuse the table.
+        progress: called in this thread while files' statistics are taken; what it raises ends the command, and no table is
+            there.
+
+    Returns:
+        For a dry run what the table would be, None where `mode` leaves one that is there; else None.
+
+    Cost: a text for each file in memory, those of the commit.
+
+    Raises:
+        InvalidArgumentError: no files, directories that don't fit the partition columns, a value that isn't of its
+            column's type, or properties that need other names of columns than the files have.
+        SchemaMismatchError: a column with two types, or a type that no table has.
+        CorruptFileError: a file that isn't Parquet; named.
+        TableAlreadyExistsError: a table is there, or another writer made one meanwhile.
+
+    >>> import pyarrow as pa, pyarrow.parquet as pq
+    >>> from deltaplane import DeltaTable
+    >>> pq.write_to_dataset(pa.table({"day": [1, 2], "x": [5, 6]}), "days", partition_cols=["day"])
+    >>> how = {"partition_by": pa.schema({"day": pa.int32()}), "partition_strategy": "hive"}
+    >>> convert_to_deltalake("days", dry_run=True, **how).files
+    2
+    >>> convert_to_deltalake("days", **how)
+    >>> DeltaTable("days").to_pyarrow_table(filters="day = 2").to_pylist()
+    [{'x': 6, 'day': 2}]
+    """
+    made = Conversion(
+        location_text(uri), storage_options_text(storage_options), mode, partition_by, partition_strategy, collect_stats
+    )
+    commit = {"commit_properties": commit_properties, "post_commithook_properties": post_commithook_properties}
+    said = {"name": name, "description": description, "configuration": configuration, **commit}
+    return made.run(FilesHere(made, progress), dry_run=dry_run, **said)
+
+
+@dataclass(frozen=True)
+class WouldConvert:
+    """What a dry run found: the number of files, and the table's columns and partition columns."""
+
+    files: int
+    schema: Schema
+    partition_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ConvertProgress:
+    """Of how many files the statistics are known, and of how many they will be."""
+
+    files_done: int
+    files: int
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """What a catalog says of a table of Parquet files.
+
+    `fields` are its columns as a Delta schema has them. `partitions` has the values of each directory, by its path below
+    the location, that is a partition: rows of other directories aren't the table's. It is None where the catalog doesn't
+    know them, so that their names tell the values.
+    """
+
+    name: str
+    fields: Sequence[dict[str, Any]]
+    partition_columns: Sequence[str] = ()
+    partitions: Mapping[str, Mapping[str, str | None]] | None = None
+
+
+@dataclass(frozen=True)
+class FoundFiles:
+    """The Parquet files of a table to be: their keys, the partition values of each directory, and the columns."""
+
+    files: list[str]
+    directories: Mapping[str, Mapping[str, str | None]]
+    schema: Schema
+    partition_columns: list[str]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What is to be converted; the arguments of `convert_to_deltalake`, and what a catalog says of the files."""
+
+    location: str
+    options: dict[str, str] | None
+    mode: str = "error"
+    partition_by: Any = None
+    partition_strategy: str | None = None
+    collect_stats: bool = True
+    catalog_table: CatalogTable | None = None
+
+    def run(self, reader: Files, *, dry_run: bool = False, **said: Any) -> WouldConvert | None:
+        """Commits the files that are there, as `reader` finds them; `said` is what the commit and the metadata say."""
+        if self.mode not in ("error", "ignore"):
+            raise InvalidArgumentError(f"mode is error or ignore, not {self.mode!r}")
+        if (self.partition_by is None) != (self.partition_strategy is None):
+            raise InvalidArgumentError(
+                "partition_by says the columns and partition_strategy where their values are: give both"
+            )
+        if self.partition_strategy not in (None, "hive", "directory"):
+            raise InvalidArgumentError(f"partition_strategy is hive or directory, not {self.partition_strategy!r}")
+        mapping = (said.get("configuration") or {}).get("delta.columnMapping.mode")
+        if mapping not in (None, "none"):
+            raise InvalidArgumentError(
+                f"delta.columnMapping.mode = {mapping} gives columns other names in files, and these have their own already: "
+                "convert without it, then set it by an ALTER"
+            )
+        if _native.is_table(self.location, self.options):
+            if self.mode == "ignore":
+                return None
+            raise TableAlreadyExistsError("a table is here already: there is nothing to convert", table=self.location)
+        found = self.find(reader)
+        parameters = {
+            "numFiles": len(found.files),
+            "partitionedBy": json.dumps(found.partition_columns),
+            "collectStats": self.collect_stats,
+            "sourceFormat": "parquet",
+        }
+        if self.catalog_table is not None:
+            parameters["catalogTable"] = self.catalog_table.name
+        job = self._job((self.location, self.options), found, ToldAs.conversion(parameters), said)
+        if dry_run:
+            return WouldConvert(len(found.files), found.schema, tuple(found.partition_columns))
+        adds = reader.adopt(job.spec, described(found.files, found.directories), len(found.files))
+        # A job that fails is never aborted here: that would delete its files, which are the user's.
+        try:
+            job.commit(adds)
+        except TableAlreadyExistsError:
+            if self.mode == "error":
+                raise
+        return None
+
+    def find(self, reader: Files) -> FoundFiles:
+        """The files that are there, as `reader` finds them.
+
+        Raises:
+            InvalidArgumentError, SchemaMismatchError, CorruptFileError: as `convert_to_deltalake`.
+        """
+        if self.catalog_table is not None:
+            return self._find_in_catalog(reader, self.catalog_table)
+        partitions = [] if self.partition_by is None else json.loads(_schema_json(self.partition_by))["fields"]
+        names = [field["name"] for field in partitions]
+        files = _native.visible_files(self.location, self.options, names)
+        if not files:
+            raise InvalidArgumentError(
+                "no Parquet files are in the directory: there is nothing to convert", table=self.location
+            )
+        directories = _values(files, partitions, hive=self.partition_strategy == "hive")
+        _check_values(directories.values(), partitions)
+        lowered = {name.lower() for name in names}
+        fields = [f for f in json.loads(reader.schema(files))["fields"] if f["name"].lower() not in lowered]
+        return FoundFiles(files, directories, _schema(fields + partitions), names)
+
+    def _find_in_catalog(self, reader: Files, table: CatalogTable) -> FoundFiles:
+        names = list(table.partition_columns)
+        partitions = [field for name in names for field in table.fields if field["name"] == name]
+        files = _native.visible_files(self.location, self.options, names)
+        if table.partitions is None:
+            directories: Mapping[str, Mapping[str, str | None]] = _values(files, partitions, hive=True)
+        else:
+            directories = table.partitions
+            if files and not directories:
+                raise InvalidArgumentError(
+                    f"the catalog knows no partition of {table.name.replace('`', '')}, and files are there: MSCK REPAIR TABLE has it "
+                    "find them",
+                    table=self.location,
+                )
+            files = [path for path in files if path.rpartition("/")[0] in directories]
+        _check_values(directories.values(), partitions)
+        if files:
+            _check_columns(table, json.loads(reader.schema(files))["fields"])
+        return FoundFiles(files, directories, _schema(table.fields), names)
+
+    def log_in_memory(self, reader: Files) -> str:
+        """The location of a log in this process's memory that describes the files, by paths below `location`: what a clone
+        of them is made of. The caller deletes it."""
+        found, location = self.find(reader), f"memory://parquet-{uuid.uuid4().hex}/log"
+        job = self._job((location, None), found, ToldAs.conversion({}), {})
+        job.commit(reader.adopt(job.spec, described(found.files, found.directories), len(found.files)))
+        return location
+
+    def _job(
+        self,
+        place: tuple[str, dict[str, str] | None],
+        found: FoundFiles,
+        told_as: ToldAs,
+        said: Mapping[str, Any],
+    ) -> _native.WriteJob:
+        request = write_request(
+            mode="error",
+            partition_by=found.partition_columns,
+            schema_json=found.schema.to_json(),
+            told_as=told_as,
+            **said,
+        )
+        return _native.WriteJob.begin(*place, found.schema, request)
+
+
+class Files(Protocol):
+    """Who reads the files' footers."""
+
+    def schema(self, files: list[str]) -> str:
+        """The columns of all files together, as `_native.parquet_schema`."""
+
+    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
+        """The add actions of so many files, as `_native.adopt_files`."""
+
+
+@dataclass(frozen=True)
+class FilesHere:
+    """This process."""
+
+    of: Conversion
+    progress: Callable[[ConvertProgress], object] | None = None
+
+    def schema(self, files: list[str]) -> str:
+        """Several files at a time."""
+        return _native.parquet_schema(self.of.location, self.of.options, files)
+
+    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
+        """Several files at a time."""
+        adds: list[str] = []
+        while some := list(islice(files, _TOGETHER)):
+            adds += _native.adopt_files(self.of.location, self.of.options, spec, some, self.of.collect_stats)
+            if self.progress is not None:
+                self.progress(ConvertProgress(len(adds), count))
+        return adds
+
+
+def _schema(fields: Sequence[dict[str, Any]]) -> Schema:
+    return Schema.from_json(json.dumps({"type": "struct", "fields": list(fields)}))
+
+
+def _check_columns(table: CatalogTable, found: list[dict[str, Any]]) -> None:
+    """Refuses files whose columns aren't those of the catalog: their values would be read wrong, or not at all."""
+    by_name = {field["name"]: field for field in found}
+    lowered = {field["name"].lower(): field["name"] for field in found}
+    for field in table.fields:
+        name = field["name"]
+        if name in table.partition_columns:
+            continue
+        if name not in by_name:
+            if name.lower() in lowered:
+                raise SchemaMismatchError(
+                    f"the catalog calls a column of {table.name} `{name}` and the files `{lowered[name.lower()]}`: a Delta "
+                    "table finds columns by their exact names; create the table with the files' names first"
+                )
+            continue
+        if _plain_type(field["type"]) != _plain_type(by_name[name]["type"]):
+            raise SchemaMismatchError(
+                f"column `{name}` of {table.name} is {json.dumps(field['type'])} in the catalog and "
+                f"{json.dumps(by_name[name]['type'])} in the files: create the table with the files' types first"
+            )
+
+
+def _plain_type(data_type: Any) -> Any:
+    """A type without comments, and without what says that values can't be null."""
+    if isinstance(data_type, list):
+        return [_plain_type(item) for item in data_type]
+    if not isinstance(data_type, dict):
+        return data_type
+    left_out = ("metadata", "nullable", "containsNull", "valueContainsNull")
+    return {key: _plain_type(value) for key, value in data_type.items() if key not in left_out}
+
+
+def _schema_json(columns: Any) -> str:
+    if hasattr(columns, "to_json") and not hasattr(columns, "__arrow_c_schema__"):
+        return str(columns.to_json())
+    if not hasattr(columns, "__arrow_c_schema__"):
+        raise InvalidArgumentError(
+            f"partition_by is a schema of the partition columns, not {type(columns).__name__}: give their types"
+        )
+    return _native.schema_from_arrow(columns)
+
+
+def _values(files: list[str], partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, dict[str, str | None]]:
+    """The partition values that each directory with files tells."""
+    found: dict[str, dict[str, str | None]] = {}
+    for path in files:
+        directory = path.rpartition("/")[0]
+        if directory not in found:
+            found[directory] = partition_values_of(path, partitions, hive=hive)
+    return found
+
+
+def partition_values_of(path: str, partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, str | None]:
+    """What a file's directories tell of its rows: a text for each partition column, null as None."""
+    directories = path.split("/")[:-1]
+    if len(directories) != len(partitions):
+        told = f"partitioned by {', '.join(f['name'] for f in partitions)}" if partitions else "without partitions"
+        raise InvalidArgumentError(
+            f"the file `{path}` lies {len(directories)} directories deep, which a table {told} doesn't have: say by "
+            "which columns it is partitioned (partition_by)"
+        )
+    values = {}
+    for field, directory in zip(partitions, directories, strict=True):
+        column, equals, text = directory.partition("=") if hive else (field["name"], "=", directory)
+        if not equals or unquote(column) != field["name"]:
+            raise InvalidArgumentError(
+                f"the directory `{directory}` of the file `{path}` tells no value of the column {field['name']}"
+            )
+        value = unquote(text)
+        values[field["name"]] = None if value in ("", _NULL) else value
+    return values
+
+
+def described(files: list[str], directories: Mapping[str, Mapping[str, str | None]]) -> Iterator[str]:
+    """Each file with its partition values, as `_native.adopt_files` takes it."""
+    texts = {directory: json.dumps(values) for directory, values in directories.items()}
+    for path in files:
+        yield f'{{"path": {json.dumps(path)}, "partitionValues": {texts[path.rpartition("/")[0]]}}}'
+
+
+def _check_values(directories: Collection[Mapping[str, str | None]], partitions: list[dict[str, Any]]) -> None:
+    """Refuses a value that isn't of its column's type."""
+    import pyarrow as pa
+
+    for field in partitions:
+        if field["type"] not in _CHECKED and not str(field["type"]).startswith("decimal"):
+            continue
+        texts = {text for values in directories if (text := values[field["name"]]) is not None}
+        one_column = json.dumps({"type": "struct", "fields": [{**field, "nullable": True}]})
+        of = pa.schema(_native.schema_to_arrow(one_column)).field(0).type
+        for text in sorted(texts):
+            try:
+                pa.array([text]).cast(of)
+            except pa.ArrowException:
+                raise InvalidArgumentError(
+                    f"`{text}` in a directory's name is no value of the column {field['name']} {field['type']}: give it "
+                    "another type"
+                ) from None

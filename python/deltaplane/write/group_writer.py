@@ -1,0 +1,433 @@
+"""`GroupWriter`: appends of many threads become one commit with all their application versions.
+
+Each thread writes files of its own; one of them commits for all that are ready (`gathering`). Called by users.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from deltaplane import _native
+from deltaplane.arguments import checked
+from deltaplane.exceptions import (
+    NOT_COMMITTED,
+    ConcurrentTransactionException,
+    ConcurrentWriteException,
+    ConstraintViolationError,
+    DeltaError,
+    InvalidArgumentError,
+    MetadataChangedException,
+    ProtocolChangedException,
+    SchemaMismatchError,
+    TableNotFoundError,
+    UnsupportedExpressionError,
+    UnsupportedFeatureError,
+)
+from deltaplane.io.arrow import as_reader, reads_again
+from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
+from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
+from deltaplane.write.api import OpenTable, WriteResult, write_request, write_rows
+from deltaplane.write.leader_batcher import Gathering
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane.io.storage_options import TableUri
+
+__all__ = ["GroupWriter"]
+
+# What a plan, or rows judged by one, may be refused with. Of a plan that is out of date it means nothing.
+_REFUSALS = (
+    ConstraintViolationError,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    UnsupportedExpressionError,
+    UnsupportedFeatureError,
+)
+# Lost races after which a group is judged anew on the newest version; the core itself follows all others that an append may.
+_JUDGED_ANEW = (ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException)
+# Each of these attempts was lost to a change of the table, or of an application's version, within the time of a commit.
+_MOST_ATTEMPTS = 20
+# Each of these plans went out of date while its rows were written.
+_MOST_PLANS = 10
+# Schemas of data that are remembered: more than an application has, unless it makes them up.
+_PLANS_KEPT = 64
+_LONG = 1 << 63
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """What files must be to hold data of this schema, as the table was when it was planned."""
+
+    schema: pa.Schema
+    spec: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Ready:
+    """One append whose files are written."""
+
+    plan: _Plan
+    adds: Sequence[str]
+    size_bytes: int
+    transaction: Transaction | None
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What became of an append. `keeps_files`: they are in the table, or may be."""
+
+    result: WriteResult | None = None
+    error: Exception | None = None
+    keeps_files: bool = False
+
+
+_SKIPPED = _Outcome(result=WriteResult(version=None, skipped="txn"))
+
+
+class _OutdatedPlan(Exception):
+    """The table isn't any more as it was when the files were planned; none of them is in it."""
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """What one commit holds at most, unless a single append is more."""
+
+    appends: int
+    files: int
+    size_bytes: int
+
+    def are_met_by(self, group: Sequence[_Ready]) -> bool:
+        return (
+            len(group) >= self.appends
+            or sum(len(one.adds) for one in group) >= self.files
+            or sum(one.size_bytes for one in group) >= self.size_bytes
+        )
+
+    def next_group(self, waiting: Sequence[_Ready]) -> list[int]:
+        """The places of those that one commit can hold, in order.
+
+        A commit sets an application's version once, so of each application there is one, the lowest version that waits:
+        a later commit skips what isn't above the last one. All files are of one plan, which is judged anew with the commit.
+        """
+        lowest: dict[str, tuple[int, int]] = {}
+        for at, one in enumerate(waiting):
+            if (t := one.transaction) is not None:
+                lowest[t.app_id] = min(lowest.get(t.app_id, (t.version, at)), (t.version, at))
+        chosen: list[int] = []
+        files = size_bytes = 0
+        for at, one in enumerate(waiting):
+            comes_later = one.transaction is not None and lowest[one.transaction.app_id][1] != at
+            if comes_later or (chosen and one.plan.spec != waiting[chosen[0]].plan.spec):
+                continue
+            files, size_bytes = files + len(one.adds), size_bytes + one.size_bytes
+            if chosen and (len(chosen) >= self.appends or files > self.files or size_bytes > self.size_bytes):
+                break
+            chosen.append(at)
+        return chosen
+
+
+@checked()
+class GroupWriter:
+    """Appends to a table from many threads at once, with few commits.
+
+    Each `append` writes its rows to files of its own in the calling thread, and returns when they are durable in the log.
+    While one commit is under way, the appends that became ready gather; the next commit holds all of them, with the
+    versions of all their applications. There is no thread behind it: one of the callers commits for all.
+
+    Use it as a context manager. It belongs to the process that opened it: no copy, no pickle, no use after a fork.
+
+    Args:
+        table_or_uri: path, URL or `DeltaTable` of a table that exists; a `DeltaTable` stays at its version.
+        storage_options: how to reach the store; keys as in deltalake and object_store.
+        max_appends, max_files, max_bytes: what one commit holds at most (`max_bytes` of data files), unless a single append
+            is more.
+        max_waiting: how many appends may be under way; the next ones wait, and hold nothing yet.
+        max_delay_seconds: how long an append that is ready may wait for others before a commit begins. With 0, appends
+            gather only while another commit is under way.
+        target_file_size: bytes, about, of one data file.
+        writer_properties, post_commithook_properties: see these classes.
+        commit_properties: for every commit; without `app_transactions`, which are each append's own.
+
+    Raises:
+        TableNotFoundError: no table is there.
+        InvalidArgumentError: a wrong bound or property.
+        StoreUnavailableError, StoreDeniedError: what the store did.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> import pyarrow as pa
+    >>> from deltaplane import DeltaTable, write_deltalake
+    >>> _ = write_deltalake("memory://doc-group/t", pa.table({"x": [0]}))
+    >>> with GroupWriter("memory://doc-group/t", max_appends=4, max_delay_seconds=60) as writer, ThreadPoolExecutor(4) as pool:
+    ...     results = list(pool.map(writer.append, [pa.table({"x": [n]}) for n in range(1, 5)]))
+    >>> [result.version for result in results], DeltaTable("memory://doc-group/t").count()
+    ([1, 1, 1, 1], 5)
+    >>> DeltaTable("memory://doc-group/t").history(1)[0]["groupedAppends"]
+    4
+    """
+
+    def __init__(
+        self,
+        table_or_uri: TableUri | OpenTable,
+        *,
+        storage_options: StorageOptions | None = None,
+        max_appends: int = 1_000,
+        max_files: int = 10_000,
+        max_bytes: int = 1 << 34,
+        max_waiting: int = 1_000,
+        max_delay_seconds: float = 0.0,
+        target_file_size: int | None = None,
+        writer_properties: WriterProperties | None = None,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        self._location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
+        known = table_or_uri.storage_options if isinstance(table_or_uri, OpenTable) else None
+        self._options = storage_options_text({**(known or {}), **(storage_options or {})}) or None
+        if commit_properties is not None and commit_properties.app_transactions:
+            raise InvalidArgumentError("app_transactions belong to single appends: give each append its own txn")
+        request = write_request(
+            mode="append",
+            target_file_size=target_file_size,
+            writer_properties=writer_properties,
+            commit_properties=commit_properties,
+            post_commithook_properties=post_commithook_properties,
+            applies_row_rules=True,
+        )
+        self._request: dict[str, Any] = json.loads(request)
+        bounds = _Bounds(
+            _count("max_appends", max_appends), _count("max_files", max_files), _count("max_bytes", max_bytes)
+        )
+        if not (isinstance(max_delay_seconds, (int, float)) and 0 <= max_delay_seconds < math.inf):
+            raise InvalidArgumentError(f"max_delay_seconds is a number of seconds from 0 on, not {max_delay_seconds!r}")
+        self._process_id = os.getpid()
+        self._plans: dict[bytes, _Plan] = {}
+        self._callers: Gathering[_Ready, _Outcome] = Gathering(
+            self._commit, bounds.next_group, bounds.are_met_by, _count("max_waiting", max_waiting), max_delay_seconds
+        )
+        _native.Snapshot.open(self._location, self._options)
+
+    def append(self, data: Any, txn: Transaction | tuple[str, int] | None = None) -> WriteResult:
+        """Appends rows; any number of threads may call it at once.
+
+        Args:
+            data: as `write_deltalake` takes it. It is read in this thread.
+            txn: the application's id and version: rows are never written twice for the same one, and skipped where a higher
+                one was committed before. Of one application, append one after the other.
+
+        Returns:
+            The version that holds the rows, with the metrics of that whole commit; or `skipped` is `"txn"`.
+
+        Raises:
+            SchemaMismatchError, ConstraintViolationError, InvalidArgumentError, TypeError: this data, or the call, is wrong;
+                other appends go on.
+            MetadataChangedException: the table was changed meanwhile, and data that is a stream can't be read again to be
+                written as the table now has it: nothing was committed. Tables, batches and data frames are written anew.
+            DeltaConcurrentModificationException: other writers won every attempt; nothing was committed.
+            StoreUnavailableError: the whole group gets it. As with every write, the commit may have happened where the
+                message says so: a `txn` makes it safe to try again.
+            UnsupportedFeatureError: the rows need values of an identity column, which only single commits hand out.
+            InvalidArgumentError: the writer is closed, or was opened in another process.
+            InternalError: the thread that was committing was interrupted, so whether the group is in the table is open.
+        """
+        if os.getpid() != self._process_id:
+            raise InvalidArgumentError(
+                "this writer was opened in another process, of which this one is a fork: open one here"
+            )
+        transaction = _transaction(txn)
+        with self._callers.inside():
+            return self._append(data, transaction)
+
+    @property
+    def waiting(self) -> int:
+        """How many appends are ready and wait for the next commit."""
+        return self._callers.waiting
+
+    def close(self) -> None:
+        """Waits for the appends that are under way; later ones are refused. Does nothing in a fork of the process.
+
+        Raises:
+            InvalidArgumentError: called from within an append of the same thread.
+        """
+        if os.getpid() == self._process_id:
+            self._callers.close()
+
+    def __enter__(self) -> GroupWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a GroupWriter belongs to the process that opened it: it can't be copied or pickled; open another"
+        )
+
+    def __repr__(self) -> str:
+        return f"GroupWriter({self._location!r})"
+
+    # --- one append, in its own thread --------------------------------------------------------------------------------
+
+    def _append(self, data: Any, transaction: Transaction | None) -> WriteResult:
+        for _ in range(_MOST_PLANS):
+            try:
+                return self._append_once(as_reader(data), transaction)
+            except _OutdatedPlan:
+                if not reads_again(data):
+                    break
+        raise MetadataChangedException(
+            "the table's columns or properties changed while rows were written for it, and the rows couldn't be written "
+            "anew: nothing of them was committed; append them again",
+            table=self._location,
+        )
+
+    def _append_once(self, reader: pa.RecordBatchReader, transaction: Transaction | None) -> WriteResult:
+        plan, is_new = self._plan_of(reader.schema)
+        try:
+            adds = write_rows(self._location, self._options, plan.spec, reader)
+        except _REFUSALS as e:
+            if not is_new and self._is_outdated(plan):
+                raise _OutdatedPlan from e
+            raise
+        size_bytes = sum(json.loads(add)["size"] for add in adds)
+        outcome = self._callers.bring(_Ready(plan, adds, size_bytes, transaction))
+        if not outcome.keeps_files:
+            # Nobody waits for it, and vacuum finds what stays.
+            with contextlib.suppress(DeltaError):
+                _native.discard_files(self._location, self._options, adds)
+        if outcome.result is None:
+            # Each thread raises an exception of its own: a shared one would collect the traces of all.
+            raise copy.copy(outcome.error) from outcome.error  # type: ignore[misc]
+        return outcome.result
+
+    def _plan_of(self, schema: pa.Schema) -> tuple[_Plan, bool]:
+        """What files for this data must be, and whether it was planned just now."""
+        # Notes on the whole schema say how a library sees the rows, pandas how many they are.
+        key = schema.remove_metadata().serialize().to_pybytes()
+        if (kept := self._plans.get(key)) is not None:
+            return kept, False
+        plan = _Plan(schema, self._begin(schema).spec)
+        spec = json.loads(plan.spec)
+        if spec["declares"]:
+            raise TableNotFoundError("the table is gone since this writer was opened", table=self._location)
+        if spec["identity"]:
+            raise UnsupportedFeatureError(
+                f"a group commit hands out no values for the identity column `{spec['identity'][0]['column']}`, since the "
+                "next group would have to know them before its files are written: use write_deltalake",
+                table=self._location,
+            )
+        if len(self._plans) >= _PLANS_KEPT:
+            self._plans.clear()
+        self._plans[key] = plan
+        return plan, True
+
+    def _is_outdated(self, plan: _Plan) -> bool:
+        try:
+            outdated = self._begin(plan.schema).spec != plan.spec
+        except _REFUSALS:
+            outdated = True
+        if outdated:
+            self._plans.clear()
+        return outdated
+
+    # --- one commit, for a whole group --------------------------------------------------------------------------------
+
+    def _begin(self, schema: pa.Schema, group: Sequence[_Ready] = ()) -> _native.WriteJob:
+        """The plan of a commit of this group, on the newest version."""
+        commit = dict(self._request["commit"])
+        if group:
+            done = [one.transaction for one in group if one.transaction is not None]
+            commit["txn"] = [{"app_id": t.app_id, "version": t.version} for t in done]
+            commit["commit_info"] = {**commit["commit_info"], "groupedAppends": len(group)}
+        request = json.dumps({**self._request, "commit": commit})
+        return _native.WriteJob.begin(self._location, self._options, schema, request)
+
+    def _commit(self, group: Sequence[_Ready]) -> list[_Outcome]:
+        left = list(group)
+        outcome = self._commit_new(left)
+        new = set(left)
+        return [outcome if one in new else _SKIPPED for one in group]
+
+    def _commit_new(self, group: list[_Ready]) -> _Outcome:
+        """What becomes of all of the group but those whose application's version is done: these are taken out.
+
+        Every attempt plans anew, on the newest version. The files stand if the new plan asks for just the same ones; what
+        changes between plan and commit is judged by the core as for any append.
+        """
+        plan = group[0].plan
+        for _ in range(_MOST_ATTEMPTS):
+            try:
+                job = self._begin(plan.schema, group)
+                if job.skip is not None:
+                    self._take_out_done(group)
+                    if not group:
+                        return _SKIPPED
+                    continue
+                is_outdated = job.spec != plan.spec
+            except _REFUSALS:
+                is_outdated = True
+            except DeltaError as e:
+                return _Outcome(error=e)
+            if is_outdated:
+                self._plans.clear()
+                return _Outcome(error=_OutdatedPlan())
+            try:
+                committed = json.loads(job.commit([add for one in group for add in one.adds]))
+            except _JUDGED_ANEW:
+                continue
+            except NOT_COMMITTED as e:
+                return _Outcome(error=e)
+            except DeltaError as e:
+                return _Outcome(error=e, keeps_files=True)
+            result = WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+            return _Outcome(result=result, keeps_files=True)
+        return _Outcome(
+            error=ConcurrentWriteException(
+                f"other writers changed the table, or an application's version, in each of {_MOST_ATTEMPTS} attempts: "
+                "nothing was committed; try again",
+                table=self._location,
+            )
+        )
+
+    def _take_out_done(self, group: list[_Ready]) -> None:
+        told = _native.Snapshot.open(self._location, self._options).transactions_json()
+        done = {t["appId"]: t["version"] for t in json.loads(told)}
+
+        def is_new(one: _Ready) -> bool:
+            t = one.transaction
+            return t is None or t.app_id not in done or done[t.app_id] < t.version
+
+        group[:] = filter(is_new, group)
+
+
+def _count(name: str, value: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidArgumentError(f"{name} is a whole number from 1 on, not {value!r}")
+    return value
+
+
+def _transaction(txn: Transaction | tuple[str, int] | None) -> Transaction | None:
+    """Checked here, since what the log refuses would fail the whole group."""
+    if txn is None:
+        return None
+    app_id, version = (txn.app_id, txn.version) if isinstance(txn, Transaction) else _pair(txn)
+    is_number = isinstance(version, int) and not isinstance(version, bool)
+    if not (isinstance(app_id, str) and is_number and -_LONG <= version < _LONG):
+        raise InvalidArgumentError(f"txn is an application's id, as text, and its version, a long, not {txn!r}")
+    return Transaction(app_id, version)
+
+
+def _pair(txn: Any) -> tuple[Any, Any]:
+    if not (isinstance(txn, tuple) and len(txn) == 2):
+        raise InvalidArgumentError(f"txn is a Transaction or (application's id, version), not {txn!r}")
+    return txn

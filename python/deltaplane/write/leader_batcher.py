@@ -1,0 +1,192 @@
+"""Leader and followers: of the callers that bring an item each, one at a time handles all that are waiting, for all of them.
+
+Owns the waiting, the door and the closing, and no thread; knows neither tables nor what an item is. Called by
+`deltaplane.write.group_writer`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from deltaplane.exceptions import InternalError, InvalidArgumentError
+
+__all__ = ["Gathering"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class _Place(Generic[Item, Result]):
+    """One caller's place in the queue. Its results are a list so that a result may be None."""
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.arrived = time.monotonic()
+        self.results: list[Result] = []
+        self.failure: BaseException | None = None
+
+    @property
+    def done(self) -> bool:
+        return bool(self.results) or self.failure is not None
+
+
+class Gathering(Generic[Item, Result]):
+    """Callers come in by the door (`inside`), prepare an item at their own pace, `bring` it and get its result.
+
+    While one group is handled the next one gathers; then one of those who wait handles it.
+
+    Args:
+        handle: makes a group's results, in the group's order. It runs in one caller's thread at a time.
+        choose: the next group, as places in the sequence of the items that wait, in the order they came in; at least one.
+        is_full: whether nothing is gained by waiting for more items than these.
+        most_inside: how many callers may be inside; others wait at the door.
+        delay_seconds: how long the item that came first may wait for company.
+
+    >>> numbers = Gathering(lambda group: [n * 2 for n in group], lambda waiting: [0], lambda waiting: True, 8, 0.0)
+    >>> with numbers.inside():
+    ...     numbers.bring(21)
+    42
+    """
+
+    def __init__(
+        self,
+        handle: Callable[[Sequence[Item]], Sequence[Result]],
+        choose: Callable[[Sequence[Item]], Sequence[int]],
+        is_full: Callable[[Sequence[Item]], bool],
+        most_inside: int,
+        delay_seconds: float,
+    ) -> None:
+        self._handle, self._choose, self._is_full = handle, choose, is_full
+        self._most_inside, self._delay_seconds = most_inside, delay_seconds
+        lock = threading.Lock()
+        self._door = threading.Condition(lock)
+        self._arrived = threading.Condition(lock)
+        self._handled = threading.Condition(lock)
+        self._inside: set[int] = set()
+        self._queue: list[_Place[Item, Result]] = []
+        self._leader: _Place[Item, Result] | None = None
+        self._closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many items wait for a group."""
+        return len(self._queue)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """The room in which an item may be brought; `close` waits until it is empty.
+
+        Raises:
+            InvalidArgumentError: closed, also while this waited at the door; or this thread is inside already.
+        """
+        me = threading.get_ident()
+        self._refuse_nested(me)
+        try:
+            with self._door:
+                while len(self._inside) >= self._most_inside and not self._closed:
+                    self._door.wait()
+                if self._closed:
+                    raise InvalidArgumentError("this writer is closed: open another one")
+                self._inside.add(me)
+            yield
+        finally:
+            with self._door:
+                self._inside.discard(me)
+                # Of two kinds of waiters, those at the door and those who close, one must not take the other's call.
+                self._door.notify_all()
+
+    def bring(self, item: Item) -> Result:
+        """The item's result, once a group that holds it was handled: by this thread or by another one.
+
+        Raises:
+            InternalError: another thread was interrupted while it handled the group; what became of it is open.
+        """
+        mine: _Place[Item, Result] = _Place(item)
+        with self._arrived:
+            self._queue.append(mine)
+            self._arrived.notify()
+        try:
+            while self._my_turn(mine):
+                self._lead()
+                self._step_down(mine)
+        except BaseException:
+            # Interrupted at any point: an item that nobody has taken yet is taken back, and somebody else leads.
+            with self._arrived:
+                self._queue = [place for place in self._queue if place is not mine]
+            self._step_down(mine)
+            raise
+        if mine.failure is not None:
+            raise InternalError(
+                "the thread that committed for others too was interrupted: whether its group is in the table is open; "
+                "look at the table before trying again"
+            ) from mine.failure
+        return mine.results[0]
+
+    def close(self) -> None:
+        """Lets nobody in any more and waits until all who are inside have gone.
+
+        Raises:
+            InvalidArgumentError: this thread is inside itself, so that it would wait for ever.
+        """
+        self._refuse_nested(threading.get_ident())
+        with self._door:
+            self._closed = True
+            self._door.notify_all()
+            self._arrived.notify_all()
+            while self._inside:
+                self._door.wait()
+
+    def _refuse_nested(self, me: int) -> None:
+        # Without the lock: nobody but this thread puts itself in or out.
+        if me in self._inside:
+            raise InvalidArgumentError(
+                "this thread is in the middle of an append to the same writer, maybe in the stream of its data: "
+                "finish that one first"
+            )
+
+    def _my_turn(self, mine: _Place[Item, Result]) -> bool:
+        """Waits for the item's result (False), or until this thread is to lead (True)."""
+        with self._handled:
+            while self._leader is not None and not mine.done:
+                self._handled.wait()
+            if mine.done:
+                return False
+            self._leader = mine
+            return True
+
+    def _step_down(self, mine: _Place[Item, Result]) -> None:
+        with self._handled:
+            if self._leader is mine:
+                self._leader = None
+                self._handled.notify_all()
+
+    def _lead(self) -> None:
+        """Handles one group, which needn't hold the leader's own item."""
+        group: Sequence[_Place[Item, Result]] = ()
+        try:
+            with self._arrived:
+                self._gather()
+                chosen = set(self._choose([place.item for place in self._queue]))
+                group = [place for at, place in enumerate(self._queue) if at in chosen]
+                self._queue = [place for at, place in enumerate(self._queue) if at not in chosen]
+            results = self._handle([place.item for place in group])
+            for place, result in zip(group, results, strict=True):
+                place.results.append(result)
+        except BaseException as e:
+            for place in group:
+                if not place.done:
+                    place.failure = e
+            raise
+
+    def _gather(self) -> None:
+        """Waits for company, as long as the first item may and others can come."""
+        until = self._queue[0].arrived + self._delay_seconds
+        while not self._closed and len(self._queue) < self._most_inside:
+            left = until - time.monotonic()
+            if left <= 0 or self._is_full([place.item for place in self._queue]):
+                return
+            self._arrived.wait(left)
