@@ -15,9 +15,9 @@ from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.names import renamed_name
 
 __all__ = [
+    "CommitOperation",
     "CommitProperties",
     "PostCommitHookProperties",
-    "ToldAs",
     "Transaction",
     "WriterProperties",
     "commit_request",
@@ -114,10 +114,10 @@ class PostCommitHookProperties:
 
 
 @dataclass(frozen=True)
-class ToldAs:
+class CommitOperation:
     """What a write is a part of, where it isn't a WRITE by itself; the history says so.
 
-    >>> ToldAs.definition("CREATE TABLE", fills=True).request
+    >>> CommitOperation.definition("CREATE TABLE", fills=True).request
     {'definition': {'statement': 'CREATE TABLE', 'fills': True, 'replaces': False}}
     """
 
@@ -132,7 +132,7 @@ class ToldAs:
         replaces: bool = False,
         managed: bool = False,
         saves_as_table: bool = False,
-    ) -> ToldAs:
+    ) -> CommitOperation:
         """`CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`; with `fills` it is one `AS SELECT`. With `replaces` all
         goes that defined the table before and isn't named: properties, comment, partitions, clustering. `managed`: a catalog chose
         the table's place; `saves_as_table`: it is Spark's `saveAsTable` over a table.
@@ -142,13 +142,13 @@ class ToldAs:
         return cls({"definition": says})
 
     @classmethod
-    def streaming_update(cls, query_id: str, epoch_id: int, output_mode: str) -> ToldAs:
+    def streaming_update(cls, query_id: str, epoch_id: int, output_mode: str) -> CommitOperation:
         """A batch of a stream: the query's id, the batch's number, and what a batch of the query holds."""
         says = {"query_id": query_id, "epoch_id": epoch_id, "output_mode": output_mode.capitalize()}
         return cls({"streaming_update": says})
 
     @classmethod
-    def conversion(cls, parameters: Mapping[str, Any]) -> ToldAs:
+    def conversion(cls, parameters: Mapping[str, Any]) -> CommitOperation:
         """Files that become a table as they are, and what the command was given."""
         return cls({"conversion": {"parameters": dict(parameters)}})
 

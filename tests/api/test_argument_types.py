@@ -86,7 +86,7 @@ NEEDED: dict[str, dict[str, Any]] = {
 # Values of these are judged by what they hold, so that the message says that instead of the argument's name.
 ANYTHING = ("Any", "object")
 # What callers outside never give.
-INTERNAL = {"told_as", "run_command", "requested_schema"}
+INTERNAL = {"operation", "run_command", "requested_schema"}
 
 
 def table() -> DeltaTable:

@@ -35,7 +35,7 @@ _MORE = {
     "source_alias",
     "target_alias",
     "temp_directory",
-    "told_as",
+    "operation",
 }
 
 PUBLIC = [name for name in dir(DeltaTable) if not name.startswith("_")]

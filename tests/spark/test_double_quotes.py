@@ -96,7 +96,7 @@ def test_an_argument_of_a_wrong_type_is_named(spark: SparkSession, rows: str) ->
     for name, arguments in needed.items():
         function = getattr(dp, name)
         for parameter in inspect.signature(function).parameters.values():
-            if parameter.kind is parameter.VAR_KEYWORD or parameter.name == "told_as":
+            if parameter.kind is parameter.VAR_KEYWORD or parameter.name == "operation":
                 continue
             for value in (object(), b"bytes", float("nan"), {1, 2}):
                 try:

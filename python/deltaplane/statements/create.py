@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
-from deltaplane.properties import ToldAs
+from deltaplane.properties import CommitOperation
 from deltaplane.queries.expressions import BEGINNINGS
 from deltaplane.queries.finding import may_read
 from deltaplane.queries.grammar import Grammar
@@ -80,7 +80,7 @@ class Create:
                     self._properties(session),
                     options,
                     cluster_by=self.cluster_by,
-                    told_as=self._told_as,
+                    operation=self._operation,
                 ).version()
         return one_row(operation=operation, version=version)
 
@@ -93,10 +93,10 @@ class Create:
         return {**default_properties(session.spark), **self.properties}
 
     @property
-    def _told_as(self) -> ToldAs:
+    def _operation(self) -> CommitOperation:
         fills, replaces = self.rows is not None, self.mode == "overwrite"
         statement = "REPLACE TABLE" if self.must_exist else "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE"
-        return ToldAs.definition(statement, fills=fills, replaces=replaces, managed=self.managed)
+        return CommitOperation.definition(statement, fills=fills, replaces=replaces, managed=self.managed)
 
     def _filled(self, session: Session, location: str, rows: Query, replaced: DeltaTable | None) -> int | None:
         """The version with the rows of the query, which may read the table that they replace."""
@@ -121,7 +121,7 @@ class Create:
             storage_options=catalog.storage_options,
             cluster_by=self.cluster_by,
             read_version=replaced.version() if replaced is not None and is_read else None,
-            told_as=self._told_as,
+            operation=self._operation,
         )
         return result.version
 
@@ -146,7 +146,7 @@ class Create:
                 read_version=read,
                 # As of the embedded engine's: that a query gives no nulls says nothing of the rows to come.
                 all_nullable=True,
-                told_as=self._told_as,
+                operation=self._operation,
             )
         return result.version
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.properties import ToldAs
+from deltaplane.properties import CommitOperation
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
@@ -61,7 +61,7 @@ class CreateLike:
             configuration={**source.properties, **self.properties},
             storage_options=options,
             cluster_by=source.cluster_by or None,
-            told_as=ToldAs.definition("CREATE TABLE", fills=False, managed=self.managed),
+            operation=CommitOperation.definition("CREATE TABLE", fills=False, managed=self.managed),
         )
         return one_row(operation="CREATE TABLE", version=made.version())
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from deltaplane.commands.plan_explanation import PlanExplanation
     from deltaplane.compat import Compatibility
     from deltaplane.io.storage_options import TableUri, VersionLike
-    from deltaplane.properties import CommitProperties, PostCommitHookProperties, ToldAs
+    from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties
     from deltaplane.report import HealthReport
     from deltaplane.report.table_facts import Metadata, ProtocolVersions
     from deltaplane.schema import Schema
@@ -150,7 +150,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
         cluster_by: list[str] | str | None = None,
-        told_as: ToldAs | None = None,
+        operation: CommitOperation | None = None,
     ) -> DeltaTable:
         """Makes a table without rows and opens it; `plan_create` says first which protocol it would get.
 
@@ -158,7 +158,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows and columns, and its name, description and
         all of its properties where they are given; `append` is refused.
         `cluster_by` names up to four columns that rows are to be kept together by (liquid clustering, P152), instead of
-        `partition_by`. `told_as` is what the history says that it was, where it isn't this.
+        `partition_by`. `operation` is what the history says that it was, where it isn't this.
 
         Raises:
             TableAlreadyExistsError: mode error and a table is there.
@@ -184,7 +184,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             commit_properties=commit_properties,
             post_commithook_properties=post_commithook_properties,
             applies_row_rules=True,
-            told_as=told_as,
+            operation=operation,
         )
         if mode != "append":
             _plan(location, options, schema, request)

@@ -17,9 +17,9 @@ from deltaplane.expr import Predicate, columns_of
 from deltaplane.io.arrow import as_reader, in_table_types
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text, version_arguments
 from deltaplane.properties import (
+    CommitOperation,
     CommitProperties,
     PostCommitHookProperties,
-    ToldAs,
     WriterProperties,
     commit_request,
     file_request,
@@ -105,7 +105,7 @@ def write_deltalake(
     source_alias: str | None = None,
     target_alias: str | None = None,
     read_version: int | None = None,
-    told_as: ToldAs | None = None,
+    operation: CommitOperation | None = None,
     dry_run: Literal[False] = False,
 ) -> WriteResult: ...
 @overload
@@ -132,7 +132,7 @@ def write_deltalake(
     source_alias: str | None = None,
     target_alias: str | None = None,
     read_version: int | None = None,
-    told_as: ToldAs | None = None,
+    operation: CommitOperation | None = None,
     dry_run: Literal[True],
 ) -> DryRun: ...
 @checked(read_version="object")
@@ -159,7 +159,7 @@ def write_deltalake(
     source_alias: str | None = None,
     target_alias: str | None = None,
     read_version: int | None = None,
-    told_as: ToldAs | None = None,
+    operation: CommitOperation | None = None,
     dry_run: bool = False,
 ) -> WriteResult | DryRun:
     """Writes rows to a table in one commit, creating the table if there is none.
@@ -190,7 +190,7 @@ def write_deltalake(
         read_version: the version that the data was read from, if it was made of this table's rows (with mode append or
             overwrite): the write fails with ConcurrentAppendException or ConcurrentDeleteReadException where other writers
             changed rows since; `delta.isolationLevel` says whether rows count that they added without reading the table.
-        told_as: what the history says that the write was, where it is a part of something larger.
+        operation: what the history says that the write was, where it is a part of something larger.
         dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The data is read for it: a stream
             can't be read again afterwards.
 
@@ -253,7 +253,7 @@ def write_deltalake(
         applies_row_rules=True,
         dynamic_partitions=partition_overwrite_mode == "dynamic",
         read_version=read_version,
-        told_as=told_as,
+        operation=operation,
     )
     if dry_run:
         return _rehearsed(location, options or None, data, request)
@@ -484,7 +484,7 @@ def write_request(
     applies_row_rules: bool = False,
     dynamic_partitions: bool = False,
     read_version: int | None = None,
-    told_as: ToldAs | None = None,
+    operation: CommitOperation | None = None,
     data_change: bool = True,
 ) -> str:
     """The request text that the Rust core takes, from checked arguments.
@@ -526,7 +526,7 @@ def write_request(
             "applies_row_rules": applies_row_rules,
             "files": file_request(writer_properties, target_file_size),
             "commit": commit_request(commit_properties, post_commithook_properties),
-            **({} if told_as is None else {"told_as": told_as.request}),
+            **({} if operation is None else {"operation": operation.request}),
             **({} if data_change else {"data_change": False}),
         }
     )

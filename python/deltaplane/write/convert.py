@@ -17,7 +17,7 @@ from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, TableAlreadyExistsError
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
-from deltaplane.properties import CommitProperties, PostCommitHookProperties, ToldAs
+from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Schema
 from deltaplane.write.api import write_request
 
@@ -193,7 +193,7 @@ class Conversion:
         }
         if self.catalog_table is not None:
             parameters["catalogTable"] = self.catalog_table.name
-        job = self._job((self.location, self.options), found, ToldAs.conversion(parameters), said)
+        job = self._job((self.location, self.options), found, CommitOperation.conversion(parameters), said)
         if dry_run:
             return WouldConvert(len(found.files), found.schema, tuple(found.partition_columns))
         adds = reader.adopt(job.spec, described(found.files, found.directories), len(found.files))
@@ -250,7 +250,7 @@ class Conversion:
         """The location of a log in this process's memory that describes the files, by paths below `location`: what a clone
         of them is made of. The caller deletes it."""
         found, location = self.find(reader), f"memory://parquet-{uuid.uuid4().hex}/log"
-        job = self._job((location, None), found, ToldAs.conversion({}), {})
+        job = self._job((location, None), found, CommitOperation.conversion({}), {})
         job.commit(reader.adopt(job.spec, described(found.files, found.directories), len(found.files)))
         return location
 
@@ -258,14 +258,14 @@ class Conversion:
         self,
         place: tuple[str, dict[str, str] | None],
         found: FoundFiles,
-        told_as: ToldAs,
+        operation: CommitOperation,
         said: Mapping[str, Any],
     ) -> _native.WriteJob:
         request = write_request(
             mode="error",
             partition_by=found.partition_columns,
             schema_json=found.schema.to_json(),
-            told_as=told_as,
+            operation=operation,
             **said,
         )
         return _native.WriteJob.begin(*place, found.schema, request)

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from deltaplane import _native
 from deltaplane.commands.row_rules import RuledRows
 from deltaplane.exceptions import MetadataChangedException
-from deltaplane.properties import ToldAs
+from deltaplane.properties import CommitOperation
 from deltaplane.spark.execution.write_tasks import raise_refusal, write_unjudged
 from deltaplane.write.declarations import check_declared
 
@@ -134,7 +134,7 @@ class StreamWriter(_Files, DataSourceStreamArrowWriter):
         request: dict[str, Any] = json.loads(self._request)
         request["commit"]["txn"] = [{"app_id": self._app_id, "version": batch_id}]
         mode = "complete" if self._overwrite else "append"
-        request["told_as"] = ToldAs.streaming_update(self._app_id, batch_id, mode).request
+        request["operation"] = CommitOperation.streaming_update(self._app_id, batch_id, mode).request
         return json.dumps(request)
 
 

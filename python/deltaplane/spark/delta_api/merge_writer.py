@@ -13,7 +13,7 @@ from deltaplane.commands.merge.clauses import check
 from deltaplane.spark.datasource.delta_options import merges_schema
 from deltaplane.spark.delta_api.tables import DeltaMergeBuilder, DeltaTable
 from deltaplane.spark.dml.merge import merge
-from deltaplane.spark.errors.spark_errors import told_as_spark
+from deltaplane.spark.errors.spark_errors import with_spark_errors
 from deltaplane.spark.jvm.internals import Jvm
 from deltaplane.spark.jvm.names import path_of, qualified_name
 
@@ -25,7 +25,7 @@ __all__ = ["MergeWriter"]
 _Add = Callable[[DeltaMergeBuilder], DeltaMergeBuilder]
 
 
-@told_as_spark
+@with_spark_errors
 class MergeWriter:
     """A merge of a frame's rows into a table, to be run by `merge`; with the methods of PySpark's `MergeIntoWriter`."""
 

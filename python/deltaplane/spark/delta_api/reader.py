@@ -15,7 +15,7 @@ from deltaplane.spark.datasource.delta_options import Options, number, versioned
 from deltaplane.spark.datasource.stream_options import STREAM_OPTIONS, flag
 from deltaplane.spark.datasource.time_travel import reaches_beyond
 from deltaplane.spark.delta_api.feed import Bound, check_fed, feed
-from deltaplane.spark.errors.spark_errors import told_as_spark
+from deltaplane.spark.errors.spark_errors import with_spark_errors
 from deltaplane.spark.jvm.moments import moment
 from deltaplane.spark.jvm.names import located, path_of, qualified_name
 from deltaplane.spark.scan.read import named_as, newest_frame, read
@@ -45,7 +45,7 @@ _OF_SCHEMA_LOGS = {
 }
 
 
-@told_as_spark
+@with_spark_errors
 class _Loading(Options):
     """What both readers do before they read."""
 
@@ -85,7 +85,7 @@ class _Loading(Options):
         raise NotImplementedError
 
 
-@told_as_spark
+@with_spark_errors
 class Reader(_Loading, DataFrameReader):
     """`spark.read`."""
 
@@ -121,7 +121,7 @@ class Reader(_Loading, DataFrameReader):
         return read(self._session, location, version, at, store)
 
 
-@told_as_spark
+@with_spark_errors
 class StreamReader(_Loading, DataStreamReader):
     """`spark.readStream`."""
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import deltaplane
 from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError, TableNotFoundError
-from deltaplane.properties import ToldAs
+from deltaplane.properties import CommitOperation
 from deltaplane.schema import Schema
 from deltaplane.spark.datasource.delta_options import default_properties
-from deltaplane.spark.errors.spark_errors import told_as_spark
+from deltaplane.spark.errors.spark_errors import with_spark_errors
 from deltaplane.spark.execution.recache import recache
 from deltaplane.spark.jvm.location import absolute_location
 from deltaplane.spark.jvm.names import (
@@ -55,7 +55,7 @@ class IdentityGenerator:
     step: int = 1
 
 
-@told_as_spark
+@with_spark_errors
 class DeltaTableBuilder:
     """A table to be made by `execute`, at a `location` or under a `tableName`.
 
@@ -215,7 +215,7 @@ class DeltaTableBuilder:
             description=self._comment,
             configuration={**default_properties(self._spark), **self._properties},
             cluster_by=self._clusters,
-            told_as=ToldAs.definition(statement, fills=False, replaces=replaces, managed=managed),
+            operation=CommitOperation.definition(statement, fills=False, replaces=replaces, managed=managed),
         )
 
     def _schema(self) -> Schema:

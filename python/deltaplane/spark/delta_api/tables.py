@@ -46,7 +46,7 @@ from deltaplane.spark.dml.merge import SparkMerge, merge
 from deltaplane.spark.dml.optimize import clone_by_tasks, optimize_by_tasks, vacuum_by_tasks
 from deltaplane.spark.dml.rewriting import Expression, SparkTarget
 from deltaplane.spark.dml.update import update
-from deltaplane.spark.errors.spark_errors import told_as_spark
+from deltaplane.spark.errors.spark_errors import with_spark_errors
 from deltaplane.spark.execution.recache import recache
 from deltaplane.spark.jvm.internals import Jvm, is_connect, let_go_of_catalog
 from deltaplane.spark.jvm.location import absolute_location, split_options
@@ -70,7 +70,7 @@ _PART = r"(?:\w+|`(?:[^`]|``)+`)"
 _NAME = re.compile(rf"\s*{_PART}(?:\s*\.\s*{_PART}){{0,2}}\s*")
 
 
-@told_as_spark
+@with_spark_errors
 class DeltaTable:
     """A Delta table on a Spark session.
 
@@ -438,7 +438,7 @@ class DeltaTable:
         return self._spark.createDataFrame([tuple(numbers)], ", ".join(f"{name} long" for name in RESTORED))
 
 
-@told_as_spark
+@with_spark_errors
 class DeltaMergeBuilder:
     """A merge to be run by `execute`. Clauses of a kind are tried in their order: the first one whose condition is true
     applies, and only the last may have none. `DeltaTable` has an example.
@@ -545,7 +545,7 @@ class DeltaMergeBuilder:
         return DeltaMergeBuilder(self._table, replace(self._what, clauses=[*self._what.clauses, clause]))
 
 
-@told_as_spark
+@with_spark_errors
 class DeltaOptimizeBuilder:
     """A rearrangement of the table's files, to be run by `executeCompaction` or `executeZOrderBy`."""
 

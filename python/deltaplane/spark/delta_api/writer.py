@@ -15,7 +15,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from deltaplane import DeltaTable, WriterProperties, _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
-from deltaplane.properties import ToldAs
+from deltaplane.properties import CommitOperation
 from deltaplane.spark.datasource.delta_options import (
     Options,
     column_names,
@@ -27,7 +27,7 @@ from deltaplane.spark.datasource.delta_options import (
     user_metadata,
 )
 from deltaplane.spark.datasource.stream_options import flag
-from deltaplane.spark.errors.spark_errors import told_as_spark, with_condition
+from deltaplane.spark.errors.spark_errors import with_condition, with_spark_errors
 from deltaplane.spark.execution.row_rules import relaxed
 from deltaplane.spark.execution.store_cast import (
     as_table_takes,
@@ -71,7 +71,7 @@ _FUNCTION = "a function"
 _STREAM_OPTIONS = _FILES | frozenset("checkpointlocation txnappid txnversion queryname".split())
 
 
-@told_as_spark
+@with_spark_errors
 class Writer(Options, DataFrameWriter):
     """`df.write`."""
 
@@ -133,9 +133,9 @@ class Writer(Options, DataFrameWriter):
         there = DeltaTable.is_deltatable(location, store)
         if known is None and "path" in own and mode in ("append", "error", "errorifexists", "default"):
             check_unused(absolute_location(location), store, even_tables=mode != "append")
-        told_as = None
+        operation = None
         if not there or mode == "overwrite":
-            told_as = ToldAs.definition(
+            operation = CommitOperation.definition(
                 "CREATE OR REPLACE TABLE" if mode == "overwrite" else "CREATE TABLE",
                 fills=True,
                 managed=is_managed(spark, name, own.get("path")),
@@ -143,7 +143,7 @@ class Writer(Options, DataFrameWriter):
             )
         if there and mode == "append" and schema_mode(spark, own, mode) is None:
             self._frame = as_table_takes(self._frame, location, store)
-        self._write(location, mode, told_as)
+        self._write(location, mode, operation)
         if known is None:
             register_name(spark, name, location, store, managed="path" not in own)
 
@@ -231,7 +231,7 @@ class Writer(Options, DataFrameWriter):
         return stored_by_position(rows, schema)
 
     def _write(
-        self, location: str, mode: str, told_as: ToldAs | None = None, *, partitions_given: bool = False
+        self, location: str, mode: str, operation: CommitOperation | None = None, *, partitions_given: bool = False
     ) -> None:
         own, configuration, store = self._taken(_WRITE_OPTIONS)
         if self._buckets is not None:
@@ -266,7 +266,7 @@ class Writer(Options, DataFrameWriter):
             # An application's version counts without rows too.
             empty_commit=txn is not None,
             user_metadata=user_metadata(spark, own),
-            told_as=told_as,
+            operation=operation,
             data_change=flag(own, "datachange", "true"),
             **_of_files(own),
         )
@@ -287,7 +287,7 @@ class Writer(Options, DataFrameWriter):
         return "static" if "replacewhere" in own else told.lower()
 
 
-@told_as_spark
+@with_spark_errors
 class StreamWriter(Options, DataStreamWriter):
     """`df.writeStream`."""
 
@@ -368,10 +368,15 @@ class StreamWriter(Options, DataStreamWriter):
             if not DeltaTable.is_deltatable(location):
                 # The catalog is told its columns.
                 empty = spark.createDataFrame([], self._frame.schema)
-                told_as = ToldAs.definition("CREATE TABLE", fills=False, managed=path is None)
+                operation = CommitOperation.definition("CREATE TABLE", fills=False, managed=path is None)
                 properties = default_properties(spark) or None
                 write(
-                    empty, location, partition_by=self._by, all_nullable=True, told_as=told_as, configuration=properties
+                    empty,
+                    location,
+                    partition_by=self._by,
+                    all_nullable=True,
+                    operation=operation,
+                    configuration=properties,
                 )
             register_name(spark, tableName, location, managed=path is None)
         return self._start(location)

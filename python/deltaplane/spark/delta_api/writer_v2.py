@@ -16,7 +16,7 @@ from deltaplane.exceptions import (
     TableNotFoundError,
     UnsupportedExpressionError,
 )
-from deltaplane.properties import ToldAs
+from deltaplane.properties import CommitOperation
 from deltaplane.spark.datasource.delta_options import (
     default_properties,
     for_store,
@@ -26,7 +26,7 @@ from deltaplane.spark.datasource.delta_options import (
     user_metadata,
 )
 from deltaplane.spark.datasource.stream_options import flag
-from deltaplane.spark.errors.spark_errors import told_as_spark
+from deltaplane.spark.errors.spark_errors import with_spark_errors
 from deltaplane.spark.execution.store_cast import as_table_takes, check_partitions
 from deltaplane.spark.jvm.internals import Jvm
 from deltaplane.spark.jvm.location import absolute_location
@@ -55,7 +55,7 @@ _OWN = frozenset(
 )
 
 
-@told_as_spark
+@with_spark_errors
 class WriterV2(DataFrameWriterV2):
     """Writes to a table of ours where the name is a path's, a Delta table's, or `using` says so; else Spark writes."""
 
@@ -238,9 +238,9 @@ class WriterV2(DataFrameWriterV2):
             partition_overwrite_mode="dynamic" if dynamic else "static",
             cluster_by=self._clusters if makes else None,
             all_nullable=True,
-            told_as=None
+            operation=None
             if makes is None
-            else ToldAs.definition(
+            else CommitOperation.definition(
                 makes, fills=True, replaces=mode == "overwrite", managed=is_managed(spark, self._name, self._told())
             ),
         )

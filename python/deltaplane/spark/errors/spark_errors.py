@@ -23,7 +23,7 @@ from deltaplane.exceptions import (
 )
 from deltaplane.spark.errors.error_conditions import told
 
-__all__ = ["as_sparks", "told_as_spark", "with_condition"]
+__all__ = ["as_sparks", "with_condition", "with_spark_errors"]
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ def with_condition(error: DeltaError, doing: str) -> DeltaError:
     return made
 
 
-def told_as_spark(cls: type[T]) -> type[T]:
+def with_spark_errors(cls: type[T]) -> type[T]:
     """A class whose public methods raise errors so."""
     for name, member in list(vars(cls).items()):
         if name.startswith("_"):

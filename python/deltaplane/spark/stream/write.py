@@ -15,7 +15,7 @@ from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.io.storage_options import TableUri, storage_options_text
-from deltaplane.properties import ToldAs
+from deltaplane.properties import CommitOperation
 from deltaplane.spark.datasource.session import register
 from deltaplane.spark.errors.refusals import refusal
 from deltaplane.spark.execution.store_cast import as_table_takes
@@ -112,7 +112,7 @@ def write_stream(
             txn=txn,
             options=options,
             user_metadata=user_metadata,
-            told_as=ToldAs.streaming_update(*txn, output_mode),
+            operation=CommitOperation.streaming_update(*txn, output_mode),
             **how,
         )
 

@@ -15,7 +15,7 @@ from deltaplane.commands.rewriting import Settings
 from deltaplane.commands.row_rules import not_selected
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError
 from deltaplane.io.storage_options import TableUri
-from deltaplane.properties import CommitProperties, ToldAs, Transaction, WriterProperties
+from deltaplane.properties import CommitOperation, CommitProperties, Transaction, WriterProperties
 from deltaplane.spark.execution.jobs import judged, run_tasks
 from deltaplane.spark.execution.recache import recache
 from deltaplane.spark.execution.row_rules import ruled
@@ -79,7 +79,7 @@ def write(
     read_version: int | None = None,
     max_records_per_file: int | None = None,
     all_nullable: bool = False,
-    told_as: ToldAs | None = None,
+    operation: CommitOperation | None = None,
     data_change: bool = True,
     dry_run: Literal[False] = False,
 ) -> WriteResult: ...
@@ -113,7 +113,7 @@ def write(
     read_version: int | None = None,
     max_records_per_file: int | None = None,
     all_nullable: bool = False,
-    told_as: ToldAs | None = None,
+    operation: CommitOperation | None = None,
     data_change: bool = True,
     dry_run: Literal[True],
 ) -> DryRun: ...
@@ -147,7 +147,7 @@ def write(
     read_version: int | None = None,
     max_records_per_file: int | None = None,
     all_nullable: bool = False,
-    told_as: ToldAs | None = None,
+    operation: CommitOperation | None = None,
     data_change: bool = True,
     dry_run: bool = False,
 ) -> WriteResult | DryRun:
@@ -192,7 +192,7 @@ def write(
             HDFS, with nothing to judge or to convert. Elsewhere files are as large as without it.
         all_nullable: whether columns that the write makes may be null, whatever the frame's schema says.
         empty_commit: whether a frame without rows makes a version of a table that is there.
-        told_as: what the history says that the write was, where it is a part of something larger.
+        operation: what the history says that the write was, where it is a part of something larger.
         data_change: False says that the rows are those that were there before, written anew: who follows the table doesn't see
             them, and an append of another writer is no conflict. Nobody checks it.
         dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The frame is evaluated for it: tasks
@@ -224,7 +224,7 @@ def write(
     location = absolute_location(path)
     store_options = split_options(options)[0]
     # As in delta-spark, a table that a query makes has the query's columns of CHAR and VARCHAR.
-    fills = told_as is not None and bool(told_as.request.get("definition", {}).get("fills"))
+    fills = operation is not None and bool(operation.request.get("definition", {}).get("fills"))
     schema_json = delta_schema_json(df.schema, nullable=all_nullable, keeps_lengths=fills)
     check_read_version(read_version, mode)
     if partition_overwrite_mode not in ("static", "dynamic"):
@@ -282,7 +282,7 @@ def write(
         commit_properties=commit,
         applies_row_rules=True,
         read_version=read_version,
-        told_as=told_as,
+        operation=operation,
         data_change=data_change,
     )
     job = _native.WriteJob.begin(location, store_options, _native.schema_to_arrow(schema_json), request)
