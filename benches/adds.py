@@ -1,7 +1,8 @@
 """The actions of made-up data files, many at a time: add and remove, as JSON lines and as a checkpoint's Arrow columns.
 
-A file's number decides all that is said of it: partition, size, statistics of eight columns. Nothing here is done file
-by file, and memory is bounded by the numbers given. It must not know folders. Called by logs.
+A file's number decides all that is said of it: partition, size, statistics of eight columns.
+Nothing here is done file by file, and memory is bounded by the numbers given. It must not know
+folders.
 """
 
 from __future__ import annotations

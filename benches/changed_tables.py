@@ -1,7 +1,6 @@
 """Tables whose rows are changed, one for each way of deleting rows, and a fresh copy of one for each run.
 
-Rows are those of `rows.py`, in files of equal size in the order of their ids. Called by bench_merge and
-bench_update.
+Rows are those of `rows.py`, in files of equal size in the order of their ids.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Growth curves on two logarithmic axes as inline SVG, and the exponent that fits a curve.
 
-Knows numbers and names alone. Called by report.
+Knows numbers and names alone.
 """
 
 from __future__ import annotations

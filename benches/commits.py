@@ -1,8 +1,8 @@
 """Who makes one small commit: a file of one row appended, or only a made-up file's add committed.
 
-Each gives, for a table's folder, a function that makes one more commit. The bar is what a commit asks of the disk: a
-synced file, linked to the name of its version where that is free, in a synced folder. deltalake syncs nothing. Called by
-the measures of commits.
+Each gives, for a table's folder, a function that makes one more commit. The bar is what a commit
+asks of the disk: a synced file, linked to the name of its version where that is free, in a synced
+folder. deltalake syncs nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs contestants side by side, each run in a process of its own, and prints one table of ratios.
 
-It must not know what is measured. A measure gives `main` its contestants and cases; the same file, started with
-`--child`, is one run: set up, call, report times and peak memory as JSON. Called by every bench_*.py.
+It must not know what is measured. A measure gives `main` its contestants and cases; the same file,
+started with `--child`, is one run: set up, call, report times and peak memory as JSON.
 """
 
 from __future__ import annotations

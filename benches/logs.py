@@ -1,8 +1,8 @@
 """Logs of large tables: N live files over K days, with statistics, but without the data files.
 
-Made in memory bounded by a row group, once, under the cache folder. A checkpoint holds the files in no order, as Spark
-leaves them; later commits replace some of them by new ones over the same rows, so every predicate keeps its number of
-files. It must not know what is measured. Called by the measures of the log.
+Made in memory bounded by a row group, once, under the cache folder. A checkpoint holds the files in
+no order, as Spark leaves them; later commits replace some of them by new ones over the same rows,
+so every predicate keeps its number of files. It must not know what is measured.
 """
 
 from __future__ import annotations

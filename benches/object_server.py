@@ -1,7 +1,8 @@
 """A folder as a bucket of an S3 server that takes its time: each answer comes some milliseconds late, as from a region.
 
-Reads only, path style, no signatures looked at. `ObjectServer` starts it as a process of its own, so that what it costs is
-nobody's figure; it ends when its input does, that is with whoever started it. Called by bench_cache.
+Reads only, path style, no signatures looked at. `ObjectServer` starts it as a process of its own,
+so that what it costs is nobody's figure; it ends when its input does, that is with whoever started
+it.
 """
 
 from __future__ import annotations

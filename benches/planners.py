@@ -1,7 +1,4 @@
-"""Who plans a selective query, and the two queries: one day of the partition column, ten files by statistics.
-
-Called by bench_plan and bench_partitions.
-"""
+"""Who plans a selective query, and the two queries: one day of the partition column, ten files by statistics."""
 
 from __future__ import annotations
 

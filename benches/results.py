@@ -1,7 +1,7 @@
 """What runs found: one line for each contestant of a case, shown as a table or as JSON, and kept in a file.
 
-Lines are added to `.cache/bench/results/<measure>.jsonl`, each with what it was measured on and when; report.py reads
-them. It must not know what is measured. Called by harness and report.
+Lines are added to `.cache/bench/results/<measure>.jsonl`, each with what it was measured on and
+when; report.py reads them. It must not know what is measured.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rows that are written and scanned, as Arrow, and who writes them to a folder.
 
-The same seed makes the same rows; they are kept under the cache folder. Called by bench_append and bench_scan.
+The same seed makes the same rows; they are kept under the cache folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How large the logs of each scale are, and up to which size a contestant can be asked.
-
-Called by the measures that grow with a table's files.
-"""
+"""How large the logs of each scale are, and up to which size a contestant can be asked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Contestants on Spark: a session of its own for each, what its processes cost, and how it reads and writes a table.
 
-CPU is that of the JVM, of Python's workers and of the driver's Python; memory is the sum of their peaks, which may lie at
-different moments. delta-spark is a contestant where `make jars` has fetched it. Called by the bench_spark_*.py.
+CPU is that of the JVM, of Python's workers and of the driver's Python; memory is the sum of their
+peaks, which may lie at different moments. delta-spark is a contestant where `make jars` has fetched
+it.
 """
 
 from __future__ import annotations

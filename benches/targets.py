@@ -1,7 +1,7 @@
 """The targets, as data, and whether the lines of a measure reach them.
 
-A goal is met where its figure is at most its limit. It is judged at the size that it speaks of, where that was measured, and
-else at the largest that was. It must not know how lines are shown. Called by report.
+A goal is met where its figure is at most its limit. It is judged at the size that it speaks of,
+where that was measured, and else at the largest that was. It must not know how lines are shown.
 """
 
 from __future__ import annotations

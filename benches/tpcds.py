@@ -1,8 +1,8 @@
 """TPC-DS: its data as partitioned tables, and its queries in Spark's dialect.
 
-Both come from DuckDB's extension, made for one version of DuckDB: requirements/benches.lock has both, installed apart when
-first needed, and a process of its own runs them. A table is one folder for all contestants: a Delta table whose files lie as
-Spark lays out a partitioned Parquet table. Called by bench_spark_tpcds and bench_spark_load.
+Both come from DuckDB's extension, made for one version of DuckDB: requirements/benches.lock has
+both, installed apart when first needed, and a process of its own runs them. A table is one folder
+for all contestants: a Delta table whose files lie as Spark lays out a partitioned Parquet table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes the archive of Spark's classes that the tests' JVMs map instead of loading and checking each class anew.
 
-A short run of what most tests do decides which classes are in it; others are loaded as ever, and a JVM with another class
-path or version passes over it. Called by `make setup`.
+A short run of what most tests do decides which classes are in it; others are loaded as ever, and a
+JVM with another class path or version passes over it.
 """
 
 from __future__ import annotations

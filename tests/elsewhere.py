@@ -1,4 +1,4 @@
-"""Owns tables as a writer leaves them that declares whatever it is told. Used where such tables are read or written."""
+"""Owns tables as a writer leaves them that declares whatever it is told."""
 
 from __future__ import annotations
 

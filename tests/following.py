@@ -1,7 +1,4 @@
-"""Whether the Spark at hand lets a Python data source follow a table: one before 4.2 can't bound its micro-batches.
-
-Called by tests of streams, which `make test-sparks` runs on other versions than the environment's.
-"""
+"""Whether the Spark at hand lets a Python data source follow a table: one before 4.2 can't bound its micro-batches."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The settings of one commit and of one writer, under the names deltalake's users know.
 
-Plain values and their place in a write request; no I/O. Called by `deltaplane.write` and `deltaplane.table`.
+Plain values and their place in a write request; no I/O.
 """
 
 from __future__ import annotations

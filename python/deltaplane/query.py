@@ -1,4 +1,4 @@
-"""Queries over tables by names of one's own, as deltalake's users write them. Called by users; `deltaplane.sql` does the work."""
+"""Queries over tables by names of one's own, as deltalake's users write them."""
 
 from __future__ import annotations
 

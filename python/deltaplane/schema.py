@@ -1,7 +1,6 @@
 """Column types of a Delta table as plain values, and their JSON and Arrow forms.
 
 The mapping to Arrow is the Rust core's; here are only names and shapes. Knows no table.
-Called by `deltaplane.table` and by users who create tables without data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Owns a table beside what it must hold, in plain Python: rows, their changes and ids, by the steps that were made.
-
-Used by the tests of commands that change rows.
-"""
+"""Owns a table beside what it must hold, in plain Python: rows, their changes and ids, by the steps that were made."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One headless Chromium, spoken to in its DevTools protocol over two pipes: no port, no library, no other process.
 
-It ends when its pipe closes, so it can't outlive a test run, however that ends. `make browser` installs it; a missing one is an
-error that says so, never a skip. Called by tests of pages.
+It ends when its pipe closes, so it can't outlive a test run, however that ends. `make browser`
+installs it; a missing one is an error that says so, never a skip.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the tests of a query that copies a table share: the query, rows for it to copy, and what it has copied.
-
-Used by `test_stream_kill.py`, the process that it kills, and `test_stream_steps.py`.
-"""
+"""What the tests of a query that copies a table share: the query, rows for it to copy, and what it has copied."""
 
 from __future__ import annotations
 

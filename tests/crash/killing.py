@@ -1,5 +1,5 @@
-"""Owns the loop that kills writers and what must hold after each kill: versions without a gap, every write that returned, no
-write twice, the rows of a serial history. Called by `test_kill.py` and `processes.py`; `writer.py` is who gets killed.
+"""Owns the loop that kills writers and what must hold after each kill: versions without a gap, every
+write that returned, no write twice, the rows of a serial history.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Owns the expressions that are compared with Spark: for each admitted name some, over the columns of `rows`.
 
-Knows no result. Used by `test_parity.py`.
+Knows no result.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Owns how many expressions are evaluated at once, row by row with its errors, by Spark and by the embedded engine.
 
-Knows no expression. Used by `test_parity.py`.
+Knows no expression.
 """
 
 from __future__ import annotations

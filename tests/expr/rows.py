@@ -1,6 +1,6 @@
 """Owns the rows that expressions are compared on: every type with its edges, and more drawn by hypothesis.
 
-Knows no expression. Used by `test_parity.py`.
+Knows no expression.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A log read by hand: JSON commits one after the other, in the plainest way.
 
-Knows no deltaplane. Called by the report's tests.
+Knows no deltaplane.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Owns the fixture that gives the interop tests delta-spark, once per run.
 
-Knows no test. Called by pytest.
+Knows no test.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Owns the test-only delta-spark jars: which they are, fetching them once, where they are afterwards.
 
-Fetches with the Ivy that pyspark itself ships, so nothing but Java 17 and the locked Python packages is needed; knows
-nothing of tables. Called by `make jars` (as a script) and by the Spark fixtures (`delta_jars`).
+Fetches with the Ivy that pyspark itself ships, so nothing but Java 17 and the locked Python
+packages is needed; knows nothing of tables.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Owns the tables that engines are measured on where the shared corpus has none: made by deltaplane, with their rows.
 
-Knows no engine. Called by `measure_engines`.
+Knows no engine.
 """
 
 from __future__ import annotations

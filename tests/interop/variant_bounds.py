@@ -1,4 +1,4 @@
-"""Owns an independent reading of the bounds that a log has of what is inside variants (P169). Used by tests that write some."""
+"""Owns an independent reading of the bounds that a log has of what is inside variants (P169)."""
 
 from __future__ import annotations
 

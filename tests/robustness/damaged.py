@@ -1,6 +1,6 @@
 """Owns tables of which one file was damaged at random: bytes changed, cut out, doubled, zeroed, or set to an end of a type.
 
-Every case is told by its seed. Called by the tests of this folder and by its proof.
+Every case is told by its seed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Owns the running of a victim over tables and what is asked of it: no end, no panic, no `Internal`, bounded time and memory.
-
-Called by the tests of this folder and by its proof.
-"""
+"""Owns the running of a victim over tables and what is asked of it: no end, no panic, no `Internal`, bounded time and memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Owns the hostile tables: each made to exhaust, overflow, confuse or lead elsewhere, from one small sound table.
 
-Called by the tests of this folder and by its proof. Knows nothing of what is done with them.
+Knows nothing of what is done with them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Owns a standalone Spark cluster on loopback: a master and workers, each a process group that can be killed by its pid.
 
-Knows nothing of deltaplane but that tasks need its package. Used by `test_cluster.py`.
+Knows nothing of deltaplane but that tasks need its package.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Owns random queries over the tables of `queries`: expressions, joins, groups and orders put together by chance.
 
-Knows no engine. Used by `test_same_as_spark.py`.
+Knows no engine.
 """
 
 from __future__ import annotations

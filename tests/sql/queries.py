@@ -1,4 +1,4 @@
-"""Owns the tables and the queries that both engines are compared on. Used by `test_same_as_spark.py`."""
+"""Owns the tables and the queries that both engines are compared on."""
 
 from __future__ import annotations
 

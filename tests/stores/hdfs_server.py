@@ -1,7 +1,4 @@
-"""A real HDFS on loopback: NameNode and DataNode of Hadoop's mini cluster, from one jar beside those that pyspark ships.
-
-Called by `make servers` (as a script, which fetches the jar) and by `servers`, which runs it.
-"""
+"""A real HDFS on loopback: NameNode and DataNode of Hadoop's mini cluster, from one jar beside those that pyspark ships."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Installs the stores' servers into .cache/servers: versitygw, built by a Go toolchain from PyPI, and Azurite with a Node from PyPI;
 and a delta-rs that still takes locks in DynamoDB.
 
-Everything is pinned with its hashes: requirements/*.lock, pinned/go.sum, pinned/package-lock.json. The toolchains and
-caches of the build go when it is done. Called by `make servers`; a second call does only what is missing.
+Everything is pinned with its hashes: requirements/*.lock, pinned/go.sum, pinned/package-lock.json.
+The toolchains and caches of the build go when it is done.
 """
 
 from __future__ import annotations

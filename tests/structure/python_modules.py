@@ -1,6 +1,6 @@
 """Owns how the modules of the Python package import one another and the outside, read from their syntax trees.
 
-Imports under `if TYPE_CHECKING:` do not count, those inside functions do. Called by test_python_directions.
+Imports under `if TYPE_CHECKING:` do not count, those inside functions do.
 """
 
 from __future__ import annotations

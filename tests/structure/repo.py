@@ -1,6 +1,6 @@
 """Owns the view of the checkout that the structure tests share: its files, and text without comments and strings.
 
-Knows no rule. Called by the tests beside it.
+Knows no rule.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Owns how Rust modules use one another: the module tree of a crate and the paths in it that lead to its own modules.
 
-A path counts for the module that defines its item: re-exports are followed. Called by test_rust_directions.
+A path counts for the module that defines its item: re-exports are followed.
 """
 
 from __future__ import annotations

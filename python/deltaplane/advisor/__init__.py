@@ -1,6 +1,6 @@
 """`DeltaTable.advise` and `maintain`: what would pay for a table by its log, statistics and workload, and doing it.
 
-Arguments in, results out. Called by users, through `DeltaTable`, and by the command line.
+Arguments in, results out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What `advise` and `maintain` found, as data and in words.
 
-Plain values, no table. Called by the other modules of this room and by the command line.
+Plain values, no table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What would pay for a table: rules over the log's facts, over what the pruner keeps today, and over modelled layouts.
 
-Changes nothing. Called by this room's methods of `DeltaTable` and by `maintaining`.
+Changes nothing.
 """
 
 from __future__ import annotations

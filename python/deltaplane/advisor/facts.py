@@ -1,7 +1,4 @@
-"""What a version's log says of its files as a whole: one pass over the plan, column by column, no object for a file.
-
-Called by `advising`.
-"""
+"""What a version's log says of its files as a whole: one pass over the plan, column by column, no object for a file."""
 
 from __future__ import annotations
 

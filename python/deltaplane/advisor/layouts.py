@@ -1,7 +1,5 @@
 """A layout tried on a sample: the real curves arrange it into as many files as a rewrite would make, a real log in memory has
 their statistics, and the real pruner says what of them a predicate reads.
-
-Called by `advising`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What pays, done: the advice of most gain for its bytes first, within a budget, each step a command of its own.
-
-Called by this room's methods of `DeltaTable`.
-"""
+"""What pays, done: the advice of most gain for its bytes first, within a budget, each step a command of its own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The predicates that a layout is judged by: those of a file or a list, with weights, or look-ups drawn from a sample.
 
-Knows schemas and trees of predicates, no file of a table. Called by `advising`.
+Knows schemas and trees of predicates, no file of a table.
 """
 
 from __future__ import annotations

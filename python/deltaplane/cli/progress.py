@@ -1,6 +1,6 @@
 """The progress of a running statement, as a bar on a terminal that follows the events of the commands; nothing elsewhere.
 
-Knows the names of the phases and no table. Called by `deltaplane.cli.app`.
+Knows the names of the phases and no table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How answers look: rich tables for people, one JSON value for programs.
 
-Knows values, no table. Called by `deltaplane.cli.app`.
+Knows values, no table.
 """
 
 from __future__ import annotations

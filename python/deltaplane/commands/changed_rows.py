@@ -1,6 +1,6 @@
 """Rows that got new values, as the table's rules want them before they are written.
 
-Called by the commands that change values: UPDATE and MERGE.
+UPDATE and MERGE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""FSCK: what the core finds in log and listing, and with `deep` what reading every file finds.
-
-Called by `deltaplane.table.maintenance`.
-"""
+"""FSCK: what the core finds in log and listing, and with `deep` what reading every file finds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""CLONE: what becomes of the target. The core names or copies files and commits.
-
-Called by `deltaplane.table.maintenance` and, with tasks that copy, by `deltaplane.spark`.
-"""
+"""CLONE: what becomes of the target. The core names or copies files and commits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The rows that a command is about: what the core prunes and filters by, and what is left for DuckDB to judge.
 
-Spark's meaning throughout: a row is meant if the condition is true for it, not if it is null. Called by the commands.
+Spark's meaning throughout: a row is meant if the condition is true for it, not if it is null.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DELETE: takes the rows out for which a condition is true.
 
-Whole files go without being read; of others the rows are marked in a deletion vector, or the rest is written anew, as
-`delta.enableDeletionVectors` says. Called by `deltaplane.table`.
+Whole files go without being read; of others the rows are marked in a deletion vector, or the rest
+is written anew, as `delta.enableDeletionVectors` says.
 """
 
 from __future__ import annotations

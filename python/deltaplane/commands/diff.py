@@ -1,7 +1,4 @@
-"""In which files two versions differ: columns in, columns out, no object for each file.
-
-Called by `deltaplane.table.maintenance`.
-"""
+"""In which files two versions differ: columns in, columns out, no object for each file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a command on rows would do to a table and to other writers: the answer of every `dry_run=True`.
 
-Says what the core found in a rehearsal, and decides nothing. Called by the commands, `write` and the command line.
+Says what the core found in a rehearsal, and decides nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The embedded engine: DuckDB over streams of Arrow batches, in bounded memory, with its spill files in a directory of its own.
 
-Knows relations and their types, no table and no log. Called by the commands.
+Knows relations and their types, no table and no log.
 """
 
 from __future__ import annotations

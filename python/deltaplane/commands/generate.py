@@ -1,6 +1,6 @@
 """GENERATE symlink_format_manifest: lists of the live files' addresses, by which engines without Delta read a table.
 
-One list for each partition, in the directory that Hive would look for. Called by `deltaplane.table.maintenance`.
+One list for each partition, in the directory that Hive would look for.
 """
 
 from __future__ import annotations

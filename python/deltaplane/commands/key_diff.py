@@ -1,7 +1,4 @@
-"""Which rows two versions differ in, told by their keys: the files that only one of them has are read, DuckDB compares.
-
-Called by `deltaplane.table.maintenance`.
-"""
+"""Which rows two versions differ in, told by their keys: the files that only one of them has are read, DuckDB compares."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Python values for the columns of a table: stored as Spark stores the same values, at every depth.
 
-Fields of structs are found ignoring case; those that a value lacks are null. Called by `assignments`.
+Fields of structs are found ignoring case; those that a value lacks are null.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """OPTIMIZE: files written anew so that the table is read well, by size or in an order of their rows.
 
-No row changes. What is written anew is the core's choice (`_native.Layout`); here it is run group by group, and committed
-once, or whenever some time has gone. Called by `deltaplane.layout` and after commits (`after_commit`).
+No row changes. What is written anew is the core's choice (`_native.Layout`); here it is run group
+by group, and committed once, or whenever some time has gone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The phases of a command, as events in the log `deltaplane.commands`: DEBUG when one begins, INFO with its time when it ends.
 
-Records have `operation`, `table` and `phase`, the last ones also `ms`. Called by the commands; the command line listens.
+Records have `operation`, `table` and `phase`, the last ones also `ms`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Why a plan selects the files that it selects: the figures of `DeltaTable.explain`, and their text.
 
-It must not know how files are skipped. Called by `table`; its sizes also by `dry_run`.
+It must not know how files are skipped.
 """
 
 from __future__ import annotations

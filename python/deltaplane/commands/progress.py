@@ -1,7 +1,4 @@
-"""How far a command has come that looks at many files or copies them.
-
-Called by the commands of `deltaplane.table.maintenance`.
-"""
+"""How far a command has come that looks at many files or copies them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """REORG … APPLY (PURGE): writes files anew that still hold what the table has no more.
 
-Those are rows that a deletion vector deletes, columns that were dropped, and values in a type that was widened since.
-No row changes, so no other writer is in the way unless it touches the same files. Called by `deltaplane.table`.
+Those are rows that a deletion vector deletes, columns that were dropped, and values in a type that
+was widened since. No row changes, so no other writer is in the way unless it touches the same
+files.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Overwrites of some rows: those that meet a condition, or those that match new ones, make room for new rows.
 
-Whole files go unread where the condition selects them; of others the rest stays as in a DELETE. Called by
-`deltaplane.write`.
+Whole files go unread where the condition selects them; of others the rest stays as in a DELETE.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""RESTORE: which version the table goes back to. The core finds what differs and commits.
-
-Called by `deltaplane.table.maintenance`.
-"""
+"""RESTORE: which version the table goes back to. The core finds what differs and commits."""
 
 from __future__ import annotations
 

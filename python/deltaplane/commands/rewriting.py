@@ -1,7 +1,7 @@
 """The steps that commands on rows share: pick rows, write what becomes of them, take the old ones out, commit.
 
-A failure before the commit, or one that says that the commit didn't happen, takes the new files back. Called by the
-commands; the core's half is `_native.Rewrite`.
+A failure before the commit, or one that says that the commit didn't happen, takes the new files
+back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What a table's expressions ask of written rows, applied to a stream: defaults, then generated columns, then checks.
 
-Takes the rules from a write job's spec and evaluates them in DuckDB; a Spark frame has Spark do it. Called by
-`deltaplane.write` and the Spark data source's tasks.
+Takes the rules from a write job's spec and evaluates them in DuckDB; a Spark frame has Spark do it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """REMOVE COLUMN MAPPING: files written anew under the names of the table's columns, so that the mapping can end (P114).
 
-No row changes, but every file does: whoever adds one at the same time makes it fail with a conflict. Called by `deltaplane.alter`.
+No row changes, but every file does: whoever adds one at the same time makes it fail with a
+conflict.
 """
 
 from __future__ import annotations

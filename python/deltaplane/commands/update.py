@@ -1,7 +1,8 @@
 """UPDATE: gives columns new values in the rows for which a condition is true.
 
-Old rows are marked in deletion vectors, or their files' other rows written anew, as `delta.enableDeletionVectors`
-says; where it suffices only the assigned columns are. Changed rows keep their ids (P142). Called by `deltaplane.table`.
+Old rows are marked in deletion vectors, or their files' other rows written anew, as
+`delta.enableDeletionVectors` says; where it suffices only the assigned columns are. Changed rows
+keep their ids (P142).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""VACUUM: which files go, by a listing, an inventory or the log, and for how long files stay. The core finds and deletes.
-
-Called by `deltaplane.table.maintenance`.
-"""
+"""VACUUM: which files go, by a listing, an inventory or the log, and for how long files stay. The core finds and deletes."""
 
 from __future__ import annotations
 

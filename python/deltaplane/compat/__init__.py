@@ -1,7 +1,7 @@
 """Which engines can read and write a table, from data: `engines.json` beside this file, and the Rust core's own features.
 
-Each entry of the data names its source: a documentation page, or `measured` for what the tests measure. No table is
-opened here. Called by `deltaplane.alter`, `deltaplane.table` and the command line.
+Each entry of the data names its source: a documentation page, or `measured` for what the tests
+measure. No table is opened here.
 """
 
 from __future__ import annotations

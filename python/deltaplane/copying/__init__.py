@@ -1,7 +1,7 @@
 """COPY INTO: files of a directory become rows of a table, each file once.
 
-`loaded` knows which files were loaded, `sources` reads them (by `formats`, `quotes` and `compressed`); this module makes the
-commit that says both. Called by users and by `deltaplane.statements`.
+`loaded` knows which files were loaded, `sources` reads them (by `formats`, `quotes` and
+`compressed`); this module makes the commit that says both.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Files that are compressed as a whole: how, tells the end of the name, as it does to Spark.
 
-Knows streams alone. Called by `sources`.
+Knows streams alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is in a file of each format: its columns and its rows, with the table's types where it has only text.
 
-Knows streams and a schema; the options of a format are checked here. Called by `loading` and `sources`.
+Knows streams and a schema; the options of a format are checked here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which files were loaded into a table: notes beside its log that a `txn` action points to.
 
-A note, `_delta_log/_copy_into/<pointer>.json`, names runs of keys, each a file of 16 bytes a loaded file; runs are merged as
-they grow alike, so that there are few. The commit that names a note makes it count: others are no one's. Called by `loading`.
+A note, `_delta_log/_copy_into/<pointer>.json`, names runs of keys, each a file of 16 bytes a loaded
+file; runs are merged as they grow alike, so that there are few. The commit that names a note makes
+it count: others are no one's.
 """
 
 from __future__ import annotations

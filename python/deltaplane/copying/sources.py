@@ -1,6 +1,6 @@
 """The files of a directory as rows of a table: listed, known by keys, read as a stream in the table's types.
 
-Knows a schema and no table; `formats` knows what is in a file. Called by `loading`.
+Knows a schema and no table; `formats` knows what is in a file.
 """
 
 from __future__ import annotations

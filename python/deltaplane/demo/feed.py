@@ -1,7 +1,7 @@
 """A bank's daily transaction files, made up deterministically, and what they add up to.
 
-Plain Python only: the totals are computed from the CSV text with `Decimal`, so that they check the tables and engines
-from outside. Called by `deltaplane.demo.show`.
+Plain Python only: the totals are computed from the CSV text with `Decimal`, so that they check the
+tables and engines from outside.
 """
 
 from __future__ import annotations

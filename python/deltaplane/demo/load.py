@@ -1,6 +1,6 @@
 """One delivered file through Spark into the table, exactly once.
 
-Knows Spark and the feed's columns, nothing of terminals. Called by `deltaplane.demo.show`.
+Knows Spark and the feed's columns, nothing of terminals.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The demo as a person sees it: files, loads, reads, and whether everything adds up.
 
-Keeps a ledger of what each version must hold, computed from the CSV text, and compares every read with it.
-Called by `deltaplane.demo.run`.
+Keeps a ledger of what each version must hold, computed from the CSV text, and compares every read
+with it.
 """
 
 from __future__ import annotations

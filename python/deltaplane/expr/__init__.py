@@ -1,7 +1,7 @@
 """Predicates: Spark SQL text or tuples to the JSON tree that the Rust core binds to a table's schema.
 
-Owns the two surface forms; knows no table and no types of columns (the core does). Called by `table`, `write` and
-`commands`. What the embedded engine can't evaluate as Spark does is refused by name, never approximated.
+Owns the two surface forms; knows no table and no types of columns (the core does). What the
+embedded engine can't evaluate as Spark does is refused by name, never approximated.
 """
 
 from __future__ import annotations

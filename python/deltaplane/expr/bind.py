@@ -1,6 +1,6 @@
 """A syntax tree over a table's columns to one typed expression of DuckDB.
 
-Resolves names ignoring case, gives literals their types and hands calls to the registry. Called by `program`.
+Resolves names ignoring case, gives literals their types and hands calls to the registry.
 """
 
 from __future__ import annotations

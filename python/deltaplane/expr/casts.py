@@ -1,6 +1,6 @@
 """CAST between primitive types as Spark's ANSI mode does it: one lowering for each pair, the others refused by name.
 
-Owns the pairs; knows no function and no implicit conversion. Used by `coerce` and `bind`.
+Owns the pairs; knows no function and no implicit conversion.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DuckDB's side of an evaluation: a connection, values on their way in and out, its errors as Spark's.
 
-Knows no expression and no table. Called by `program`, by queries and by the embedded engine.
+Knows no expression and no table.
 """
 
 from __future__ import annotations

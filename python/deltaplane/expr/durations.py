@@ -1,6 +1,6 @@
 """Literal intervals: their text to whole months or microseconds, as Spark's parser reads it.
 
-Knows no expression. Called by `syntax`.
+Knows no expression.
 """
 
 from __future__ import annotations

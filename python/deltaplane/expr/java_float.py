@@ -1,7 +1,7 @@
 """The text of a binary floating-point number as Java writes it, out of DuckDB's digits.
 
-Java 17 and Java 19 or newer differ in rare numbers; Spark runs on both, so that rows with such a number are refused.
-Used by `casts`, which knows how a refusal is told.
+Java 17 and Java 19 or newer differ in rare numbers; Spark runs on both, so that rows with such a
+number are refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Expressions over two tables that stand beside each other, as in MERGE: names found as Spark finds them.
 
-Owns how a name meets its table; types and functions are the binder's. Called by `commands.merge_plan`.
+Owns how a name meets its table; types and functions are the binder's.
 """
 
 from __future__ import annotations

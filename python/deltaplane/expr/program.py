@@ -1,7 +1,7 @@
 """Expressions compiled for a table's columns, and evaluated batch by batch in DuckDB (the extra `local`).
 
-Only the columns that an expression names go to DuckDB, under names of their own: what it does to others is no concern.
-Called by `write`, by commands that judge rows, and by tests.
+Only the columns that an expression names go to DuckDB, under names of their own: what it does to
+others is no concern.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The list of admitted functions and operators: name → family and lowering.
 
-Owns how an entry is written; the entries are in `functions`. What isn't listed is refused by name. Used by `bind`.
+Owns how an entry is written; the entries are in `functions`. What isn't listed is refused by name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Which rows a predicate selects: by what the core prunes and filters, and by DuckDB where that isn't all of it.
 
-Spark's meaning throughout: a row is selected if the condition is true for it, not if it is null. Used by scans, feeds
-and commands.
+Spark's meaning throughout: a row is selected if the condition is true for it, not if it is null.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Values as statements store them in columns of other types: by casts that fail where a value doesn't fit, leaf by leaf.
 
-Owns the lowering of values with structs, arrays and maps. Knows no row and no table. Called by the commands and by
-`statements.insert`.
+Owns the lowering of values with structs, arrays and maps. Knows no row and no table.
 """
 
 from __future__ import annotations

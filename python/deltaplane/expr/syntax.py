@@ -1,7 +1,7 @@
 """Text of one Spark SQL expression to a syntax tree, with Spark's own precedence and literals.
 
-A general SQL parser renames functions into its own vocabulary; here each call keeps the name that was written, since
-the name is what is admitted or refused. Knows no types of columns. Called by `typed`.
+A general SQL parser renames functions into its own vocabulary; here each call keeps the name that
+was written, since the name is what is admitted or refused. Knows no types of columns.
 """
 
 from __future__ import annotations

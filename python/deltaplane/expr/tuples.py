@@ -1,6 +1,6 @@
 """Predicates as `(column, operator, value)` tuples, as deltalake users know them, to the JSON tree.
 
-Owns what a Python value means in a predicate; knows no SQL and no column types. Called by `expr.parse` and by commands that look for values.
+Owns what a Python value means in a predicate; knows no SQL and no column types.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A typed expression on its way to DuckDB, and the small vocabulary that lowerings share: raising, guarding, null.
 
-Knows no function. Used by `casts`, `coerce`, `registry`, `functions` and `bind`.
+Knows no function.
 """
 
 from __future__ import annotations

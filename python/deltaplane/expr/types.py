@@ -1,6 +1,6 @@
 """Spark's types as the full expression sees them, their names in DuckDB, and how a table's schema is read into them.
 
-Pure values; knows neither SQL nor a table. Used by every module of the full expression.
+Pure values; knows neither SQL nor a table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A syntax tree back to the text of a condition, for those constructs that files are pruned by.
 
-Reading the text again gives the same tree, which a test holds. Called by queries, whose conditions name columns otherwise
-than a table does.
+Reading the text again gives the same tree, which a test holds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Users' data in and Arrow out: everything that speaks Arrow's C data interface, through pyarrow imported when used.
 
-Knows no table. Called by `deltaplane.write` and `deltaplane.table`.
+Knows no table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The local cache of log files and, if wanted, data files: what is in it, and emptying it.
 
-Stores use the cache by themselves, where the storage option `cache_dir` or the environment asks for one. Knows a directory,
-no table. Called by users and by the command line.
+Stores use the cache by themselves, where the storage option `cache_dir` or the environment asks for
+one. Knows a directory, no table.
 """
 
 from __future__ import annotations

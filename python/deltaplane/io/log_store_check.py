@@ -1,6 +1,6 @@
 """Tries whether a store keeps what atomic commits need of it: the contract of `LogStore`, over any location.
 
-Knows the contract only. Called by whoever writes a store, or doubts one that deltaplane has.
+Knows the contract only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where a table is and how to reach it, from what users pass.
 
-Knows no table and does no I/O. Called by `deltaplane.table`, `deltaplane.write` and the command line.
+Knows no table and does no I/O.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Expressions of a query as typed values over columns, with subqueries as text of DuckDB and an id for every new column.
 
-Knows no table and no relation, and leaves the plans of subqueries to whoever plans queries. Called by `joining`, `selecting`
-and `planning`, which build on it.
+Knows no table and no relation, and leaves the plans of subqueries to whoever plans queries.
 """
 
 from __future__ import annotations

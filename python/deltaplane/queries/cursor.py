@@ -1,6 +1,6 @@
 """A statement's words one after the other, with expressions by the expressions' own parser; errors say where and what.
 
-Knows no statement. Called by `expressions`, which builds on it, and by everything that reads statements.
+Knows no statement.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The grammar of expressions in queries: aggregate functions, windows and subqueries beside what columns are computed with.
 
-Builds on the expressions' own parser, through `cursor`; leaves queries in parentheses to whoever reads queries, and knows
-no relation. Called by `relations` and `grammar`, which build on it.
+Builds on the expressions' own parser, through `cursor`; leaves queries in parentheses to whoever
+reads queries, and knows no relation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rows of a table that meet a condition with subqueries, as a command on rows wants them: by their places.
 
-The condition is planned as a query's WHERE is, and run by DuckDB over the same version that the command reads. Called by
-statements.
+The condition is planned as a query's WHERE is, and run by DuckDB over the same version that the
+command reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Generators: what makes several rows of one, `explode` and its kin, as lists of one length that rows are made of.
-
-Called by `relations`, which knows them by name, and by `joining` and `selecting`.
-"""
+"""Generators: what makes several rows of one, `explode` and its kin, as lists of one length that rows are made of."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The grammar of queries over the words of a statement: WITH, sets of rows, and the clauses of SELECT.
 
-Reads text into `syntax` and knows no table; `expressions` and `relations` are read by what it builds on. What Spark has and
-this grammar hasn't is refused by name. Called by statements.
+Reads text into `syntax` and knows no table; `expressions` and `relations` are read by what it
+builds on. What Spark has and this grammar hasn't is refused by name.
 """
 
 from __future__ import annotations

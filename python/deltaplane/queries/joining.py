@@ -1,6 +1,6 @@
 """What stands behind FROM as a plan: tables, named and nested queries, joins, and conditions of WHERE that join.
 
-Asks `Tables` for tables, and knows nothing of what is selected. Called by `selecting` and `planning`, which build on it.
+Asks `Tables` for tables, and knows nothing of what is selected.
 """
 
 from __future__ import annotations

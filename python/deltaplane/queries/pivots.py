@@ -1,6 +1,6 @@
 """PIVOT and UNPIVOT as plans: values of a column that become columns, and columns that become rows.
 
-Knows no table; what expressions mean is the planner's. Called by `joining`.
+Knows no table; what expressions mean is the planner's.
 """
 
 from __future__ import annotations

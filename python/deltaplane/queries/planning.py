@@ -1,7 +1,7 @@
 """From a query's syntax to its plan: named queries, sets of rows, VALUES and limits; `selecting` plans what SELECT says.
 
-Asks `Tables` for tables and leaves running to `running`. What Spark would run and this doesn't is refused by name. Called by
-`running` and `finding`.
+Asks `Tables` for tables and leaves running to `running`. What Spark would run and this doesn't is
+refused by name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The grammar of what stands behind FROM: tables with their versions, joins, VALUES, LATERAL, PIVOT and UNPIVOT.
 
-Knows no clause of a query but those, and no table: a name is its parts. Called by `grammar`, which builds on it.
+Knows no clause of a query but those, and no table: a name is its parts.
 """
 
 from __future__ import annotations

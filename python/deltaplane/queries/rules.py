@@ -1,6 +1,6 @@
 """Small rules of columns and types that a plan is made by: what a star means, which types meet, what rows compare by.
 
-Knows no plan. Called by `planning` and what it builds on.
+Knows no plan.
 """
 
 from __future__ import annotations

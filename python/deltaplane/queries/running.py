@@ -1,6 +1,6 @@
 """Runs a planned query in DuckDB: hands it the rows of the sources, takes the result back as Arrow.
 
-DuckDB sees generated text and generated names alone. Called by statements.
+DuckDB sees generated text and generated names alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Names to columns, as Spark resolves them, and trees with the columns' ids in place of names.
 
-Knows no table: a scope is a list of columns. Called by `planning` and what it builds on.
+Knows no table: a scope is a list of columns.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """SELECT as a plan: what its columns, groups, windows and orders mean, and in which order Spark computes them.
 
-Knows relations as rows with columns, and no other part of a query. Called by `planning`, which builds on it.
+Knows relations as rows with columns, and no other part of a query.
 """
 
 from __future__ import annotations

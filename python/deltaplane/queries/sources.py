@@ -1,7 +1,7 @@
 """Where a statement's tables are, and their rows as a query needs them: a version of a Delta table, or Arrow data.
 
-Only the columns that are asked for leave the core, and files that can't hold a row that matters stay unread. Called by
-`running` and by statements.
+Only the columns that are asked for leave the core, and files that can't hold a row that matters
+stay unread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Long lists of VALUES as columns of text: cells of one shape are one expression, so that DuckDB plans columns, not rows.
 
-A shape is a cell's tree with its constant left out: `DATE '2024-01-01'` and `DATE '2024-01-02'` have one, `1` and `2.5`
-have two. Called by `planning`.
+A shape is a cell's tree with its constant left out: `DATE '2024-01-01'` and `DATE '2024-01-02'`
+have one, `1` and `2.5` have two.
 """
 
 from __future__ import annotations

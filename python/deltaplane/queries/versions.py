@@ -1,6 +1,6 @@
 """A version written behind a table's location: `path@v3`, or `path@20240131120000000` for a moment.
 
-Source: https://docs.delta.io/latest/delta-batch.html#-syntax. Called by `sources`.
+Source: https://docs.delta.io/latest/delta-batch.html#-syntax.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Functions over windows: what each makes of its arguments, and the text of a window, with Spark's rules for both.
-
-Called by `expressions`, which knows them by name, and by `selecting`.
-"""
+"""Functions over windows: what each makes of its arguments, and the text of a window, with Spark's rules for both."""
 
 from __future__ import annotations
 

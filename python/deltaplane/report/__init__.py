@@ -1,7 +1,5 @@
 """The health report of a table: what its log says of files, growth, commits, partitions, clustering, deleted rows, the log
 itself and the engines that can read it, with advice; as plain data, and as one HTML page that needs nothing else.
-
-Called by `deltaplane.table` and the command line.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What to do about what a report found: a rule for each thing that can go wrong, from the report's own figures.
 
-Knows the facts of a report, no table. Called by `deltaplane.report.health`.
+Knows the facts of a report, no table.
 """
 
 from __future__ import annotations

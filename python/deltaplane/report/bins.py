@@ -1,6 +1,6 @@
 """Histograms: counts of numbers between powers of two, or in equal steps, made of whole columns.
 
-Knows numbers alone. Called by the other modules of `deltaplane.report`.
+Knows numbers alone.
 """
 
 from __future__ import annotations

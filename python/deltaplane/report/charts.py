@@ -1,6 +1,6 @@
 """Charts as inline SVG: columns, lines, and the small ones that stand in tables. Colours and fonts are the page's style's.
 
-Knows numbers and texts, which it escapes. Called by `deltaplane.report.page`.
+Knows numbers and texts, which it escapes.
 """
 
 from __future__ import annotations

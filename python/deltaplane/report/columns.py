@@ -1,6 +1,6 @@
 """The live files of a version as columns, read once and kept in a temporary file, so that one or two are in memory at a time.
 
-Knows the names that a plan gives its columns, and no figure that is made of them. Called by `deltaplane.report.health`.
+Knows the names that a plan gives its columns, and no figure that is made of them.
 """
 
 from __future__ import annotations

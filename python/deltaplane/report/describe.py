@@ -1,7 +1,4 @@
-"""What a table is and was, under delta-spark's names: its history, its details, how it is clustered, what a restoration did.
-
-Called by DESCRIBE, RESTORE, by statements that replace tables and by `deltaplane.spark`'s table.
-"""
+"""What a table is and was, under delta-spark's names: its history, its details, how it is clustered, what a restoration did."""
 
 from __future__ import annotations
 

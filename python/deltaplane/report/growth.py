@@ -1,6 +1,6 @@
 """What the log's commits did: how the table grew, which operations there were and when, and who met whom.
 
-Knows the sums of commits as the core gives them, no table. Called by `deltaplane.report.health`.
+Knows the sums of commits as the core gives them, no table.
 """
 
 from __future__ import annotations

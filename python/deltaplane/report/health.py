@@ -1,6 +1,6 @@
 """What a health report says, as plain data, gathered from a table's log; no data file is read.
 
-Knows a table's own questions and the figures of this package, no page. Called by `deltaplane.report`.
+Knows a table's own questions and the figures of this package, no page.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How many files may hold a value: a sweep over their bounds, columns in, a few numbers out.
 
-Knows columns of bounds, no table. Called by `deltaplane.report.health`.
+Knows columns of bounds, no table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The page: a report's facts in HTML with inline SVG, complete in itself, without a script.
 
-Knows the facts of a report, no table. jinja2 comes with the extra `deltaplane[report]`. Called by `deltaplane.report`.
+Knows the facts of a report, no table. jinja2 comes with the extra `deltaplane[report]`.
 """
 
 from __future__ import annotations

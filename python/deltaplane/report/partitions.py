@@ -1,6 +1,6 @@
 """How evenly a table's partitions are filled.
 
-Knows columns of files, no table. Called by `deltaplane.report.health`.
+Knows columns of files, no table.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Numbers, sizes and times as a person reads them.
 
-Knows values alone. Called by the other modules of `deltaplane.report`.
+Knows values alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Delta tables on PySpark without a jar: a native scan that Catalyst prunes, writes on executors, one commit on the driver.
 
-`read`, `write` and the live view work on classic sessions; the data source `deltaplane` also on Spark Connect.
-Importing it needs PySpark, which is imported nowhere else in the package. Called by users.
+`read`, `write` and the live view work on classic sessions; the data source `deltaplane` also on
+Spark Connect. Importing it needs PySpark, which is imported nowhere else in the package.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Statements in Spark SQL over Delta tables: `deltaplane.sql`.
 
-One file per statement, one line in `STATEMENTS`. A statement is read whole before anything of it is run, so that wrong
-text changes nothing. Called by users and the command line.
+One file per statement, one line in `STATEMENTS`. A statement is read whole before anything of it is
+run, so that wrong text changes nothing.
 """
 
 from __future__ import annotations

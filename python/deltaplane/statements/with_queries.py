@@ -1,7 +1,4 @@
-"""WITH at the beginning of a statement: of a query, or before INSERT or MERGE, whose source it is then a part of.
-
-Called by nobody but the list of statements.
-"""
+"""WITH at the beginning of a statement: of a query, or before INSERT or MERGE, whose source it is then a part of."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which versions a range of the change data feed means.
 
-Knows neither rows nor Spark. Called by `deltaplane.table` and `deltaplane.spark`.
+Knows neither rows nor Spark.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A schema's parts as Spark shows them, without what writers note of columns.
 
-Knows no statement. Called by statements and by `deltaplane.table.match_existing`.
+Knows no statement.
 """
 
 from __future__ import annotations

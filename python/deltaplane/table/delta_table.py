@@ -1,6 +1,6 @@
 """`DeltaTable`: one table at one version, opened lazily, read as Arrow.
 
-Arguments in, results out; log, pruning and rows are the Rust core's. Called by users and the command line.
+Arguments in, results out; log, pruning and rows are the Rust core's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Whether a table is what a statement says of it: CREATE TABLE with columns at a LOCATION takes the table that is there, as delta-spark does.
-
-Called by `deltaplane.spark.session_hooks.catalog_tables` and the builder of tables.
-"""
+"""Whether a table is what a statement says of it: CREATE TABLE with columns at a LOCATION takes the table that is there, as delta-spark does."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The builder that `DeltaTable.merge` returns, under deltalake's names: collects clauses, runs them as one commit.
 
-Called by users. What a clause does is `commands.merge`'s matter.
+What a clause does is `commands.merge`'s matter.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`DeltaTable.optimize`: the methods that change how a table's rows lie in files, under deltalake's names.
 
-Arguments in, results out; `commands.optimize` does the work. Called by users, through `DeltaTable`.
+Arguments in, results out; `commands.optimize` does the work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The methods of `DeltaTable` that change rows, under deltalake's names; the commands do the work.
-
-Called by users, through `DeltaTable`.
-"""
+"""The methods of `DeltaTable` that change rows, under deltalake's names; the commands do the work."""
 
 from __future__ import annotations
 

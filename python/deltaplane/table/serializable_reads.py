@@ -1,7 +1,4 @@
-"""Reads that have their place among a table's versions, as a method of `DeltaTable`.
-
-Called by users, through `DeltaTable`.
-"""
+"""Reads that have their place among a table's versions, as a method of `DeltaTable`."""
 
 from __future__ import annotations
 

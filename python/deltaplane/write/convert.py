@@ -1,7 +1,4 @@
-"""`convert_to_deltalake`: a directory of Parquet files becomes a table in place. No file is moved, written or deleted.
-
-Called by users and by the statement CONVERT.
-"""
+"""`convert_to_deltalake`: a directory of Parquet files becomes a table in place. No file is moved, written or deleted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Which expressions a table may declare: what delta-spark refuses when it creates or alters a table is refused here too.
 
-Judges names, types and constants; rows are `row_rules`' matter. Called where tables are made and by `deltaplane.alter`.
+Judges names, types and constants; rows are `row_rules`' matter.
 """
 
 from __future__ import annotations

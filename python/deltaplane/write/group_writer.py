@@ -1,6 +1,6 @@
 """`GroupWriter`: appends of many threads become one commit with all their application versions.
 
-Each thread writes files of its own; one of them commits for all that are ready (`gathering`). Called by users.
+Each thread writes files of its own; one of them commits for all that are ready (`gathering`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Leader and followers: of the callers that bring an item each, one at a time handles all that are waiting, for all of them.
 
-Owns the waiting, the door and the closing, and no thread; knows neither tables nor what an item is. Called by
-`deltaplane.write.group_writer`.
+Owns the waiting, the door and the closing, and no thread; knows neither tables nor what an item is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`OnceWriter`: an application's batches, each of which is in the table once, however often it is appended.
 
-Arguments in; the commit with the application's version is `write`'s. Called by users.
+Arguments in; the commit with the application's version is `write`'s.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-//! Lengths of `char(n)` and `varchar(n)` columns (P102): Delta stores them as strings and notes the type
-//! in the field's metadata. Values that are too long are refused; nothing is padded or cut. Called by `cast`.
+//! Lengths of `char(n)` and `varchar(n)` columns (P102): Delta stores them as strings and notes the
+//! type in the field's metadata. Values that are too long are refused; nothing is padded or cut.
 
 use arrow::array::{ArrayRef, AsArray};
 use deltaplane_error::{Error, Kind, Result};

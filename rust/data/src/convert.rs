@@ -1,6 +1,6 @@
 //! Turns an Arrow array into the row type of a Delta column without losing anything: worked out once
-//! per schema, then applied to every batch. Fields are matched by name; knows neither files nor tables.
-//! Called by `read` (a file's types → the table's) and by `cast` (a user's types → the table's).
+//! per schema, then applied to every batch. Fields are matched by name; knows neither files nor
+//! tables.
 
 use std::sync::Arc;
 

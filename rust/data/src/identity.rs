@@ -1,5 +1,5 @@
-//! Fills identity columns while rows are written (P108). Knows no table: from where on is decided by the
-//! plan, how far it went is told to the commit. Used by whoever feeds a `FileWriter`.
+//! Fills identity columns while rows are written (P108). Knows no table: from where on is decided by
+//! the plan, how far it went is told to the commit.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The boundary between Python and the Rust core: extracts typed arguments, releases the GIL, calls one core function,
-//! converts. It holds no logic of its own. Called by the Python package only.
+//! The boundary between Python and the Rust core: extracts typed arguments, releases the GIL, calls
+//! one core function, converts. It holds no logic of its own.
 
 mod add_view;
 mod alter;

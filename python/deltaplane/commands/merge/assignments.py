@@ -1,6 +1,6 @@
 """What columns become: Spark SQL over a row's old values, or plain Python values, stored as Spark stores them.
 
-Columns are found ignoring case; a field of a struct may be assigned by its path. Called by the commands.
+Columns are found ignoring case; a field of a struct may be assigned by its path.
 """
 
 from __future__ import annotations

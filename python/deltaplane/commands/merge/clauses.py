@@ -1,6 +1,6 @@
 """The clauses of a MERGE as the user gives them, and what is wrong with a list of them whatever the tables are.
 
-Knows no table and no engine. Called by the builder (`deltaplane.table.merge`) and by `merge_plan`.
+Knows no table and no engine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The columns of a MERGE: which ones its clauses give values to, and what the source brings to the table's schema.
 
-Needs no row and binds no expression, so every engine's plan is built on it. Called by `merge_plan` and the Spark engine.
+Needs no row and binds no expression, so every engine's plan is built on it.
 """
 
 from __future__ import annotations

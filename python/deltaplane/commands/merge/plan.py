@@ -1,6 +1,6 @@
 """What a MERGE means for two schemas: its names found, its expressions typed and lowered for the embedded engine.
 
-Owns everything about clauses that needs no row, but for the columns (`merge_columns`). Called by `merge`, which runs the plan.
+Owns everything about clauses that needs no row, but for the columns (`merge_columns`).
 """
 
 from __future__ import annotations

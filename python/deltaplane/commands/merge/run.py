@@ -1,7 +1,7 @@
 """MERGE on the embedded engine: rows of a source, joined to the table's, change, delete and add rows in one commit.
 
-The source is read once. Only the columns that decide are joined; rows that change are read once more, by their places.
-Called by `deltaplane.table.merge`; what the clauses mean is `merge_plan`'s.
+The source is read once. Only the columns that decide are joined; rows that change are read once
+more, by their places.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A regular expression of Java in the words of RE2, where the two mean the same; what they don't share is refused by name.
 
-Whether a text matches somewhere needs no groups and no greediness; what matches does, as far as both find the same.
-Used by `functions.patterns`.
+Whether a text matches somewhere needs no groups and no greediness; what matches does, as far as
+both find the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Options and settings that delta-spark's users know: what they give to readers and writers becomes our arguments.
-
-Called by the names that scripts share with delta-spark.
-"""
+"""Options and settings that delta-spark's users know: what they give to readers and writers becomes our arguments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Leave to go on over columns that were renamed, dropped or changed their type: a source's options, or the session's settings.
 
-Names and values of the settings, and the number that stands for a checkpoint location, are those of Spark's Delta source.
-Knows neither Spark nor the log. Called by `_stream_columns`.
+Names and values of the settings, and the number that stands for a checkpoint location, are those of
+Spark's Delta source. Knows neither Spark nor the log.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sessions: the data source's registration, and a local session with settings that suit Delta tables.
 
-Knows no table. Called by users, `deltaplane.spark.scan.read` and the demo.
+Knows no table.
 """
 
 from __future__ import annotations

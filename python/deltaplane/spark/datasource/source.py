@@ -1,7 +1,8 @@
 """The data source `deltaplane`: the portable path, in Spark's public Python API only, also for Spark Connect.
 
-Spark pickles these classes to its planning and executing workers. Rows are the Rust core's. Called by Spark. The reader
-takes no pushed filters: all queries on one frame, and all scans within one, share what Spark remembers of the last push.
+Spark pickles these classes to its planning and executing workers. Rows are the Rust core's. The
+reader takes no pushed filters: all queries on one frame, and all scans within one, share what Spark
+remembers of the last push.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The rows of a split of files, in a Spark task: what travels there, and reading it by the Rust core.
-
-Called by the data source's readers.
-"""
+"""The rows of a split of files, in a Spark task: what travels there, and reading it by the Rust core."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The columns that a stream's rows have: the table's, or those in the log below `schemaTrackingLocation`, which a stream moves
 on, ending, where it comes to others.
 
-The log's files are those of Spark's Delta source. Knows neither Spark nor rows. Called by both sources.
+The log's files are those of Spark's Delta source. Knows neither Spark nor rows.
 """
 
 from __future__ import annotations

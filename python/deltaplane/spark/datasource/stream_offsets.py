@@ -1,8 +1,8 @@
 """The offsets of a stream as Spark keeps them: the core's, and in that of a first batch also where the batch began.
 
-After a crash Spark asks for a first batch again without saying so, and a newer version may be the newest one by then. Beside
-these stand the keys that Spark's Delta source has, for scripts that watch a query's progress; nothing here reads them.
-Called by both sources.
+After a crash Spark asks for a first batch again without saying so, and a newer version may be the
+newest one by then. Beside these stand the keys that Spark's Delta source has, for scripts that
+watch a query's progress; nothing here reads them.
 """
 
 from __future__ import annotations

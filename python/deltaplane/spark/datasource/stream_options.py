@@ -1,6 +1,6 @@
 """The options of a streaming source as Spark's Delta source names them: where it begins, how much it takes, what it passes over.
 
-Knows neither Spark nor rows. Called by `_datasource` and `_stream_read`.
+Knows neither Spark nor rows.
 """
 
 from __future__ import annotations

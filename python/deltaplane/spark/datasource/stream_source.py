@@ -1,6 +1,7 @@
 """The data source's streaming reader: offsets, bounds and splits of new rows, in Spark's public Python API only.
 
-One of it stays in a worker on the driver for as long as the query runs; tasks get a scan and a split. Called by Spark.
+One of it stays in a worker on the driver for as long as the query runs; tasks get a scan and a
+split.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Which version a moment means on Spark. As in delta-spark, one after the newest commit means none and is refused; names without Spark
 open the newest version then, as delta-rs does.
-
-Called by whatever of Spark's names takes moments.
 """
 
 from __future__ import annotations

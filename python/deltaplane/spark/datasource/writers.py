@@ -1,6 +1,6 @@
 """The data source's writers, for a batch and for each micro-batch of a stream: files in tasks, one commit where Spark commits.
 
-Spark's public Python API only, also for Spark Connect. Spark pickles them. Called by `_datasource`.
+Spark's public Python API only, also for Spark Connect. Spark pickles them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """What a DeltaTable of a Spark Connect session does: the client reaches the table itself, and runs commands on the embedded engine,
 as `deltaplane.DeltaTable` does. A merge brings the source's rows here.
-
-Called by `deltaplane.spark.DeltaTable`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`spark.catalog` of a session that knows Delta tables by their names: columns as the table's log has them, tables as who made them said.
 
-Spark's own catalog keeps the columns of the day when the name was made, and takes no table of ours for its own. Called by
-`deltaplane.spark.session_hooks.enable`.
+Spark's own catalog keeps the columns of the day when the name was made, and takes no table of ours
+for its own.
 """
 
 from __future__ import annotations

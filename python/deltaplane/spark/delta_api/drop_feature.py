@@ -1,6 +1,6 @@
 """What delta-spark refuses to drop of a table's features, which `DROP FEATURE` by Spark refuses as well.
 
-The embedded `TableAlterer.drop_feature` takes more of them. Called by `deltaplane.spark.delta_api.tables` and `deltaplane.statements.alter`.
+The embedded `TableAlterer.drop_feature` takes more of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The change data feed as delta-spark's users ask for it: by options of a reader, or by `table_changes`.
 
-Bounds and columns of a feed are delta-spark's here; its rows are those of `read_changes`. Called by `_familiar_read` and
-`_table_changes`.
+Bounds and columns of a feed are delta-spark's here; its rows are those of `read_changes`.
 """
 
 from __future__ import annotations

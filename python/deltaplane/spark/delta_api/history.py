@@ -1,7 +1,4 @@
-"""A table's history and details as the frames that delta-spark gives.
-
-Called by `deltaplane.spark.delta_api.tables` and `deltaplane.spark.session_hooks.enable`.
-"""
+"""A table's history and details as the frames that delta-spark gives."""
 
 from __future__ import annotations
 

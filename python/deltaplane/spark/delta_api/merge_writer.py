@@ -1,7 +1,4 @@
-"""`df.mergeInto` of a session that knows Delta tables by their familiar names: Spark's own builder, for a table of ours.
-
-Called by `deltaplane.spark.session_hooks.enable`, for sessions that are enabled.
-"""
+"""`df.mergeInto` of a session that knows Delta tables by their familiar names: Spark's own builder, for a table of ours."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What OPTIMIZE and REORG came to, as the frame that delta-spark gives: a path and the struct of its metrics.
-
-Called by `deltaplane.spark.delta_api.tables` and `deltaplane.spark.session_hooks.enable`.
-"""
+"""What OPTIMIZE and REORG came to, as the frame that delta-spark gives: a path and the struct of its metrics."""
 
 from __future__ import annotations
 

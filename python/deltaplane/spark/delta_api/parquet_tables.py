@@ -1,7 +1,4 @@
-"""Parquet tables of a session's catalog, and Parquet files at a path, as CONVERT TO DELTA and SHALLOW CLONE take them.
-
-Called by `deltaplane.spark.delta_api.tables` and the statements.
-"""
+"""Parquet tables of a session's catalog, and Parquet files at a path, as CONVERT TO DELTA and SHALLOW CLONE take them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`spark.read` and `spark.readStream` of a session that knows Delta tables by their familiar names.
-
-Called by `deltaplane.spark.session_hooks.enable`, for sessions that are enabled.
-"""
+"""`spark.read` and `spark.readStream` of a session that knows Delta tables by their familiar names."""
 
 from __future__ import annotations
 

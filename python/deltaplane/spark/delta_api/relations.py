@@ -1,7 +1,6 @@
 """Delta tables that a session's own analyser meets: whatever Spark runs finds them, by their paths and by their names.
 
-The JVM's rule (`java/Relations`) asks while Spark analyses, on the thread that asked Spark. Called by
-`deltaplane.spark.session_hooks.enable` and by the JVM.
+The JVM's rule (`java/Relations`) asks while Spark analyses, on the thread that asked Spark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The builder of new tables under delta-spark's names: columns, partitions, clustering and properties, made in one commit.
-
-Called by `deltaplane.spark.delta_api.tables`.
-"""
+"""The builder of new tables under delta-spark's names: columns, partitions, clustering and properties, made in one commit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`table_changes` and `table_changes_by_path` in a query's text: the change feed of a table, which becomes a temp view.
-
-Called by `deltaplane.spark.session_hooks.enable`.
-"""
+"""`table_changes` and `table_changes_by_path` in a query's text: the change feed of a table, which becomes a temp view."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """`delta.tables` for this package: `DeltaTable` with delta-spark's methods, builders, arguments and results.
 
-Rows are changed by Spark's tasks; what only touches the log is the embedded table's. Called by users, whose scripts need
-change their import alone.
+Rows are changed by Spark's tasks; what only touches the log is the embedded table's.
 """
 
 from __future__ import annotations

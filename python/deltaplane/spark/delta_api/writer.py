@@ -1,7 +1,4 @@
-"""`df.write` and `df.writeStream` of a session that knows Delta tables by their familiar names.
-
-Called by `deltaplane.spark.session_hooks.enable`, for sessions that are enabled.
-"""
+"""`df.write` and `df.writeStream` of a session that knows Delta tables by their familiar names."""
 
 from __future__ import annotations
 

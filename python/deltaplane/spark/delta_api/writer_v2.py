@@ -1,7 +1,4 @@
-"""`df.writeTo(table)` for Delta tables: Spark's second writer, with its verbs.
-
-Called by `deltaplane.spark.session_hooks.enable`, for sessions that are enabled.
-"""
+"""`df.writeTo(table)` for Delta tables: Spark's second writer, with its verbs."""
 
 from __future__ import annotations
 

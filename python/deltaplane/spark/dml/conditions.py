@@ -1,6 +1,6 @@
 """A command's condition on Spark: Spark decides which rows are meant, the core is told what every one of them meets.
 
-What the core isn't told is left out there, never approximated. Called by `_delete`, `_update` and `_merge`.
+What the core isn't told is left out there, never approximated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""DELETE on Spark: a job finds the rows, another takes them out of their files; whole files go without being read.
-
-Called by `deltaplane.spark.DeltaTable`.
-"""
+"""DELETE on Spark: a job finds the rows, another takes them out of their files; whole files go without being read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """MERGE on Spark: one join finds the pairs that matter and keeps them; all else is read off these and the source.
 
-The source is evaluated once. What the clauses mean for the columns is `commands.merge_columns`' matter. Called by
-`deltaplane.spark.DeltaTable`.
+The source is evaluated once. What the clauses mean for the columns is `commands.merge_columns`'
+matter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which rows of a table a MERGE's source can match: what the keys of the source say, for Spark's scan and for the core.
-
-Called by `_merge`.
-"""
+"""Which rows of a table a MERGE's source can match: what the keys of the source say, for Spark's scan and for the core."""
 
 from __future__ import annotations
 

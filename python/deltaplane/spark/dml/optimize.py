@@ -1,7 +1,5 @@
 """OPTIMIZE, CONVERT, CLONE and VACUUM by Spark's tasks: each group of files is moved in one task, footers and directories are read,
 and files copied and deleted, in many. Plans and commits are the core's, as without Spark.
-
-Called by `deltaplane.spark.delta_api.tables` and the statements.
 """
 
 from __future__ import annotations

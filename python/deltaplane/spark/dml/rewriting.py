@@ -1,7 +1,7 @@
 """What DELETE, UPDATE and MERGE share on Spark: rows with their places, and the jobs that take rows out and write others.
 
-Tasks make the files and deletion vectors; the driver gets one text for each task, adopts it and commits. Called by
-`_delete`, `_update` and `_merge`.
+Tasks make the files and deletion vectors; the driver gets one text for each task, adopts it and
+commits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""UPDATE on Spark: rows are found once and kept, taken out of their files, and written with new values.
-
-Called by `deltaplane.spark.DeltaTable`.
-"""
+"""UPDATE on Spark: rows are found once and kept, taken out of their files, and written with new values."""
 
 from __future__ import annotations
 

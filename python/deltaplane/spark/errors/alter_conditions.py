@@ -1,7 +1,5 @@
 """The part of the table of delta-spark's conditions that is about declarations: properties, features, generated and identity
 columns, and the options of readers and writers.
-
-Called by `_error_conditions`.
 """
 
 from __future__ import annotations

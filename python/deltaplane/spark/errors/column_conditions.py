@@ -1,7 +1,4 @@
-"""The part of the table of delta-spark's conditions that is about columns and their types, partitions, clustering and subqueries.
-
-Called by `_error_conditions`.
-"""
+"""The part of the table of delta-spark's conditions that is about columns and their types, partitions, clustering and subqueries."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The names that delta-spark has for what goes wrong (error conditions), with their SQL states, and which of our errors is which.
 
-Our errors keep their own classes and texts; a condition is found by them and by what was being done. What the named parts of a text
-hold are the condition's parameters. Knows nothing of Spark's session. Called by `deltaplane.spark.errors.spark_errors`.
+Our errors keep their own classes and texts; a condition is found by them and by what was being
+done. What the named parts of a text hold are the condition's parameters. Knows nothing of Spark's
+session.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One row of the table of delta-spark's conditions: what a condition is known by.
-
-Called by `_error_conditions` and by the parts of that table.
-"""
+"""One row of the table of delta-spark's conditions: what a condition is known by."""
 
 from __future__ import annotations
 

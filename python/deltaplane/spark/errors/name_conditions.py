@@ -1,7 +1,4 @@
-"""The part of the table of delta-spark's conditions that is about names and paths that hold no Delta table.
-
-Called by `_error_conditions`.
-"""
+"""The part of the table of delta-spark's conditions that is about names and paths that hold no Delta table."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Errors on their way through the JVM: what the file index refuses while Spark plans comes out of the user's call as it was, and
 what a stream's source or sink refuses is the cause of the query's end.
 
-They are handed over as text, the JVM's class `deltaplane.Refused` carries them through Catalyst, and PySpark's own
-conversion of the JVM's exceptions makes them errors of Python again, as delta-spark's package has it do with its own. Called by
-`deltaplane.spark.scan.file_index`, `_stream_read`, `_stream_write` and `_internals`.
+They are handed over as text, the JVM's class `deltaplane.Refused` carries them through Catalyst,
+and PySpark's own conversion of the JVM's exceptions makes them errors of Python again, as
+delta-spark's package has it do with its own.
 """
 
 from __future__ import annotations

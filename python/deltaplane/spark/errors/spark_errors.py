@@ -1,7 +1,4 @@
-"""Errors as delta-spark's users catch them: each is PySpark's too, beside its own class, with the condition that delta-spark gives it.
-
-Called by the names that scripts share with delta-spark, and where an error comes back from the JVM.
-"""
+"""Errors as delta-spark's users catch them: each is PySpark's too, beside its own class, with the condition that delta-spark gives it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The SQL state of each of delta-spark's error conditions that is known here.
-
-Called by `_error_conditions`.
-"""
+"""The SQL state of each of delta-spark's error conditions that is known here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The part of the table of delta-spark's conditions that is about streams and the change feed.
-
-Called by `_error_conditions`.
-"""
+"""The part of the table of delta-spark's conditions that is about streams and the change feed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Spark jobs whose tasks write files: the frame as tasks take it, and what they report. Knows no table.
-
-Called by `deltaplane.spark.write.frame_writer` and `_rewriting`.
-"""
+"""Spark jobs whose tasks write files: the frame as tasks take it, and what they report. Knows no table."""
 
 from __future__ import annotations
 

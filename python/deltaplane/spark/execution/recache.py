@@ -1,6 +1,6 @@
 """Cached frames after a commit of this session: Spark computes cached rows of a table that changed again.
 
-As delta-spark does after its commands. Called by writers, commands and statements of a session.
+As delta-spark does after its commands.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A table's defaults, generated columns and checks on a frame: Spark evaluates the SQL, in the plan of the write itself.
 
-What applies to which column is `deltaplane.commands.row_rules`' matter. Called by `deltaplane.spark.write.frame_writer`.
+What applies to which column is `deltaplane.commands.row_rules`' matter.
 """
 
 from __future__ import annotations

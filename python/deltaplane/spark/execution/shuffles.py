@@ -1,7 +1,4 @@
-"""Shuffles before rows are written: a partition's rows side by side, tasks of a good size. Knows no table.
-
-Called by `_write` and `_rewriting`.
-"""
+"""Shuffles before rows are written: a partition's rows side by side, tasks of a good size. Knows no table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 """New data files by Spark's own Parquet writer: rows stay in the JVM, which costs little more than half of what it takes to
 hand them to Python's workers. For frames that are written as they are, where renaming a file is one step.
-
-Called by `deltaplane.spark.write.frame_writer`; knows no commit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Values as a statement stores them into columns of other types: by the casts that the session's store assignment policy names.
 
-As in delta-spark, `spark.sql.storeAssignmentPolicy` decides and `spark.sql.ansi.enabled` doesn't. Called by `_rewriting`, the
-writers and `statements.insert`.
+As in delta-spark, `spark.sql.storeAssignmentPolicy` decides and `spark.sql.ansi.enabled` doesn't.
 """
 
 from __future__ import annotations

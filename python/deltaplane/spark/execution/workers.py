@@ -1,7 +1,4 @@
-"""What is wrong with the Python of Spark's workers, told by what their tasks failed with, and what to do about it.
-
-Called where a job of ours fails.
-"""
+"""What is wrong with the Python of Spark's workers, told by what their tasks failed with, and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What runs on executors: rows of one task, judged by the table's rules, to data files. No driver, no commit.
-
-Called by the functions that `deltaplane.spark.write.frame_writer` and `_datasource` hand to Spark.
-"""
+"""What runs on executors: rows of one task, judged by the table's rules, to data files. No driver, no commit."""
 
 from __future__ import annotations
 

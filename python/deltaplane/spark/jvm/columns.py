@@ -1,6 +1,6 @@
 """The table's columns above Spark's relation of its files, which has them under the names that files use.
 
-A renamed column is an alias, through which Spark pushes filters and prunes. Called by `deltaplane.spark.scan.read`.
+A renamed column is an alias, through which Spark pushes filters and prunes.
 """
 
 from __future__ import annotations

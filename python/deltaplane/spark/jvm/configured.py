@@ -1,7 +1,4 @@
-"""Builders of sessions that are configured for delta-spark, as its documentation has it, where its jar isn't there.
-
-Called by users as `deltaplane.spark.configure_spark_with_delta_pip`.
-"""
+"""Builders of sessions that are configured for delta-spark, as its documentation has it, where its jar isn't there."""
 
 from __future__ import annotations
 

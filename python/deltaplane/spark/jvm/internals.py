@@ -1,6 +1,6 @@
 """Spark's internal JVM classes: the only module that names one beside `_java`, with a probe that says whether they are as expected.
 
-It knows no table. Called by `deltaplane.spark.scan.file_index` and `_read`; if the probe fails they fall back to the data source.
+It knows no table.
 """
 
 from __future__ import annotations

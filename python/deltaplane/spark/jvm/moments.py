@@ -1,7 +1,4 @@
-"""Moments as Spark's users write them: in the session's time zone unless the text says another one.
-
-Called by the names that scripts share with delta-spark.
-"""
+"""Moments as Spark's users write them: in the session's time zone unless the text says another one."""
 
 from __future__ import annotations
 

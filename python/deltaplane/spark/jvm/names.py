@@ -1,7 +1,4 @@
-"""Names of tables in a session: ``delta.`path` ``, and those that its catalog holds with a location.
-
-Called by `deltaplane.spark.delta_api.tables`, its builder and `deltaplane.spark.session_hooks.enable`.
-"""
+"""Names of tables in a session: ``delta.`path` ``, and those that its catalog holds with a location."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Parameters of a statement: `:name` of a dict and `?` of a list become the SQL of what Spark itself binds for them.
-
-Called by `deltaplane.spark.session_hooks.enable`, for statements that Spark doesn't run.
-"""
+"""Parameters of a statement: `:name` of a dict and `?` of a list become the SQL of what Spark itself binds for them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A statement as Spark's own parser reads it: what it does, and which names it is about, writes to and reads.
-
-Called by `deltaplane.spark.session_hooks.enable`.
-"""
+"""A statement as Spark's own parser reads it: what it does, and which names it is about, writes to and reads."""
 
 from __future__ import annotations
 

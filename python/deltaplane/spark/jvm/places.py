@@ -1,7 +1,4 @@
-"""The columns beside a table's that say where a row stands, and its id. Knows no frame.
-
-Called by `deltaplane.spark.scan.read` and the commands on rows.
-"""
+"""The columns beside a table's that say where a row stands, and its id. Knows no frame."""
 
 from __future__ import annotations
 

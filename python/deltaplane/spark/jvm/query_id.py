@@ -1,7 +1,4 @@
-"""The id of a streaming query, which it keeps as long as its checkpoint location: from the file where Spark keeps it.
-
-Called by `_datasource`.
-"""
+"""The id of a streaming query, which it keeps as long as its checkpoint location: from the file where Spark keeps it."""
 
 from __future__ import annotations
 

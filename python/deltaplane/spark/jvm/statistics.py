@@ -1,6 +1,7 @@
 """Statistics of a scan's columns for Spark's cost-based optimiser, from what the log says of the files that are left.
 
-Only what it tells exactly, and leaves out the rest: Spark takes what it gets for the truth. Knows no Spark. Called by `_index`.
+Only what it tells exactly, and leaves out the rest: Spark takes what it gets for the truth. Knows
+no Spark.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the file index asks that Catalyst asks for files while it plans: a snapshot for each query, pruned by the Rust core.
 
-The JVM's class (`java/DeltaplaneFileIndex.java`) calls it from Spark's own threads, through py4j. It knows no Spark class by
-name (that is `_internals`) and never sees a row. Called by `deltaplane.spark.scan.read` and by the JVM.
+The JVM's class (`java/DeltaplaneFileIndex.java`) calls it from Spark's own threads, through py4j.
+It knows no Spark class by name (that is `_internals`) and never sees a row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`plan`: the live files of one version as a DataFrame, found by a Spark job.
 
-Arguments in, a frame out; the job is `_replay`'s. Called by users.
+Arguments in, a frame out; the job is `_replay`'s.
 """
 
 from __future__ import annotations

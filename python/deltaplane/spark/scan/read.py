@@ -1,6 +1,6 @@
 """Reading: a version as a DataFrame, or a temp view that follows the newest version.
 
-Opens the snapshot and builds the relation; pruning is the Rust core's, the scan Spark's own. Called by users.
+Opens the snapshot and builds the relation; pruning is the Rust core's, the scan Spark's own.
 """
 
 from __future__ import annotations

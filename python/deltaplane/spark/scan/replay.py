@@ -1,8 +1,8 @@
 """Distributed replay: a version's live files by a Spark job, for logs beyond one machine.
 
-The driver knows which files of the log make the version, and each task reads some of them with the core. Commits' words on
-a file meet by a shuffle on its key; the checkpoint's files live where the commits don't name their keys. Called by
-`deltaplane.spark.scan.plan` and `_index`.
+The driver knows which files of the log make the version, and each task reads some of them with the
+core. Commits' words on a file meet by a shuffle on its key; the checkpoint's files live where the
+commits don't name their keys.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What runs on executors for a distributed plan: a part of the log to rows, in the core. No driver, no table in memory.
-
-Called by the functions that `deltaplane.spark.scan.replay` hands to Spark.
-"""
+"""What runs on executors for a distributed plan: a part of the log to rows, in the core. No driver, no table in memory."""
 
 from __future__ import annotations
 

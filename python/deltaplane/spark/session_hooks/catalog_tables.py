@@ -1,7 +1,5 @@
 """Tables and temp views that statements make by a name. A table's rows are ours at a location, its name is held by Spark's own
 catalog; a view is a frame's.
-
-Called by `deltaplane.spark.session_hooks.enable`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The names that Delta's users know, on one Spark session: `format("delta")`, names of tables, `spark.sql`.
 
-Python's side of the session takes them; there is no plug-in in the JVM. Called by users, as `deltaplane.spark.enable`.
+Python's side of the session takes them; there is no plug-in in the JVM.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """EXECUTE IMMEDIATE of a statement that changes a Delta table: the statement's text, with the values of USING in it.
 
-Spark computes the text and the values, which may be session variables. Called by `deltaplane.spark.session_hooks.enable`.
+Spark computes the text and the values, which may be session variables.
 """
 
 from __future__ import annotations

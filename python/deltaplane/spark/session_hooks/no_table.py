@@ -1,7 +1,5 @@
 """Statements that only Delta tables have, on names that hold none: which of a view, a table of another format, or nothing has the
 name is said, where Spark's parser would stop at the statement's first word.
-
-Called by `deltaplane.spark.session_hooks.enable`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What statements that change rows give on Spark: delta-spark's columns and no others.
-
-Called by `deltaplane.spark.session_hooks.enable`.
-"""
+"""What statements that change rows give on Spark: delta-spark's columns and no others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A table's definition as the statement that makes such a table.
-
-Called by `deltaplane.spark.session_hooks.enable`, for SHOW CREATE TABLE.
-"""
+"""A table's definition as the statement that makes such a table."""
 
 from __future__ import annotations
 

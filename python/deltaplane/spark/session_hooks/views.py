@@ -1,6 +1,6 @@
 """DELETE, UPDATE and MERGE of a temp view that shows columns of one Delta table: the statement as one about the table.
 
-As in delta-spark a view that does more, as one with a condition, is refused. Called by `deltaplane.spark.session_hooks.enable`.
+As in delta-spark a view that does more, as one with a condition, is refused.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A table as a streaming frame whose micro-batches are Spark's own Parquet scans: what Spark's `Source` asks, in Python.
 
-Spark calls it from the thread of the query; it never sees a row. What is new is the core's matter. Called by users.
+Spark calls it from the thread of the query; it never sees a row. What is new is the core's matter.
 """
 
 from __future__ import annotations

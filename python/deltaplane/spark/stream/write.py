@@ -1,6 +1,6 @@
 """Writing a stream: each micro-batch is a commit that carries the query's id and the batch's number, so it is there once.
 
-The rows of a batch go through `write`, in Spark's own plan; Spark Connect takes the data source. Called by users.
+The rows of a batch go through `write`, in Spark's own plan; Spark Connect takes the data source.
 """
 
 from __future__ import annotations

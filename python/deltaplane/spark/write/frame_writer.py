@@ -1,6 +1,6 @@
 """Writing a DataFrame: files are made on executors, one commit on the driver makes them visible.
 
-Only what successful tasks report is committed, so retries and speculation never double a row. Called by users.
+Only what successful tasks report is committed, so retries and speculation never double a row.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Overwrites of some rows by Spark's tasks: of those that match new ones, by a merge that deletes what matches and adds all
 new rows; or of those that meet a condition, which new rows must meet too.
-
-Called by `_write`.
 """
 
 from __future__ import annotations

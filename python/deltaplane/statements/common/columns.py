@@ -1,7 +1,6 @@
 """Declarations of columns, as CREATE TABLE and ALTER TABLE … ADD COLUMNS have them, and lists of properties.
 
-Knows no table; what a declaration means for the table is the core's to judge. Called by `create`, `alter` and
-`like`.
+Knows no table; what a declaration means for the table is the core's to judge.
 """
 
 from __future__ import annotations

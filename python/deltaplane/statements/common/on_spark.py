@@ -1,8 +1,7 @@
 """A query's text on a Spark session: tables at locations and of the caller's become temp views, the rest is Spark's.
 
-Spark's own parser says where relations stand, for a Connect session the words before them; nothing else of the text is
-changed. A session that finds the tables itself takes the text as it is. Called by `select`, `insert`, `create`, `delete`,
-`update` and `merge`.
+Spark's own parser says where relations stand, for a Connect session the words before them; nothing
+else of the text is changed. A session that finds the tables itself takes the text as it is.
 """
 
 from __future__ import annotations

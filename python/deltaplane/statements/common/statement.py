@@ -1,6 +1,6 @@
 """What a statement is: the words that it begins with, how it is read, and what it gives when it is run.
 
-Knows no statement. Used by every module of this room.
+Knows no statement.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Commands on the rows that meet a condition: with subqueries found by DuckDB, or any by Spark where a session is given.
-
-Called by `delete` and `update`.
-"""
+"""Commands on the rows that meet a condition: with subqueries found by DuckDB, or any by Spark where a session is given."""
 
 from __future__ import annotations
 

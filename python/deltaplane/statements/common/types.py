@@ -1,6 +1,6 @@
 """The types of columns as SQL writes them, read. CHAR(n) and VARCHAR(n) are texts whose lengths the column's metadata says (P102).
 
-Knows no statement. Called by statements that make columns.
+Knows no statement.
 """
 
 from __future__ import annotations

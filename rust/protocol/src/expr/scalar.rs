@@ -1,6 +1,5 @@
-//! Single values of primitive columns, from text and to Arrow arrays.
-//! The type stands beside the value, never in it: timestamps with and without zone are both
-//! microseconds. Used by bound predicates, partition values and statistics.
+//! Single values of primitive columns, from text and to Arrow arrays. The type stands beside the
+//! value, never in it: timestamps with and without zone are both microseconds.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
-//! Text to values with Spark's rules: dates, timestamps, exact numbers; and back for partition values.
-//! Pure functions on strings, `None` for text that isn't a value. Used by literals, partition values
-//! and statistics, so that all three agree on what a text means.
+//! Text to values with Spark's rules: dates, timestamps, exact numbers; and back for partition
+//! values. Pure functions on strings, `None` for text that isn't a value.
 
 /// Microseconds of a day.
 pub(crate) const DAY_US: i64 = 86_400_000_000;

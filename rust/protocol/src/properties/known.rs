@@ -1,5 +1,5 @@
-//! Every table property that Delta knows (protocol.md section 11): spelling, legal values, default, meaning.
-//! Data only, with the one check of a value. Called where users set properties, and before stored ones are acted on.
+//! Every table property that Delta knows (protocol.md section 11): spelling, legal values, default,
+//! meaning. Data only, with the one check of a value.
 
 use super::{parse_bytes, parse_interval_ms};
 use crate::{Error, Result};
