@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from deltaplane.exceptions import InternalError, InvalidArgumentError
-from deltaplane.write.leader_batcher import Gathering
+from deltaplane.write.leader_batcher import LeaderBatcher
 
 HOUR = 3600.0
 
@@ -37,13 +37,13 @@ def everything(waiting: Sequence[int]) -> list[int]:
     return list(range(len(waiting)))
 
 
-def gathering(handler: Handler, full: int = 1, most_inside: int = 100, delay: float = 0.0) -> Gathering[int, int]:
-    return Gathering(handler, everything, lambda waiting: len(waiting) >= full, most_inside, delay)
+def gathering(handler: Handler, full: int = 1, most_inside: int = 100, delay: float = 0.0) -> LeaderBatcher[int, int]:
+    return LeaderBatcher(handler, everything, lambda waiting: len(waiting) >= full, most_inside, delay)
 
 
-def bring(to: Gathering[int, int], item: int) -> int:
-    with to.inside():
-        return to.bring(item)
+def bring(to: LeaderBatcher[int, int], item: int) -> int:
+    with to.admit():
+        return to.submit(item)
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -55,7 +55,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 @contextmanager
 def one_under_way(
-    to: Gathering[int, int], handler: Handler, others: Sequence[int]
+    to: LeaderBatcher[int, int], handler: Handler, others: Sequence[int]
 ) -> Iterator[tuple[Future[int], list[Future[int]]]]:
     """The item 0 is being handled, the others wait in their order."""
     with ThreadPoolExecutor(len(others) + 1) as pool:
@@ -81,7 +81,7 @@ def test_the_next_group_gathers_while_one_is_handled() -> None:
 
 def test_who_is_not_chosen_leads_the_next_group() -> None:
     handler = Handler()
-    odd_ones_later = Gathering[int, int](
+    odd_ones_later = LeaderBatcher[int, int](
         handler,
         lambda waiting: [at for at, n in enumerate(waiting) if n % 2 == 0] or [0],
         lambda waiting: True,
@@ -135,9 +135,9 @@ def test_the_door_holds_back_what_is_too_many_and_closing_sends_it_away() -> Non
     entered: list[int] = []
 
     def enter(item: int) -> int:
-        with to.inside():
+        with to.admit():
             entered.append(item)
-            return to.bring(item)
+            return to.submit(item)
 
     with ThreadPoolExecutor(3) as pool:
         inside = pool.submit(enter, 1)
@@ -164,10 +164,10 @@ def test_the_door_opens_when_somebody_leaves() -> None:
 
 def test_a_thread_does_not_wait_for_itself() -> None:
     to = gathering(Handler())
-    with to.inside():
+    with to.admit():
         with pytest.raises(InvalidArgumentError, match="in the middle of an append"):
             to.close()
-        with pytest.raises(InvalidArgumentError, match="in the middle of an append"), to.inside():
+        with pytest.raises(InvalidArgumentError, match="in the middle of an append"), to.admit():
             raise AssertionError("inside twice")
     to.close()
 
@@ -208,7 +208,7 @@ def test_an_interrupted_leader_s_own_item_is_taken_back_while_it_gathers(monkeyp
             raise KeyboardInterrupt
         return True
 
-    to = Gathering[int, int](handler, everything, is_full, 100, HOUR)
+    to = LeaderBatcher[int, int](handler, everything, is_full, 100, HOUR)
     with pytest.raises(KeyboardInterrupt):
         bring(to, 13)
     assert (to.waiting, bring(to, 1), handler.groups) == (0, 2, [[1]])

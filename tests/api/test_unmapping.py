@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaplane import DeltaTable, Field, _native, write_deltalake
+from deltaplane.commands.remove_column_mapping import remove_column_mapping
 from deltaplane.commands.rewriting import Settings, Target
-from deltaplane.commands.unmap import unmap
 from deltaplane.exceptions import (
     ConcurrentAppendException,
     InvalidArgumentError,
@@ -168,13 +168,13 @@ def test_who_comes_between(tmp_table: Callable[[], str]) -> None:
     old = _native.Snapshot.open(path)
     write_deltalake(path, pa.table({"key": [7]}), mode="append")
     with pytest.raises(ConcurrentAppendException):
-        unmap(Target(path, old), Settings())
+        remove_column_mapping(Target(path, old), Settings())
     table = DeltaTable(path)
     table.alter.rename_column("key", "id")
     old = _native.Snapshot.open(path)
     table.alter.rename_column("id", "key")
     with pytest.raises(MetadataChangedException):
-        unmap(Target(path, old), Settings())
+        remove_column_mapping(Target(path, old), Settings())
     data = {p.name for p in Path(path).rglob("*.parquet")}
     table.alter.set_table_properties(NONE)
     assert len(data) == len(DeltaTable(path, version=table.version() - 1).files()), "what was written was taken back"

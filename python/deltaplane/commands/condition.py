@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from deltaplane import _native
 
-__all__ = ["PLACE", "Condition", "Which", "condition_on", "met_by_all"]
+__all__ = ["PLACE", "PredicateSelection", "RowSelection", "condition_on", "met_by_all"]
 
 # The columns that say where a row stands.
 PLACE = ("_file", "_row")
 
 
 @dataclass
-class Which:
+class RowSelection:
     """The rows of one version that a command is about.
 
     `tree` is met by each of them, as JSON for the core; `is_exact` says that it suffices. `sql` is the whole condition.
@@ -57,7 +57,7 @@ class Which:
         raise NotImplementedError
 
 
-class Condition(Which):
+class PredicateSelection(RowSelection):
     """A condition on one row each, bound to one version of a table; `check` decides where the tree doesn't suffice.
 
     Raises:
@@ -83,9 +83,9 @@ class Condition(Which):
             yield self.check.met(batch).select(list(PLACE))
 
 
-def condition_on(snapshot: _native.Snapshot, given: Predicate | Which | None) -> Which:
+def condition_on(snapshot: _native.Snapshot, given: Predicate | RowSelection | None) -> RowSelection:
     """What a command is given, bound to the version that it reads."""
-    return given if isinstance(given, Which) else Condition(snapshot, given)
+    return given if isinstance(given, RowSelection) else PredicateSelection(snapshot, given)
 
 
 def met_by_all(snapshot: _native.Snapshot, condition: str) -> tuple[str | None, bool]:

@@ -9,26 +9,26 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from deltaplane.commands.condition import Which, condition_on
-from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.condition import RowSelection, condition_on
+from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 
 __all__ = ["delete", "delete_rows", "delete_says", "truncate"]
 
 
-def delete(target: Target, predicate: Predicate | Which | None, settings: Settings) -> Done:
+def delete(target: Target, predicate: Predicate | RowSelection | None, settings: Settings) -> CommandResult:
     """Deletes rows in one commit."""
     condition = condition_on(target.snapshot, predicate)
     return rewriting(target, _operation(condition), settings, lambda job: delete_rows(job, condition))
 
 
-def truncate(target: Target, settings: Settings) -> Done:
+def truncate(target: Target, settings: Settings) -> CommandResult:
     """Takes all rows out in one commit, which the history names as Spark's TRUNCATE TABLE."""
     everything = condition_on(target.snapshot, None)
     operation = replace(everything.operation("TRUNCATE"), parameters={})
 
     def run(job: Rewriting) -> dict[str, int] | None:
-        job.pick(everything)
+        job.select_rows(everything)
         if job.native.picked_files == 0:
             return None
         done = job.finish()
@@ -37,7 +37,7 @@ def truncate(target: Target, settings: Settings) -> Done:
     return rewriting(target, operation, settings, run)
 
 
-def _operation(condition: Which) -> Operation:
+def _operation(condition: RowSelection) -> Operation:
     """The command as the log knows it."""
     return replace(condition.operation("DELETE"), parameters=delete_says(condition.sql))
 
@@ -47,9 +47,9 @@ def delete_says(condition: str | None) -> dict[str, str]:
     return {"predicate": json.dumps(["true" if condition is None else condition])}
 
 
-def delete_rows(job: Rewriting, condition: Which) -> dict[str, int] | None:
+def delete_rows(job: Rewriting, condition: RowSelection) -> dict[str, int] | None:
     """The steps of one DELETE."""
-    rows = job.pick(condition)
+    rows = job.select_rows(condition)
     if job.native.picked_files == 0:
         return None
     # Vectors and whole files tell by themselves what was deleted (P130, P131).

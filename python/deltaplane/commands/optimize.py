@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from deltaplane import _native
-from deltaplane.commands.condition import Condition
+from deltaplane.commands.condition import PredicateSelection
 from deltaplane.commands.duckdb_engine import memory_bytes
 from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, UnsupportedExpressionError
@@ -117,7 +117,7 @@ def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
 
 
 def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]:
-    condition = Condition(target.snapshot, what.partitions)
+    condition = PredicateSelection(target.snapshot, what.partitions)
     if condition.check is not None:
         raise UnsupportedExpressionError("files are chosen by partition columns alone: leave others out")
     if what.tasks is not None and what.tasks < 1:

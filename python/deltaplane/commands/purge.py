@@ -7,17 +7,17 @@ files.
 
 from __future__ import annotations
 
-from deltaplane.commands.condition import Condition
-from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.condition import PredicateSelection
+from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr import Predicate
 
 __all__ = ["purge"]
 
 
-def purge(target: Target, partitions: Predicate | None, settings: Settings) -> Done:
+def purge(target: Target, partitions: Predicate | None, settings: Settings) -> CommandResult:
     """Rewrites files in one commit."""
-    condition = Condition(target.snapshot, partitions)
+    condition = PredicateSelection(target.snapshot, partitions)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         if condition.check is not None or not job.native.selects_files:

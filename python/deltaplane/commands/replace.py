@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
-from deltaplane.commands.condition import Condition
+from deltaplane.commands.condition import PredicateSelection
 from deltaplane.commands.merge.clauses import Clause
 from deltaplane.commands.merge.run import Merge, merge
-from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.commands.row_rules import BatchRules, RowRules, not_selected
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.program import Check, compile_boolean
@@ -37,16 +37,16 @@ def replace_where(
     *,
     merge_schema: bool,
     reads_others: bool,
-) -> Done:
+) -> CommandResult:
     """Replaces the rows that meet a condition, in one commit. Each new row must meet it, too; with `reads_others` they were
     made of any of the table's rows."""
-    chosen = Condition(target.snapshot, condition)
+    chosen = PredicateSelection(target.snapshot, condition)
     incoming = {"schema_json": _native.schema_from_arrow(rows.schema), "merge_schema": merge_schema}
     parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
     operation = Operation("WRITE", parameters, chosen.tree, incoming, condition=chosen.sql, reads_others=reads_others)
 
     def run(job: Rewriting) -> dict[str, int]:
-        deleted = job.pick(chosen)
+        deleted = job.select_rows(chosen)
         # Vectors and whole files tell by themselves what was deleted, new files what came (P130, P131).
         recorded = job.native.copies_rows
         if recorded:
@@ -116,7 +116,7 @@ def replace_matching(
     *,
     merge_schema: bool,
     reads_others: bool,
-) -> Done:
+) -> CommandResult:
     """Replaces rows that match a new one, in one commit; nothing is done without rows. With `reads_others` these were made
     of any of the table's rows."""
     what = Merge(

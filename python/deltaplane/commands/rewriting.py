@@ -32,15 +32,15 @@ from deltaplane.properties import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane.commands.condition import Which
+    from deltaplane.commands.condition import RowSelection
 
-__all__ = ["PATCHED_BYTES", "Done", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
+__all__ = ["PATCHED_BYTES", "CommandResult", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
 # Smaller files are written whole, several of them as one.
 PATCHED_BYTES = 1 << 20
 
 # What a command did: its metrics under delta-spark's names, none where nothing was to do; or what it would do.
-Done = dict[str, int] | DryRun
+CommandResult = dict[str, int] | DryRun
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Operation:
 class Rewriting:
     """One command on its way. Times in the metrics are in milliseconds.
 
-    A dry run takes the same steps: its files are made and kept nowhere, and `rehearsed` says what its commit would have been.
+    A dry run takes the same steps: its files are made and kept nowhere, and `dry_run_result` says what its commit would have been.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Rewriting:
         """One of the command's phases, for whoever watches."""
         return phase(self._operation.name, self.location, name)
 
-    def pick(self, condition: Which) -> int | None:
+    def select_rows(self, condition: RowSelection) -> int | None:
         """Picks the rows that the condition means; returns their number, None if the log doesn't tell it."""
         if condition.is_exact and self.native.selects_files:
             with self.phase("find"):
@@ -153,7 +153,7 @@ class Rewriting:
 
     def pick_rows(self, places: Callable[[], Iterator[pa.RecordBatch]]) -> int:
         """Picks the rows whose `_file` and `_row` a stream gives; returns their number."""
-        rows: int = self._streamed(places, self.native.pick)
+        rows: int = self._streamed(places, self.native.select_rows)
         self.found()
         return rows
 
@@ -199,7 +199,7 @@ class Rewriting:
         known = {k: v for k, v in metrics.items() if v is not None}
         text = json.dumps({k: str(v) for k, v in known.items()})
         if self._dry_run:
-            self._told = json.loads(self.native.rehearse(text))
+            self._told = json.loads(self.native.dry_run(text))
             return known
         self._committing = True
         with self.phase("commit"):
@@ -207,7 +207,7 @@ class Rewriting:
         self._target.committed()
         return done
 
-    def rehearsed(self) -> DryRun:
+    def dry_run_result(self) -> DryRun:
         """What the command would do."""
         protocols = json.loads(self.native.protocols)
         version = self._target.snapshot.version
@@ -251,20 +251,20 @@ def _ms(seconds: float) -> int:
 
 def rewriting(
     target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
-) -> Done:
+) -> CommandResult:
     """Runs a command, or rehearses it."""
-    job, done = _ran(target, operation, settings, run)
-    return job.rehearsed() if settings.dry_run else done
+    job, done = _run(target, operation, settings, run)
+    return job.dry_run_result() if settings.dry_run else done
 
 
 def rewritten(
     target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
 ) -> dict[str, int]:
     """Runs a command that has no rehearsal; returns its metrics, or none."""
-    return _ran(target, operation, settings, run)[1]
+    return _run(target, operation, settings, run)[1]
 
 
-def _ran(
+def _run(
     target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
 ) -> tuple[Rewriting, dict[str, int]]:
     """Runs a command; nothing is left behind where it fails before its commit."""

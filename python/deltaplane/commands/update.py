@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deltaplane.commands.changed_rows import ChangedRows, PatchedRows
-from deltaplane.commands.condition import Which, condition_on
+from deltaplane.commands.condition import RowSelection, condition_on
 from deltaplane.commands.merge.assignments import Assignments
-from deltaplane.commands.rewriting import PATCHED_BYTES, Done, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import PATCHED_BYTES, CommandResult, Rewriting, Settings, Target, rewriting
 from deltaplane.expr import Predicate
 from deltaplane.io.arrow import Scan
 
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["update"]
 
 
-def update(target: Target, assignments: Assignments, predicate: Predicate | Which | None, settings: Settings) -> Done:
+def update(
+    target: Target, assignments: Assignments, predicate: Predicate | RowSelection | None, settings: Settings
+) -> CommandResult:
     """Updates rows in one commit."""
     condition = condition_on(target.snapshot, predicate)
 
     def run(job: Rewriting) -> dict[str, int] | None:
-        job.pick(condition)
+        job.select_rows(condition)
         if job.native.picked_files == 0:
             return None
         job.reads_picked()

@@ -21,7 +21,7 @@ from deltaplane.queries.plan import Column, Filter, Output, Project, Ref, Rows, 
 from deltaplane.queries.rules import comparable, converted, filtering, together, unqualified
 from deltaplane.queries.selecting import Selecting
 from deltaplane.queries.syntax import Body, Query, Select, SetOperation, TableName, Values
-from deltaplane.queries.tabulated import MANY, Cells, over_cells, tabulated
+from deltaplane.queries.values_table import MANY, Cells, over_cells, tabulated
 
 if TYPE_CHECKING:
     import pyarrow as pa

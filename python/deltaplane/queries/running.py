@@ -17,7 +17,7 @@ from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Conversion, Planned
 from deltaplane.queries.cursor import Cursor
-from deltaplane.queries.from_log import from_log
+from deltaplane.queries.metadata_aggregates import from_log
 from deltaplane.queries.plan import Source
 from deltaplane.queries.planning import Planner
 from deltaplane.queries.scopes import condition_texts

@@ -188,7 +188,7 @@ def _done(command: Command, session: Session, dry_run: bool) -> pa.Table | DryRu
             "only INSERT, UPDATE, DELETE, MERGE and REORG can be rehearsed: leave dry_run out, or use dry_run of "
             "DeltaTable.alter's methods"
         )
-    return command.rehearse(session)
+    return command.run_dry(session)
 
 
 def _catalog(

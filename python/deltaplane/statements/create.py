@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.properties import CommitOperation
 from deltaplane.queries.expressions import BEGINNINGS
-from deltaplane.queries.finding import may_read
 from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.row_finder import may_read
 from deltaplane.queries.rules import Text
 from deltaplane.queries.running import prepared
 from deltaplane.queries.sources import Catalog

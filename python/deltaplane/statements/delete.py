@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.commands.condition import Which
+from deltaplane.commands.condition import RowSelection
 from deltaplane.commands.delete import delete
 from deltaplane.commands.dry_run import DryRun
-from deltaplane.commands.rewriting import Done, Settings, Target
+from deltaplane.commands.rewriting import CommandResult, Settings, Target
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.common.statement import Clause, Session, Statement, counted, judges_rows, settings_of
@@ -46,7 +46,7 @@ class Delete:
         deleted = metrics["num_deleted_rows"] or (None if done else 0)
         return counted(deleted, {**metrics, "num_deleted_rows": deleted}, table.version() if done else None)
 
-    def rehearse(self, session: Session) -> DryRun:
+    def run_dry(self, session: Session) -> DryRun:
         """What that would do."""
         told = self._on(session.catalog.target(self.table), session, dry_run=True)
         assert isinstance(told, DryRun)
@@ -63,12 +63,12 @@ class Delete:
             return table.run_command(lambda target: delete(target, condition, settings), _ALWAYS)
 
 
-def _here(settings: Settings) -> Callable[[Target, Which], Done]:
+def _here(settings: Settings) -> Callable[[Target, RowSelection], CommandResult]:
     return lambda target, which: delete(target, which, settings)
 
 
-def _by_tasks(settings: Settings) -> Callable[[SparkTarget, Subqueried], Done]:
-    def run(target: SparkTarget, which: Subqueried) -> Done:
+def _by_tasks(settings: Settings) -> Callable[[SparkTarget, Subqueried], CommandResult]:
+    def run(target: SparkTarget, which: Subqueried) -> CommandResult:
         from deltaplane.spark.dml import delete as _delete
 
         return _delete.delete(target, which, settings)

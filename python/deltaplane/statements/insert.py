@@ -20,8 +20,8 @@ from deltaplane.expr.syntax import parse as parse_expression
 from deltaplane.expr.typed import Context, Typed
 from deltaplane.expr.types import SparkType, of_json
 from deltaplane.queries.expressions import BEGINNINGS
-from deltaplane.queries.finding import may_read
 from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.row_finder import may_read
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Query, TableName, Values
 from deltaplane.schema import Field, PrimitiveType, Schema
@@ -83,7 +83,7 @@ class Insert:
         result, rows = self._written(session, dry_run=False)
         return counted(rows, {"num_inserted_rows": rows}, result.version)
 
-    def rehearse(self, session: Session) -> DryRun:
+    def run_dry(self, session: Session) -> DryRun:
         """What that would do."""
         foretold: DryRun = self._written(session, dry_run=True)[0]
         return foretold

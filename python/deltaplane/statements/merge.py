@@ -14,8 +14,8 @@ from deltaplane.commands.merge.columns import check_star
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io.arrow import as_reader
 from deltaplane.queries.cursor import quoted
-from deltaplane.queries.finding import may_be_same, may_read
 from deltaplane.queries.grammar import Grammar
+from deltaplane.queries.row_finder import may_be_same, may_read
 from deltaplane.queries.running import prepared
 from deltaplane.queries.syntax import Nested, Query, Relation, TableName
 from deltaplane.statements.common.on_spark import frame_of, new_rows_on_spark, values_on_spark
@@ -91,7 +91,7 @@ class Merge:
         affected = sum(counts) if len(counts) == len(numbers) else None
         return counted(affected, {**numbers, **metrics}, version)
 
-    def rehearse(self, session: Session) -> DryRun:
+    def run_dry(self, session: Session) -> DryRun:
         """What that would do."""
         told = self._on(session, session.catalog.target(self.table), dry_run=True)
         assert isinstance(told, DryRun)
@@ -109,7 +109,7 @@ class Merge:
         self, session: Session, spark: SparkSession, table: DeltaTable, *, dry_run: bool
     ) -> dict[str, Any] | DryRun:
         """The same where the source, conditions and values are Spark's to evaluate."""
-        from deltaplane.commands.rewriting import Done, Settings, Target
+        from deltaplane.commands.rewriting import CommandResult, Settings, Target
         from deltaplane.spark.datasource.delta_options import change_properties, merges_schema
         from deltaplane.spark.dml.merge import SparkMerge, merge
 
@@ -128,7 +128,7 @@ class Merge:
                 ]
                 what = SparkMerge(frame, said[id(self.on)], clauses, evolves, reads_others=of_itself or others)
 
-                def run(target: Target) -> Done:
+                def run(target: Target) -> CommandResult:
                     of = target_on_spark(target, spark, self.table, table, session.catalog)
                     return merge(of, what, settings)
 

@@ -54,7 +54,7 @@ class Purge:
         metrics = self._on(table, lambda where: table.purge(where))
         return metrics, table.version() if table.version() != before else None
 
-    def rehearse(self, session: Session) -> DryRun:
+    def run_dry(self, session: Session) -> DryRun:
         """What that would do."""
         table = session.catalog.target(self.table)
         return self._on(table, lambda where: table.purge(where, dry_run=True))

@@ -32,7 +32,7 @@ class Truncate:
         assert isinstance(metrics, dict)
         return one_row(operation=_OPERATION, version=metrics.get("version"))
 
-    def rehearse(self, session: Session) -> DryRun:
+    def run_dry(self, session: Session) -> DryRun:
         """What that would do."""
         told = self._on(session, dry_run=True)
         assert isinstance(told, DryRun)

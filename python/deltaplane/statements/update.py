@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.commands.condition import Which
+from deltaplane.commands.condition import RowSelection
 from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.merge.assignments import Assignments
-from deltaplane.commands.rewriting import Done, Settings, Target
+from deltaplane.commands.rewriting import CommandResult, Settings, Target
 from deltaplane.commands.update import update
 from deltaplane.expr import Predicate
 from deltaplane.queries.cursor import quoted
@@ -97,7 +97,7 @@ class Update:
         assert isinstance(metrics, dict)
         return counted(metrics["num_updated_rows"], metrics, table.version() if table.version() != before else None)
 
-    def rehearse(self, session: Session) -> DryRun:
+    def run_dry(self, session: Session) -> DryRun:
         """What that would do."""
         told = self._on(session.catalog.target(self.table), session, dry_run=True)
         assert isinstance(told, DryRun)
@@ -111,14 +111,14 @@ class Update:
         with first.cursor.located(first.token):
             assigned = Assignments(table.schema().to_json(), updates, {})
 
-            def here(target: Target, which: Predicate | Which | None) -> Done:
+            def here(target: Target, which: Predicate | RowSelection | None) -> CommandResult:
                 return update(target, assigned, which, settings)
 
             if where is None or not where.has_subqueries:
                 condition = None if where is None else where.over(table, self.table)
                 return table.run_command(lambda target: here(target, condition), _ALWAYS)
 
-        def never(target: SparkTarget, which: Subqueried) -> Done:
+        def never(target: SparkTarget, which: Subqueried) -> CommandResult:
             raise AssertionError("no session's tasks are at hand")
 
         with where.cursor.located(where.token):
@@ -136,18 +136,18 @@ class Update:
         with values_on_spark(spark, values, table, catalog) as (texts, others):
             updates = dict(zip(columns, texts, strict=True))
 
-            def by_tasks(target: SparkTarget, which: Subqueried | None) -> Done:
+            def by_tasks(target: SparkTarget, which: Subqueried | None) -> CommandResult:
                 return _update.update(target, updates, which, settings, reads_others=others)
 
             if self.where is None:
 
-                def run(target: Target) -> Done:
+                def run(target: Target) -> CommandResult:
                     return by_tasks(target_on_spark(target, spark, self.table, table, catalog), None)
 
                 with first.cursor.located(first.token):
                     return table.run_command(run, _ALWAYS)
 
-            def never(target: Target, which: Which) -> Done:
+            def never(target: Target, which: RowSelection) -> CommandResult:
                 raise AssertionError("a session's tasks are at hand")
 
             with self.where.cursor.located(self.where.token):

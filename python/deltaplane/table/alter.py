@@ -14,8 +14,8 @@ from typing import Any
 from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.commands.purge import purge
+from deltaplane.commands.remove_column_mapping import remove_column_mapping
 from deltaplane.commands.rewriting import Settings, Target
-from deltaplane.commands.unmap import unmap
 from deltaplane.compat import Protocol, newly_excluded
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr.program import violations
@@ -686,7 +686,7 @@ class TableAlterer:
 
     def _unmapped(self, newest: _native.Snapshot, settings: Settings) -> AlterPlan:
         """The table without column mapping; its protocol stays."""
-        version, protocol = unmap(Target(self._table.location, newest), settings)
+        version, protocol = remove_column_mapping(Target(self._table.location, newest), settings)
         self._table.update_incremental()
         return AlterPlan("REMOVE COLUMN MAPPING", True, version, protocol, protocol)
 

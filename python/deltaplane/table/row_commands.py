@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deltaplane import _native
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.commands.merge.clauses import Clause
-    from deltaplane.commands.rewriting import Done, Target
+    from deltaplane.commands.rewriting import CommandResult, Target
     from deltaplane.properties import CommitProperties, PostCommitHookProperties, WriterProperties
     from deltaplane.table.merge import TableMerger
 
@@ -92,7 +92,7 @@ class RowCommands:
         from deltaplane.commands.rewriting import Settings
 
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
-        return self._did(delete(self._target(), predicate, settings), ("num_deleted_rows", *COMMON_METRICS))
+        return self._apply_result(delete(self._target(), predicate, settings), ("num_deleted_rows", *COMMON_METRICS))
 
     @overload
     def update(
@@ -177,7 +177,7 @@ class RowCommands:
 
         assignments = Assignments(self._snapshot.schema_json(), updates or {}, new_values or {})
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
-        return self._did(
+        return self._apply_result(
             update(self._target(), assignments, predicate, settings), ("num_updated_rows", *COMMON_METRICS)
         )
 
@@ -265,7 +265,7 @@ class RowCommands:
                 memory=Memory(memory_limit or max_spill_size, temp_directory, max_temp_directory_size),
                 reads_others=of_itself,
             )
-            return self._did(merge(self._target(), what, Settings(*settings, dry_run=dry_run)), MERGE_METRICS)
+            return self._apply_result(merge(self._target(), what, Settings(*settings, dry_run=dry_run)), MERGE_METRICS)
 
         return TableMerger(run)
 
@@ -329,24 +329,24 @@ class RowCommands:
         from deltaplane.commands.rewriting import Settings
 
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
-        return self._did(purge(self._target(), partition_filters, settings), COMMON_METRICS)
+        return self._apply_result(purge(self._target(), partition_filters, settings), COMMON_METRICS)
 
     def run_command(
-        self, run: Callable[[Target], Done], always: Sequence[str] = COMMON_METRICS
+        self, run: Callable[[Target], CommandResult], always: Sequence[str] = COMMON_METRICS
     ) -> dict[str, Any] | DryRun:
         """Runs a command of another room on this version, and shows the one that it made.
 
         Returns:
             Its metrics, `always` among them, or what it would do.
         """
-        return self._did(run(self._target()), always)
+        return self._apply_result(run(self._target()), always)
 
     def _target(self) -> Target:
         from deltaplane.commands.rewriting import Target
 
         return Target(self._location, self._snapshot)
 
-    def _did(self, metrics: Done, always: Sequence[str]) -> dict[str, Any] | DryRun:
+    def _apply_result(self, metrics: CommandResult, always: Sequence[str]) -> dict[str, Any] | DryRun:
         """Shows the version that a command made; its metrics under deltalake's names, `always` also where none is."""
         if not isinstance(metrics, dict):
             return metrics

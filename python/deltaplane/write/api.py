@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.commands.replace import Matching
-    from deltaplane.commands.rewriting import Done, Settings
+    from deltaplane.commands.rewriting import CommandResult, Settings
     from deltaplane.io.storage_options import TableUri
 
 __all__ = [
@@ -317,7 +317,7 @@ def check_read_version(version: int | None, mode: str) -> None:
         )
 
 
-def command_result(snapshot: _native.Snapshot, done: Done, skipped: str) -> WriteResult | DryRun:
+def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str) -> WriteResult | DryRun:
     """What a write says that a command on rows did; `skipped` is the reason where nothing was committed."""
     if not isinstance(done, dict):
         return done
@@ -450,7 +450,7 @@ def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryR
     """What `commit_files` would do with files that were made and stored nowhere; `request` is the job's."""
     from deltaplane.commands.dry_run import DryRun
 
-    told, protocols = json.loads(job.rehearse(adds)), json.loads(job.protocols)
+    told, protocols = json.loads(job.dry_run(adds)), json.loads(job.protocols)
     return DryRun.of(told, job.version, protocols, json.loads(request)["predicate_sql"])
 
 

@@ -35,7 +35,7 @@ from deltaplane.io.arrow import as_reader, reads_again
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.write.api import OpenTable, WriteResult, write_request, write_rows
-from deltaplane.write.leader_batcher import Gathering
+from deltaplane.write.leader_batcher import LeaderBatcher
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -210,7 +210,7 @@ class GroupWriter:
             raise InvalidArgumentError(f"max_delay_seconds is a number of seconds from 0 on, not {max_delay_seconds!r}")
         self._process_id = os.getpid()
         self._plans: dict[bytes, _Plan] = {}
-        self._callers: Gathering[_Ready, _Outcome] = Gathering(
+        self._callers: LeaderBatcher[_Ready, _Outcome] = LeaderBatcher(
             self._commit, bounds.next_group, bounds.are_met_by, _count("max_waiting", max_waiting), max_delay_seconds
         )
         _native.Snapshot.open(self._location, self._options)
@@ -243,7 +243,7 @@ class GroupWriter:
                 "this writer was opened in another process, of which this one is a fork: open one here"
             )
         transaction = _transaction(txn)
-        with self._callers.inside():
+        with self._callers.admit():
             return self._append(data, transaction)
 
     @property
@@ -300,7 +300,7 @@ class GroupWriter:
                 raise _OutdatedPlan from e
             raise
         size_bytes = sum(json.loads(add)["size"] for add in adds)
-        outcome = self._callers.bring(_Ready(plan, adds, size_bytes, transaction))
+        outcome = self._callers.submit(_Ready(plan, adds, size_bytes, transaction))
         if not outcome.keeps_files:
             # Nobody waits for it, and vacuum finds what stays.
             with contextlib.suppress(DeltaError):

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from deltaplane.exceptions import InternalError, InvalidArgumentError
 
-__all__ = ["Gathering"]
+__all__ = ["LeaderBatcher"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,8 +33,8 @@ class _Place(Generic[Item, Result]):
         return bool(self.results) or self.failure is not None
 
 
-class Gathering(Generic[Item, Result]):
-    """Callers come in by the door (`inside`), prepare an item at their own pace, `bring` it and get its result.
+class LeaderBatcher(Generic[Item, Result]):
+    """Callers come in by the door (`admit`), prepare an item at their own pace, `submit` it and get its result.
 
     While one group is handled the next one gathers; then one of those who wait handles it.
 
@@ -45,9 +45,9 @@ class Gathering(Generic[Item, Result]):
         most_inside: how many callers may be inside; others wait at the door.
         delay_seconds: how long the item that came first may wait for company.
 
-    >>> numbers = Gathering(lambda group: [n * 2 for n in group], lambda waiting: [0], lambda waiting: True, 8, 0.0)
-    >>> with numbers.inside():
-    ...     numbers.bring(21)
+    >>> numbers = LeaderBatcher(lambda group: [n * 2 for n in group], lambda waiting: [0], lambda waiting: True, 8, 0.0)
+    >>> with numbers.admit():
+    ...     numbers.submit(21)
     42
     """
 
@@ -76,7 +76,7 @@ class Gathering(Generic[Item, Result]):
         return len(self._queue)
 
     @contextmanager
-    def inside(self) -> Iterator[None]:
+    def admit(self) -> Iterator[None]:
         """The room in which an item may be brought; `close` waits until it is empty.
 
         Raises:
@@ -98,7 +98,7 @@ class Gathering(Generic[Item, Result]):
                 # Of two kinds of waiters, those at the door and those who close, one must not take the other's call.
                 self._door.notify_all()
 
-    def bring(self, item: Item) -> Result:
+    def submit(self, item: Item) -> Result:
         """The item's result, once a group that holds it was handled: by this thread or by another one.
 
         Raises:

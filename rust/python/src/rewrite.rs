@@ -226,7 +226,7 @@ impl Rewrite {
     }
 
     /// Picks the rows that a stream names by `_file` and `_row`; returns how many.
-    fn pick(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<u64> {
+    fn select_rows(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<u64> {
         let reader = reader_of(rows)?;
         run(py, || {
             let mut found = Found::new();
@@ -502,7 +502,7 @@ impl Rewrite {
     }
 
     /// What the commit with these metrics would be, as JSON.
-    fn rehearse(&self, py: Python<'_>, metrics: &str) -> PyResult<String> {
+    fn dry_run(&self, py: Python<'_>, metrics: &str) -> PyResult<String> {
         run(py, || {
             let state = self.locked();
             let (done, _) = self.done(&state, metrics)?;

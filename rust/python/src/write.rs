@@ -277,7 +277,7 @@ impl WriteJob {
     }
 
     /// What the commit of these files would be, as JSON.
-    fn rehearse(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
+    fn dry_run(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
         run(py, || {
             dry_run_json(&block_on(self.planned()?.dry_run(parse_adds(&adds)?))?)
         })

@@ -19,7 +19,15 @@ from deltaplane.commands.merge.clauses import Clause, said, several_matches
 from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
 from deltaplane.commands.merge.plan import BoundClause, Key, MergePlan, Value
 from deltaplane.commands.phases import phase
-from deltaplane.commands.rewriting import PATCHED_BYTES, Done, Operation, Rewriting, Settings, Target, rewriting
+from deltaplane.commands.rewriting import (
+    PATCHED_BYTES,
+    CommandResult,
+    Operation,
+    Rewriting,
+    Settings,
+    Target,
+    rewriting,
+)
 from deltaplane.commands.row_rules import BatchRules, RowRules
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import tree
@@ -61,7 +69,7 @@ class Merge:
     reads_others: bool = False
 
 
-def merge(target: Target, what: Merge, settings: Settings) -> Done:
+def merge(target: Target, what: Merge, settings: Settings) -> CommandResult:
     """Merges in one commit."""
     source = in_table_types(what.source)
     # Rows that were cast have lost what their fields say.

@@ -12,7 +12,7 @@ from deltaplane.commands.delete import delete
 from deltaplane.commands.merge.assignments import Assignments
 from deltaplane.commands.merge.clauses import Clause
 from deltaplane.commands.merge.run import Merge, merge
-from deltaplane.commands.rewriting import Done, Settings, Target
+from deltaplane.commands.rewriting import CommandResult, Settings, Target
 from deltaplane.commands.update import update
 from deltaplane.spark.datasource.session import portable_reader
 from deltaplane.spark.delta_api.connect_sql import sql_of
@@ -34,11 +34,11 @@ class ClientTable:
     settings: Settings
     alias: str | None
 
-    def delete(self, condition: Expression | None) -> Done:
+    def delete(self, condition: Expression | None) -> CommandResult:
         """As `deltaplane.spark.dml.delete.delete`."""
         return delete(self.target, self._text(condition), self.settings)
 
-    def update(self, values: Mapping[str, Expression], condition: Expression | None) -> Done:
+    def update(self, values: Mapping[str, Expression], condition: Expression | None) -> CommandResult:
         """As `deltaplane.spark.dml.update.update`."""
         texts = {name: sql_of(value) for name, value in values.items()}
         return update(
@@ -48,7 +48,7 @@ class ClientTable:
             self.settings,
         )
 
-    def merge(self, what: SparkMerge) -> Done:
+    def merge(self, what: SparkMerge) -> CommandResult:
         """As `deltaplane.spark.dml.merge.merge`, with all of the source's rows in the client's memory."""
         source: Any = what.source
         rows = source.toArrow()

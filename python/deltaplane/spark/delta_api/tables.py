@@ -19,7 +19,7 @@ from deltaplane.commands.clone import Clone
 from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.merge.clauses import Action, Clause, Kind, check
 from deltaplane.commands.optimize import Layout
-from deltaplane.commands.rewriting import Done, Settings, Target
+from deltaplane.commands.rewriting import CommandResult, Settings, Target
 from deltaplane.commands.vacuum import Vacuum
 from deltaplane.exceptions import InvalidArgumentError, TableNotFoundError
 from deltaplane.expr import Columns, columns_of
@@ -607,7 +607,7 @@ class DeltaOptimizeBuilder:
                 )
 
 
-def _rehearsed(done: Done) -> DryRun | None:
+def _rehearsed(done: CommandResult) -> DryRun | None:
     """What a command would do; delta-spark's commands return nothing."""
     return done if isinstance(done, DryRun) else None
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from deltaplane.commands.condition import Condition
+from deltaplane.commands.condition import PredicateSelection
 from deltaplane.commands.delete import delete_rows, delete_says
-from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
+from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
 from deltaplane.spark.dml.conditions import SparkCondition, Subqueried
 from deltaplane.spark.dml.rewriting import ACT, Expression, SparkTarget, Work
 from deltaplane.spark.jvm.places import FILE, ROW
@@ -14,17 +14,17 @@ from deltaplane.spark.jvm.places import FILE, ROW
 __all__ = ["delete"]
 
 
-def delete(target: SparkTarget, condition: Expression | Subqueried | None, settings: Settings) -> Done:
+def delete(target: SparkTarget, condition: Expression | Subqueried | None, settings: Settings) -> CommandResult:
     """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do."""
     which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         if which.is_exact and job.native.selects_files:
-            return delete_rows(job, Condition(target.snapshot, which.plain))
+            return delete_rows(job, PredicateSelection(target.snapshot, which.plain))
         job.reads(which.tree)
         rows = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
         try:
-            counts = Work(job, target).take_out(rows, [0], always_recorded=False)
+            counts = Work(job, target).delete_rows(rows, [0], always_recorded=False)
         finally:
             rows.unpersist()
         if not counts:

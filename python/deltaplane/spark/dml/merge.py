@@ -19,7 +19,7 @@ from deltaplane.commands.merge.assignments import AssignedColumns
 from deltaplane.commands.merge.clauses import Clause, said
 from deltaplane.commands.merge.columns import MergeColumns, field_of, is_default, star_paths
 from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
-from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
+from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
 from deltaplane.expr.tree import all_of
 from deltaplane.spark.dml.conditions import bound
 from deltaplane.spark.dml.merge_keys import SourceKeys
@@ -69,7 +69,7 @@ class SparkMerge:
     reads_others: bool = False
 
 
-def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
+def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandResult:
     """Merges in one commit; returns its metrics under delta-spark's names, without any if nothing was to do.
 
     Where an executor is lost with its part of the kept source, all begins anew: nothing was committed by then.
@@ -89,7 +89,7 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
     return _merged(target, what, settings)
 
 
-def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Done:
+def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandResult:
     jvm = target.jvm
     # What the table's schema grows by may be null, as where a frame is written.
     fields = json.loads(delta_schema_json(what.source.schema, nullable=True))["fields"]
@@ -211,7 +211,7 @@ class _Run:
     def _change(self, work: Work, pairs: DataFrame) -> dict[int, int]:
         """Takes changed rows out of their files and writes updated ones; returns how many, by the clause's number."""
         deletes = [n for n, clause in enumerate(self._changing) if clause.action == "delete"]
-        counts = work.take_out(pairs.where(F.col(ACT).isNotNull()), deletes, always_recorded=True)
+        counts = work.delete_rows(pairs.where(F.col(ACT).isNotNull()), deletes, always_recorded=True)
         updates = [n for n, clause in enumerate(self._changing) if clause.action == "update" and n in counts]
         work.write([self._updated(work, pairs, n) for n in updates], "update_postimage")
         return counts

@@ -129,7 +129,7 @@ class Work:
 
     # --- rows that go ---------------------------------------------------------------------------------------------------
 
-    def take_out(self, rows: DataFrame, deletes: Sequence[int], *, always_recorded: bool) -> dict[int, int]:
+    def delete_rows(self, rows: DataFrame, deletes: Sequence[int], *, always_recorded: bool) -> dict[int, int]:
         """Takes rows out of their files; returns how many by the number of their clause.
 
         Args:
@@ -153,9 +153,9 @@ class Work:
         places = rows.select(F.col(FILE), F.col(ROW), F.col(ACT).cast("int"), F.lit(None).cast("string"))
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            from deltaplane.spark.execution.write_tasks import take_out
+            from deltaplane.spark.execution.write_tasks import delete_rows
 
-            yield from take_out(location, options, spec, deleting, records, batches)
+            yield from delete_rows(location, options, spec, deleting, records, batches)
 
         # A file's rows meet its add action in one task.
         outcomes, _ = run_tasks(adds.unionAll(places).repartition("file"), task)
@@ -180,7 +180,7 @@ class Work:
         *,
         evolves: bool = False,
     ) -> DataFrame:
-        """Rows with their new values, in the table's types and with their ids; to be asked for after `take_out`.
+        """Rows with their new values, in the table's types and with their ids; to be asked for after `delete_rows`.
 
         Args:
             rows: old rows with their places.

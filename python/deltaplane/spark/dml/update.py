@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltaplane.commands.merge.assignments import AssignedColumns
-from deltaplane.commands.rewriting import Done, Operation, Rewriting, Settings, rewriting
+from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
 from deltaplane.spark.dml.conditions import SparkCondition, Subqueried
 from deltaplane.spark.dml.rewriting import (
     ACT,
@@ -28,7 +28,7 @@ def update(
     settings: Settings,
     *,
     reads_others: bool = False,
-) -> Done:
+) -> CommandResult:
     """Updates rows in one commit; returns its metrics under delta-spark's names, without any if nothing was to do. Without values
     rows are written as they were, as delta-spark does. `reads_others`: values may be made of any row of the table."""
     which = SparkCondition(target, condition)
@@ -48,7 +48,7 @@ def update(
             # Before the first job, as delta-spark's analysis does, also where the condition is met by no row.
             refuse_chance(rows.select(*given), "a new value")
             refuse_windows(rows.select(*given), rows, "a new value")
-            counts = work.take_out(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
+            counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
             if not counts:
                 return None
             old = {f["name"]: table[quoted(f["name"])] for f in work.fields}

@@ -28,9 +28,9 @@ __all__ = [
     "arrange",
     "copy",
     "delete",
+    "delete_rows",
     "listed",
     "raise_refusal",
-    "take_out",
     "told",
     "write_changed",
     "write_judged",
@@ -102,7 +102,7 @@ def write_changed(
     yield _reported(*_written(batches, _Judged, write))
 
 
-def take_out(
+def delete_rows(
     location: str,
     options: dict[str, str] | None,
     spec: str,

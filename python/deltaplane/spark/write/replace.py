@@ -118,7 +118,7 @@ def replace_rows(
         work = Work(job, target)
         old = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
         try:
-            deleted = work.take_out(old, [0], always_recorded=True).get(0, 0)
+            deleted = work.delete_rows(old, [0], always_recorded=True).get(0, 0)
         finally:
             old.unpersist()
         given = {name.lower(): name for name in df.columns}

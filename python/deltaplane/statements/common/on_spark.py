@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.unparse import conjuncts, unparse
 from deltaplane.queries.expressions import BEGINNINGS
-from deltaplane.queries.finding import may_be_same
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.relations import GOES_ON
+from deltaplane.queries.row_finder import may_be_same
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
 from deltaplane.queries.versions import version_of_path

@@ -101,7 +101,7 @@ class Command(Protocol):
 class Rehearsable(Command, Protocol):
     """One that can say first what it would do."""
 
-    def rehearse(self, session: Session) -> DryRun:
+    def run_dry(self, session: Session) -> DryRun:
         """What it would do; writes nothing."""
 
 

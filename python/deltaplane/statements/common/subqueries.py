@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltaplane.commands.condition import Which
-from deltaplane.commands.rewriting import Done, Target
+from deltaplane.commands.condition import RowSelection
+from deltaplane.commands.rewriting import CommandResult, Target
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.queries.cursor import quoted
-from deltaplane.queries.finding import FoundRows
+from deltaplane.queries.row_finder import FoundRows
 from deltaplane.queries.sources import Catalog
 from deltaplane.queries.syntax import TableName
 from deltaplane.statements.common.on_spark import condition_on_spark
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Both", "run_where", "target_on_spark"]
 
 # The command itself, here and by Spark's tasks.
-Both = tuple[Callable[[Target, Which], Done], Callable[["SparkTarget", "Subqueried"], Done]]
+Both = tuple[Callable[[Target, RowSelection], CommandResult], Callable[["SparkTarget", "Subqueried"], CommandResult]]
 
 
 def run_where(
@@ -48,7 +48,7 @@ def run_where(
         )
     with condition_on_spark(spark, where, name, table, session.catalog) as condition:
 
-        def run(target: Target) -> Done:
+        def run(target: Target) -> CommandResult:
             return by_tasks(target_on_spark(target, spark, name, table, session.catalog), condition)
 
         return table.run_command(run, always)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
-from deltaplane.commands.condition import PLACE, Which, met_by_all
+from deltaplane.commands.condition import PLACE, RowSelection, met_by_all
 from deltaplane.expr.program import context_at
 from deltaplane.expr.syntax import Syntax
 from deltaplane.expr.types import INT, LONG, SparkType, of_json
@@ -37,7 +37,7 @@ _ROWS_AT_ONCE = 1 << 16
 _PLACED = ((PLACE[0], INT), (PLACE[1], LONG))
 
 
-class FoundRows(Which):
+class FoundRows(RowSelection):
     """The rows of a table for which a condition is true.
 
     Subqueries over the same table see the version that the command reads; then any row may decide, and the command depends on

@@ -13,7 +13,7 @@ from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.rewriting import Operation, Rewriting, Settings, Target, rewriting
 from deltaplane.compat import Protocol
 
-__all__ = ["Unmapped", "unmap"]
+__all__ = ["Unmapped", "remove_column_mapping"]
 
 
 class Unmapped(NamedTuple):
@@ -23,7 +23,7 @@ class Unmapped(NamedTuple):
     protocol: Protocol
 
 
-def unmap(target: Target, settings: Settings) -> Unmapped:
+def remove_column_mapping(target: Target, settings: Settings) -> Unmapped:
     """Ends the column mapping of a table in one commit; files stay where they have the columns' names already."""
     protocols: dict[str, Protocol] = {}
 
