@@ -221,7 +221,6 @@ pub struct WriteRequest {
     pub applies_row_rules: bool,
     /// What the write is a part of: the history says so.
     #[serde(default)]
-    #[serde(rename = "operation")]
     pub operation: CommitOperation,
     /// Whether rows change. The caller may say of rows that were there before that they don't: nobody who follows the table sees
     /// them then.
