@@ -1,15 +1,19 @@
-"""Owns that retired names stay retired: `retired_words.toml` lists identifiers and file names that the Rust code had once.
+"""Owns that retired names stay retired: `retired_words.toml` lists identifiers and file names that the code had once.
 
 Knows Rust's tokens as `repo` gives them; what a name should be instead is the list's to say.
 """
 
 from __future__ import annotations
 
+import io
 import re
+import tokenize
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
+
+import pytest
 
 from structure import repo
 
@@ -27,6 +31,13 @@ def identifiers(text: str) -> set[str]:
     return set(_WORD.findall(repo.rust_code(text)))
 
 
+def python_identifiers(text: str) -> set[str]:
+    """The names in Python code; comments and strings have none."""
+    return {
+        token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.NAME
+    }
+
+
 def uses(texts: Mapping[str, str], retired: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str], str]:
     """What to use instead, by kind (`identifier` or `file`), retired name and path of each use."""
     words = {kind: {r[kind]: r["instead"] for r in retired if kind in r} for kind in ("identifier", "file")}
@@ -35,7 +46,8 @@ def uses(texts: Mapping[str, str], retired: Iterable[Mapping[str, str]]) -> dict
         stem = PurePosixPath(path).stem
         if stem in words["file"]:
             found["file", stem, path] = words["file"][stem]
-        for name in identifiers(text) & words["identifier"].keys():
+        names = python_identifiers(text) if path.endswith(".py") else identifiers(text)
+        for name in names & words["identifier"].keys():
             found["identifier", name, path] = words["identifier"][name]
     return found
 
@@ -68,9 +80,15 @@ def test_retired_words_stay_retired() -> None:
     assert not found, "\n".join(found)
 
 
-def test_each_retired_word_says_what_to_use() -> None:
-    retired = listed()["retired"]
-    assert len(retired) > 50
+def test_retired_words_of_the_package_stay_retired() -> None:
+    found = problems(repo.sources("python/deltaplane/", ".py"), {"retired": listed()["retired_python"]})
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("kind", "least"), [("retired", 50), ("retired_python", 25)])
+def test_each_retired_word_says_what_to_use(kind: str, least: int) -> None:
+    retired = listed()[kind]
+    assert len(retired) > least
     assert [r for r in retired if not r.get("instead") or ("identifier" in r) == ("file" in r)] == []
     names = [(kind, r[kind]) for r in retired for kind in ("identifier", "file") if kind in r]
     assert len(names) == len(set(names))
@@ -104,3 +122,12 @@ def test_an_exception_needs_a_use_and_a_reason() -> None:
     assert problems({"b.rs": ""}, words) == ["b.rs: the exception for `told` is no longer needed"]
     unreasoned = {**WORDS, "exception": [{**exception, "reason": ""}]}
     assert problems({"b.rs": "let told = 1;"}, unreasoned) == ["b.rs: the exception for `told` gives no reason"]
+
+
+def test_a_retired_word_in_python_is_seen() -> None:
+    words = {"retired": [{"identifier": "told", "instead": "statistics"}, {"file": "care", "instead": "maintenance"}]}
+    texts = {"a.py": "told = 1", "b/care.py": "x = 'told'  # told"}
+    assert problems(texts, words) == [
+        "b/care.py: the file `care` is retired: use maintenance",
+        "a.py: the identifier `told` is retired: use statistics",
+    ]

@@ -30,7 +30,7 @@ PROTOCOL = (
     ("z85",),
     ("arrow_types", "curves", "expr", "schema"),
     ("actions", "deletion_vectors", "hint", "mapping", "partition_values", "paths", "properties"),
-    ("schema_changes", "stats"),
+    ("schema_changes",),
     ("files", "replay", "segment", "stats_columns"),
     ("features",),
     ("checksum", "state"),

@@ -77,7 +77,7 @@ class Operation:
     `parameters` go to the history; `reads` is a tree that every row meets which the command reads, as JSON, None for
     all rows, and `condition` says it in words; with `reads_others` it depends on any row of the table what becomes of
     these; `incoming` are the columns of rows that it brings; without `data_change`
-    rows only move. With `unmap` the table's column mapping ends.
+    rows only move. With `remove_column_mapping` the table's column mapping ends.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Operation:
     incoming: Mapping[str, Any] | None = None
     data_change: bool = True
     condition: str | None = None
-    unmap: bool = False
+    remove_column_mapping: bool = False
     reads_others: bool = False
 
 
@@ -109,7 +109,7 @@ class Rewriting:
             "predicate": operation.reads,
             "reads_others": operation.reads_others,
             "incoming": operation.incoming,
-            "unmap": operation.unmap,
+            "remove_column_mapping": operation.remove_column_mapping,
             "files": file_request(settings.writer, settings.target_file_size),
             "commit": commit_request(settings.commit, settings.hook),
             "dry_run": settings.dry_run,

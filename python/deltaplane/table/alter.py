@@ -696,7 +696,7 @@ class TableAlterer:
         how = newest.rewrite_before_drop(feature)
         if how is None:
             return None
-        if how == "unmap":
+        if how == "remove_column_mapping":
             return self._unmapped(newest, settings).version
         # A purge writes files in their columns' types, so that only other writers can make another one necessary.
         for _ in range(_PURGES):

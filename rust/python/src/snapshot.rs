@@ -216,7 +216,7 @@ impl Snapshot {
         let found = run(py, || block_on(self.inner.rewrite_before_drop(feature)))?;
         Ok(found.map(|how| match how {
             RewriteFirst::Purge => "purge",
-            RewriteFirst::RemoveColumnMapping => "unmap",
+            RewriteFirst::RemoveColumnMapping => "remove_column_mapping",
         }))
     }
 

@@ -338,8 +338,8 @@ mod tests {
         let vectors = put(&t, &[rows(&[1, 2, 3, 8]), rows(&[3, 9])]);
         for (picked, expected) in [
             (None, &[1, 2, 8][..]),
-            (Some(Picked::Only(Arc::new(rows(&[2, 3, 4, 8])))), &[2, 8]),
-            (Some(Picked::Without(Arc::new(rows(&[2, 4])))), &[1, 8]),
+            (Some(SelectedRows::Only(Arc::new(rows(&[2, 3, 4, 8])))), &[2, 8]),
+            (Some(SelectedRows::Without(Arc::new(rows(&[2, 4])))), &[1, 8]),
         ] {
             let file = FileRead {
                 only: Some(vectors[0].clone()),

@@ -61,9 +61,9 @@ pub struct RewriteRequest {
     #[serde(default)]
     pub commit: CommitRequest,
     /// Whether the table's column mapping ends with it, so that new files have the columns' own names (P114).
-    #[serde(default, rename = "unmap")]
+    #[serde(default)]
     pub remove_column_mapping: bool,
-    /// Whether it is a rehearsal: files are made and kept nowhere, and nothing is committed.
+    /// Whether it is a dry run: files are written to memory alone, and nothing is committed.
     #[serde(default)]
     pub dry_run: bool,
 }

@@ -129,7 +129,7 @@ fn change_files_go_with_the_age_of_their_commit() {
             }
             let asked = VacuumRequest {
                 lite,
-                told: VacuumTold::Never,
+                commits: VacuumCommits::Never,
                 ..VacuumRequest::default()
             };
             let gone = vacuum(&store, &asked, None, None, &Tell::default()).await.unwrap();

@@ -337,12 +337,12 @@ pub(super) fn says_changed(draft: &mut Draft<'_>, path: &[String], position: Opt
 }
 
 /// What the history says of one change, as one of several: the column, with its new place where it has one.
-pub(super) fn told(parameters: &BTreeMap<String, Value>) -> Value {
+pub(super) fn column_facts(parameters: &BTreeMap<String, Value>) -> Value {
     let column = parameters.get("column").and_then(Value::as_str);
-    let mut told: Map<String, Value> = column.and_then(|c| serde_json::from_str(c).ok()).unwrap_or_default();
+    let mut facts: Map<String, Value> = column.and_then(|c| serde_json::from_str(c).ok()).unwrap_or_default();
     let position = parameters.get("position").cloned();
-    told.extend(position.map(|p| ("position".to_owned(), p)));
-    Value::Object(told)
+    facts.extend(position.map(|p| ("position".to_owned(), p)));
+    Value::Object(facts)
 }
 
 /// A column as delta-spark's history shows it, with its place where it has one.

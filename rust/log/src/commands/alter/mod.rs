@@ -413,7 +413,7 @@ fn several(draft: &mut Draft<'_>, changes: &[Change]) -> Result<()> {
                 draft.operation.name
             )));
         }
-        said.push(columns::told(&draft.operation.parameters));
+        said.push(columns::column_facts(&draft.operation.parameters));
     }
     draft.says("CHANGE COLUMNS", [("columns", json!(Value::Array(said).to_string()))]);
     Ok(())
