@@ -55,7 +55,7 @@ struct State {
     /// What gives columns of some of the files new values, which these are, by their paths in the log.
     patcher: Option<Arc<Patcher>>,
     patched: HashSet<String>,
-    /// Of a rehearsal: the rows that would be copied, as files of their bytes.
+    /// Of a dry run: the rows that would be copied, as files of their bytes.
     copies: Vec<Add>,
     added_rows: usize,
     identity: Option<IdentityValues>,
@@ -320,7 +320,7 @@ impl Rewrite {
         })
     }
 
-    /// Writes the rows that stand in the picked rows' files and stay, where their files are written anew. A rehearsal
+    /// Writes the rows that stand in the picked rows' files and stay, where their files are written anew. A dry run
     /// doesn't read them: nothing is wrong with rows of the table.
     fn copy_others(&self, py: Python<'_>) -> PyResult<()> {
         run(py, || {

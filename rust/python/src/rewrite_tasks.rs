@@ -55,7 +55,7 @@ pub(crate) struct Outcome {
     pub(crate) removes: Vec<Remove>,
     pub(crate) vector_file: Option<String>,
     pub(crate) copied_rows: usize,
-    /// Of a rehearsal: the rows that would be copied, as files of their bytes.
+    /// Of a dry run: the rows that would be copied, as files of their bytes.
     #[serde(default)]
     pub(crate) copies: Vec<Add>,
     pub(crate) written_rows: usize,
@@ -91,7 +91,7 @@ impl TaskSpec {
         serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a task: {e}")))
     }
 
-    /// The table's store, which keeps nothing of a rehearsal.
+    /// The table's store, which keeps nothing of a dry run.
     fn store(&self, location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
         let store = store(location, options)?;
         if self.dry_run { store.dry_run() } else { Ok(store) }
@@ -339,7 +339,7 @@ async fn take(store: &Store, spec: &TaskSpec, going: Vec<Going>, records: bool) 
     }
 }
 
-/// Records the rows that go, and writes those that stay in files that go; a rehearsal doesn't read these.
+/// Records the rows that go, and writes those that stay in files that go; a dry run doesn't read these.
 async fn write_others(
     store: &Store,
     spec: &TaskSpec,

@@ -37,9 +37,9 @@ pub(crate) fn protocols_text(before: &Protocol, after: &Protocol) -> String {
     json!({"before": protocol_json(before), "after": protocol_json(after)}).to_string()
 }
 
-/// A rehearsal as JSON.
+/// A dry run as JSON.
 pub(crate) fn dry_run_json(dry_run: &DryRun) -> Result<String> {
-    serde_json::to_string(dry_run).map_err(|e| Error::internal(format!("can't write a rehearsal: {e}")))
+    serde_json::to_string(dry_run).map_err(|e| Error::internal(format!("can't write a dry run: {e}")))
 }
 
 /// What writers of files must know, as text that travels to any machine.

@@ -108,7 +108,7 @@ impl Store {
         }))))
     }
 
-    /// The same store for a rehearsal: it reads as this one does, and keeps nothing of what it is given to write. Writes and
+    /// The same store for a dry run: it reads as this one does, and keeps nothing of what it is given to write. Writes and
     /// deletions succeed, `put_if_absent` doesn't; shares the connections.
     pub fn dry_run(&self) -> Result<Store> {
         let behind = Arc::clone(&self.0.opener);

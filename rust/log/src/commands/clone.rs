@@ -40,7 +40,7 @@ pub struct CloneRequest {
     pub replace: bool,
     /// Properties beside the source's.
     pub properties: BTreeMap<String, String>,
-    /// Whether it is a rehearsal: no file is copied, and nothing is committed.
+    /// Whether it is a dry run: no file is copied, and nothing is committed.
     pub dry_run: bool,
     /// What the commit carries.
     pub commit: CommitRequest,
@@ -48,7 +48,7 @@ pub struct CloneRequest {
 
 /// What a clone did.
 pub struct Cloned {
-    /// The version that it made; absent where the clone was as the source already, and in a rehearsal.
+    /// The version that it made; absent where the clone was as the source already, and in a dry run.
     pub version: Option<u64>,
     /// Metrics under delta-spark's names.
     pub metrics: BTreeMap<String, i64>,

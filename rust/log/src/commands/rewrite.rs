@@ -63,7 +63,7 @@ pub struct RewriteRequest {
     /// Whether the table's column mapping ends with it, so that new files have the columns' own names (P114).
     #[serde(default)]
     pub remove_column_mapping: bool,
-    /// Whether it is a dry run: files are written to memory alone, and nothing is committed.
+    /// Whether it is a dry run: its files are discarded, and nothing is committed.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -177,7 +177,7 @@ impl Rewrite {
         &self.files
     }
 
-    /// Whether it is a rehearsal, which [`dry_run`](Self::dry_run) ends instead of [`commit`](Self::commit).
+    /// Whether it is a dry run, which [`dry_run`](Self::dry_run) ends instead of [`commit`](Self::commit).
     pub fn is_dry_run(&self) -> bool {
         self.request.dry_run
     }
