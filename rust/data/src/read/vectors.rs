@@ -336,7 +336,7 @@ mod tests {
         let (spec, file) = numbers(&t, 10, 4);
         let rows = |rows: &[u64]| -> Positions { rows.iter().copied().collect() };
         let vectors = put(&t, &[rows(&[1, 2, 3, 8]), rows(&[3, 9])]);
-        for (picked, expected) in [
+        for (selected, expected) in [
             (None, &[1, 2, 8][..]),
             (Some(SelectedRows::Only(Arc::new(rows(&[2, 3, 4, 8])))), &[2, 8]),
             (Some(SelectedRows::Without(Arc::new(rows(&[2, 4])))), &[1, 8]),
@@ -344,7 +344,7 @@ mod tests {
             let file = FileRead {
                 only: Some(vectors[0].clone()),
                 deletion_vector: Some(vectors[1].clone()),
-                picked,
+                selected,
                 ..file.clone()
             };
             assert_eq!(read(&t, &spec, &file).unwrap(), expected);
