@@ -38,7 +38,7 @@ _NESTED = (
     Known(
         "CANNOT_UPDATE_FIELD.ARRAY_TYPE",
         UnsupportedFeatureError,
-        r"(?P<fieldName>\S+) can't become array: change the type of a field",
+        r"(?P<fieldName>\S+) can't become array(?:<.*>)?: change the type of a field",
         _ALTERS,
     ),
     Known(
