@@ -41,7 +41,7 @@ def test_a_checkpoint_that_cannot_be_used_is_a_warning(
         # What comes up while rows stream is delivered when the next call of the core returns.
         assert DeltaTable(table).version() == 1
     warnings = [r for r in caplog.records if r.levelno == logging.WARNING]
-    assert {r.name for r in warnings} == {"deltaplane.log.opening"}
+    assert {r.name for r in warnings} == {"deltaplane.log.snapshot.open"}
     assert all("00000000000000000001.checkpoint.parquet" in r.getMessage() for r in warnings)
 
 

@@ -47,7 +47,8 @@ def has_nanoseconds(value: Any) -> bool:
         return any(map(has_nanoseconds, value))
     if isinstance(value, dict):
         return any(has_nanoseconds(part) for pair in value.items() for part in pair)
-    return isinstance(value, datetime.datetime) and bool(getattr(value, "nanosecond", 0))
+    # Of pandas' NaT it is NaN, which is above nothing.
+    return isinstance(value, datetime.datetime) and getattr(value, "nanosecond", 0) > 0
 
 
 def plain_value(value: Any) -> Any:
