@@ -21,7 +21,7 @@ from crash.copying import append, batches, copied, started
 from deltaplane import spark as dp
 from deltaplane.spark.stream import read as _stream_read
 from deltaplane.spark.stream import write as _stream_write
-from deltaplane.spark.write import frame_writer as _write
+from deltaplane.spark.writing import frame_writer as _write
 from following import READS
 
 if TYPE_CHECKING:

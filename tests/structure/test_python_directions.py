@@ -40,7 +40,7 @@ SPARK_LAYERS = (
     ("datasource",),
     ("scan",),
     ("dml",),
-    ("write",),
+    ("writing",),
     ("stream",),
     ("delta_api",),
     ("session_hooks", "tables"),
@@ -122,6 +122,21 @@ def test_facades_list_names_that_exist() -> None:
     assert missing_late_names(texts) == []
     wrong = {"__init__.py": '_LATER = {"A": "low", "B": "none"}', "low.py": "C = 1"}
     assert missing_late_names(wrong) == ["__init__.py: low has no A", "__init__.py: none has no B"]
+
+
+def hidden_names(facade: str, text: str, texts: Mapping[str, str]) -> set[str]:
+    """Public names of a facade that a module beside it hides: importing the module puts it in the name's place."""
+    folder = facade.removesuffix("__init__.py")
+    beside = {path.removeprefix(folder).split("/")[0].removesuffix(".py") for path in texts if path.startswith(folder)}
+    return late_names(text).keys() & beside
+
+
+def test_no_module_hides_a_public_name() -> None:
+    texts = {path.removeprefix(PREFIX): text for path, text in repo.sources(PREFIX, ".py").items()}
+    found = {f: hidden_names(f, text, texts) for f, text in texts.items() if f.endswith("__init__.py")}
+    assert {facade: names for facade, names in found.items() if names} == {}
+    wrong = {"spark/__init__.py": '_LATER = {"write": "spark.a", "read": "spark.a"}', "spark/write/b.py": ""}
+    assert hidden_names("spark/__init__.py", wrong["spark/__init__.py"], wrong) == {"write"}
 
 
 def crowded(paths: Iterable[str], most: int = 25) -> dict[str, int]:

@@ -34,5 +34,7 @@ def remove_column_mapping(target: Target, settings: Settings) -> Unmapped:
         job.copy_others()
         return job.commit(job.finish())
 
-    done = rewriting(target, Operation("REMOVE COLUMN MAPPING", {}, data_change=False, remove_column_mapping=True), settings, run)
+    done = rewriting(
+        target, Operation("REMOVE COLUMN MAPPING", {}, data_change=False, remove_column_mapping=True), settings, run
+    )
     return Unmapped(None if isinstance(done, DryRun) else done["version"], protocols["before"])

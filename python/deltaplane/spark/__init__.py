@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deltaplane.spark.session_hooks.enable import configure_spark_with_delta_pip, disable, enable, sql
     from deltaplane.spark.stream.read import read_stream
     from deltaplane.spark.stream.write import foreach_batch, write_stream
-    from deltaplane.spark.write.frame_writer import write
+    from deltaplane.spark.writing.frame_writer import write
     from deltaplane.write.api import WriteResult
 
 __all__ = [
@@ -70,7 +70,7 @@ _LATER = {
     "read_stream": "spark.stream.read",
     "register": "spark.datasource.session",
     "session": "spark.datasource.session",
-    "write": "spark.write.frame_writer",
+    "write": "spark.writing.frame_writer",
     "write_stream": "spark.stream.write",
     "configure_spark_with_delta_pip": "spark.session_hooks.enable",
     "disable": "spark.session_hooks.enable",

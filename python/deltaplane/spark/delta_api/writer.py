@@ -48,7 +48,7 @@ from deltaplane.spark.jvm.names import (
     register_name,
 )
 from deltaplane.spark.stream.write import write_stream
-from deltaplane.spark.write.frame_writer import write
+from deltaplane.spark.writing.frame_writer import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -37,7 +37,7 @@ from deltaplane.spark.jvm.names import (
     path_of,
     register_name,
 )
-from deltaplane.spark.write.frame_writer import write
+from deltaplane.spark.writing.frame_writer import write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

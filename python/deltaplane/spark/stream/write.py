@@ -22,7 +22,7 @@ from deltaplane.spark.execution.store_cast import as_table_takes
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.internals import is_connect
 from deltaplane.spark.jvm.location import absolute_location
-from deltaplane.spark.write.frame_writer import write
+from deltaplane.spark.writing.frame_writer import write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

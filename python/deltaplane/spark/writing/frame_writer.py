@@ -24,7 +24,7 @@ from deltaplane.spark.execution.spark_files import files_by_spark
 from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.schema import delta_schema_json
-from deltaplane.spark.write.replace import replace_matching, replace_rows
+from deltaplane.spark.writing.replace import replace_matching, replace_rows
 from deltaplane.write.api import (
     WriteResult,
     check_read_version,
