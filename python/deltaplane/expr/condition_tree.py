@@ -150,6 +150,14 @@ def _top_level_parts(parser: Parser) -> list[tuple[int, int]]:
     return [*parts, (start, len(parser.tokens))]
 
 
+def _refuse(what: str, text: str) -> NoReturn:
+    """Refuses a construct of a predicate by its name."""
+    raise UnsupportedExpressionError(
+        f"the predicate uses {what}, which the embedded engine doesn't evaluate as Spark does: "
+        f"{_ADVICE}. The predicate: {shown(text)}"
+    )
+
+
 class _ConditionParser(Parser):
     """The parser of expressions, with errors for a condition and a cheap way through long IN lists."""
 
@@ -167,10 +175,7 @@ class _ConditionParser(Parser):
         )
 
     def refuse(self, what: str) -> NoReturn:
-        raise UnsupportedExpressionError(
-            f"the predicate uses {what}, which the embedded engine doesn't evaluate as Spark does: "
-            f"{_ADVICE}. The predicate: {shown(self.sql)}"
-        )
+        _refuse(what, self.sql)
 
     def next_token(self, text: str, position: int, before: list[Token]) -> Token | None:
         opens_a_list = len(before) > 1 and before[-1].text == "(" and before[-2].text.lower() == "in"
@@ -215,10 +220,7 @@ class _Reader:
         self._refuse("a lambda function")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise UnsupportedExpressionError(
-            f"the predicate uses {what}, which the embedded engine doesn't evaluate as Spark does: "
-            f"{_ADVICE}. The predicate: {shown(self.text)}"
-        )
+        _refuse(what, self.text)
 
     def _call(self, node: Call) -> Node:
         name, args = node.name, node.args
