@@ -1,7 +1,7 @@
 """DELETE: takes the rows out for which a condition is true.
 
-Whole files go without being read; of others the rows are marked in a deletion vector, or the rest
-is written anew, as `delta.enableDeletionVectors` says.
+Files whose rows all match are removed unread. In others rows are marked in a deletion vector, or
+the file is rewritten, as `delta.enableDeletionVectors` says.
 """
 
 from __future__ import annotations

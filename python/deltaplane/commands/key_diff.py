@@ -1,4 +1,4 @@
-"""Which rows two versions differ in, told by their keys: the files that only one of them has are read, DuckDB compares."""
+"""The rows in which two versions differ, by their keys: reads the files that only one of them has, and compares in DuckDB."""
 
 from __future__ import annotations
 

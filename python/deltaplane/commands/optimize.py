@@ -1,6 +1,6 @@
 """OPTIMIZE: files written anew so that the table is read well, by size or in an order of their rows.
 
-No row changes. What is written anew is the core's choice (`_native.Layout`); here it is run group
+No row changes. The core chooses the files to rewrite (`_native.Layout`); here it is run group
 by group, and committed once, or whenever some time has gone.
 """
 

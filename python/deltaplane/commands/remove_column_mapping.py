@@ -1,6 +1,6 @@
 """REMOVE COLUMN MAPPING: files written anew under the names of the table's columns, so that the mapping can end (P114).
 
-No row changes, but every file does: whoever adds one at the same time makes it fail with a
+No row changes, but every file does: a concurrent append makes it fail with a
 conflict.
 """
 

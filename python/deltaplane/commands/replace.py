@@ -1,6 +1,6 @@
 """Overwrites of some rows: those that meet a condition, or those that match new ones, make room for new rows.
 
-Whole files go unread where the condition selects them; of others the rest stays as in a DELETE.
+Files that the condition selects whole are removed unread; others are changed as by DELETE.
 """
 
 from __future__ import annotations

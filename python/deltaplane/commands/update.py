@@ -1,6 +1,6 @@
 """UPDATE: gives columns new values in the rows for which a condition is true.
 
-Old rows are marked in deletion vectors, or their files' other rows written anew, as
+Old rows are marked in deletion vectors, or their files are rewritten, as
 `delta.enableDeletionVectors` says; where it suffices only the assigned columns are. Changed rows
 keep their ids (P142).
 """

@@ -174,7 +174,7 @@ def of_json(value: Any) -> SparkType | None:
 
 
 def as_json(of: SparkType) -> Any:
-    """A type as a table's schema JSON has it; what may be null isn't told.
+    """A type as a table's schema JSON has it; without nullability.
 
     >>> as_json(array(decimal(5, 1)))
     {'type': 'array', 'elementType': 'decimal(5,1)', 'containsNull': True}
