@@ -22,7 +22,19 @@ CRATES = {
     "memory": set(),
     "log": {"protocol", "store", "sorting", "error"},
     "data": {"protocol", "store", "sorting", "error"},
-    "python": {"boundary", "error", "protocol", "store", "log", "data", "memory"},
+    "operations": {"protocol", "store", "log", "data", "error"},
+    "spark_plan": {"protocol", "store", "log", "data", "error"},
+    "python": {
+        "boundary",
+        "error",
+        "protocol",
+        "store",
+        "log",
+        "data",
+        "operations",
+        "spark_plan",
+        "memory",
+    },
 }
 
 # The rooms of `protocol`, lowest first: each may use its own layer and those before it.
