@@ -6,11 +6,10 @@ called, so that no library is imported for them. Knows no function of the packag
 
 from __future__ import annotations
 
-import ast
 import functools
-import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 from deltaplane.exceptions import InvalidTypeError
@@ -36,6 +35,9 @@ _ALIASES = {
     "Progress": "Callable",
 }
 _TEXTS = (str, bytes, bytearray, memoryview)
+# Bits of a code object's flags: it takes `*args`, it takes `**kwargs` (the values of inspect.CO_VARARGS and
+# inspect.CO_VARKEYWORDS).
+_HAS_REST, _HAS_KEYWORDS = 4, 8
 
 
 class _Wrong(NamedTuple):
@@ -69,14 +71,14 @@ def checked(**instead: str) -> Callable[[T], T]:
     """
 
     def decorate(what: T) -> T:
-        if not inspect.isclass(what):
+        if not isinstance(what, type):
             is_method = "." in getattr(what, "__qualname__", "").rpartition("<locals>.")[2]
             return _wrapped(what, instead, is_method=is_method)  # type: ignore[return-value, arg-type]
         for name, member in list(vars(what).items()):
             if name != "__init__" and name.startswith("_"):
                 continue
             inner = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
-            if not inspect.isfunction(inner) or getattr(inner, "is_checked", False):
+            if not isinstance(inner, FunctionType) or getattr(inner, "is_checked", False):
                 continue
             made: Any = _wrapped(inner, instead, is_method=not isinstance(member, staticmethod))
             setattr(what, name, type(member)(made) if inner is not member else made)
@@ -86,12 +88,10 @@ def checked(**instead: str) -> Callable[[T], T]:
 
 
 def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_method: bool) -> Callable[..., Any]:
-    signature = inspect.signature(function)
-    if all(p.annotation is p.empty for p in signature.parameters.values()):
+    parameters = _parameters(function)
+    if not parameters.annotations:
         return function
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    positional = [p.name for p in signature.parameters.values() if p.kind in kinds]
-    rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), None)
+    positional, rest = parameters.positional, parameters.rest
     checks: dict[str, _Check] = {}
 
     def taken(given: str, value: object, owner: object) -> object:
@@ -107,10 +107,10 @@ def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_met
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not checks:
-            checks.update(_checks(signature, instead))
+            checks.update(_checks(parameters, instead))
         owner = args[0] if args else None
         if not RENAMED_ARGUMENTS.keys().isdisjoint(kwargs):
-            kwargs = use_new_names(_called(function, owner if is_method else None), kwargs, signature.parameters)
+            kwargs = use_new_names(_called(function, owner if is_method else None), kwargs, parameters.names)
         own = [taken(given, value, owner) for given, value in zip(positional, args, strict=False)]
         for value in args[len(positional) :]:
             own.append(value if rest is None else taken(rest, value, owner))
@@ -128,18 +128,73 @@ def _called(function: Callable[..., Any], owner: object) -> str:
     return name if function.__name__ == "__init__" else f"{name}.{function.__name__}"
 
 
-def _checks(signature: inspect.Signature, instead: Mapping[str, str]) -> dict[str, _Check]:
+class _Parameters(NamedTuple):
+    """The parameters of a function, read from its code: `inspect` takes longer to import than this package."""
+
+    names: tuple[str, ...]
+    positional: tuple[str, ...]
+    # The name of `*args`.
+    rest: str | None
+    annotations: Mapping[str, object]
+
+
+def _parameters(function: Any) -> _Parameters:
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code, annotations = function.__code__, {**function.__annotations__}
+    annotations.pop("return", None)
+    named = code.co_argcount + code.co_kwonlyargcount
+    has_rest = bool(code.co_flags & _HAS_REST)
+    names = code.co_varnames[: named + has_rest + bool(code.co_flags & _HAS_KEYWORDS)]
+    return _Parameters(names, names[: code.co_argcount], names[named] if has_rest else None, annotations)
+
+
+def _checks(parameters: _Parameters, instead: Mapping[str, str]) -> dict[str, _Check]:
     made = {}
-    for name, parameter in signature.parameters.items():
-        annotation = instead.get(name, parameter.annotation)
-        if annotation is parameter.empty:
+    for name in parameters.names:
+        annotation = instead.get(name, parameters.annotations.get(name))
+        if annotation is None:
             continue
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "object")
-        check = _of(ast.parse(text, mode="eval").body)
+        check = _of(_parse(text))
         if check is not None:
             made[name] = check
     # At least one, so that annotations are read once.
     return made or {"": lambda value: None}
+
+
+class _Type(NamedTuple):
+    """One alternative of an annotation: `dict[str, int | None]` has two arguments, the second of two alternatives."""
+
+    name: str
+    arguments: tuple[tuple[_Type, ...], ...] = ()
+    # The values of `Literal`.
+    literals: tuple[object, ...] = ()
+
+
+def _parse(text: str) -> tuple[_Type, ...]:
+    """The alternatives of an annotation."""
+    # Here, since `ast` takes longer to import than this package.
+    import ast
+
+    def name_of(node: ast.expr) -> str:
+        return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+    def alternatives(node: ast.expr) -> tuple[_Type, ...]:
+        if isinstance(node, ast.BinOp):
+            return (*alternatives(node.left), *alternatives(node.right))
+        if isinstance(node, ast.Constant):
+            return _parse(node.value) if isinstance(node.value, str) else (_Type("None"),)
+        if not isinstance(node, ast.Subscript):
+            name = name_of(node)
+            return _parse(_ALIASES[name]) if isinstance(node, ast.Name) and name in _ALIASES else (_Type(name),)
+        name = name_of(node.value)
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if name == "Literal":
+            return (_Type(name, literals=tuple(part.value for part in parts if isinstance(part, ast.Constant))),)
+        return (_Type(name, tuple(alternatives(part) for part in parts)),)
+
+    return alternatives(ast.parse(text, mode="eval").body)
 
 
 def _own(value: Any) -> object:
@@ -148,16 +203,15 @@ def _own(value: Any) -> object:
     return value.item() if is_one and getattr(value, "ndim", 1) == 0 else value
 
 
-def _of(node: ast.expr) -> _Check | None:
-    """The check of an annotation; None takes everything."""
-    parts = _alternatives(node)
+def _of(parts: Sequence[_Type]) -> _Check | None:
+    """The check of an annotation's alternatives; None takes everything."""
     checks = [_one(part) for part in parts]
     known = [check for check in checks if check is not None]
     if len(known) < len(checks):
         return None
     if len(known) == 1:
         return known[0]
-    wanted = _joined([_wanted(part) for part in parts])
+    wanted = _wanted(parts)
 
     def check(value: object) -> _Wrong | None:
         found = [one(value) for one in known]
@@ -170,49 +224,27 @@ def _of(node: ast.expr) -> _Check | None:
     return check
 
 
-def _alternatives(node: ast.expr) -> list[ast.expr]:
-    if isinstance(node, ast.BinOp):
-        return [*_alternatives(node.left), *_alternatives(node.right)]
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return _alternatives(ast.parse(node.value, mode="eval").body)
-    if isinstance(node, ast.Name) and node.id in _ALIASES:
-        return _alternatives(ast.parse(_ALIASES[node.id], mode="eval").body)
-    return [node]
-
-
-def _name(node: ast.expr) -> str:
-    if isinstance(node, ast.Subscript):
-        return _name(node.value)
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
-def _arguments(node: ast.expr) -> list[ast.expr]:
-    if not isinstance(node, ast.Subscript):
-        return []
-    return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-
-
-def _one(node: ast.expr) -> _Check | None:
-    if isinstance(node, ast.Constant):
-        return _check(node, lambda value: value is None)
-    name, arguments = _name(node), _arguments(node)
+def _one(part: _Type) -> _Check | None:
+    name = part.name
+    if name == "None":
+        return _check(part, lambda value: value is None)
     if name in ("", "Any", "object"):
         return None
     if name == "Literal":
-        kinds = tuple({type(part.value) for part in arguments if isinstance(part, ast.Constant)})
-        return _check(node, lambda value: isinstance(value, kinds))
+        kinds = tuple({type(value) for value in part.literals})
+        return _check(part, lambda value: isinstance(value, kinds))
     if name in _PLAIN:
-        return _check(node, _PLAIN[name])
+        return _check(part, _PLAIN[name])
     if name in ("list", "Sequence", "tuple", "Iterable", "Collection"):
-        return _sequence(node, arguments)
+        return _sequence(part)
     if name in ("Mapping", "dict"):
-        return _mapping(node, arguments)
+        return _mapping(part)
     # By name, since the class may be of a module that nobody has imported.
-    return _check(node, lambda value: any(cls.__name__ == name for cls in type(value).__mro__))
+    return _check(part, lambda value: any(cls.__name__ == name for cls in type(value).__mro__))
 
 
-def _check(node: ast.expr, accepts: Callable[[object], bool]) -> _Check:
-    wanted = _wanted(node)
+def _check(part: _Type, accepts: Callable[[object], bool]) -> _Check:
+    wanted = _wanted([part])
     return lambda value: None if accepts(value) else _Wrong("", wanted, value)
 
 
@@ -252,9 +284,9 @@ def _is_moment(value: object, name: str) -> bool:
     return any(cls.__name__ == name for cls in type(value).__mro__) and type(value).__name__ != "NaTType"
 
 
-def _sequence(node: ast.expr, arguments: Sequence[ast.expr]) -> _Check:
-    wanted, name = _wanted(node), _name(node)
-    inner = _of(arguments[0]) if arguments and name != "tuple" else None
+def _sequence(part: _Type) -> _Check:
+    wanted, name = _wanted([part]), part.name
+    inner = _of(part.arguments[0]) if part.arguments and name != "tuple" else None
     kinds: tuple[type, ...] = (Sequence, Set) if name in ("Sequence", "Collection", "list") else (Iterable,)
     if name == "tuple":
         kinds = (tuple,)
@@ -263,9 +295,9 @@ def _sequence(node: ast.expr, arguments: Sequence[ast.expr]) -> _Check:
         if isinstance(value, (*_TEXTS, Mapping)) or not isinstance(value, kinds):
             return _Wrong("", wanted, value)
         # What may be gone after one look isn't looked at.
-        for number, part in enumerate(value if inner is not None and isinstance(value, Sequence) else ()):
+        for number, item in enumerate(value if inner is not None and isinstance(value, Sequence) else ()):
             assert inner is not None
-            found = inner(part)
+            found = inner(item)
             if found is not None:
                 return found._replace(where=f"[{number}]{found.where}")
         return None
@@ -273,18 +305,18 @@ def _sequence(node: ast.expr, arguments: Sequence[ast.expr]) -> _Check:
     return check
 
 
-def _mapping(node: ast.expr, arguments: Sequence[ast.expr]) -> _Check:
-    wanted = _wanted(node)
-    key_check, value_check = (_of(part) for part in arguments) if len(arguments) == 2 else (None, None)
+def _mapping(part: _Type) -> _Check:
+    wanted = _wanted([part])
+    key_check, value_check = (_of(inner) for inner in part.arguments) if len(part.arguments) == 2 else (None, None)
 
     def check(value: object) -> _Wrong | None:
         if not isinstance(value, Mapping):
             return _Wrong("", wanted, value)
-        for key, part in value.items():
+        for key, item in value.items():
             found = key_check(key) if key_check is not None else None
             if found is not None:
                 return found._replace(where="'s key")
-            found = value_check(part) if value_check is not None else None
+            found = value_check(item) if value_check is not None else None
             if found is not None:
                 return found._replace(where=f"[{str(key)[:60]!r}]{found.where}")
         return None
@@ -302,17 +334,14 @@ _SAID = {
 }
 
 
-def _wanted(node: ast.expr) -> str:
+def _wanted(parts: Sequence[_Type]) -> str:
     """What an annotation asks for, in words."""
-    parts = _alternatives(node)
     if len(parts) > 1:
-        return _joined([_wanted(part) for part in parts])
-    (node,) = parts
-    if isinstance(node, ast.Constant):
-        return "None"
-    name, arguments = _name(node), _arguments(node)
+        return _joined([_wanted([part]) for part in parts])
+    (part,) = parts
+    name, arguments = part.name, part.arguments
     if name == "Literal":
-        return _joined([repr(part.value) for part in arguments if isinstance(part, ast.Constant)])
+        return _joined([repr(value) for value in part.literals])
     if name in ("list", "Sequence", "Iterable", "Collection"):
         return f"a list of {_wanted(arguments[0])}" if arguments else "a list"
     if name in ("Mapping", "dict"):

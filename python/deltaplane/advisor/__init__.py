@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from deltaplane import _native
     from deltaplane.advisor.advice import AdviceReport, MaintenanceReport, MaintenanceStep
     from deltaplane.advisor.workload import Predicates
@@ -118,7 +119,7 @@ class TableUpkeep:
 
 
 def _seconds(given: float | str | timedelta) -> float:
-    if isinstance(given, timedelta):
+    if not isinstance(given, (float, int, str)):
         return given.total_seconds()
     match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smh]?)\s*", str(given))
     if match is None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from deltaplane import expr
 from deltaplane.exceptions import UnsupportedExpressionError
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["FilteredRows", "RowFilter", "row_filter", "scan_filter"]
 
 
-@dataclass(frozen=True)
-class RowFilter:
+class RowFilter(NamedTuple):
     """`tree`, as JSON for the core, is met by every selected row, None by all rows; `checks` decide the rest, all of which
     must be true."""
 
@@ -128,6 +126,8 @@ class FilteredRows:
             self._kept.raise_error()
 
     def _batches(self, width: int) -> Iterator[pa.RecordBatch]:
+        from dataclasses import replace
+
         # A program has one connection, which streams that are read at the same time can't share.
         checks = [replace(check, program=replace(check.program, _connection=None)) for check in self._checks]
         for batch in Scan(self._native).batches():

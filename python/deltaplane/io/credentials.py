@@ -10,7 +10,6 @@ import importlib
 import os
 import sys
 import threading
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -60,7 +59,7 @@ def provider_name(provider: object) -> str:
     with _lock:
         found = _names.get(id(provider))
         if found is None:
-            found = _names[id(provider)] = f"{type(provider).__name__}-{uuid.uuid4().hex} of process {os.getpid()}"
+            found = _names[id(provider)] = f"{type(provider).__name__}-{os.urandom(16).hex()} of process {os.getpid()}"
             _named[found] = provider
         return found
 
