@@ -8,5 +8,7 @@ pub mod question;
 pub mod replay;
 mod row;
 pub mod splits;
+#[cfg(test)]
+mod tests;
 
 pub use columns::{relation_partition_columns, relation_schema};
