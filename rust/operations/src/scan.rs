@@ -86,7 +86,7 @@ pub fn bind_to(state: &TableState, predicate: Option<&str>) -> Result<Option<(Pr
 }
 
 /// A condition of rows for tables in this state, and what prunes files by it.
-fn bind_expr(state: &TableState, expr: &Expr) -> Result<(Predicate, Arc<Pruner>)> {
+pub fn bind_expr(state: &TableState, expr: &Expr) -> Result<(Predicate, Arc<Pruner>)> {
     let predicate = Predicate::bind(expr, state.schema())?;
     let pruner = Pruner::new(&predicate, state.schema(), state.partition_columns(), state.mapping())?;
     Ok((predicate, Arc::new(pruner)))
