@@ -12,6 +12,7 @@ use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
+use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
@@ -162,6 +163,12 @@ impl Snapshot {
     /// Whether files of the table may have deletion vectors.
     fn may_have_vectors(&self) -> bool {
         may_have_vectors(self.inner.state().protocol())
+    }
+
+    /// Where every row has an id (P141): the columns of files that store ids and versions of rows, if they have names.
+    fn row_tracking_columns(&self) -> Option<(Option<String>, Option<String>)> {
+        let metadata = self.inner.state().metadata();
+        row_tracking::is_on(metadata).then(|| row_tracking::materialised(metadata))
     }
 
     #[pyo3(signature = (limit = None))]

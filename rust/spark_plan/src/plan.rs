@@ -365,6 +365,8 @@ impl<'a> Groups<'a> {
                 uri: self.uris.of(self.snapshot, rows.path(row)?)?,
                 size,
                 modified_ms: times.as_ref().map_or(0, |t| long_at(t, row)),
+                base_row_id: rows.base_row_id(row),
+                default_row_commit_version: rows.default_row_commit_version(row),
             };
             self.size_bytes += size.unsigned_abs();
             let tuple = self.tuple(values.as_ref(), row);

@@ -9,7 +9,7 @@ import logging
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.spark.errors.refusals import come_back
@@ -263,6 +263,14 @@ def _nodes(plan: Any) -> Iterator[Any]:
         yield from _nodes(child)
 
 
+# What row tracking calls the columns of files that store ids and versions of rows; None for a table without row tracking.
+RowTrackingColumns: TypeAlias = tuple[str | None, str | None] | None
+
+
+def _joined(tracking: RowTrackingColumns) -> str | None:
+    return None if tracking is None else "\0".join(name or "" for name in tracking)
+
+
 class Jvm:
     """Handles to one JVM's classes: a handle costs a twentieth of a look-up by name at each call."""
 
@@ -399,14 +407,29 @@ class Jvm:
         ]
 
     def data_frame(
-        self, spark: Any, index: Any, schema_json: str, options: Mapping[str, str], *, streaming: bool = False
+        self,
+        spark: Any,
+        index: Any,
+        schema_json: str,
+        options: Mapping[str, str],
+        *,
+        streaming: bool = False,
+        tracking: RowTrackingColumns = None,
     ) -> Any:
         """A DataFrame that scans the Parquet files of a file index; the schema holds the partition columns too.
-        `streaming`: it is a micro-batch."""
+        `streaming`: it is a micro-batch. `tracking`: as of `Snapshot.row_tracking_columns`."""
         from pyspark.sql import DataFrame
 
         said = "\0".join(text for option in options.items() for text in option)
-        return DataFrame(self._frames.frame(spark._jsparkSession, index, schema_json, said, streaming), spark)
+        stored = _joined(tracking)
+        return DataFrame(self._frames.frame(spark._jsparkSession, index, schema_json, said, streaming, stored), spark)
+
+    def with_metadata(self, frame: Any) -> Any:
+        """A frame of scans that has the hidden column `_metadata` of their files and rows."""
+        from pyspark.sql import DataFrame
+
+        session = frame.sparkSession
+        return DataFrame(self._frames.withMetadata(session._jsparkSession, frame._jdf), session)
 
     def ask_for_relations(self, spark: Any, python: Any) -> bool:
         """Has a session's analyser ask an object of Python's for the rows of Delta tables; False where its rules can't be changed."""
@@ -503,11 +526,11 @@ class Jvm:
         for name, full_name in _STREAM_OBJECTS.items():
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
 
-    def streaming_frame(self, spark: Any, python: Any, schema_json: str) -> Any:
-        """A streaming DataFrame of a source that asks an object of Python's."""
+    def streaming_frame(self, spark: Any, python: Any, schema_json: str, tracking: RowTrackingColumns = None) -> Any:
+        """A streaming DataFrame of a source that asks an object of Python's. `tracking`: as of `Snapshot.row_tracking_columns`."""
         from pyspark.sql import DataFrame
 
-        return DataFrame(self._frames.followed(spark._jsparkSession, python, schema_json), spark)
+        return DataFrame(self._frames.followed(spark._jsparkSession, python, schema_json, _joined(tracking)), spark)
 
     def hand_batches(self, writer: Any, python: Any) -> None:
         """Has the batches of a stream that a `DataStreamWriter` will start go to an object of Python's."""

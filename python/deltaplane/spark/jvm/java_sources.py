@@ -17,13 +17,14 @@ RULE = "deltaplane.PrepareScans"
 FRAMES = "deltaplane.Frames"
 # Each may name those before it.
 _CLASSES = (
+    "deltaplane.ScanFormat",
     "deltaplane.Found",
     "deltaplane.Kept",
     "deltaplane.Refused",
     "deltaplane.DeltaplaneFileIndex",
     "deltaplane.Followed",
+    "deltaplane.HiddenMetadata",
     "deltaplane.Batches",
-    "deltaplane.ScanFormat",
     "deltaplane.Relations",
     "deltaplane.Statements",
     "deltaplane.Views",

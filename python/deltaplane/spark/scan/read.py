@@ -257,13 +257,16 @@ def data_frame(
     """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a micro-batch."""
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
+    # Commands have hidden columns of their own.
+    tracking = None if places is not None else snapshots.first.row_tracking_columns()
+
     def scan(index: DeltaplaneFileIndex) -> Any:
         schema = index.relation_schema
         if snapshots.first.column_mapping != "none":
             schema = with_file_names(schema, snapshots.first.schema_json())
         if places is not None:
             schema = places.relation_schema(schema)
-        return jvm.data_frame(spark, index.shown, schema, options, streaming=streaming)
+        return jvm.data_frame(spark, index.shown, schema, options, streaming=streaming, tracking=tracking)
 
     def shown(frame: Any) -> Any:
         return frame if places is None else jvm.with_places(frame, places)
@@ -280,6 +283,9 @@ def data_frame(
     if snapshots.first.column_mapping != "none":
         by_id = snapshots.first.column_mapping == "id"
         frame = logical_columns(frame, index.relation_schema, snapshots.first.schema_json(), by_id=by_id)
+    if places is None and (tracking is not None or snapshots.first.may_have_vectors()):
+        # Of one scan Spark has the hidden column by itself, without row ids.
+        frame = jvm.with_metadata(frame)
     # What the last queries of this frame asked for and got, for people who tune and for tests.
     frame._deltaplane_index = index
     return frame

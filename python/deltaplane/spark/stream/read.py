@@ -93,7 +93,7 @@ def read_stream(
     table = FollowedTable(location, store_options, given, lambda name: spark.conf.get(name, None))
     source = TableSource(spark, jvm, table, given, spark_options)
     schema_json = json.dumps(shown(json.loads(table.tail.snapshot.schema_json())))
-    frame: DataFrame = jvm.streaming_frame(spark, source, schema_json)
+    frame: DataFrame = jvm.streaming_frame(spark, source, schema_json, table.tail.snapshot.row_tracking_columns())
     return frame
 
 
@@ -168,6 +168,13 @@ class TableSource:
         batch = _Batch(self._table.tail.snapshot, f"{first} {last}")
         frame = data_frame(self._spark, self._jvm, batch, _BatchPlans(adds), self._spark_options, streaming=True)
         return frame._jdf
+
+    def getBatchWithMetadata(self, start: Any, end: Any) -> Any:
+        """The same with the hidden column behind the others."""
+        from pyspark.sql import DataFrame
+
+        frame = DataFrame(self.getBatch(start, end), self._spark)
+        return frame.select("*", "_metadata")._jdf
 
     def stop(self, *_: None) -> None:
         """Nothing is held but the table's snapshot."""

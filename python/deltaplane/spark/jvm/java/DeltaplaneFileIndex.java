@@ -18,12 +18,14 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.FileSourceMetadataAttribute$;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils$;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.ArraySeq$;
@@ -234,18 +236,27 @@ public final class DeltaplaneFileIndex implements FileIndex {
   }
 
   // Catalyst's filters as their JSON; one that can't say itself in JSON can't prune. Nor can one with a query inside, whose
-  // whole plan would be its JSON: tens of milliseconds for a join's other side.
+  // whole plan would be its JSON: tens of milliseconds for a join's other side. Nor one over `_metadata`, whose fields go by
+  // names that columns of the table may have.
   private static List texts(Seq filters) {
     List all = new ArrayList();
     for (Iterator i = CollectionConverters.asJava(filters).iterator(); i.hasNext(); ) {
       Expression one = (Expression) i.next();
-      if (one.containsPattern(TreePattern.PLAN_EXPRESSION())) continue;
+      if (one.containsPattern(TreePattern.PLAN_EXPRESSION()) || readsMetadata(one)) continue;
       try {
         all.add(one.toJSON());
       } catch (Exception e) {
       }
     }
     return all;
+  }
+
+  private static boolean readsMetadata(Expression filter) {
+    for (Iterator i = CollectionConverters.asJava(filter.references().toSeq()).iterator(); i.hasNext(); ) {
+      Metadata of = ((Attribute) i.next()).metadata();
+      if (of.contains(FileSourceMetadataAttribute$.MODULE$.FILE_SOURCE_METADATA_COL_ATTR_KEY())) return true;
+    }
+    return false;
   }
 
   // Those whose values make every filter true, by Spark's own evaluation.

@@ -4,6 +4,7 @@ package deltaplane;
 
 import java.util.function.BiFunction;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.execution.streaming.Offset;
@@ -15,10 +16,35 @@ public final class Followed implements Source, SupportsTriggerAvailableNow {
   // Takes the name of a method, and its arguments behind this source.
   private final BiFunction python;
   private final StructType schema;
+  private final SparkSession session;
+  private final StructType hidden;
+  private final boolean shown;
+  private Followed other;
 
-  public Followed(BiFunction python, StructType schema) {
+  // `hidden`: what `_metadata` is made of; `shown`: whether it is the last column.
+  public Followed(BiFunction python, StructType schema, SparkSession session, StructType hidden, boolean shown) {
     this.python = python;
     this.schema = schema;
+    this.session = session;
+    this.hidden = hidden;
+    this.shown = shown;
+  }
+
+  public SparkSession session() {
+    return session;
+  }
+
+  public StructType hiddenType() {
+    return hidden;
+  }
+
+  // The source of the same rows with `_metadata` behind their columns; the same one at each call, as Spark tells sources apart
+  // by what they are.
+  public synchronized Followed withMetadata() {
+    if (shown) return this;
+    if (other == null)
+      other = new Followed(python, schema.add(ScanFormat.HIDDEN, hidden, false), session, hidden, true);
+    return other;
   }
 
   public StructType schema() {
@@ -40,7 +66,7 @@ public final class Followed implements Source, SupportsTriggerAvailableNow {
 
   // The rows between two offsets.
   public Dataset getBatch(Option start, Offset end) {
-    return (Dataset) ask("getBatch", start.isDefined() ? start.get() : null, end);
+    return (Dataset) ask(shown ? "getBatchWithMetadata" : "getBatch", start.isDefined() ? start.get() : null, end);
   }
 
   // Never asked, since the source says where a batch ends.

@@ -9,12 +9,19 @@ import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory$;
+import scala.collection.immutable.ArraySeq$;
+import scala.collection.immutable.Map;
+import scala.collection.immutable.Map$;
+import scala.collection.immutable.Seq;
 
 public final class Found {
   // What a file says of its blocks; Spark uses it to split files, and Hadoop's own for local files is 32 MiB.
   private static final long BLOCK_SIZE = 128L << 20;
+  // Stands for a number that the log doesn't have.
+  private static final long NO_NUMBER = -1;
 
   public final String name;
   public final String version;
@@ -61,21 +68,32 @@ public final class Found {
 
   private static PartitionDirectory[] made(ByteBuffer from) {
     FsPermission permission = FsPermission.getFileDefault();
+    boolean tracked = from.getInt() != 0;
     PartitionDirectory[] all = new PartitionDirectory[from.getInt()];
     for (int d = 0; d < all.length; d++) {
       UnsafeRow row = new UnsafeRow(from.getInt());
       byte[] values = bytes(from);
       row.pointTo(values, values.length);
-      FileStatus[] files = new FileStatus[from.getInt()];
+      FileStatusWithMetadata[] files = new FileStatusWithMetadata[from.getInt()];
       for (int f = 0; f < files.length; f++) {
         long size = from.getLong();
         long modified = from.getLong();
         Path path = new Path(URI.create(new String(bytes(from), StandardCharsets.US_ASCII)));
-        files[f] = new FileStatus(size, false, 1, BLOCK_SIZE, modified, 0L, permission, "", "", path);
+        FileStatus file = new FileStatus(size, false, 1, BLOCK_SIZE, modified, 0L, permission, "", "", path);
+        Map numbers = (Map) Map$.MODULE$.empty();
+        if (tracked) {
+          numbers = with(numbers, ScanFormat.BASE_ROW_ID, from.getLong());
+          numbers = with(numbers, ScanFormat.DEFAULT_ROW_COMMIT_VERSION, from.getLong());
+        }
+        files[f] = new FileStatusWithMetadata(file, numbers);
       }
-      all[d] = PartitionDirectory$.MODULE$.apply(row, files);
+      all[d] = PartitionDirectory$.MODULE$.apply(row, (Seq) ArraySeq$.MODULE$.unsafeWrapArray(files));
     }
     return all;
+  }
+
+  private static Map with(Map numbers, String name, long number) {
+    return number == NO_NUMBER ? numbers : (Map) numbers.updated(name, Long.valueOf(number));
   }
 
   private static byte[] bytes(ByteBuffer from) {

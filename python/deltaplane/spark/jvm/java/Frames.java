@@ -15,6 +15,7 @@ import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.Dataset$;
@@ -48,16 +49,16 @@ public final class Frames {
   }
 
   // The rows of the Parquet files of an index; the schema, as JSON, has the partition columns too. Options are names, each
-  // with its value behind it. Streaming: it is a micro-batch.
+  // with its value behind it. Streaming: it is a micro-batch. Tracking: see ScanFormat.of.
   public Dataset frame(
-      SparkSession session, DeltaplaneFileIndex index, String schema, String options, boolean streaming) {
+      SparkSession session, DeltaplaneFileIndex index, String schema, String options, boolean streaming, String tracking) {
     prepareScans(session);
     HashMap given = new HashMap();
     String[] said = options.split("\0", -1);
     for (int i = 0; i + 1 < said.length; i += 2) given.put(said[i], said[i + 1]);
     HadoopFsRelation relation =
         new HadoopFsRelation(
-            index, index.partitionSchema(), struct(schema), Option.empty(), new ScanFormat(),
+            index, index.partitionSchema(), struct(schema), Option.empty(), ScanFormat.of(tracking),
             PythonUtils.toScalaMap(given), session);
     if (!index.isPinned()) remember(relation);
     if (!streaming) return session.baseRelationToDataFrame(relation);
@@ -91,10 +92,17 @@ public final class Frames {
     }
   }
 
-  // A stream's source that asks an object of Python's, and the streaming rows of it.
-  public Dataset followed(SparkSession session, BiFunction python, String schema) {
-    Followed source = new Followed(python, struct(schema));
-    return Dataset$.MODULE$.ofRows(session, StreamingExecutionRelation$.MODULE$.apply(source, session));
+  // A stream's source that asks an object of Python's, and the streaming rows of it. Tracking: see ScanFormat.of.
+  public Dataset followed(SparkSession session, BiFunction python, String schema, String tracking) {
+    StructType hidden = ScanFormat.of(tracking).hiddenType();
+    Followed source = new Followed(python, struct(schema), session, hidden, false);
+    LogicalPlan rows = StreamingExecutionRelation$.MODULE$.apply(source, session);
+    return Dataset$.MODULE$.ofRows(session, HiddenMetadata.over(rows));
+  }
+
+  // A frame of scans, with the hidden column of their files and rows.
+  public Dataset withMetadata(SparkSession session, Dataset frame) {
+    return Dataset$.MODULE$.ofRows(session, HiddenMetadata.over(frame.queryExecution().analyzed()));
   }
 
   // Has a stream's batches go to an object of Python's, which takes a batch and its number.

@@ -1,0 +1,259 @@
+// The rows of a table, with the hidden column `_metadata` that Spark's file sources have: what is known of a row's file and, where
+// the table has row tracking, the row's id and the version that last wrote it. Spark gives `_metadata` by itself for a scan, but
+// neither for two scans in one (files with and without deletion vectors) nor for a stream's source that is asked through Python.
+package deltaplane;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.UUID;
+import org.apache.spark.sql.catalyst.AliasIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Add;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Coalesce;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.FileSourceMetadataAttribute$;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.MetadataAttribute$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull;
+import org.apache.spark.sql.catalyst.plans.logical.ExposesMetadataColumns;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation;
+import org.apache.spark.sql.execution.streaming.runtime.StreamingExecutionRelation$;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+// A SubqueryAlias, which Spark's optimiser takes away, but without a name: columns are called by what they were called below.
+public final class HiddenMetadata extends SubqueryAlias implements ExposesMetadataColumns {
+  private static final String NAME = ScanFormat.HIDDEN;
+  private static final UUID OWN_IDS =
+      UUID.nameUUIDFromBytes("deltaplane _metadata".getBytes(StandardCharsets.UTF_8));
+
+  public HiddenMetadata(AliasIdentifier identifier, LogicalPlan child) {
+    super(identifier, child);
+  }
+
+  public static LogicalPlan over(LogicalPlan plan) {
+    return new HiddenMetadata(new AliasIdentifier(NAME, none()), plan);
+  }
+
+  public SubqueryAlias copy(AliasIdentifier identifier, LogicalPlan child) {
+    return new HiddenMetadata(identifier, child);
+  }
+
+  public Seq output() {
+    return child().output();
+  }
+
+  public Seq metadataOutput() {
+    String name = NAME;
+    for (Iterator i = iterator(output()); i.hasNext(); ) {
+      Attribute one = (Attribute) i.next();
+      if (isMetadata(one)) return single(one);
+    }
+    // A column of this name is what the name means; as in Spark the hidden one is found by `metadataColumn` then.
+    while (hasOutput(name)) name = "_" + name;
+    StructType type = typeOf(child());
+    ExprId id = idOf(child());
+    if (type == null || id == null) return CollectionConverters.asScala(Collections.emptyList()).toList();
+    return single(new AttributeReference(name, type, false, metadata(), id, none()));
+  }
+
+  // The rows with the column shown, under the number by which `metadataOutput` tells it.
+  public LogicalPlan withMetadataColumns() {
+    Attribute hidden = (Attribute) metadataOutput().head();
+    if (output().contains(hidden)) return this;
+    LogicalPlan shown = shown(child());
+    Attribute column = (Attribute) shown.output().last();
+    Alias alias =
+        new Alias(column, hidden.name(), hidden.exprId(), none(), Option.apply(metadata()), none());
+    return over(new Project((Seq) output().appended(alias), shown));
+  }
+
+  // What the column is made of, above a scan or a stream's source; null where there is none.
+  private static StructType typeOf(LogicalPlan plan) {
+    if (plan instanceof LogicalRelation) {
+      Object relation = ((LogicalRelation) plan).relation();
+      if (!(relation instanceof HadoopFsRelation)) return null;
+      Object format = ((HadoopFsRelation) relation).fileFormat();
+      return format instanceof ScanFormat ? ((ScanFormat) format).hiddenType() : null;
+    }
+    if (plan instanceof StreamingExecutionRelation) {
+      Object source = ((StreamingExecutionRelation) plan).source();
+      return source instanceof Followed ? ((Followed) source).hiddenType() : null;
+    }
+    if (!passes(plan)) return null;
+    StructType type = null;
+    for (Iterator i = iterator(plan.children()); i.hasNext(); ) {
+      StructType one = typeOf((LogicalPlan) i.next());
+      if (one == null || (type != null && !type.equals(one))) return null;
+      type = one;
+    }
+    return type;
+  }
+
+  private static boolean passes(LogicalPlan plan) {
+    return plan instanceof Project || plan instanceof Filter || plan instanceof SubqueryAlias || plan instanceof Union;
+  }
+
+  // A number that follows from those of the columns below: where Spark gives these others, as in a join of a table with itself,
+  // the hidden column has another one as well.
+  private static ExprId idOf(LogicalPlan plan) {
+    LogicalPlan leaf = plan;
+    while (!leaf.children().isEmpty()) leaf = (LogicalPlan) leaf.children().head();
+    if (leaf.output().isEmpty()) return null;
+    return new ExprId(((Attribute) leaf.output().head()).exprId().id(), OWN_IDS);
+  }
+
+  // The plan with the column as its last one.
+  private static LogicalPlan shown(LogicalPlan plan) {
+    if (plan instanceof LogicalRelation) return scanned((LogicalRelation) plan);
+    if (plan instanceof StreamingExecutionRelation) return followed((StreamingExecutionRelation) plan);
+    ArrayList children = new ArrayList();
+    Attribute last = null;
+    for (Iterator i = iterator(plan.children()); i.hasNext(); ) {
+      LogicalPlan child = shown((LogicalPlan) i.next());
+      last = (Attribute) child.output().last();
+      children.add(child);
+    }
+    if (plan instanceof Project) {
+      Project made = new Project((Seq) ((Project) plan).projectList().appended(last), (LogicalPlan) children.get(0));
+      made.copyTagsFrom(plan);
+      return made;
+    }
+    return (LogicalPlan) plan.withNewChildren(seq(children));
+  }
+
+  private static LogicalPlan scanned(LogicalRelation relation) {
+    Attribute known = (Attribute) relation.metadataOutput().head();
+    LogicalPlan scan = relation.withMetadataColumns();
+    ArrayList columns = new ArrayList();
+    for (Iterator i = iterator(relation.output()); i.hasNext(); ) {
+      Attribute one = (Attribute) i.next();
+      if (!one.exprId().equals(known.exprId())) columns.add(one);
+    }
+    ScanFormat format = (ScanFormat) ((HadoopFsRelation) relation.relation()).fileFormat();
+    columns.add(alias(format.isTracked() ? tracked(format, known) : (Expression) known));
+    Project made = new Project(seq(columns), scan);
+    // Else Spark would find the scan's own column below the one that is made of it.
+    made.setTagValue(Project.hiddenOutputTag(), none());
+    return made;
+  }
+
+  private static LogicalPlan followed(StreamingExecutionRelation relation) {
+    Followed source = ((Followed) relation.source()).withMetadata();
+    LogicalPlan made = StreamingExecutionRelation$.MODULE$.apply(source, source.session());
+    ArrayList columns = new ArrayList();
+    Iterator old = iterator(relation.output());
+    for (Iterator i = iterator(made.output()); old.hasNext(); ) {
+      Attribute was = (Attribute) old.next();
+      columns.add(
+          new Alias((Attribute) i.next(), was.name(), was.exprId(), none(), Option.apply(was.metadata()), none()));
+    }
+    columns.add(made.output().last());
+    return new Project(seq(columns), made);
+  }
+
+  // Spark's own fields and those of row tracking. A row's id and version are stored where it was rewritten, and follow from its
+  // file and its position else (protocol: "Reader Requirements for Row Tracking").
+  private static Expression tracked(ScanFormat format, Attribute known) {
+    StructType type = (StructType) known.dataType();
+    ArrayList parts = new ArrayList();
+    StructField[] fields = format.hiddenType().fields();
+    for (int n = 0; n < fields.length; n++) {
+      String name = fields[n].name();
+      parts.add(Literal$.MODULE$.apply(name));
+      Expression value;
+      if (name.equals(ScanFormat.ROW_ID)) {
+        Expression base = field(type, known, ScanFormat.BASE_ROW_ID);
+        Expression fresh = new Add(base, field(type, known, ScanFormat.ROW_INDEX));
+        value = known(stored(type, known, ScanFormat.STORED_ROW_ID, fresh), name);
+      } else if (name.equals(ScanFormat.ROW_COMMIT_VERSION)) {
+        Expression fresh = field(type, known, ScanFormat.DEFAULT_ROW_COMMIT_VERSION);
+        value = known(stored(type, known, ScanFormat.STORED_ROW_COMMIT_VERSION, fresh), name);
+      } else if (name.equals(ScanFormat.BASE_ROW_ID) || name.equals(ScanFormat.DEFAULT_ROW_COMMIT_VERSION)) {
+        value = known(field(type, known, name), name);
+      } else value = field(type, known, name);
+      parts.add(value);
+    }
+    return new CreateNamedStruct(seq(parts));
+  }
+
+  private static Expression stored(StructType type, Attribute of, String name, Expression fresh) {
+    if (!hasField(type, name)) return fresh;
+    ArrayList either = new ArrayList();
+    either.add(field(type, of, name));
+    either.add(fresh);
+    return new Coalesce(seq(either));
+  }
+
+  // A file without the number breaks the protocol: an error, and no wrong value.
+  private static Expression known(Expression value, String name) {
+    ArrayList path = new ArrayList();
+    path.add("the log has no row tracking for the file of a row, so that it has no " + NAME + "." + name);
+    return new AssertNotNull(value, seq(path));
+  }
+
+  private static Expression field(StructType type, Attribute of, String name) {
+    return new GetStructField(of, type.fieldIndex(name), Option.apply(name));
+  }
+
+  private static boolean hasField(StructType type, String name) {
+    return type.getFieldIndex(name).isDefined();
+  }
+
+  private static Alias alias(Expression value) {
+    return new Alias(value, NAME, NamedExpression$.MODULE$.newExprId(), none(), Option.apply(Metadata.empty()), none());
+  }
+
+  private static Metadata metadata() {
+    return FileSourceMetadataAttribute$.MODULE$.metadata(NAME);
+  }
+
+  private static boolean isMetadata(Attribute one) {
+    return MetadataAttribute$.MODULE$.isValid(one.metadata()) && FileSourceMetadataAttribute$.MODULE$.isValid(one.metadata());
+  }
+
+  private boolean hasOutput(String name) {
+    for (Iterator i = iterator(output()); i.hasNext(); ) {
+      String other = ((Attribute) i.next()).name();
+      if (SQLConf.get().caseSensitiveAnalysis() ? other.equals(name) : other.equalsIgnoreCase(name)) return true;
+    }
+    return false;
+  }
+
+  private static Seq none() {
+    return CollectionConverters.asScala(Collections.emptyList()).toList();
+  }
+
+  private static Seq single(Object item) {
+    return CollectionConverters.asScala(Collections.singletonList(item)).toList();
+  }
+
+  private static Seq seq(ArrayList items) {
+    return CollectionConverters.asScala(items).toList();
+  }
+
+  private static Iterator iterator(Object items) {
+    return CollectionConverters.asJava((scala.collection.Seq) items).iterator();
+  }
+}
