@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltaplane import expr
-from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.expr.tree import all_of
+from deltaplane.expr.understood import Bind, understands
 from deltaplane.io.arrow import KeptErrors, Scan
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ class RowFilter:
         return FilteredRows(start(columns, self.tree), start([*columns, *extra], self.tree), self.checks, location)
 
 
-def row_filter(
-    predicates: Sequence[Predicate | None], schema_json: Callable[[], str], bind: Callable[[str], object]
-) -> RowFilter:
+def row_filter(predicates: Sequence[Predicate | None], schema_json: Callable[[], str], bind: Bind) -> RowFilter:
     """The filter of some predicates, all of which must hold.
 
     Args:
@@ -73,7 +71,7 @@ def row_filter(
             continue
         expr.refuse_unclear(predicate, columns_of(schema_json))
         parts, complete = expr.necessary(predicate)
-        bound = [part for part in parts if _binds(part, bind)]
+        bound = [part for part in parts if understands(bind, part)]
         trees += bound
         if not complete or len(bound) < len(parts):
             from deltaplane.expr.program import compile_boolean
@@ -89,14 +87,6 @@ def scan_filter(snapshot: _native.Snapshot, *predicates: Predicate | None) -> Ro
         InvalidArgumentError, UnsupportedExpressionError: as `row_filter`.
     """
     return row_filter(predicates, snapshot.schema_json, lambda tree: snapshot.scan([], tree))
-
-
-def _binds(tree: str, bind: Callable[[str], object]) -> bool:
-    try:
-        bind(tree)
-    except UnsupportedExpressionError:
-        return False
-    return True
 
 
 class FilteredRows:
