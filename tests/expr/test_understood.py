@@ -15,8 +15,7 @@ from deltaplane import DeltaTable, expr, write_deltalake
 from deltaplane.commands.condition import met_by_all
 from deltaplane.commands.merge.matching import rows_that_can_match
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.expr.row_filter import row_filter
-from deltaplane.expr.understood import understands
+from deltaplane.expr.row_filter import row_filter, understands
 from deltaplane.spark.dml.conditions import bound
 
 ROWS = pa.table(

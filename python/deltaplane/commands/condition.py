@@ -14,9 +14,8 @@ from deltaplane import expr
 from deltaplane.commands.rewriting import Operation
 from deltaplane.expr import Predicate
 from deltaplane.expr.program import Check
-from deltaplane.expr.row_filter import scan_filter
+from deltaplane.expr.row_filter import scan_filter, understands
 from deltaplane.expr.tree import all_of
-from deltaplane.expr.understood import understands
 from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from deltaplane import expr
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.expr.tree import all_of
-from deltaplane.expr.understood import Bind, understands
 from deltaplane.io.arrow import KeptErrors, Scan
 
 if TYPE_CHECKING:
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
     from deltaplane import _native
     from deltaplane.expr.program import Check
+    from deltaplane.expr.tree import Node
 
     Rows = _native.Scan | _native.Changes
     # The rows with these columns that meet a tree.
     Start = Callable[[Sequence[str] | None, str | None], Rows]
 
-__all__ = ["FilteredRows", "RowFilter", "row_filter", "scan_filter"]
+__all__ = ["Bind", "FilteredRows", "RowFilter", "row_filter", "scan_filter", "understands"]
+
+# Binds a tree, as JSON, to the columns of rows, and raises where the core doesn't take it.
+Bind = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,34 @@ def scan_filter(snapshot: _native.Snapshot, *predicates: Predicate | None) -> Ro
         InvalidArgumentError, UnsupportedExpressionError: as `row_filter`.
     """
     return row_filter(predicates, snapshot.schema_json, lambda tree: snapshot.scan([], tree))
+
+
+def understands(rows: _native.Snapshot | Bind, tree: Node | str, *, checked_elsewhere: bool = False) -> bool:
+    """Whether the core prunes and filters these rows by a tree. Binds the tree; reads no file.
+
+    Args:
+        rows: a version of a table, or what binds a tree to the columns of other rows.
+        tree: the tree, or its JSON.
+        checked_elsewhere: whether another engine checks the expression that the tree is part of, so that a tree with an
+            unknown column or a wrong value is only one that the core doesn't understand.
+
+    Raises:
+        InvalidArgumentError: an unknown column, or a value that isn't one of its column's type; unless the expression
+            is checked elsewhere.
+    """
+    text = tree if isinstance(tree, str) else json.dumps(tree)
+    try:
+        if callable(rows):
+            rows(text)
+        else:
+            rows.scan([], text)
+    except UnsupportedExpressionError:
+        return False
+    except InvalidArgumentError:
+        if checked_elsewhere:
+            return False
+        raise
+    return True
 
 
 class FilteredRows:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from deltaplane.commands.merge import sql
 from deltaplane.expr import tree
 from deltaplane.expr.arrow_literals import literal_nodes
-from deltaplane.expr.understood import understands
+from deltaplane.expr.row_filter import understands
 
 if TYPE_CHECKING:
     import pyarrow as pa

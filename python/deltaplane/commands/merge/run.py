@@ -22,7 +22,7 @@ from deltaplane.commands.merge.sql import CREATE_MATCHED, MergeSql
 from deltaplane.commands.merge.target_rows import TargetRows
 from deltaplane.commands.phases import phase
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, Target, rewriting
-from deltaplane.expr.understood import understands
+from deltaplane.expr.row_filter import understands
 from deltaplane.io.arrow import in_table_types
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from deltaplane import expr
 from deltaplane.exceptions import DeltaError
 from deltaplane.expr import Columns
 from deltaplane.expr.quoting import refuse_unclear_tree
+from deltaplane.expr.row_filter import understands
 from deltaplane.expr.syntax import parse
 from deltaplane.expr.tree import all_of
-from deltaplane.expr.understood import understands
 from deltaplane.spark.datasource.session import session_text
 from deltaplane.spark.dml.rewriting import Expression, SparkTarget, column, refuse_chance
 from deltaplane.spark.jvm.schema import LENGTHS
