@@ -63,6 +63,17 @@ class S3Server:
         return f"s3://{name}"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option that renews golden files."""
+    parser.addoption("--update", action="store_true", help="write golden files again, as the code gives them")
+
+
+@pytest.fixture
+def update(request: pytest.FixtureRequest) -> bool:
+    """Whether golden files are to be written again."""
+    return bool(request.config.getoption("--update"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """In the order in which workers of pytest-xdist take them."""
     items[:] = sharing.ordered(items)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from api.test_merge import Merged, appends, merges
 from api.test_patched_update import ROWS, chunks, data, more_than_values
 from deltaplane import DeltaTable, write_deltalake
-from deltaplane.commands.merge import run as command
+from deltaplane.commands.merge import new_rows as command
 from deltaplane.commands.rewriting import Rewriting
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError
 from deltaplane.table.merge import TableMerger

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 from deltaplane import expr
 from deltaplane.commands.rewriting import Operation
-from deltaplane.exceptions import UnsupportedExpressionError
 from deltaplane.expr import Predicate
 from deltaplane.expr.program import Check
-from deltaplane.expr.row_filter import scan_filter
+from deltaplane.expr.row_filter import scan_filter, understands
 from deltaplane.expr.tree import all_of
 from deltaplane.io.arrow import Scan
 
@@ -91,14 +90,6 @@ def condition_on(snapshot: _native.Snapshot, given: Predicate | RowSelection | N
 def met_by_all(snapshot: _native.Snapshot, condition: str) -> tuple[str | None, bool]:
     """A tree, as JSON, that every row meets which meets a condition, None for all rows; and whether it is all of it."""
     trees, complete = expr.necessary(condition)
-    bound = [tree for tree in trees if _binds(snapshot, tree)]
+    bound = [tree for tree in trees if understands(snapshot, tree)]
     tree = json.dumps(all_of([json.loads(tree) for tree in bound])) if bound else None
     return tree, complete and len(bound) == len(trees)
-
-
-def _binds(snapshot: _native.Snapshot, tree: str) -> bool:
-    try:
-        snapshot.scan([], tree)
-    except UnsupportedExpressionError:
-        return False
-    return True

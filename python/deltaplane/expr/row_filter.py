@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from deltaplane import expr
-from deltaplane.exceptions import UnsupportedExpressionError
+from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.expr.tree import all_of
 from deltaplane.io.arrow import KeptErrors, Scan
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
     from deltaplane import _native
     from deltaplane.expr.program import Check
+    from deltaplane.expr.tree import Node
 
     Rows = _native.Scan | _native.Changes
     # The rows with these columns that meet a tree.
     Start = Callable[[Sequence[str] | None, str | None], Rows]
 
-__all__ = ["FilteredRows", "RowFilter", "row_filter", "scan_filter"]
+__all__ = ["Bind", "FilteredRows", "RowFilter", "row_filter", "scan_filter", "understands"]
+
+# Binds a tree, as JSON, to the columns of rows, and raises where the core doesn't take it.
+Bind = Callable[[str], object]
 
 
 class RowFilter(NamedTuple):
@@ -48,9 +52,7 @@ class RowFilter(NamedTuple):
         return FilteredRows(start(columns, self.tree), start([*columns, *extra], self.tree), self.checks, location)
 
 
-def row_filter(
-    predicates: Sequence[Predicate | None], schema_json: Callable[[], str], bind: Callable[[str], object]
-) -> RowFilter:
+def row_filter(predicates: Sequence[Predicate | None], schema_json: Callable[[], str], bind: Bind) -> RowFilter:
     """The filter of some predicates, all of which must hold.
 
     Args:
@@ -71,7 +73,7 @@ def row_filter(
             continue
         expr.refuse_unclear(predicate, columns_of(schema_json))
         parts, complete = expr.necessary(predicate)
-        bound = [part for part in parts if _binds(part, bind)]
+        bound = [part for part in parts if understands(bind, part)]
         trees += bound
         if not complete or len(bound) < len(parts):
             from deltaplane.expr.program import compile_boolean
@@ -89,11 +91,31 @@ def scan_filter(snapshot: _native.Snapshot, *predicates: Predicate | None) -> Ro
     return row_filter(predicates, snapshot.schema_json, lambda tree: snapshot.scan([], tree))
 
 
-def _binds(tree: str, bind: Callable[[str], object]) -> bool:
+def understands(rows: _native.Snapshot | Bind, tree: Node | str, *, checked_elsewhere: bool = False) -> bool:
+    """Whether the core prunes and filters these rows by a tree. Binds the tree; reads no file.
+
+    Args:
+        rows: a version of a table, or what binds a tree to the columns of other rows.
+        tree: the tree, or its JSON.
+        checked_elsewhere: whether another engine checks the expression that the tree is part of, so that a tree with an
+            unknown column or a wrong value is only one that the core doesn't understand.
+
+    Raises:
+        InvalidArgumentError: an unknown column, or a value that isn't one of its column's type; unless the expression
+            is checked elsewhere.
+    """
+    text = tree if isinstance(tree, str) else json.dumps(tree)
     try:
-        bind(tree)
+        if callable(rows):
+            rows(text)
+        else:
+            rows.scan([], text)
     except UnsupportedExpressionError:
         return False
+    except InvalidArgumentError:
+        if checked_elsewhere:
+            return False
+        raise
     return True
 
 

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane import _native, expr
+from deltaplane import expr
 from deltaplane.exceptions import DeltaError
 from deltaplane.expr import Columns
 from deltaplane.expr.quoting import refuse_unclear_tree
+from deltaplane.expr.row_filter import understands
 from deltaplane.expr.syntax import parse
 from deltaplane.expr.tree import all_of
 from deltaplane.spark.datasource.session import session_text
@@ -133,15 +134,9 @@ class SparkCondition:
 def bound(target: SparkTarget, parts: list[Any]) -> list[Any]:
     """Those of some trees that the core understands as this session does."""
     differing = _padded(target) | _of_zone(target)
-    return [part for part in parts if not _mentions(part, differing) and _binds(target.snapshot, part)]
-
-
-def _binds(snapshot: _native.Snapshot, part: Any) -> bool:
-    try:
-        snapshot.scan([], json.dumps(part))
-    except DeltaError:
-        return False
-    return True
+    alike = [part for part in parts if not _mentions(part, differing)]
+    # Spark checks the expressions: what is wrong in one of them is its error.
+    return [part for part in alike if understands(target.snapshot, part, checked_elsewhere=True)]
 
 
 def _padded(target: SparkTarget) -> set[str]:

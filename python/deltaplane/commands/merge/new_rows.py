@@ -1,0 +1,226 @@
+"""What becomes of the rows that a MERGE found: new values from DuckDB, through the table's rules, into files.
+
+Knows clauses by their numbers; which rows match is decided before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deltaplane import _native
+from deltaplane.commands.changed_rows import ChangedRows, rules_of_whole_rows
+from deltaplane.commands.condition import PLACE
+from deltaplane.commands.rewriting import PATCHED_BYTES
+from deltaplane.commands.row_rules import BatchRules, RowRules
+from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.expr.storing import in_columns
+from deltaplane.expr.types import of_json
+from deltaplane.io.arrow import Scan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deltaplane.commands.duckdb_engine import LocalEngine
+    from deltaplane.commands.merge.plan import BoundClause, Value
+    from deltaplane.commands.merge.sql import MergeSql
+    from deltaplane.commands.merge.target_rows import TargetRows
+    from deltaplane.commands.rewriting import Rewriting
+
+__all__ = ["NewRows"]
+
+# The columns before those of changed rows: which clause, and where.
+_PLACED = 3
+
+
+class NewRows:
+    """Writes the rows of one MERGE. `table` are the names of the target's columns."""
+
+    def __init__(self, job: Rewriting, engine: LocalEngine, sql: MergeSql, rows: TargetRows, table: list[str]) -> None:
+        self._job, self._engine, self._sql, self._rows, self._table = job, engine, sql, rows, table
+        self._changing = sql.changing
+
+    def change(self, numbers: Sequence[int], *, patches: bool, few: bool) -> None:
+        """Writes changed rows, records all changes, and copies what stands beside them where files are written again.
+
+        Args:
+            numbers: the clauses that change rows, by their numbers.
+            patches: whether files may keep columns as they are, where that suffices.
+            few: whether these rows, which all have a match, are no more than those of the source.
+        """
+        import pyarrow as pa
+
+        native = self._job.native
+        columns = self._patched_columns(numbers) if patches else []
+        recorded = [n for n in numbers if native.records_changes or self._changing[n].clause.action == "update"]
+        patched = native.patch_columns(columns, PATCHED_BYTES) if columns else 0
+        if patched:
+            files = pa.record_batch([pa.array(self._rows.numbers(native.patched_paths), pa.int32())], ["f"])
+            self._engine.adopt("patched", [files], files.schema)
+        if recorded and patched < native.picked_files:
+            with self._job.phase("change"):
+                self._rewrite(recorded, patched=False if patched else None)
+        self._job.copy_others()
+        if patched:
+            with self._job.phase("change"):
+                self._job.patch(lambda: self._patches(numbers, columns, few))
+
+    def insert(self, number: int, changed: bool) -> int:
+        """Writes the rows that one clause inserts; returns how many. `changed` tells whether the commit changes rows."""
+        import pyarrow as pa
+
+        clause = self._sql.inserts[number]
+        types = _arrow_values(clause)
+        named = pa.schema([types.field(i).with_name(name) for i, name in enumerate(clause.columns)])
+        rules = BatchRules(RowRules.of_spec(self._job.native.spec, clause.columns))
+        inserted = 0
+        for batch in self._batches(self._sql.insert(number), clause.values):
+            rows = rules(_back(batch.columns, named))
+            inserted += self._job.insert(rows, "insert" if changed else None)
+        return inserted
+
+    def _patched_columns(self, numbers: Sequence[int]) -> list[str]:
+        """The columns that get new values where files keep their others as they are; none where they can't."""
+        changing = [self._changing[n] for n in numbers]
+        if any(c.assigned is None for c in changing):
+            return []
+        found = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
+        types = {
+            f["name"]: of_json(f["type"]) for f in json.loads(json.loads(self._job.native.spec)["schema"])["fields"]
+        }
+        # Values of several clauses come as one column: those of simple types are in the table's own.
+        simple = all((data_type := types[name]) is not None and data_type.atomic for name in found)
+        return sorted(found) if len(changing) == 1 or simple else []
+
+    def _old_columns(self, numbers: Sequence[int], wanted: Collection[str]) -> list[str]:
+        """The columns whose old values these clauses need to make the wanted ones of new rows."""
+        needed = set[str]()
+        for clause in (self._changing[n] for n in numbers):
+            needed |= {self._table[n] for n in clause.used} | (set(wanted) - clause.whole)
+        return [name for name in self._table if name in needed]
+
+    def _rewrite(self, numbers: Sequence[int], *, patched: bool | None) -> None:
+        """Writes the new rows of files that aren't patched, and records all changes."""
+        native = self._job.native
+        old = self._table if native.records_changes else self._old_columns(numbers, self._table)
+        changes = {n: _Change(native, self._changing[n]) for n in numbers}
+        for found in self._evaluated(numbers, Scan(native.picked_places(old)), patched=patched):
+            for number, rows, values, _ in found.by_clause():
+                changes[number].take(rows, values, self._job)
+
+    def _patches(self, numbers: Sequence[int], columns: Sequence[str], few: bool) -> Iterator[pa.RecordBatch]:
+        """The new values of rows in files that keep their other columns, and where the rows stand: in the files' order."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        native = self._job.native
+        rules = rules_of_whole_rows(native.spec)
+        wanted = sorted({*columns, *rules.checked_columns})
+        scan = Scan(native.patched_places(self._old_columns(numbers, wanted)))
+        for found in self._evaluated(numbers, scan, patched=True, few=few):
+            parts, order = [], []
+            for number, rows, values, indices in found.by_clause():
+                assigned = self._changing[number].assigned
+                assert assigned is not None
+                new = rules(assigned.put(rows, values))
+                parts.append(new.select([*new.schema.names[1:_PLACED], *wanted]))
+                order.append(indices)
+            whole = parts[0]
+            if len(parts) > 1:
+                whole = pa.concat_batches(parts).take(pc.sort_indices(pa.concat_arrays(order)))
+            file, row, *new_values = whole.columns
+            place = self._rows.named(file, row)
+            yield pa.RecordBatch.from_arrays([*new_values, *place], names=[*wanted, *PLACE])
+
+    def _evaluated(
+        self, numbers: Sequence[int], scan: Scan, *, patched: bool | None, few: bool = False
+    ) -> Iterator[_Found]:
+        """Changed rows with the columns of a scan, and the values that each clause gives to its own.
+
+        A scan without columns of the table isn't read.
+        """
+        import pyarrow as pa
+
+        table = self._table
+        fields = [f for f in scan.schema if f.name not in PLACE]
+        columns = [table.index(f.name) if f.name in table else len(table) + i for i, f in enumerate(fields)]
+        if fields:
+            self._rows.pick(scan, fields)
+        # Longer than any name: none of them is another one's.
+        assigned = [c.assigned.columns for n in numbers if (c := self._changing[n]).assigned is not None]
+        longest = max([*table, *(name for names in assigned for name in names)], key=len)
+        place = [pa.field("act", pa.int16()), *self._rows.position_fields()]
+        old = pa.schema([*(f.with_name(f"{longest}_{f.name}") for f in place), *fields])
+        types = {n: _arrow_values(self._changing[n]) for n in numbers}
+        values = [value for n in numbers for value in self._changing[n].values]
+        for batch in self._batches(self._sql.evaluate(numbers, columns, patched=patched, few=few), values):
+            start, of_clause = len(old), dict[int, list[pa.Array]]()
+            for number, schema in types.items():
+                of_clause[number] = batch.columns[start : start + len(schema)]
+                start += len(schema)
+            yield _Found(_back(batch.columns[: len(old)], old), of_clause, types)
+
+    def _batches(self, sql: str, values: Sequence[Value]) -> Iterator[pa.RecordBatch]:
+        """What a query with new values gives; an error of a value that doesn't fit names the columns that it may be for."""
+        try:
+            yield from self._engine.batches(sql)
+        except InvalidArgumentError as e:
+            raise in_columns(e, [column for value in values for column in value.failing]) from e
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Changed rows: the number of their clause and their place before their columns, and the values of each clause."""
+
+    rows: pa.RecordBatch
+    values: Mapping[int, Sequence[pa.Array]]
+    types: Mapping[int, pa.Schema]
+
+    def by_clause(self) -> Iterator[tuple[int, pa.RecordBatch, list[pa.Array], pa.Array | None]]:
+        """For each clause its rows and values, and which of the rows these are; None for all of them."""
+        import pyarrow.compute as pc
+
+        for number, values in self.values.items():
+            typed = zip(values, self.types[number], strict=True)
+            if len(self.values) == 1:
+                yield number, self.rows, [v.cast(f.type) for v, f in typed], None
+                return
+            chosen = pc.indices_nonzero(pc.equal(self.rows.column(0), number))
+            if len(chosen):
+                yield number, self.rows.take(chosen), [v.take(chosen).cast(f.type) for v, f in typed], chosen
+
+
+class _Change:
+    """What a clause does to rows of the table, and how it is recorded."""
+
+    def __init__(self, native: _native.Rewrite, clause: BoundClause) -> None:
+        self._assigned = clause.assigned
+        self._ruled = ChangedRows(native.spec, self._assigned.columns if self._assigned is not None else ())
+
+    def take(self, found: pa.RecordBatch, values: Sequence[pa.Array], job: Rewriting) -> None:
+        """Writes the rows' new values and records the change."""
+        old = found.select(found.schema.names[_PLACED:])
+        if self._assigned is None:
+            job.record(old, "delete")
+            return
+        new = self._assigned.put(found, values)
+        ruled = self._ruled(new.select(new.schema.names[_PLACED:]))
+        job.record(old, "update_preimage")
+        job.write(lambda: iter([ruled]), "update_postimage")
+
+
+def _back(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    """Columns of DuckDB as a table's again, instants among them."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+
+def _arrow_values(clause: BoundClause) -> pa.Schema:
+    """The types in which the values of a clause come."""
+    import pyarrow as pa
+
+    fields = [{"name": str(i), "type": v.type, "nullable": True, "metadata": {}} for i, v in enumerate(clause.values)]
+    return pa.schema(_native.schema_to_arrow(json.dumps({"type": "struct", "fields": fields})))

@@ -1,0 +1,49 @@
+CREATE TABLE source AS SELECT *
+  FROM source_given;
+SELECT k
+  FROM (SELECT DISTINCT s.c2 AS k
+  FROM source s)
+  WHERE k IS NOT NULL LIMIT 65;
+SELECT k
+  FROM (SELECT DISTINCT s.c0 AS k
+  FROM source s)
+  WHERE k IS NOT NULL LIMIT 65;
+SELECT count(*)
+  FROM source;
+CREATE TABLE matched (f INTEGER, r BIGINT, sid BIGINT, act SMALLINT);
+SELECT count(DISTINCT s.c2), count(DISTINCT s.c0)
+  FROM source s;
+SELECT s.c2 AS k
+  FROM source s;
+INSERT INTO matched SELECT *
+  FROM (SELECT t.f, t.r, s.sid, CAST(CASE WHEN true THEN 0 END AS SMALLINT) AS act
+  FROM (SELECT c0 AS c0, c1 AS c2, c2 AS f, c3 AS r
+  FROM given) t
+  JOIN (SELECT rowid AS sid, *
+  FROM source) s ON ((t.c2 IS NOT DISTINCT
+  FROM s.c2)) AND ((t.c0 = s.c0)));
+SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine)
+  FROM (SELECT false AS fine
+  FROM matched
+  WHERE act IS NOT NULL
+  GROUP BY f, r HAVING count(*) > 1);
+SELECT act, count(*)
+  FROM matched
+  WHERE act IS NOT NULL
+  GROUP BY act;
+SELECT f, r
+  FROM matched
+  WHERE act IS NOT NULL
+  ORDER BY f, r;
+SELECT m.act AS x0, m.f AS x1, m.r AS x2, CASE WHEN m.act = 0 THEN s.c0 END AS x3, CASE WHEN m.act = 0 THEN s.c1 END AS x4, CASE WHEN m.act = 0 THEN s.c2 END AS x5
+  FROM matched m
+  LEFT JOIN (SELECT rowid AS sid, *
+  FROM source) s ON s.sid = m.sid
+  WHERE m.act IN (0);
+SELECT s.c0 AS x0, s.c1 AS x1, s.c2 AS x2
+  FROM (SELECT *
+  FROM (SELECT s.*
+  FROM (SELECT rowid AS sid, *
+  FROM source) s
+  ANTI JOIN matched m ON s.sid = m.sid) s
+  WHERE CAST(CASE WHEN true THEN 0 END AS SMALLINT) = 0) s;
