@@ -1,10 +1,12 @@
-//! `#[boundary]`: every function that Python calls ends in a value or an exception, never in a panic. It stands before
-//! `#[pyfunction]` and `#[pymethods]` and runs each body inside of `crate::errors::guard`, which makes a panic an
-//! `InternalError`. A function that returns a plain value returns a `PyResult` of it instead.
+//! `#[boundary]`: every function that Python calls ends in a value or an exception, never in a
+//! panic. It stands before `#[pyfunction]` and `#[pymethods]` and runs each body inside of
+//! `crate::errors::guard`, which makes a panic an `InternalError`. A function that returns a plain
+//! value returns a `PyResult` of it instead.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// Wraps the bodies of a function, or of all functions of an `impl` block, in `crate::errors::guard`.
+/// Wraps the bodies of a function, or of all functions of an `impl` block, in
+/// `crate::errors::guard`.
 #[proc_macro_attribute]
 pub fn boundary(_arguments: TokenStream, item: TokenStream) -> TokenStream {
     guarded(item, true)
@@ -66,7 +68,8 @@ fn function(out: &mut Vec<TokenTree>, mut signature: Vec<TokenTree>, body: Token
         .into_iter()
         .next()
         .is_some_and(|first| is(&first, "PyResult"));
-    // The text has an empty block where the body goes: as text it would lose its places in the file.
+    // The text has an empty block where the body goes: as text it would lose its places in the
+    // file.
     let frame = match fails {
         true => format!("{{ crate::errors::guard(move || -> {result} {{}}) }}"),
         false => format!("{{ crate::errors::guard_value(move || -> {result} {{}}) }}"),

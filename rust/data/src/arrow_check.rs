@@ -1,6 +1,7 @@
-//! Validity of Arrow data that another library made. The C data interface hands over bare memory: text that isn't UTF-8,
-//! offsets in disorder or keys beyond a dictionary would be undefined behaviour in code that trusts its arrays.
-//! Values that no reader can see (behind nulls, outside of lists) may be anything: they are blanked.
+//! Validity of Arrow data that another library made. The C data interface hands over bare memory:
+//! text that isn't UTF-8, offsets in disorder or keys beyond a dictionary would be undefined
+//! behaviour in code that trusts its arrays. Values that no reader can see (behind nulls, outside
+//! of lists) may be anything: they are blanked.
 
 use std::str::from_utf8;
 

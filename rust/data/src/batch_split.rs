@@ -1,12 +1,13 @@
-//! Batches cut so that every column fits the 32-bit offsets of the types that tables have. Views, dictionaries, runs and
-//! large types may stand for more bytes or values than such offsets count, in one batch of an ordinary frame.
+//! Batches cut so that every column fits the 32-bit offsets of the types that tables have. Views,
+//! dictionaries, runs and large types may stand for more bytes or values than such offsets count,
+//! in one batch of an ordinary frame.
 
 use arrow::array::{Array, AsArray, RecordBatch, RunArray};
 use arrow::datatypes::{ArrowNativeType, DataType as ArrowType, Int16Type, Int32Type, Int64Type, RunEndIndexType};
 use deltaplane_error::{Error, Result};
 
-/// Bytes of text, or values of lists, of a column of one batch. Far below the 2 GiB that offsets reach, so that a frame whose
-/// views share memory isn't copied as a whole.
+/// Bytes of text, or values of lists, of a column of one batch. Far below the 2 GiB that offsets
+/// reach, so that a frame whose views share memory isn't copied as a whole.
 pub const MAX_BATCH_BYTES: u64 = 256 << 20;
 
 /// What one row's column may take at most: the reach of offsets.
@@ -44,9 +45,9 @@ fn split(batch: RecordBatch, limit: u64, first_row: u64, parts: &mut Vec<RecordB
     split(batch.slice(half, rows - half), limit, second, parts)
 }
 
-/// The most bytes of one child's values, or the most values of one list, that rows `from..to` of the array take once they
-/// are plain. Types whose own offsets reach no further than a table's are measured all the same: a
-/// dictionary, a run or a list view around them may repeat them.
+/// The most bytes of one child's values, or the most values of one list, that rows `from..to` of
+/// the array take once they are plain. Types whose own offsets reach no further than a table's are
+/// measured all the same: a dictionary, a run or a list view around them may repeat them.
 fn weight(array: &dyn Array, from: usize, to: usize) -> u64 {
     let sum = |of: &dyn Fn(usize) -> u64| {
         let valid = (from..to).filter(|i| array.is_valid(*i));

@@ -1,6 +1,6 @@
-//! Turns an Arrow array into the row type of a Delta column without losing anything: worked out once
-//! per schema, then applied to every batch. Fields are matched by name; knows neither files nor
-//! tables.
+//! Turns an Arrow array into the row type of a Delta column without losing anything: worked out
+//! once per schema, then applied to every batch. Fields are matched by name; knows neither files
+//! nor tables.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::variant;
 /// Which differences between the types are bridged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// A data file's column, named as the mapping says: physical variants and widened types (P182); unknown fields
-    /// are ignored.
+    /// A data file's column, named as the mapping says: physical variants and widened types (P182);
+    /// unknown fields are ignored.
     File(Mapping),
     /// A user's column: what keeps every value as it is; unknown fields are refused.
     User,
@@ -33,7 +33,8 @@ impl Rules {
         matches!(self, Rules::File(_))
     }
 
-    /// Whether equal types mean equal columns: under mapping a file's field may have another one's name.
+    /// Whether equal types mean equal columns: under mapping a file's field may have another one's
+    /// name.
     fn names_are_true(self) -> bool {
         matches!(self, Rules::User | Rules::File(Mapping::None))
     }
@@ -96,7 +97,8 @@ pub(crate) enum Child {
 }
 
 impl Convert {
-    /// How to make rows of the type `to` from arrays of the type `from`; `path` names the column in errors.
+    /// How to make rows of the type `to` from arrays of the type `from`; `path` names the column in
+    /// errors.
     pub(crate) fn new(from: &ArrowType, to: &DataType, rules: Rules, path: &str) -> Result<Convert, Mismatch> {
         let target = row_type(to);
         if *from == target && (rules.names_are_true() || !from.is_nested()) {

@@ -1,5 +1,6 @@
-//! Statistics of a Parquet file that someone else wrote, such as Spark's executors: its measured columns go through the same
-//! statistics as our own files, so they are exact and equal in form. What the footer tells for sure isn't read. And its columns.
+//! Statistics of a Parquet file that someone else wrote, such as Spark's executors: its measured
+//! columns go through the same statistics as our own files, so they are exact and equal in form.
+//! What the footer tells for sure isn't read. And its columns.
 
 use std::sync::Arc;
 
@@ -19,10 +20,12 @@ use crate::write::WriteSpec;
 /// Under this key Spark writes a file's schema, in the form that Delta's has.
 const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
 
-/// The columns of the Parquet file at this key, all of them nullable: Spark's own word on them where it wrote the file.
+/// The columns of the Parquet file at this key, all of them nullable: Spark's own word on them
+/// where it wrote the file.
 ///
 /// # Errors
-/// `FileMissing`, `CorruptFile` for a file that isn't Parquet, `SchemaMismatch` for types that no table has.
+/// `FileMissing`, `CorruptFile` for a file that isn't Parquet, `SchemaMismatch` for types that no
+/// table has.
 pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
     let file = FileRead {
         path: key.to_owned(),
@@ -68,7 +71,8 @@ fn at_utc(fields: &Fields) -> Fields {
 /// Rows and the text of `add.stats` of the Parquet file at this key, which is opened once.
 ///
 /// # Errors
-/// `FileMissing`, `CorruptFile` for a file that isn't readable with the table's schema; the store's errors.
+/// `FileMissing`, `CorruptFile` for a file that isn't readable with the table's schema; the store's
+/// errors.
 pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, String)> {
     let found = measured(store, key, spec).await;
     found.map_err(|e| e.with_path(key.to_owned()).with_table(store.location().as_str()))
@@ -197,7 +201,8 @@ mod tests {
         .unwrap()
     }
 
-    /// By writers that cut long bounds short and by those that don't, in several row groups, one of which has only nulls.
+    /// By writers that cut long bounds short and by those that don't, in several row groups, one of
+    /// which has only nulls.
     #[test]
     fn a_footer_and_the_rows_tell_the_same() {
         // P160, P162, P163, P168

@@ -1,5 +1,5 @@
-//! Hashes for tables in memory: a multiplication for eight bytes. Each bit of a key reaches all of its hash's, and nobody can
-//! choose keys that meet in one place. Knows nothing of what is hashed.
+//! Hashes for tables in memory: a multiplication for eight bytes. Each bit of a key reaches all of
+//! its hash's, and nobody can choose keys that meet in one place. Knows nothing of what is hashed.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 

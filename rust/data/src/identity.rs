@@ -1,5 +1,5 @@
-//! Fills identity columns while rows are written (P108). Knows no table: from where on is decided by
-//! the plan, how far it went is told to the commit.
+//! Fills identity columns while rows are written (P108). Knows no table: from where on is decided
+//! by the plan, how far it went is told to the commit.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use deltaplane_protocol::features::identity_columns::{Fill, overflow};
 /// Rows that one task may write before it would meet the next task's values.
 const TASK_ROWS: i128 = 1 << 32;
 
-/// The values of one task of a write. Tasks get ranges of their own, so they need not know of each other.
+/// The values of one task of a write. Tasks get ranges of their own, so they need not know of each
+/// other.
 pub struct IdentityValues {
     fills: Vec<Fill>,
     /// Of the series, the number of the first and of the next value.
@@ -30,7 +31,8 @@ impl IdentityValues {
         }
     }
 
-    /// The batch with the next values in the columns that are to be filled, but for those that it brings.
+    /// The batch with the next values in the columns that are to be filled, but for those that it
+    /// brings.
     ///
     /// # Errors
     /// `ConstraintViolation` when a column has no value left.

@@ -1,6 +1,6 @@
-//! THE ROWS of a table: reads data files as the table's columns, writes rows to new data files with their
-//! statistics. Knows protocol and store, no log: what to read and what becomes of the written files is
-//! decided by its callers, the API's scans and the commands.
+//! THE ROWS of a table: reads data files as the table's columns, writes rows to new data files with
+//! their statistics. Knows protocol and store, no log: what to read and what becomes of the written
+//! files is decided by its callers, the API's scans and the commands.
 
 mod arrow_check;
 mod batch_split;

@@ -50,18 +50,20 @@ pub struct OptimizeJob {
     pub memory_bytes: usize,
     /// Files that are read at a time.
     pub parallelism: usize,
-    /// Whether it is kept where sorted rows were, so that what others mark meanwhile can be followed.
+    /// Whether it is kept where sorted rows were, so that what others mark meanwhile can be
+    /// followed.
     pub lineage: LineageStorage,
     /// Set when the caller has given up: the rows' way ends soon then.
     pub stop: Arc<AtomicBool>,
 }
 
 impl OptimizeJob {
-    /// Writes the live rows of these files to about so many new ones, which nobody sees until they are committed.
+    /// Writes the live rows of these files to about so many new ones, which nobody sees until they
+    /// are committed.
     ///
     /// # Errors
-    /// As [`scan`] and the writer; `StoreUnavailable` where temporary files have no room. No new file is left then, as
-    /// far as the store lets them go.
+    /// As [`scan`] and the writer; `StoreUnavailable` where temporary files have no room. No new
+    /// file is left then, as far as the store lets them go.
     pub async fn run(&self, files: Vec<FileRead>, outputs: u64) -> Result<Vec<OptimizedFile>> {
         let mut out = Outputs::new(self);
         let moved = match &self.order {

@@ -48,8 +48,8 @@ impl SelectedFile {
         }))
     }
 
-    /// How many rows the others are, and about how many bytes of the file; no number where the log doesn't tell how many
-    /// rows there are.
+    /// How many rows the others are, and about how many bytes of the file; no number where the log
+    /// doesn't tell how many rows there are.
     pub fn others_by_the_log(&self) -> (Option<u64>, i64) {
         let (Ok(records), Some(rows)) = (num_records(&self.add), &self.rows) else {
             return (None, self.add.size);
@@ -61,14 +61,15 @@ impl SelectedFile {
         (Some(others), i64::try_from(share).unwrap_or(self.add.size))
     }
 
-    /// Whether a vector can delete some of the rows (P121); otherwise the file is written anew or removed.
+    /// Whether a vector can delete some of the rows (P121); otherwise the file is written anew or
+    /// removed.
     pub fn takes_vector(&self) -> bool {
         self.rows.is_some() && num_records(&self.add).is_ok()
     }
 }
 
-/// Takes the picked rows out of their files: by vectors where files take one, else by removing the files, whose other
-/// rows the caller writes anew.
+/// Takes the picked rows out of their files: by vectors where files take one, else by removing the
+/// files, whose other rows the caller writes anew.
 pub async fn delete_rows(store: &Store, files: &[SelectedFile], by_vector: bool, now_ms: i64) -> Result<Marked> {
     let (marked, removed): (Vec<_>, Vec<_>) = files.iter().partition(|f| by_vector && f.takes_vector());
     let with_rows = marked.into_iter().map(|f| {
@@ -84,7 +85,8 @@ pub async fn delete_rows(store: &Store, files: &[SelectedFile], by_vector: bool,
 /// Takes the picked rows out again, of files as other writers left them: with more rows marked.
 ///
 /// # Errors
-/// `ConcurrentDeleteDelete` when one of the rows is gone already or rows came back; as [`mark_rows`].
+/// `ConcurrentDeleteDelete` when one of the rows is gone already or rows came back; as
+/// [`mark_rows`].
 pub async fn reapply_deletes(store: &Store, files: &[SelectedFile], now: Vec<Add>, now_ms: i64) -> Result<Marked> {
     let (mut left, vectors) = (Vec::with_capacity(now.len()), Vectors::new(store.clone()));
     for add in now {

@@ -228,7 +228,8 @@ fn primitive(array: &ArrayRef, row: usize) -> Result<Variant<'_, '_>> {
     })
 }
 
-/// Writers put whole numbers of all widths into one column: the smallest is what they were, and what Spark makes of them.
+/// Writers put whole numbers of all widths into one column: the smallest is what they were, and
+/// what Spark makes of them.
 fn narrowest(v: i64) -> Variant<'static, 'static> {
     let narrow = i8::try_from(v).map(Variant::Int8);
     let narrow = narrow.or_else(|_| i16::try_from(v).map(Variant::Int16));

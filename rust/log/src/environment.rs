@@ -31,7 +31,8 @@ pub struct EnvironmentGuard {
     thread: PhantomData<Rc<()>>,
 }
 
-/// Gives this thread other surroundings than the system's. Calls that go on other threads keep the system's.
+/// Gives this thread other surroundings than the system's. Calls that go on other threads keep the
+/// system's.
 pub fn with_environment(environment: Rc<dyn Environment>) -> EnvironmentGuard {
     EnvironmentGuard {
         before: OVERRIDE.replace(Some(environment)),

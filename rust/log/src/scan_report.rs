@@ -30,14 +30,15 @@ pub struct ScanReport {
     pub skipped_by_partition: u64,
     /// Files whose own statistics rule them out.
     pub skipped_by_statistics: u64,
-    /// Files of the checkpoint that later commits removed or wrote again, and those that it names again.
+    /// Files of the checkpoint that later commits removed or wrote again, and those that it names
+    /// again.
     pub replaced: u64,
     /// Files that stay.
     pub selected: u64,
     /// Their bytes.
     pub selected_bytes: u64,
-    /// Files that stay because nothing is known of a column that decides, by the column's path; the others' values may
-    /// match.
+    /// Files that stay because nothing is known of a column that decides, by the column's path; the
+    /// others' values may match.
     pub selected_without_statistics: BTreeMap<String, u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Large blocks that were freed a moment ago, for whoever asks for one of that size next. A thread that lives as long as
-//! there are some gives them back to the system.
+//! Large blocks that were freed a moment ago, for whoever asks for one of that size next. A thread
+//! that lives as long as there are some gives them back to the system.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -12,13 +12,15 @@ use crate::pages;
 /// How long a block is kept.
 const FREE_FOR: Duration = Duration::from_millis(500);
 
-/// Looks at a lock that others hold, some hundred nanoseconds in all, before a caller does without what is kept.
+/// Looks at a lock that others hold, some hundred nanoseconds in all, before a caller does without
+/// what is kept.
 const PATIENCE: usize = 200;
 
 /// Blocks of a size that are looked at for one of the same processor.
 const NEWEST: usize = 16;
 
-/// So many bytes are kept whatever else is asked for: decoders and encoders ask for the same few sizes again and again.
+/// So many bytes are kept whatever else is asked for: decoders and encoders ask for the same few
+/// sizes again and again.
 const WORKING_BYTES: usize = 8 << 20;
 
 struct Block {
@@ -37,7 +39,8 @@ struct Blocks {
     freed: Vec<(usize, VecDeque<Block>)>,
     /// Of all of them.
     bytes: usize,
-    /// The process whose thread gives them back; a forked one has its parent's blocks, but no thread.
+    /// The process whose thread gives them back; a forked one has its parent's blocks, but no
+    /// thread.
     giving_back: Option<libc::pid_t>,
 }
 
@@ -81,8 +84,8 @@ static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks {
     giving_back: None,
 });
 
-/// The blocks, if they can be had at once. Nobody waits for them: a process may be forked while another thread has them,
-/// and the list's own memory comes from this allocator.
+/// The blocks, if they can be had at once. Nobody waits for them: a process may be forked while
+/// another thread has them, and the list's own memory comes from this allocator.
 fn blocks() -> Option<MutexGuard<'static, Blocks>> {
     (0..PATIENCE).find_map(|_| {
         let found = BLOCKS.try_lock().ok();
@@ -93,8 +96,9 @@ fn blocks() -> Option<MutexGuard<'static, Blocks>> {
     })
 }
 
-/// A block of these bytes, with what its last owner left in it: one that this processor freed just now. Without one, that
-/// which has been freed for the longest: what another processor's caches hold is dearer than what none holds.
+/// A block of these bytes, with what its last owner left in it: one that this processor freed just
+/// now. Without one, that which has been freed for the longest: what another processor's caches
+/// hold is dearer than what none holds.
 pub(crate) fn take(bytes: usize) -> Option<*mut u8> {
     let here = processor();
     blocks()?.take(bytes, here).map(|b| b.start)
@@ -128,7 +132,8 @@ pub(crate) unsafe fn keep(start: *mut u8, bytes: usize) {
     unsafe { pages::unmap(start, bytes) };
 }
 
-/// Gives the oldest blocks back, as many as have these bytes, so that new ones don't make the process larger than it was.
+/// Gives the oldest blocks back, as many as have these bytes, so that new ones don't make the
+/// process larger than it was.
 pub(crate) fn give_back(bytes: usize) {
     let mut bytes_freed = 0;
     let next = || blocks().filter(|b| b.bytes > WORKING_BYTES)?.take_oldest();
@@ -139,8 +144,8 @@ pub(crate) fn give_back(bytes: usize) {
     }
 }
 
-/// Starts the thread that gives blocks back, without what a thread of the standard library asks of its starter, which may
-/// be about to end. Whether it runs.
+/// Starts the thread that gives blocks back, without what a thread of the standard library asks of
+/// its starter, which may be about to end. Whether it runs.
 fn begin() -> bool {
     // SAFETY: the thread is detached, its function takes nothing.
     unsafe {
@@ -160,7 +165,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// Gives back what was freed long before this moment; false, and the thread is no more, if nothing is left.
+/// Gives back what was freed long before this moment; false, and the thread is no more, if nothing
+/// is left.
 fn give_back_old(now: Instant) -> bool {
     loop {
         let block = {
@@ -290,7 +296,8 @@ mod tests {
                 BLOCKS.try_lock().is_ok_and(|blocks| blocks.bytes == 0)
             })
         };
-        // The parent's thread may have the list just then, and the child would have it locked: it is tried again.
+        // The parent's thread may have the list just then, and the child would have it locked: it
+        // is tried again.
         assert!(
             (0..20).any(|_| in_a_child(|| used() && emptied())),
             "nobody gives the child's blocks back"

@@ -1,9 +1,11 @@
-//! The allocator of the native module: columns of many rows are pages of their own, huge ones where the system has them,
-//! and what one scan frees the next one takes. What is smaller than that is the system allocator's.
+//! The allocator of the native module: columns of many rows are pages of their own, huge ones where
+//! the system has them, and what one scan frees the next one takes. What is smaller than that is
+//! the system allocator's.
 //!
-//! A scan into memory is otherwise as busy with pages that the system clears as with rows. Nothing is kept for longer
-//! than a moment, and what is kept hardly makes the process larger: a new block first gives back as much as it takes.
-//! jemalloc and mimalloc were measured, too, and cost a scan more than they saved it.
+//! A scan into memory is otherwise as busy with pages that the system clears as with rows. Nothing
+//! is kept for longer than a moment, and what is kept hardly makes the process larger: a new block
+//! first gives back as much as it takes. jemalloc and mimalloc were measured, too, and cost a scan
+//! more than they saved it.
 #![cfg(target_os = "linux")]
 
 mod free_blocks;
@@ -11,16 +13,18 @@ mod pages;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// A block of this size or more has pages of its own: where the C library's allocator would begin to give it some.
+/// A block of this size or more has pages of its own: where the C library's allocator would begin
+/// to give it some.
 const LARGE: usize = 128 << 10;
 
-/// The allocator: large blocks are mapped and kept for a moment when they are freed, all else is [`System`]'s.
+/// The allocator: large blocks are mapped and kept for a moment when they are freed, all else is
+/// [`System`]'s.
 #[derive(Debug)]
 pub struct Blocks;
 
-/// The bytes of a large block's pages, or `None` for what is System's: size and alignment alone decide, so that freeing
-/// decides alike. Four sizes from one power of two to the next, so that blocks fit again; the waste has no memory until a
-/// block that used it comes back.
+/// The bytes of a large block's pages, or `None` for what is System's: size and alignment alone
+/// decide, so that freeing decides alike. Four sizes from one power of two to the next, so that
+/// blocks fit again; the waste has no memory until a block that used it comes back.
 fn pages_of(size: usize, align: usize) -> Option<usize> {
     let step = (1_usize << size.checked_ilog2()?) / 4;
     (size >= LARGE && align <= pages::PAGE).then(|| size.next_multiple_of(step))

@@ -1,4 +1,5 @@
-//! Pages of the system: mapped, unmapped, moved. The one place that calls it; knows nothing of who has them.
+//! Pages of the system: mapped, unmapped, moved. The one place that calls it; knows nothing of who
+//! has them.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -6,10 +7,12 @@ use std::ptr::null_mut;
 /// The least page there is; sizes are multiples of it.
 pub(crate) const PAGE: usize = 4096;
 
-/// A huge page of the common processors. Where another size is the system's, a block is as good as any.
+/// A huge page of the common processors. Where another size is the system's, a block is as good as
+/// any.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// New pages, all zero; null if there are none. As long as a huge page, they begin at one and may be some.
+/// New pages, all zero; null if there are none. As long as a huge page, they begin at one and may
+/// be some.
 pub(crate) fn map(bytes: usize) -> *mut u8 {
     if bytes < HUGE_PAGE {
         return anywhere(bytes);

@@ -1,5 +1,5 @@
-//! The version checksum (protocol section "Version Checksum File", P018, P019): sums over a version's state, and how
-//! a commit changes them. Pure; `log` reads and writes the files.
+//! The version checksum (protocol section "Version Checksum File", P018, P019): sums over a
+//! version's state, and how a commit changes them. Pure; `log` reads and writes the files.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,7 +32,8 @@ impl FileSizeHistogram {
     }
 }
 
-/// What a checksum file says of its version. Members that this build doesn't keep up are left out when writing.
+/// What a checksum file says of its version. Members that this build doesn't keep up are left out
+/// when writing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionChecksum {
@@ -106,8 +107,9 @@ impl VersionChecksum {
         serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write a version checksum: {e}")))
     }
 
-    /// The sums after a commit with these actions; `None` where they can't be told from the sums before:
-    /// a removed file without a size, a file that may have been there already, or sums that are out of range.
+    /// The sums after a commit with these actions; `None` where they can't be told from the sums
+    /// before: a removed file without a size, a file that may have been there already, or sums that
+    /// are out of range.
     #[must_use]
     pub fn after(mut self, actions: &[Action]) -> Option<Self> {
         (self.txn_id, self.in_commit_timestamp_opt) = (None, None);

@@ -17,15 +17,16 @@ const CURVE: &str = "ZCUBE_ZORDER_CURVE";
 /// The name that delta-spark has for clustering in its files.
 pub const PROVIDER: &str = "liquid";
 
-/// Tables of fewer bytes get the smallest files, those of more the largest; in between the size grows with the table.
+/// Tables of fewer bytes get the smallest files, those of more the largest; in between the size
+/// grows with the table.
 const SMALL_TABLE: i64 = 2_560 << 30;
 const LARGE_TABLE: i64 = 10 << 40;
 const SMALLEST_TARGET: i64 = 256 << 20;
 const LARGEST_TARGET: i64 = 1 << 30;
 /// A file of this share of the aimed size is large enough: to write it anew would gain little.
 const LARGE_ENOUGH: f64 = 0.75;
-/// Ordered files are ordered anew with new ones unless there are more than this times as many bytes of them: so each byte is
-/// rewritten as often as the logarithm of the table's size says.
+/// Ordered files are ordered anew with new ones unless there are more than this times as many bytes
+/// of them: so each byte is rewritten as often as the logarithm of the table's size says.
 const MOST_LARGER: i64 = 2;
 
 /// The aimed size of files, in bytes, of a table of this size that doesn't say it itself.
@@ -122,7 +123,8 @@ impl Rules {
         small || self.is_outdated(file)
     }
 
-    /// Whether a file is written anew even alone: for its deleted rows, or since it has no statistics, which new files have.
+    /// Whether a file is written anew even alone: for its deleted rows, or since it has no
+    /// statistics, which new files have.
     fn is_outdated(&self, file: &Candidate) -> bool {
         file.records.is_none() || file.deleted() > self.most_deleted
     }
@@ -160,8 +162,9 @@ fn by_partition(files: Vec<Candidate>) -> BTreeMap<PartitionValues, Vec<Candidat
     found
 }
 
-/// Groups of files that are to be one file each. A file alone is written anew only if it is outdated. Done again on the
-/// result nothing is found: any two groups of a partition are larger than a file is to be.
+/// Groups of files that are to be one file each. A file alone is written anew only if it is
+/// outdated. Done again on the result nothing is found: any two groups of a partition are larger
+/// than a file is to be.
 pub fn compacted(files: Vec<Candidate>, rules: &Rules) -> Vec<Bin> {
     let files = files.into_iter().filter(|f| rules.is_compacted(f)).collect();
     let mut bins = Vec::new();
@@ -194,8 +197,9 @@ fn packed(groups: impl Iterator<Item = Vec<Candidate>>, most: i64) -> Vec<Vec<Ca
     packed
 }
 
-/// For each partition the files that are to be brought into an order together: those that aren't in it yet, and of the
-/// ordered ones the runs that aren't much larger. With `keeps_others` files that were ordered by something else stay so.
+/// For each partition the files that are to be brought into an order together: those that aren't in
+/// it yet, and of the ordered ones the runs that aren't much larger. With `keeps_others` files that
+/// were ordered by something else stay so.
 pub fn ordered(files: Vec<Candidate>, order: &Ordering, rules: &Rules, keeps_others: bool) -> Vec<Bin> {
     let mut bins = Vec::new();
     for (partition_values, files) in by_partition(files) {

@@ -1,5 +1,5 @@
-//! Runs of rows, each in the order of its keys, and their merging into one run: streamed, a batch of each run held at a
-//! time. Runs that memory doesn't hold stand in nameless temporary files.
+//! Runs of rows, each in the order of its keys, and their merging into one run: streamed, a batch
+//! of each run held at a time. Runs that memory doesn't hold stand in nameless temporary files.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek};
@@ -17,11 +17,12 @@ use futures::{StreamExt, TryStreamExt};
 
 /// Rows of a merged slice.
 pub(crate) const SLICE_ROWS: usize = 16 * 1024;
-/// Rows of a batch in a temporary file, and the fewest: one of each run is in memory while runs are merged.
+/// Rows of a batch in a temporary file, and the fewest: one of each run is in memory while runs are
+/// merged.
 const SPILLED_ROWS: usize = 1_024;
 const FEWEST_ROWS: usize = 64;
-/// Runs with batches of so many rows. Those after them have smaller ones, so that a batch of each takes memory by the logarithm
-/// of their number.
+/// Runs with batches of so many rows. Those after them have smaller ones, so that a batch of each
+/// takes memory by the logarithm of their number.
 const FULL_RUNS: usize = 8;
 
 /// Rows of a batch of a run that stands beside so many others.
@@ -74,8 +75,8 @@ pub struct SpilledRun {
 }
 
 impl SpilledRun {
-    /// Writes a run, which will be merged with so many that were written before. Errors: what the system says, for who can go
-    /// on without.
+    /// Writes a run, which will be merged with so many that were written before. Errors: what the
+    /// system says, for who can go on without.
     pub fn write(slices: impl Iterator<Item = Result<Keyed>>, others: usize) -> Result<Option<SpilledRun>> {
         let most = spilled_rows(others);
         let mut writer: Option<StreamWriter<BufWriter<File>>> = None;
@@ -252,7 +253,8 @@ impl Head<'_> {
     }
 }
 
-/// Runs on their way into one. The heap holds the runs that have rows left, that with the least key first.
+/// Runs on their way into one. The heap holds the runs that have rows left, that with the least key
+/// first.
 struct Merge<'a> {
     heads: Vec<Head<'a>>,
     heap: Vec<usize>,

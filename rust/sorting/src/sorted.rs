@@ -1,4 +1,5 @@
-//! Rows that memory holds, put in the order of their keys: only their places are sorted, rows are gathered slice by slice.
+//! Rows that memory holds, put in the order of their keys: only their places are sorted, rows are
+//! gathered slice by slice.
 
 use std::cmp::Ordering;
 

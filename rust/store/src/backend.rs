@@ -1,5 +1,6 @@
-//! What every store can do, as one trait: the seam between `Store` and the files in `stores/`, and where a store from
-//! elsewhere is plugged in. Errors leave here with a kind and a message; `Store` adds the table and the file.
+//! What every store can do, as one trait: the seam between `Store` and the files in `stores/`, and
+//! where a store from elsewhere is plugged in. Errors leave here with a kind and a message; `Store`
+//! adds the table and the file.
 
 use std::any::Any;
 use std::ops::Range;
@@ -15,14 +16,17 @@ use object_store::path::Path;
 
 use crate::error::OUT_OF_RANGE;
 
-/// Deletes that are under way at once where a store takes one object a request: enough to hide its latency.
+/// Deletes that are under way at once where a store takes one object a request: enough to hide its
+/// latency.
 const DELETES_AT_ONCE: usize = 32;
 /// Objects of [`Backend::read_all_listed`] that are read at once: enough to hide a store's latency.
 const READS_AT_ONCE: usize = 16;
 
-/// Parts of an object that lie so close are one request: what is read between them takes less time than another one.
+/// Parts of an object that lie so close are one request: what is read between them takes less time
+/// than another one.
 const CLOSE: u64 = 64 << 10;
-/// One that is longer than this is no longer anybody's neighbour: requests for long parts run side by side.
+/// One that is longer than this is no longer anybody's neighbour: requests for long parts run side
+/// by side.
 const LONGEST_RUN: u64 = 8 << 20;
 
 /// An object of a store, as a listing or `head` shows it.
@@ -47,8 +51,9 @@ impl ObjectInfo {
         }
     }
 
-    /// What tells it from whatever had or gets its name. `None` without a tag, since size and time are the same for a table
-    /// that is made anew in one second, and for a weak one, which stands for more than one content.
+    /// What tells it from whatever had or gets its name. `None` without a tag, since size and time
+    /// are the same for a table that is made anew in one second, and for a weak one, which stands
+    /// for more than one content.
     pub fn strong_tag(&self) -> Option<&str> {
         let tag = self.etag.as_deref();
         tag.filter(|tag| !tag.is_empty() && !tag.starts_with("W/"))
@@ -84,7 +89,8 @@ pub enum ProbeResult {
     Absent,
 }
 
-/// What a store keeps of bytes that it was given to put, from one call to the next. Dropping it gives it up.
+/// What a store keeps of bytes that it was given to put, from one call to the next. Dropping it
+/// gives it up.
 #[derive(Default)]
 pub struct PutDraft(pub(crate) Option<Box<dyn Any + Send + Sync>>);
 
@@ -102,29 +108,33 @@ pub struct Level {
 
 /// The bytes of one table root. Keys are decoded paths relative to the root.
 ///
-/// What [`Store`](crate::Store) promises of each of these its backend has to keep; above all, of all racing calls of
-/// `put_if_absent` for one key exactly one creates it, whole, and whoever lists afterwards finds it.
+/// What [`Store`](crate::Store) promises of each of these its backend has to keep; above all, of
+/// all racing calls of `put_if_absent` for one key exactly one creates it, whole, and whoever lists
+/// afterwards finds it.
 #[async_trait]
 pub trait Backend: Send + Sync {
     /// A key's file on the local disk, where there is one.
     fn local_path(&self, key: &str) -> Option<PathBuf>;
-    /// The files directly in `dir` from `from_name` on, by the order of their names' bytes; none of a missing directory.
+    /// The files directly in `dir` from `from_name` on, by the order of their names' bytes; none of
+    /// a missing directory.
     async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing>;
     /// All files below `dir`, in any order; none of a missing directory.
     async fn list_all(&self, dir: &str) -> Result<Listing>;
-    /// What is directly in `dir`, so that its directories can be listed at once; `None` where a store can't tell without
-    /// listing all that is below.
+    /// What is directly in `dir`, so that its directories can be listed at once; `None` where a
+    /// store can't tell without listing all that is below.
     async fn list_level(&self, _dir: &str) -> Result<Option<Level>> {
         Ok(None)
     }
     /// A whole object; `ObjectNotFound` if there is none.
     async fn read(&self, key: &str) -> Result<Bytes>;
-    /// A whole object that a listing or `head` showed: that one or, if another one has its name now, either of the two.
+    /// A whole object that a listing or `head` showed: that one or, if another one has its name
+    /// now, either of the two.
     async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
         self.read(&of.key).await
     }
-    /// A whole object with what `head` shows of it, where asking for one name costs no more than a moment and the answer is
-    /// as new as a listing's; `None` for all other stores, whose callers list.
+    /// A whole object with what `head` shows of it, where asking for one name costs no more than a
+    /// moment and the answer is as new as a listing's; `None` for all other stores, whose callers
+    /// list.
     async fn read_if_local(&self, _key: &str) -> Result<Option<ProbeResult>> {
         Ok(None)
     }
@@ -136,10 +146,12 @@ pub trait Backend: Send + Sync {
         }
         Ok(read)
     }
-    /// A part of an object, shorter where the object ends; `InvalidArgument` if it ends before the range begins.
+    /// A part of an object, shorter where the object ends; `InvalidArgument` if it ends before the
+    /// range begins.
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes>;
-    /// A part of the very object that `head` showed, shorter where it ends; `ObjectNotFound` if another one has its name
-    /// now, unless the bytes were kept. A file read in parts would be a mixture otherwise.
+    /// A part of the very object that `head` showed, shorter where it ends; `ObjectNotFound` if
+    /// another one has its name now, unless the bytes were kept. A file read in parts would be a
+    /// mixture otherwise.
     async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
         let read = self.read_range(&of.key, range).await;
         // After reading: what is the same now was the same then.
@@ -155,28 +167,33 @@ pub trait Backend: Send + Sync {
     }
     /// Size and time of an object; `ObjectNotFound` if there is none.
     async fn head(&self, key: &str) -> Result<ObjectInfo>;
-    /// Writes an object, over one that is there: readers see the old or the new one, whole, and it is durable.
+    /// Writes an object, over one that is there: readers see the old or the new one, whole, and it
+    /// is durable.
     async fn put(&self, key: &str, bytes: Bytes) -> Result<()>;
-    /// Writes an object if its name is free: durable, and whole for whoever sees it. `StoreUnavailable` leaves open whether
-    /// it was written, every other error says that it wasn't.
+    /// Writes an object if its name is free: durable, and whole for whoever sees it.
+    /// `StoreUnavailable` leaves open whether it was written, every other error says that it
+    /// wasn't.
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome>;
-    /// The same of bytes that are put under one name after the other until one is free: what needn't be done again is kept
-    /// between the calls.
+    /// The same of bytes that are put under one name after the other until one is free: what
+    /// needn't be done again is kept between the calls.
     async fn put_if_absent_again(&self, key: &str, bytes: Bytes, _kept: &mut PutDraft) -> Result<PutOutcome> {
         self.put_if_absent(key, bytes).await
     }
-    /// The same as `put_if_absent` of an object that others can do without: a failure of the power may leave it cut off, or
-    /// without bytes. `begun` is what `begin_expendable` made of it, or nothing.
+    /// The same as `put_if_absent` of an object that others can do without: a failure of the power
+    /// may leave it cut off, or without bytes. `begun` is what `begin_expendable` made of it, or
+    /// nothing.
     async fn put_expendable(&self, key: &str, bytes: Bytes, _begun: PutDraft) -> Result<()> {
         self.put_if_absent(key, bytes).await.map(drop)
     }
-    /// Begins such an object beside what its caller does next, where a store can without anybody's seeing it.
+    /// Begins such an object beside what its caller does next, where a store can without anybody's
+    /// seeing it.
     fn begin_expendable(&self, _key: &str, _bytes: &Bytes) -> PutDraft {
         PutDraft::default()
     }
     /// Deletes an object; it may be absent.
     async fn delete(&self, key: &str) -> Result<()>;
-    /// Deletes several objects, each of which may be absent; an error leaves open which of them are gone.
+    /// Deletes several objects, each of which may be absent; an error leaves open which of them are
+    /// gone.
     async fn delete_all(&self, keys: &[String]) -> Result<()> {
         for some in keys.chunks(DELETES_AT_ONCE) {
             futures::future::try_join_all(some.iter().map(|key| self.delete(key))).await?;
@@ -187,7 +204,8 @@ pub trait Backend: Send + Sync {
     fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)>;
     /// Begins a new file.
     async fn upload(&self, key: &str) -> Result<Box<dyn Sink>>;
-    /// Whether parts of data files are kept, so that it is worth to ask what is there and to read by `read_part`.
+    /// Whether parts of data files are kept, so that it is worth to ask what is there and to read
+    /// by `read_part`.
     fn keeps_data(&self) -> bool {
         false
     }
@@ -197,7 +215,8 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// The receiving end of one streaming write. Nobody sees the file before `finish`; dropping it gives it up.
+/// The receiving end of one streaming write. Nobody sees the file before `finish`; dropping it
+/// gives it up.
 #[async_trait]
 pub trait Sink: Send {
     /// Appends bytes, waiting while too many are under way.

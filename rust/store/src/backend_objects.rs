@@ -22,8 +22,9 @@ use crate::backend::{Backend, ObjectInfo};
 
 struct BackendObjects(Arc<dyn Backend>);
 
-/// A view of a backend for Parquet readers, and the path of a key in it: what [`Backend::object`] of a store can be made
-/// of that has no object_store of its own. It reads by `head` and `read_range`.
+/// A view of a backend for Parquet readers, and the path of a key in it: what [`Backend::object`]
+/// of a store can be made of that has no object_store of its own. It reads by `head` and
+/// `read_range`.
 pub fn objects_of(backend: Arc<dyn Backend>, key: &str) -> (Arc<dyn ObjectStore>, Path) {
     (Arc::new(BackendObjects(backend)), Path::from(key))
 }

@@ -1,6 +1,7 @@
-//! Credentials that the application gives while it runs: whom to ask, and what was given until shortly before its end.
-//! Knows names, times and when to ask again; what the fields mean to a cloud and how requests are signed with them is
-//! `stores/provided`. The Python boundary sets the source.
+//! Credentials that the application gives while it runs: whom to ask, and what was given until
+//! shortly before its end. Knows names, times and when to ask again; what the fields mean to a
+//! cloud and how requests are signed with them is `stores/provided`. The Python boundary sets the
+//! source.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,15 +17,17 @@ use crate::runtime::handle;
 
 /// The option that names a provider.
 pub(crate) const CREDENTIAL_PROVIDER: &str = "credential_provider";
-/// How long an answer is waited for. A provider may have to ask another service, which has time-outs of its own.
+/// How long an answer is waited for. A provider may have to ask another service, which has
+/// time-outs of its own.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A credential is replaced this long before its end, or a tenth of its life where that is shorter: requests that were signed with
-/// it may be on their way for a while.
+/// A credential is replaced this long before its end, or a tenth of its life where that is shorter:
+/// requests that were signed with it may be on their way for a while.
 const BEFORE_THE_END_MS: i64 = 300_000;
 const PART_OF_ITS_LIFE: i64 = 10;
 /// After a failure to replace one that still lasts, the provider is left alone for this long.
 const AFTER_A_FAILURE: Duration = Duration::from_secs(1);
-/// A store that refuses what the provider goes on to give means it: it isn't asked at every refusal.
+/// A store that refuses what the provider goes on to give means it: it isn't asked at every
+/// refusal.
 const AFTER_A_REFUSAL: Duration = Duration::from_secs(10);
 
 /// What a provider gave: settings under the names of the storage options, and when they end.
@@ -56,15 +59,16 @@ pub trait CredentialSource: Send + Sync {
 
 static SOURCE: OnceLock<Arc<dyn CredentialSource>> = OnceLock::new();
 
-/// Sets who is asked for credentials where the option `credential_provider` names a provider; the first one stays.
+/// Sets who is asked for credentials where the option `credential_provider` names a provider; the
+/// first one stays.
 pub fn set_credential_source(source: Arc<dyn CredentialSource>) {
     if SOURCE.set(source).is_err() {
         debug!("the process has a source of credentials already; it is kept");
     }
 }
 
-/// Providers that were asked, by process and name: a forked child asks anew, since another thread may have been asking when it
-/// began.
+/// Providers that were asked, by process and name: a forked child asks anew, since another thread
+/// may have been asking when it began.
 type Asked = HashMap<(u32, String), Arc<CredentialCache>>;
 
 static ASKED: LazyLock<Mutex<Asked>> = LazyLock::new(Mutex::default);
@@ -94,7 +98,8 @@ pub(crate) struct CredentialCache {
 #[derive(Default)]
 struct State {
     held: Option<Held>,
-    /// A question that is being answered, perhaps since a caller who has given up: nobody asks a second time meanwhile.
+    /// A question that is being answered, perhaps since a caller who has given up: nobody asks a
+    /// second time meanwhile.
     asking: Option<JoinHandle<Result<ProvidedFields>>>,
 }
 
@@ -138,7 +143,8 @@ impl CredentialCache {
         }
     }
 
-    /// A credential that lasts; the provider is asked only if there is none, or the last one ends soon.
+    /// A credential that lasts; the provider is asked only if there is none, or the last one ends
+    /// soon.
     pub(crate) async fn current(&self) -> Result<Arc<ProvidedFields>> {
         let mut state = self.state.lock().await;
         if let Some(held) = &state.held

@@ -14,10 +14,12 @@ use crate::options::Options;
 /// The option: locations, separated by commas, below which a log may name files.
 pub(crate) const ALLOW_EXTERNAL_FILES: &str = "allow_external_files";
 
-/// The tables that this process has made shallow clones, with their sources: a log can't add to it, and no other process knows it.
+/// The tables that this process has made shallow clones, with their sources: a log can't add to it,
+/// and no other process knows it.
 static CLONES: LazyLock<Mutex<HashMap<String, HashMap<String, Location>>>> = LazyLock::new(Mutex::default);
 
-/// Lets a table's log name files below its source, and whatever the source, which was opened with these options, may name.
+/// Lets a table's log name files below its source, and whatever the source, which was opened with
+/// these options, may name.
 pub(crate) fn trust(table: &Location, source: &Location, options: &Options) -> Result<()> {
     let own = std::iter::once(Ok(source.clone()));
     let sources: Vec<Location> = own.chain(allowed(options)).collect::<Result<_>>()?;
@@ -57,8 +59,8 @@ pub(crate) fn check(table: &Location, options: &Options, file: &Location) -> Res
     )))
 }
 
-/// The key of a local file that lies in the table although its path doesn't begin as the table's does: one of the two
-/// goes through a link.
+/// The key of a local file that lies in the table although its path doesn't begin as the table's
+/// does: one of the two goes through a link.
 pub(crate) fn through_link(table: &Location, file: &Location) -> Option<String> {
     if table.scheme() != Scheme::Local || file.scheme() != Scheme::Local {
         return None;

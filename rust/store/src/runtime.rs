@@ -60,8 +60,8 @@ fn build() -> Runtime {
 
 /// Runs a future to its end on the process-wide runtime.
 ///
-/// It may be called inside of another call of it, as when a user's stream that is being written reads a table itself;
-/// not from tasks that are spawned on the runtime.
+/// It may be called inside of another call of it, as when a user's stream that is being written
+/// reads a table itself; not from tasks that are spawned on the runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let _waits = Waiting::begin();
     match Handle::try_current() {
@@ -114,8 +114,8 @@ pub(crate) fn cut_short(e: JoinError) -> Error {
     Error::internal(format!("a file operation was cut short ({e}); please report this"))
 }
 
-/// The same of a few calls that are over before another thread would have begun with them: done by the thread that waits
-/// for them, where it does nothing else.
+/// The same of a few calls that are over before another thread would have begun with them: done by
+/// the thread that waits for them, where it does nothing else.
 pub(crate) async fn quick<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match WAITS.get() {
         true => work(),

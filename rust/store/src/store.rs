@@ -52,7 +52,8 @@ impl Store {
         Self::open_with(location, options, Arc::new(stores::open))
     }
 
-    /// The same without a cache, whatever the options say: for a store that another one stands upon.
+    /// The same without a cache, whatever the options say: for a store that another one stands
+    /// upon.
     pub fn open_uncached(location: &Location, options: &Options) -> Result<Store> {
         Self::open_with(location, options, Arc::new(stores::open_uncached))
     }
@@ -70,8 +71,8 @@ impl Store {
         })))
     }
 
-    /// The same store as it is, for whoever has to know what really is there before something goes that can't be had back;
-    /// shares the connections.
+    /// The same store as it is, for whoever has to know what really is there before something goes
+    /// that can't be had back; shares the connections.
     pub fn without_cache(&self) -> Result<Store> {
         let Some(backend) = self.backend()?.behind() else {
             return Ok(self.clone());
@@ -86,9 +87,9 @@ impl Store {
         })))
     }
 
-    /// Where files that are made of this table's are kept in the cache, for whoever can do without them: each whole or not at
-    /// all, read by `head` and `read_part`. `None` where the options don't ask for that, and for a file of about this size
-    /// that the cache has no room for.
+    /// Where files that are made of this table's are kept in the cache, for whoever can do without
+    /// them: each whole or not at all, read by `head` and `read_part`. `None` where the options
+    /// don't ask for that, and for a file of about this size that the cache has no room for.
     ///
     /// `InvalidArgument` for a setting of the cache that can't be understood.
     pub fn made_files(&self, size_bytes: u64) -> Result<Option<Store>> {
@@ -108,8 +109,9 @@ impl Store {
         }))))
     }
 
-    /// The same store for a dry run: it reads as this one does, and keeps nothing of what it is given to write. Writes and
-    /// deletions succeed, `put_if_absent` doesn't; shares the connections.
+    /// The same store for a dry run: it reads as this one does, and keeps nothing of what it is
+    /// given to write. Writes and deletions succeed, `put_if_absent` doesn't; shares the
+    /// connections.
     pub fn dry_run(&self) -> Result<Store> {
         let behind = Arc::clone(&self.0.opener);
         let opener: Opener = Arc::new(move |location: &Location, options: &Options| {
@@ -154,8 +156,8 @@ impl Store {
         self.listing(dir, listing)
     }
 
-    /// What is directly in `dir`, as [`list_all`](Self::list_all) shows it; `None` where the store can't tell without
-    /// listing all that is below.
+    /// What is directly in `dir`, as [`list_all`](Self::list_all) shows it; `None` where the store
+    /// can't tell without listing all that is below.
     pub async fn list_level(&self, dir: &str) -> Result<Option<Level>> {
         let listed = self.backend()?.list_level(dir).await;
         listed.map_err(|e| self.at(dir, e))
@@ -167,10 +169,11 @@ impl Store {
         read.map_err(|e| self.at(key, e))
     }
 
-    /// A whole object that a listing showed: that one or, if another one has its name now, either of the two. Costs nothing
-    /// where a cache has it. `ObjectNotFound` if there is none.
+    /// A whole object that a listing showed: that one or, if another one has its name now, either
+    /// of the two. Costs nothing where a cache has it. `ObjectNotFound` if there is none.
     ///
-    /// A read of another length than the store lists is repeated a few times, then refused as `CorruptFile`.
+    /// A read of another length than the store lists is repeated a few times, then refused as
+    /// `CorruptFile`.
     pub async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
         let backend = self.backend()?;
         let first = backend.read_listed(of).await;
@@ -186,8 +189,8 @@ impl Store {
         self.read_listed(of).await
     }
 
-    /// The same of a name that no listing showed, where the store is near enough that asking for one name after the other is
-    /// the cheaper way; `None` where it isn't.
+    /// The same of a name that no listing showed, where the store is near enough that asking for
+    /// one name after the other is the cheaper way; `None` where it isn't.
     ///
     /// `CorruptLog` as above.
     pub async fn read_text_if_local(&self, key: &str) -> Result<Option<ProbeResult>> {
@@ -203,8 +206,8 @@ impl Store {
         Ok(read)
     }
 
-    /// Several of them, each like [`read_text`](Self::read_text)'s, in their order: cheaper than one by one where a store is
-    /// near. What follows one that is too large isn't read.
+    /// Several of them, each like [`read_text`](Self::read_text)'s, in their order: cheaper than
+    /// one by one where a store is near. What follows one that is too large isn't read.
     pub async fn read_texts(&self, of: Vec<ObjectInfo>) -> Result<Vec<Result<Bytes>>> {
         let refused = of.iter().map(|of| self.check_text(&of.key, of.size_bytes));
         let refused = refused.enumerate().find_map(|(at, checked)| Some((at, checked.err()?)));
@@ -239,9 +242,10 @@ impl Store {
         read.map_err(|e| self.at(key, e))
     }
 
-    /// The same of the very object that [`head`](Self::head) or a listing showed, so that what is read in several parts is
-    /// one object's: `ObjectNotFound` if another one has its name now, unless a cache has the bytes. A read that is shorter
-    /// than the object is repeated a few times, then refused as `CorruptFile`.
+    /// The same of the very object that [`head`](Self::head) or a listing showed, so that what is
+    /// read in several parts is one object's: `ObjectNotFound` if another one has its name now,
+    /// unless a cache has the bytes. A read that is shorter than the object is repeated a few
+    /// times, then refused as `CorruptFile`.
     pub async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
         let backend = self.backend()?;
         let first = backend.read_part(of, range.clone()).await.map(|part| vec![part]);
@@ -288,22 +292,25 @@ impl Store {
         put.map_err(|e| self.at(key, e))
     }
 
-    /// The same of bytes that are put under one name after the other until one is free, each time with what was kept the
-    /// last time. Bytes may differ from call to call; what was kept of others is given up.
+    /// The same of bytes that are put under one name after the other until one is free, each time
+    /// with what was kept the last time. Bytes may differ from call to call; what was kept of
+    /// others is given up.
     pub async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutDraft) -> Result<PutOutcome> {
         let put = self.backend()?.put_if_absent_again(key, bytes, kept).await;
         put.map_err(|e| self.at(key, e))
     }
 
-    /// Writes an object that nobody misses, if its name is free. Whoever sees it sees it whole, but it isn't waited for:
-    /// after a failure of the power it may be cut off, or without bytes, so that its readers have to tell. `begun` is what
-    /// [`begin_expendable`](Self::begin_expendable) made of the same bytes for this name, or nothing.
+    /// Writes an object that nobody misses, if its name is free. Whoever sees it sees it whole, but
+    /// it isn't waited for: after a failure of the power it may be cut off, or without bytes, so
+    /// that its readers have to tell. `begun` is what [`begin_expendable`](Self::begin_expendable)
+    /// made of the same bytes for this name, or nothing.
     pub async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutDraft) -> Result<()> {
         let put = self.backend()?.put_expendable(key, bytes, begun).await;
         put.map_err(|e| self.at(key, e))
     }
 
-    /// Begins such an object beside what its caller does next, where the store can: nobody sees it before it is put.
+    /// Begins such an object beside what its caller does next, where the store can: nobody sees it
+    /// before it is put.
     pub fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutDraft {
         let backend = self.backend();
         backend.map_or_else(|_| PutDraft::default(), |backend| backend.begin_expendable(key, bytes))
@@ -315,8 +322,8 @@ impl Store {
         delete.map_err(|e| self.at(key, e))
     }
 
-    /// Deletes several objects, each of which may be absent: by requests for many where the store has them. An error leaves
-    /// open which of them are gone.
+    /// Deletes several objects, each of which may be absent: by requests for many where the store
+    /// has them. An error leaves open which of them are gone.
     pub async fn delete_all(&self, keys: &[String]) -> Result<()> {
         let delete = self.backend()?.delete_all(keys).await;
         delete.map_err(|e| e.with_table(self.location().as_str()))
@@ -331,8 +338,9 @@ impl Store {
     /// Where the decoded path of a data file leads: a key of this store, or, for a path or URI
     /// elsewhere on the same scheme, a store of that directory and the file's name.
     ///
-    /// `CorruptLog` for `..` or NUL in the path, `InvalidArgument` for another scheme and for a place outside the
-    /// table that the option `allow_external_files` doesn't name, unless [`trust`](Self::trust) allows it.
+    /// `CorruptLog` for `..` or NUL in the path, `InvalidArgument` for another scheme and for a
+    /// place outside the table that the option `allow_external_files` doesn't name, unless
+    /// [`trust`](Self::trust) allows it.
     pub fn resolve(&self, path: &str) -> Result<(Store, String)> {
         // Without the path: what is no location may hold a credential.
         let located = self.locate(path);
@@ -350,16 +358,17 @@ impl Store {
         Ok((store, name.to_owned()))
     }
 
-    /// Lets the log of the table here name files below the source in this process: whoever makes it a shallow clone of that
-    /// one trusts its files, and those that the source's options allow.
+    /// Lets the log of the table here name files below the source in this process: whoever makes it
+    /// a shallow clone of that one trusts its files, and those that the source's options allow.
     ///
     /// `InvalidArgument` where these name no location.
     pub fn trust(&self, source: &Store) -> Result<()> {
         external_files::trust(self.location(), source.location(), source.options())
     }
 
-    /// The key of the data file at this decoded path, if it is one of this store: absolute paths into the table are its
-    /// own files too. Asks no more than where links lead; whether a place elsewhere may be read is no matter.
+    /// The key of the data file at this decoded path, if it is one of this store: absolute paths
+    /// into the table are its own files too. Asks no more than where links lead; whether a place
+    /// elsewhere may be read is no matter.
     ///
     /// `CorruptLog` for `..` or NUL in the path.
     pub fn own_key(&self, path: &str) -> Result<Option<String>> {

@@ -1,4 +1,5 @@
-//! Data that no library should make, in every layout: faults that a reader could see are named, others are blanked.
+//! Data that no library should make, in every layout: faults that a reader could see are named,
+//! others are blanked.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;

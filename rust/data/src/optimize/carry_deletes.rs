@@ -107,7 +107,8 @@ fn came_back(path: &str) -> Error {
     )
 }
 
-/// The rows of a newer vector that an older one hasn't, by their places among the rows that the older one leaves.
+/// The rows of a newer vector that an older one hasn't, by their places among the rows that the
+/// older one leaves.
 fn new_places(before: &Positions, after: &Positions) -> Vec<u64> {
     let mut older = before.iter().peekable();
     let mut skipped = 0;

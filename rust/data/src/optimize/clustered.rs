@@ -1,5 +1,6 @@
-//! New rows of a clustered table: many of them are brought in order before they are written, so that their files are good to
-//! skip at once; few are written as they come, and OPTIMIZE sorts them with others.
+//! New rows of a clustered table: many of them are brought in order before they are written, so
+//! that their files are good to skip at once; few are written as they come, and OPTIMIZE sorts them
+//! with others.
 
 use std::sync::Arc;
 
@@ -43,7 +44,8 @@ struct Many {
 }
 
 impl ClusteredWriter {
-    /// A writer that has written nothing yet. From so many bytes on rows are sorted; without an order never.
+    /// A writer that has written nothing yet. From so many bytes on rows are sorted; without an
+    /// order never.
     ///
     /// # Errors
     /// As [`FileWriter::new`].
@@ -83,7 +85,8 @@ impl ClusteredWriter {
         }
     }
 
-    /// Writes what is held and ends all files; their adds in the order in which the files were begun.
+    /// Writes what is held and ends all files; their adds in the order in which the files were
+    /// begun.
     ///
     /// # Errors
     /// As [`write`](Self::write); nothing is left of it then, as far as the store lets it.

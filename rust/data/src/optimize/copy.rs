@@ -1,5 +1,6 @@
-//! Rows of files, one file after the other, into new ones. Where files have columns in pages that can stand in the new
-//! file as they are, some files make a row group together and only their other columns are decoded.
+//! Rows of files, one file after the other, into new ones. Where files have columns in pages that
+//! can stand in the new file as they are, some files make a row group together and only their other
+//! columns are decoded.
 
 use std::sync::Arc;
 
@@ -63,7 +64,8 @@ struct Group {
     files: Vec<FileRead>,
     rows: u64,
     bytes: u64,
-    /// What can be copied: for each wanted column a chunk after the other; none where one file can't give it.
+    /// What can be copied: for each wanted column a chunk after the other; none where one file
+    /// can't give it.
     columns: Vec<Option<Vec<Chunk>>>,
 }
 
@@ -98,7 +100,8 @@ impl Group {
 struct Copying<'a, 'b> {
     of: &'a OptimizeJob,
     out: &'a mut Outputs<'b>,
-    /// The scan's columns in order, and for each the leaf that it is in new files, where it may be copied.
+    /// The scan's columns in order, and for each the leaf that it is in new files, where it may be
+    /// copied.
     columns: Vec<(String, Option<ColumnDescPtr>)>,
     codec: CompressionCodec,
     most_rows: u64,
@@ -164,7 +167,8 @@ impl<'a, 'b> Copying<'a, 'b> {
         Ok(())
     }
 
-    /// Writes the group if it makes a row group worth having beside the one before, else lets its rows join that one.
+    /// Writes the group if it makes a row group worth having beside the one before, else lets its
+    /// rows join that one.
     async fn end_group(&mut self) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
         let alone = self.plain.files.is_empty() || self.plain.is_large();

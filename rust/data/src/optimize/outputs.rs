@@ -1,4 +1,5 @@
-//! New files one after the other: each is ended when it has its rows, and made durable while the next ones are written.
+//! New files one after the other: each is ended when it has its rows, and made durable while the
+//! next ones are written.
 
 use std::sync::Arc;
 
@@ -88,7 +89,8 @@ impl<'a> Outputs<'a> {
         self.sink()?.copyable()
     }
 
-    /// Writes sorted rows; where keys of one file have these bytes in common, it ends with them and by nothing else.
+    /// Writes sorted rows; where keys of one file have these bytes in common, it ends with them and
+    /// by nothing else.
     pub(super) async fn write_keyed(&mut self, slice: &Keyed, file_bytes: usize) -> Result<()> {
         let rows = RecordBatch::from(&slice.rows);
         if file_bytes == 0 {

@@ -21,7 +21,8 @@ const PLACE: &str = "_place";
 /// Bytes that are read at once: whole places.
 const PART: u64 = 8 << 20;
 
-/// What a scan of one group's files must show so that rows can be followed, and how that becomes one number.
+/// What a scan of one group's files must show so that rows can be followed, and how that becomes
+/// one number.
 pub(super) struct Places {
     numbers: HashMap<String, u64>,
 }
@@ -100,13 +101,13 @@ pub enum LineageStorage {
     No,
     /// In temporary files.
     Here,
-    /// In files of the table's store, for who commits on another machine, and deletes them. They have no hidden names: what
-    /// a crash leaves behind VACUUM takes.
+    /// In files of the table's store, for who commits on another machine, and deletes them. They
+    /// have no hidden names: what a crash leaves behind VACUUM takes.
     Stored,
 }
 
-/// The trace of a file that is being written. Where there is no room for it there is none: what others mark meanwhile can't
-/// be followed then, as if it weren't kept.
+/// The trace of a file that is being written. Where there is no room for it there is none: what
+/// others mark meanwhile can't be followed then, as if it weren't kept.
 #[derive(Default)]
 pub(super) enum LineageWriter {
     #[default]
@@ -199,10 +200,12 @@ impl RowLineage {
         }
     }
 
-    /// The rows of the new file that stand for marked rows of the old ones, which are given in their order.
+    /// The rows of the new file that stand for marked rows of the old ones, which are given in
+    /// their order.
     ///
     /// # Errors
-    /// `StoreUnavailable` where the temporary file can't be read; as the store, for one that is kept there.
+    /// `StoreUnavailable` where the temporary file can't be read; as the store, for one that is
+    /// kept there.
     pub async fn marked(&self, old: &[Positions]) -> Result<Positions> {
         let (mut found, mut row) = (Positions::new(), 0);
         if old.iter().all(Positions::is_empty) {

@@ -1,5 +1,6 @@
-//! Rows of files in the order of their keys: a sample of the columns that decide gives the keys, rows are sorted in runs
-//! that memory holds, and what is beyond goes to temporary files until all runs are merged.
+//! Rows of files in the order of their keys: a sample of the columns that decide gives the keys,
+//! rows are sorted in runs that memory holds, and what is beyond goes to temporary files until all
+//! runs are merged.
 
 use std::sync::Arc;
 
@@ -16,7 +17,8 @@ use super::row_lineage::{LineageStorage, Places};
 use super::{OptimizeJob, Order};
 use crate::read::{FileRead, ReadSpec};
 
-/// A run is sorted when it has this part of the memory; as many again may be under way, half of all stays with sorted runs.
+/// A run is sorted when it has this part of the memory; as many again may be under way, half of all
+/// stays with sorted runs.
 const RUN_PART: usize = 8;
 /// More rows in a run would only wait longer for their turn.
 const RUN_BYTES: usize = 256 << 20;
@@ -86,8 +88,8 @@ impl Keys {
     }
 }
 
-/// All rows in the order of their keys, and how many they are. So many bytes of them are held, some batches get their keys at a
-/// time; `go_on` is asked before each.
+/// All rows in the order of their keys, and how many they are. So many bytes of them are held, some
+/// batches get their keys at a time; `go_on` is asked before each.
 pub(super) async fn in_order(
     rows: impl Stream<Item = Result<RecordBatch>>,
     keys: &Keys,
@@ -151,8 +153,9 @@ struct Runs {
     spilled: Levels,
 }
 
-/// Runs in temporary files: of each level so many at most, then they become one of the next. So few files are open and few
-/// rows in memory while they are merged, and each row is rewritten as often as there are levels.
+/// Runs in temporary files: of each level so many at most, then they become one of the next. So few
+/// files are open and few rows in memory while they are merged, and each row is rewritten as often
+/// as there are levels.
 #[derive(Default)]
 struct Levels(Vec<Vec<SpilledRun>>);
 

@@ -1,4 +1,5 @@
-//! Rows that are moved are the same ones, in the order that was asked for, whatever memory there was; what fails leaves nothing.
+//! Rows that are moved are the same ones, in the order that was asked for, whatever memory there
+//! was; what fails leaves nothing.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -320,7 +321,8 @@ async fn copied_pages_mean_what_their_rows_do() {
     let pages = pages_of(&folder, &copied[0]).await;
     assert_eq!(pages[..6], [(false, COPIED_FILES); 6]);
     assert!(pages[7].0 && pages[7].1 < COPIED_FILES);
-    // A file of which rows are left out is decoded, and so are its neighbours: too few rows for a group of their own.
+    // A file of which rows are left out is decoded, and so are its neighbours: too few rows for a
+    // group of their own.
     files[3].selected = Some(SelectedRows::Without(Arc::new([0, 5].into_iter().collect())));
     let less = logged(way.run(files, 1).await.unwrap());
     assert_eq!(rows(&less).num_rows(), COPIED_FILES * PER_FILE - 2);

@@ -28,7 +28,8 @@ const FEWEST_PAGE_BYTES: i64 = 64 << 10;
 
 /// What chunks must be.
 pub(crate) struct Wanted {
-    /// The columns, each with the leaf that it is in the other file; none where it can't be copied at all.
+    /// The columns, each with the leaf that it is in the other file; none where it can't be copied
+    /// at all.
     pub(crate) columns: Vec<(Field, Option<ColumnDescPtr>)>,
     /// How files name columns.
     pub(crate) mapping: Mapping,

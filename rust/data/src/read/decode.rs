@@ -1,6 +1,6 @@
-//! Decodes one unit of a file (a row group, or rows of one) into batches of the output: converts columns,
-//! adds constants, filters exactly. What the predicate uses is decoded first, and of the other columns
-//! only the rows that match. Blocking; runs on a worker thread, called by `scan`.
+//! Decodes one unit of a file (a row group, or rows of one) into batches of the output: converts
+//! columns, adds constants, filters exactly. What the predicate uses is decoded first, and of the
+//! other columns only the rows that match. Blocking; runs on a worker thread, called by `scan`.
 
 use std::sync::Arc;
 
@@ -62,7 +62,8 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// The columns by which rows are judged, of those that stay, and the unit of just these rows; `None` if there are none.
+/// The columns by which rows are judged, of those that stay, and the unit of just these rows;
+/// `None` if there are none.
 fn matching(plan: &FilePlan, filter: &Part, unit: Unit, input: Input) -> Result<Option<(RecordBatch, Unit)>> {
     let failed = |e: ArrowError| Error::internal(format!("filtering rows: {e}"));
     let (mut masks, mut batches): (Vec<BooleanArray>, Vec<RecordBatch>) = (Vec::new(), Vec::new());
@@ -222,8 +223,8 @@ impl Rows<'_> {
         }
     }
 
-    /// The column whose text isn't UTF-8, and where: its leaves are decoded once more, each by itself and by rows. A
-    /// dictionary is decoded whole, before its rows.
+    /// The column whose text isn't UTF-8, and where: its leaves are decoded once more, each by
+    /// itself and by rows. A dictionary is decoded whole, before its rows.
     fn not_utf8(&self) -> Option<(String, String)> {
         let schema = self.plan.metadata.parquet_schema();
         self.part.leaves.iter().find_map(|leaf| {

@@ -26,8 +26,8 @@ pub(crate) struct ColumnStats {
     pub nulls: u64,
 }
 
-/// The file's rows, and for each column that this read makes what its footer tells; `None` where the rows have to be looked
-/// at, as for floats, of which NaN is left out.
+/// The file's rows, and for each column that this read makes what its footer tells; `None` where
+/// the rows have to be looked at, as for floats, of which NaN is left out.
 pub(crate) fn column_stats(
     footer: &Arc<ParquetMetaData>,
     file: &FileRead,

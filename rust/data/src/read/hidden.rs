@@ -1,5 +1,6 @@
-//! Columns that a scan can show beside the table's: a row's file, its position there, its id and the version
-//! that last wrote it (P143). Says what makes them; `plan` finds the stored ones, `decode` makes arrays.
+//! Columns that a scan can show beside the table's: a row's file, its position there, its id and
+//! the version that last wrote it (P143). Says what makes them; `plan` finds the stored ones,
+//! `decode` makes arrays.
 
 use std::sync::{Arc, LazyLock};
 
@@ -29,7 +30,8 @@ static FIELDS: LazyLock<[Field; 4]> = LazyLock::new(|| {
     ]
 });
 
-/// The schema of these columns; with `encoded` the files' paths come as a dictionary, one entry for each batch.
+/// The schema of these columns; with `encoded` the files' paths come as a dictionary, one entry for
+/// each batch.
 pub(super) fn schema<'a>(fields: impl IntoIterator<Item = &'a Field>, table: &StructType, encoded: bool) -> SchemaRef {
     let plain = row_schema(fields);
     if !encoded || table.field_ignore_case(FILE).is_some() {

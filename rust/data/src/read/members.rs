@@ -11,7 +11,8 @@ use deltaplane_error::{Error, Result};
 
 use crate::hashes::Seed;
 
-/// Up to so many bits a number, a bit for each one between the smallest and the largest takes no more memory than a set does.
+/// Up to so many bits a number, a bit for each one between the smallest and the largest takes no
+/// more memory than a set does.
 const BITS_EACH: u64 = 128;
 
 /// The values.
@@ -32,8 +33,8 @@ enum Values {
 }
 
 impl Members {
-    /// The values of these arrays, nulls left out, for a top-level column; `None` for types that aren't looked up: all but
-    /// whole numbers, days, microseconds and text.
+    /// The values of these arrays, nulls left out, for a top-level column; `None` for types that
+    /// aren't looked up: all but whole numbers, days, microseconds and text.
     pub fn new(column: &str, arrays: &[ArrayRef], nulls: bool) -> Option<Members> {
         let values = match arrays.first().map(|a| a.data_type()) {
             Some(DataType::Utf8) => {

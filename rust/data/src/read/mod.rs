@@ -120,8 +120,8 @@ impl FileRead {
 pub struct ReadSpec {
     /// The table's whole schema.
     pub schema: Arc<StructType>,
-    /// Top-level columns in output order, matched ignoring case; `None` means all. Beside those of the table there
-    /// are `_file`, `_row`, `_row_id` and `_row_commit_version`.
+    /// Top-level columns in output order, matched ignoring case; `None` means all. Beside those of
+    /// the table there are `_file`, `_row`, `_row_id` and `_row_commit_version`.
     pub columns: Option<Vec<String>>,
     /// The table's partition columns.
     pub partition_columns: Vec<String>,

@@ -1,5 +1,6 @@
-//! Whether a data file still holds what its table has no more: rows that a vector deletes, columns that were dropped,
-//! values in a type that was widened since. Such a file is read all the same; a purge writes it anew.
+//! Whether a data file still holds what its table has no more: rows that a vector deletes, columns
+//! that were dropped, values in a type that was widened since. Such a file is read all the same; a
+//! purge writes it anew.
 
 use std::collections::HashSet;
 
@@ -13,7 +14,8 @@ use super::plan::arrow_metadata;
 use super::{FileRead, ReadSpec, source};
 use crate::convert::find_column;
 
-/// Whether the file differs from what a writer would write now; costs its footer unless it has a vector.
+/// Whether the file differs from what a writer would write now; costs its footer unless it has a
+/// vector.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile` with the file's path, and the store's errors.

@@ -154,7 +154,8 @@ pub(super) enum ColumnSource {
     Constant(ArrayRef),
     /// Null in every row.
     Missing(ArrowType),
-    /// The column at this position of the decoded batch where it isn't null (`None`: nowhere), else this.
+    /// The column at this position of the decoded batch where it isn't null (`None`: nowhere), else
+    /// this.
     Hidden(Option<(usize, Convert)>, Hidden),
 }
 
@@ -185,11 +186,13 @@ pub(super) struct FilePlan {
     pub(super) path: String,
 }
 
-/// Decoded bytes of a batch are kept below about this, so that very wide tables don't exhaust memory.
+/// Decoded bytes of a batch are kept below about this, so that very wide tables don't exhaust
+/// memory.
 const BATCH_BYTES: usize = 64 << 20;
 /// And never above this, about half of what the offsets of a column of text reach.
 const MAX_BATCH_BYTES: usize = 1 << 30;
-/// A value that is longer is counted as long as it is, though a dictionary may hold it once for many rows.
+/// A value that is longer is counted as long as it is, though a dictionary may hold it once for
+/// many rows.
 const LONG_VALUE: usize = 16 << 10;
 
 impl FilePlan {
@@ -400,7 +403,8 @@ impl<'a> Lookup<'a> {
 
     /// Position, field and first leaf of a column.
     pub(super) fn find(&self, field: &Field) -> Result<Option<(usize, &'a FieldRef, usize)>> {
-        // A column without an id isn't the table's own: the change data feed's stand under their names.
+        // A column without an id isn't the table's own: the change data feed's stand under their
+        // names.
         let Some(id) = self.mapping.id(field) else {
             return Ok(self.find_by_name(self.mapping.physical_name(field)));
         };
@@ -437,7 +441,8 @@ pub(super) fn leaf_count(t: &ArrowType) -> usize {
     }
 }
 
-/// Picks the leaves of a file's column that the table's type has; returns the type that is decoded then.
+/// Picks the leaves of a file's column that the table's type has; returns the type that is decoded
+/// then.
 fn select(from: &ArrowType, to: &DataType, mapping: Mapping, next: &mut usize, leaves: &mut Vec<usize>) -> ArrowType {
     match (from, to) {
         (ArrowType::Struct(fields), DataType::Struct(s)) => {
@@ -488,9 +493,9 @@ fn first_leaf_only(t: &ArrowType) -> ArrowType {
     }
 }
 
-/// The footer with Arrow types that come from Parquet's own types alone: what a writer embedded says how
-/// its program held the rows, not what they are. INT96 is asked for in microseconds: as nanoseconds, years
-/// like 1 and 9999 wrap.
+/// The footer with Arrow types that come from Parquet's own types alone: what a writer embedded
+/// says how its program held the rows, not what they are. INT96 is asked for in microseconds: as
+/// nanoseconds, years like 1 and 9999 wrap.
 pub(super) fn arrow_metadata(footer: Arc<ParquetMetaData>) -> Result<ArrowReaderMetadata> {
     let wrap = |e| {
         Error::corrupt_file(format!(

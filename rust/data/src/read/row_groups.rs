@@ -18,9 +18,10 @@ const UNIT_BATCHES: usize = 4;
 /// Decoded bytes of a unit, about, at most: every unit under way may be held whole.
 const UNIT_BYTES: usize = 96 << 20;
 
-/// The file's work, for so many workers. A row group is one unit if it can: each unit decodes the dictionaries anew, and
-/// the page that it shares with the one before. The last one is shared out, so that all have something to do until the
-/// end. One of a remote file always is a unit, because its bytes are fetched at once.
+/// The file's work, for so many workers. A row group is one unit if it can: each unit decodes the
+/// dictionaries anew, and the page that it shares with the one before. The last one is shared out,
+/// so that all have something to do until the end. One of a remote file always is a unit, because
+/// its bytes are fetched at once.
 pub(super) fn units(
     plan: &FilePlan,
     file: &FileRead,

@@ -1,5 +1,5 @@
-//! Runs a scan: files are opened ahead, their units decoded on worker threads, batches handed out in order.
-//! What is under way is bounded by the parallelism, and ends when the stream is dropped.
+//! Runs a scan: files are opened ahead, their units decoded on worker threads, batches handed out
+//! in order. What is under way is bounded by the parallelism, and ends when the stream is dropped.
 
 use std::sync::Arc;
 
@@ -26,11 +26,12 @@ const SHARES: u32 = 4;
 
 /// What units take while they are under way.
 struct Limits {
-    /// Permits to decode: one for each processor. Units are under way beyond them, since one's batches are taken while
-    /// the others are decoded; more at work than there are processors would all end later, the one waited for too.
+    /// Permits to decode: one for each processor. Units are under way beyond them, since one's
+    /// batches are taken while the others are decoded; more at work than there are processors would
+    /// all end later, the one waited for too.
     workers: Arc<Semaphore>,
-    /// Room for units, in shares of one: what was decoded before it is its turn is held. A short unit takes less of it,
-    /// or a long one before it would keep the workers waiting.
+    /// Room for units, in shares of one: what was decoded before it is its turn is held. A short
+    /// unit takes less of it, or a long one before it would keep the workers waiting.
     room: Arc<Semaphore>,
 }
 
@@ -45,8 +46,9 @@ impl Limits {
 
 /// The rows of these files in the files' order, as batches of [`ReadSpec::output_schema`].
 ///
-/// Up to `parallelism` files are opened and row groups decoded at a time; memory is proportional to the
-/// batches in flight. The stream must be polled inside a tokio runtime; the first error ends it.
+/// Up to `parallelism` files are opened and row groups decoded at a time; memory is proportional to
+/// the batches in flight. The stream must be polled inside a tokio runtime; the first error ends
+/// it.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile`, `UnsupportedFeature` with the file's path, and the store's errors.
@@ -77,7 +79,8 @@ pub async fn read_file(
     Ok(rows_of(opened, parallelism))
 }
 
-/// The rows of one file that is open already and has no vectors. Must be called inside a tokio runtime.
+/// The rows of one file that is open already and has no vectors. Must be called inside a tokio
+/// runtime.
 pub(crate) fn read_opened(
     found: SourceFile,
     file: &FileRead,

@@ -65,7 +65,8 @@ pub(super) async fn open(store: &Store, file: &FileRead) -> Result<Source> {
         (0, Some(shown)) => shown.size_bytes,
         (n, _) => n,
     };
-    // Without a tag nothing is kept, and reading the very file that was shown may cost a look each time.
+    // Without a tag nothing is kept, and reading the very file that was shown may cost a look each
+    // time.
     let shown = shown.filter(|s| s.etag.is_some() && store.keeps_data());
     Ok(Source::Remote(Remote {
         store,
@@ -95,8 +96,8 @@ pub(super) fn corrupt(e: &ParquetError) -> Error {
     ))
 }
 
-/// Runs file access or decoding where it may block. A decoder that gives up on bytes it didn't expect
-/// by panicking is the damaged file's fault, not the caller's.
+/// Runs file access or decoding where it may block. A decoder that gives up on bytes it didn't
+/// expect by panicking is the damaged file's fault, not the caller's.
 pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(f).await.map_err(|e| {
         if e.is_panic() {

@@ -65,7 +65,8 @@ impl Vectors {
     /// The rows that a vector names.
     ///
     /// # Errors
-    /// `FileMissing` and `CorruptFile` (P120), `UnsupportedFeature` for another kind of storage, and the store's errors.
+    /// `FileMissing` and `CorruptFile` (P120), `UnsupportedFeature` for another kind of storage,
+    /// and the store's errors.
     pub async fn load(&self, dv: &DeletionVector) -> Result<Positions> {
         match Place::of(dv)? {
             Place::Inline(bytes) => Positions::parse(&bytes, dv.cardinality),
@@ -162,8 +163,8 @@ fn missing(e: Error) -> Error {
     .with_source(e)
 }
 
-/// Which rows of a file are read, by physical position (P124). Positions behind the last row mean nothing, as in the
-/// reference engine.
+/// Which rows of a file are read, by physical position (P124). Positions behind the last row mean
+/// nothing, as in the reference engine.
 #[derive(Debug, Default)]
 pub(super) struct LiveRows {
     deleted: Option<Positions>,

@@ -43,8 +43,8 @@ pub(crate) enum Layout {
 pub(crate) struct Typed(Shape);
 
 impl Layout {
-    /// The layout for a column of this type that begins with these rows. Variants in lists and maps stay bytes, since
-    /// readers rarely look for parts of them.
+    /// The layout for a column of this type that begins with these rows. Variants in lists and maps
+    /// stay bytes, since readers rarely look for parts of them.
     pub(crate) fn choose(t: &DataType, rows: &ArrayRef) -> Self {
         match (t, rows.as_struct_opt()) {
             (DataType::Primitive(Primitive::Variant), Some(variants)) => {

@@ -1,5 +1,6 @@
-//! Which typed columns the variants of one file get (P154): what most of a sample's values are, with bounds on depth and
-//! number, so that neither odd values nor wide objects make a file of columns. Knows no bytes of files.
+//! Which typed columns the variants of one file get (P154): what most of a sample's values are,
+//! with bounds on depth and number, so that neither odd values nor wide objects make a file of
+//! columns. Knows no bytes of files.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -104,7 +105,8 @@ impl Shape {
         ArrowField::new("element", self.group(), false).into()
     }
 
-    /// A place inside of a value: the untyped and the typed form, of which at most one is there but for objects.
+    /// A place inside of a value: the untyped and the typed form, of which at most one is there but
+    /// for objects.
     fn group(&self) -> ArrowType {
         ArrowType::Struct(self.forms())
     }
@@ -199,8 +201,8 @@ impl Seen {
         Some(Shape::Primitive(*kind))
     }
 
-    /// The fields that are often there, the most frequent first while there are columns for them. Names that differ in
-    /// case alone get none: readers that ignore case couldn't tell them apart.
+    /// The fields that are often there, the most frequent first while there are columns for them.
+    /// Names that differ in case alone get none: readers that ignore case couldn't tell them apart.
     fn object(&self, columns: &mut usize) -> Option<Shape> {
         let mut folded: HashMap<String, usize> = HashMap::new();
         for name in self.fields.keys() {

@@ -1,5 +1,6 @@
 //! The statistics of one leaf column: null count, smallest and largest value by Spark's order.
-//! Knows the rules for NaN, zero signs and truncation (P160, P162, P163, P168); knows no other column.
+//! Knows the rules for NaN, zero signs and truncation (P160, P162, P163, P168); knows no other
+//! column.
 
 use std::borrow::Cow;
 

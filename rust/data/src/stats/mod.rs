@@ -59,7 +59,8 @@ enum Section {
     Nulls,
 }
 
-/// Empty statistics for each column of `schema` in order, by physical names; `None` for one that isn't measured.
+/// Empty statistics for each column of `schema` in order, by physical names; `None` for one that
+/// isn't measured.
 pub(crate) fn new_columns(
     schema: &StructType,
     partition_columns: &[String],
@@ -122,7 +123,8 @@ impl ColumnStats {
         self.update_below(array, None)
     }
 
-    /// Takes in rows of which only the bounds, as values of this column, and the number of nulls are known.
+    /// Takes in rows of which only the bounds, as values of this column, and the number of nulls
+    /// are known.
     pub(crate) fn absorb(&mut self, bounds: Option<&ArrayRef>, nulls: u64) -> Result<()> {
         if let Some(bounds) = bounds {
             self.update(bounds)?;
@@ -151,7 +153,8 @@ impl ColumnStats {
         }
     }
 
-    /// Takes in the same rows as they stand in the file, where variants may have typed columns (P169).
+    /// Takes in the same rows as they stand in the file, where variants may have typed columns
+    /// (P169).
     pub(crate) fn update_typed(&mut self, stored: &ArrayRef) -> Result<()> {
         self.update_typed_below(stored, None)
     }

@@ -15,7 +15,8 @@ pub(super) fn date(days: i64) -> Option<String> {
     Some(format!("\"{}\"", d.format("%Y-%m-%d")))
 }
 
-/// Microseconds, cut down to the millisecond before: readers take a maximum as up to 1 ms more (P164).
+/// Microseconds, cut down to the millisecond before: readers take a maximum as up to 1 ms more
+/// (P164).
 pub(super) fn timestamp(micros: i64, zone: &str) -> Option<String> {
     let t = DateTime::from_timestamp_millis(micros.div_euclid(1000))?;
     Some(format!("\"{}{zone}\"", t.format("%Y-%m-%dT%H:%M:%S%.3f")))

@@ -1,5 +1,6 @@
-//! Bounds inside of variants (P169): of each path to a primitive that has a typed column in the file and, where it is there at
-//! all, stands in it. Owns which paths have bounds and how a log writes them; `leaf` owns the bounds of one.
+//! Bounds inside of variants (P169): of each path to a primitive that has a typed column in the
+//! file and, where it is there at all, stands in it. Owns which paths have bounds and how a log
+//! writes them; `leaf` owns the bounds of one.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ use parquet_variant::{Variant, VariantBuilder, VariantDecimal4, VariantDecimal8,
 use super::leaf::{Bound, Leaf};
 use crate::variant::{TYPED, VALUE};
 
-/// Paths of one column that a file has bounds of: those with the most values. All of a wide object's would make a log of them.
+/// Paths of one column that a file has bounds of: those with the most values. All of a wide
+/// object's would make a log of them.
 const MOST_PATHS: usize = 32;
 /// Bytes of a path that has bounds.
 const LONGEST_PATH: usize = 512;
@@ -32,7 +34,8 @@ const OBJECT: u8 = 2;
 pub(super) struct Paths {
     prefix: usize,
     known: BTreeMap<Vec<String>, Path>,
-    /// Some object stands in the file as bytes that can't be told apart, so that anything may be in it.
+    /// Some object stands in the file as bytes that can't be told apart, so that anything may be in
+    /// it.
     hidden: bool,
 }
 
@@ -141,8 +144,9 @@ fn there(column: &ArrayRef, parent: Option<&NullBuffer>) -> usize {
     column.len() - nulls.map_or(0, |n| n.null_count())
 }
 
-/// Whether an object stands in a file's rows as bytes alone. Readable ones have a typed form as soon as some fields have
-/// columns, so that this one isn't readable; without such columns its own path is what is mixed.
+/// Whether an object stands in a file's rows as bytes alone. Readable ones have a typed form as
+/// soon as some fields have columns, so that this one isn't readable; without such columns its own
+/// path is what is mixed.
 fn hides_object(variants: &StructArray, nulls: Option<&NullBuffer>) -> bool {
     let (Some(values), Some(typed)) = (
         variants.column_by_name(VALUE).and_then(|c| c.as_binary_opt::<i32>()),
@@ -175,8 +179,8 @@ fn bounded(t: &ArrowType) -> Option<Primitive> {
     })
 }
 
-/// A bound as a variant. Whole numbers and decimals have the width of their column whatever the value, so that both bounds
-/// are of one type.
+/// A bound as a variant. Whole numbers and decimals have the width of their column whatever the
+/// value, so that both bounds are of one type.
 fn variant<'a>(p: Primitive, bound: &'a Bound<'_>) -> Option<Variant<'a, 'a>> {
     Some(match (p, bound) {
         (Primitive::Long, Bound::Int(v)) => Variant::Int64(*v),

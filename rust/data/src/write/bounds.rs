@@ -1,6 +1,7 @@
-//! Bounds of floating-point chunks and pages that every reader may prune by. Footers and page indexes leave NaN out of a
-//! smallest and a greatest value, yet Spark orders it above all numbers (P168): a chunk with NaN gets no bounds. A bound
-//! of zero gets the sign that covers both zeros. Called wherever a chunk goes into a file; knows no file.
+//! Bounds of floating-point chunks and pages that every reader may prune by. Footers and page
+//! indexes leave NaN out of a smallest and a greatest value, yet Spark orders it above all numbers
+//! (P168): a chunk with NaN gets no bounds. A bound of zero gets the sign that covers both zeros.
+//! Called wherever a chunk goes into a file; knows no file.
 
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter};
 use parquet::basic::{Encoding, Type as Physical};
@@ -13,7 +14,8 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 
 use super::plain::Kind;
 
-/// Leaves out or corrects what a reader could prune a chunk of floating-point numbers by and lose rows.
+/// Leaves out or corrects what a reader could prune a chunk of floating-point numbers by and lose
+/// rows.
 ///
 /// # Errors
 /// Those of the Parquet library for metadata that contradicts itself.
@@ -24,8 +26,8 @@ pub(super) fn make_sound(close: &mut ColumnCloseResult) -> Result<()> {
     let bounds = close.metadata.statistics().map(sound);
     let mut metadata = close.metadata.clone().into_builder();
     if has_dictionary(&close.metadata) && bounds.as_ref().is_none_or(may_hold_zero) {
-        // Spark looks for 0.0 in a dictionary by its bits, which -0.0 doesn't have. It asks no dictionary unless these counts
-        // say that all pages use it.
+        // Spark looks for 0.0 in a dictionary by its bits, which -0.0 doesn't have. It asks no
+        // dictionary unless these counts say that all pages use it.
         metadata = metadata.clear_page_encoding_stats();
     }
     if let Some(bounds) = bounds {
@@ -49,7 +51,8 @@ pub(super) fn closed(writer: ArrowColumnWriter) -> Result<ArrowColumnChunk> {
     Ok(chunk)
 }
 
-/// The statistics without bounds where a value is NaN or may be, else with bounds that cover both zeros.
+/// The statistics without bounds where a value is NaN or may be, else with bounds that cover both
+/// zeros.
 fn sound(of: &Statistics) -> Statistics {
     let numbers = of.nan_count_opt() == Some(0) && !of.is_min_max_deprecated();
     macro_rules! floats {

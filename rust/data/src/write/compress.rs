@@ -12,11 +12,12 @@ use super::Compression;
 
 /// Of levels above this one size counts for more than time.
 const MOST_QUICK_LEVEL: i32 = 3;
-/// zstd's largest step between the places where it looks for what was there before: it finds next to nothing.
+/// zstd's largest step between the places where it looks for what was there before: it finds next
+/// to nothing.
 const NO_SEARCH: u32 = 128 << 10;
 
-/// Compresses the pages of chunks, of several at a time. What has compressed one chunk goes on with the next: its tables take
-/// a megabyte, which would stay with the thread that gave them back.
+/// Compresses the pages of chunks, of several at a time. What has compressed one chunk goes on with
+/// the next: its tables take a megabyte, which would stay with the thread that gave them back.
 pub(super) struct Codecs {
     now: Compression,
     at_rest: Mutex<Vec<Compressors>>,
@@ -34,7 +35,8 @@ struct Compressors {
 pub(super) struct Codec<'a> {
     of: &'a Codecs,
     with: Compressors,
-    /// Whether repeated bytes are looked for in numbers too: from the page on where it didn't suffice not to.
+    /// Whether repeated bytes are looked for in numbers too: from the page on where it didn't
+    /// suffice not to.
     searches: bool,
 }
 
@@ -86,9 +88,10 @@ impl Codec<'_> {
         })
     }
 
-    /// Compresses numbers of a fixed width, which took so many bytes before one in some was replaced. Numbers that don't
-    /// repeat share only their high bytes: to search them for more takes three times as long, and those who read them
-    /// twice. Where it comes to an eighth more than before they are searched, as are all that follow.
+    /// Compresses numbers of a fixed width, which took so many bytes before one in some was
+    /// replaced. Numbers that don't repeat share only their high bytes: to search them for more
+    /// takes three times as long, and those who read them twice. Where it comes to an eighth more
+    /// than before they are searched, as are all that follow.
     pub(super) fn compress_numbers(&mut self, bytes: Vec<u8>, before: usize) -> Result<Bytes> {
         if let (false, Some(quick)) = (self.searches, &mut self.with.quick) {
             let made = quick.compress(&bytes)?;

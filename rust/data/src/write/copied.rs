@@ -55,7 +55,8 @@ impl CopiedColumn {
         }
     }
 
-    /// Smallest and largest value as an array of the column's type, if there is one; the number of nulls.
+    /// Smallest and largest value as an array of the column's type, if there is one; the number of
+    /// nulls.
     pub(super) fn bounds(&self, of: &ArrowType) -> Result<(Option<ArrayRef>, u64)> {
         let nulls = self.bounds.as_ref().and_then(Statistics::null_count_opt).unwrap_or(0);
         let array = self.bounds.as_ref().map(|b| array(b, of)).transpose()?;

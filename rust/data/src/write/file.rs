@@ -33,7 +33,8 @@ use crate::types::file_schema;
 /// An encoded row group of this many bytes is ended, however few its rows.
 pub(super) const ROW_GROUP_BYTES: usize = 128 << 20;
 
-/// A row group of at most this many values is encoded by one thread: a second would cost more than it brings.
+/// A row group of at most this many values is encoded by one thread: a second would cost more than
+/// it brings.
 const ALONE_VALUES: usize = 65_536;
 
 /// What all files of one writer have in common.
@@ -78,7 +79,8 @@ impl FileSpec {
         })
     }
 
-    /// The leaf that each column is in the files, where it is one whose pages may come from other files.
+    /// The leaf that each column is in the files, where it is one whose pages may come from other
+    /// files.
     pub(super) fn copyable(&self) -> Result<Vec<Option<ColumnDescPtr>>> {
         let schema = FileSpec::in_parquet(&self.schema)?;
         let mut leaves = schema.columns().iter();
@@ -343,8 +345,8 @@ impl OpenFile {
         self.columns.iter().flat_map(|c| &c.writers)
     }
 
-    /// Begins a row group in which these columns, by their numbers, are copied; all have equally many rows, at most those
-    /// of a row group. What the rows that follow have there is left out.
+    /// Begins a row group in which these columns, by their numbers, are copied; all have equally
+    /// many rows, at most those of a row group. What the rows that follow have there is left out.
     pub(super) async fn copy(&mut self, columns: Vec<(usize, CopiedColumn)>) -> Result<()> {
         self.end_row_group().await?;
         for (at, copied) in columns {
@@ -451,7 +453,8 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Ends the last row group and writes the footer; [`Closing::finish`] then makes the file durable.
+    /// Ends the last row group and writes the footer; [`Closing::finish`] then makes the file
+    /// durable.
     pub(super) async fn close(mut self) -> Result<Closing> {
         self.end_row_group().await?;
         let stats: Vec<_> = std::mem::take(&mut self.columns).into_iter().map(|c| c.stats).collect();

@@ -1,4 +1,5 @@
-//! Numbers of dictionary entries as pages hold them: runs of one number, and packed bits. Knows no page and no dictionary.
+//! Numbers of dictionary entries as pages hold them: runs of one number, and packed bits. Knows no
+//! page and no dictionary.
 
 /// Numbers that are packed together.
 const PACKED: usize = 8;

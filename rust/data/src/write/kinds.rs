@@ -1,5 +1,5 @@
-//! What a writer's files hold beside a table's columns: ids that rewritten rows keep (P142), or what happened to
-//! rows that changed (P130). Such columns have no statistics.
+//! What a writer's files hold beside a table's columns: ids that rewritten rows keep (P142), or
+//! what happened to rows that changed (P130). Such columns have no statistics.
 
 use std::sync::Arc;
 
@@ -48,7 +48,8 @@ impl FileKind {
 }
 
 impl WriteSpec {
-    /// The same with two columns more in each file: the ids of the rows and the versions that last wrote them.
+    /// The same with two columns more in each file: the ids of the rows and the versions that last
+    /// wrote them.
     pub fn keeping_ids(self, ids: &StoredIds) -> Self {
         let mut columns = [&ids.id, &ids.version].map(|name| Field::new(name.as_str(), Primitive::Long, true));
         if ids.for_iceberg {

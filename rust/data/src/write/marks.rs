@@ -26,12 +26,13 @@ pub struct Marked {
     pub vector_file: Option<String>,
 }
 
-/// Deletes rows, by position, of live files of a table. All new vectors stand in one file (P122); a file without rows
-/// left is removed (P123).
+/// Deletes rows, by position, of live files of a table. All new vectors stand in one file (P122); a
+/// file without rows left is removed (P123).
 ///
 /// # Errors
-/// `InvalidArgument` for rows that a file doesn't have or a file without counted rows (P121); what reading the old
-/// vectors and writing the new ones raises. Nothing is written before all of that is known.
+/// `InvalidArgument` for rows that a file doesn't have or a file without counted rows (P121); what
+/// reading the old vectors and writing the new ones raises. Nothing is written before all of that
+/// is known.
 pub async fn mark_rows(store: &Store, files: Vec<(Add, Positions)>, now_ms: i64) -> Result<Marked> {
     let vectors = Vectors::new(store.clone());
     let load = |(add, deleted): (Add, Positions)| {

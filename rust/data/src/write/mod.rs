@@ -44,17 +44,21 @@ pub use patch::Patcher;
 pub use sink::{RowSink, Written};
 use split::{Part, Sorted, Splitter, bytes_of};
 
-/// Rows that are worth handing to the encoder at once: below it the hand-over costs more than the encoding.
+/// Rows that are worth handing to the encoder at once: below it the hand-over costs more than the
+/// encoding.
 const CHUNK_ROWS: usize = 8_192;
 /// Rows encoded between two looks at the file's size.
 const MAX_CHUNK_ROWS: usize = 131_072;
-/// Rows held back for partitions that have no open file, in bytes, before the largest is written out.
+/// Rows held back for partitions that have no open file, in bytes, before the largest is written
+/// out.
 const PENDING_BYTES: usize = 256 << 20;
 /// Encoded but unfinished row groups of all open files, in bytes, before the largest is ended.
 const ENCODED_BYTES: usize = 512 << 20;
-/// Files whose last bytes may be on their way to the store at once: their waits for the disk overlap.
+/// Files whose last bytes may be on their way to the store at once: their waits for the disk
+/// overlap.
 const MAX_CLOSING: usize = 16;
-/// The same of files that are small, which do little but wait, and the bytes that all of them may have.
+/// The same of files that are small, which do little but wait, and the bytes that all of them may
+/// have.
 const MAX_SMALL_CLOSING: usize = 64;
 const SMALL_CLOSING_BYTES: u64 = 16 << 20;
 
@@ -109,7 +113,8 @@ pub struct WriteSpec {
     pub max_open_partitions: usize,
     /// `modificationTime` of the adds, ms since the epoch.
     pub now_ms: i64,
-    /// The number in the name of the first file, from which the others count: files that were begun later come later.
+    /// The number in the name of the first file, from which the others count: files that were begun
+    /// later come later.
     pub first_file: usize,
 }
 
@@ -214,8 +219,8 @@ impl FileWriter {
     /// A writer that has written nothing yet. No request is made.
     ///
     /// # Errors
-    /// `InvalidArgument` for partition columns that are unknown, all columns, or of a nested or void type (P173);
-    /// `SchemaMismatch` for a schema that can't be stored (P181).
+    /// `InvalidArgument` for partition columns that are unknown, all columns, or of a nested or
+    /// void type (P173); `SchemaMismatch` for a schema that can't be stored (P181).
     pub fn new(store: Store, spec: WriteSpec) -> Result<Self> {
         let (partition_columns, stored) = of_files(&spec)?;
         let splitter = Splitter::new(&spec, &partition_columns, &stored)?;
@@ -244,7 +249,8 @@ impl FileWriter {
         self.target_file_size_bytes
     }
 
-    /// Writes rows: a batch in the table's schema, partition columns included, as `cast_batch` makes it.
+    /// Writes rows: a batch in the table's schema, partition columns included, as `cast_batch`
+    /// makes it.
     ///
     /// # Errors
     /// `SchemaMismatch` if the batch isn't in the table's schema; errors of the store.
@@ -275,8 +281,9 @@ impl FileWriter {
         self.add(held.parts(&all, CHUNK_ROWS)?).await
     }
 
-    /// Writes what the batch that is held has of partitions of which nothing else is there, each a file that is encoded at once:
-    /// its rows are taken where they are encoded, so that never all of them stand in memory twice. Takes the others apart.
+    /// Writes what the batch that is held has of partitions of which nothing else is there, each a
+    /// file that is encoded at once: its rows are taken where they are encoded, so that never all
+    /// of them stand in memory twice. Takes the others apart.
     async fn end_held(&mut self) -> Result<()> {
         let Some(held) = self.held.take() else { return Ok(()) };
         let (mut alone, mut others) = (Vec::new(), Vec::new());
@@ -313,8 +320,8 @@ impl FileWriter {
         self.bound_memory().await
     }
 
-    /// The columns whose pages may be copied from other files: their positions in the table's schema, and the leaf that
-    /// each is in new files. How the pages must be compressed.
+    /// The columns whose pages may be copied from other files: their positions in the table's
+    /// schema, and the leaf that each is in new files. How the pages must be compressed.
     ///
     /// # Errors
     /// `SchemaMismatch` for a schema that Parquet can't hold.
@@ -324,8 +331,9 @@ impl FileWriter {
         Ok((found, self.spec.codec()?))
     }
 
-    /// Writes a row group of its own in which some columns, by their positions in the table's schema, are copied. The
-    /// batches are in the table's schema but for these columns, which are of Arrow's null type, and of one partition.
+    /// Writes a row group of its own in which some columns, by their positions in the table's
+    /// schema, are copied. The batches are in the table's schema but for these columns, which are
+    /// of Arrow's null type, and of one partition.
     ///
     /// # Errors
     /// As [`write`](Self::write); `Internal` where rows and copied columns aren't equally many.
@@ -429,7 +437,8 @@ impl FileWriter {
         self.partitions.entry(key.to_vec()).or_default()
     }
 
-    /// The open file of a partition; where there is none, one is begun that will begin with these rows.
+    /// The open file of a partition; where there is none, one is begun that will begin with these
+    /// rows.
     async fn open(&mut self, key: &[Option<String>], rows: &RecordBatch) -> Result<&mut OpenFile> {
         let Some(p) = self.partitions.get_mut(key) else {
             return Err(Error::internal("rows of a partition that wasn't begun"));
@@ -479,8 +488,9 @@ impl FileWriter {
         (1..=CHUNK_ROWS).contains(&rows) && bytes < self.target_file_size_bytes
     }
 
-    /// Writes rows of a partition as a file, from its first byte to its last in the background: many small files
-    /// are encoded side by side, where the columns of each alone would not keep the cores busy.
+    /// Writes rows of a partition as a file, from its first byte to its last in the background:
+    /// many small files are encoded side by side, where the columns of each alone would not keep
+    /// the cores busy.
     async fn write_whole(
         &mut self,
         key: &[Option<String>],

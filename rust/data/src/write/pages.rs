@@ -47,16 +47,18 @@ impl OldChunk {
         self.footer.row_group(self.group).column(self.leaf)
     }
 
-    /// Whether the chunk takes new values page by page, as far as its footer tells: it has no nulls, bounds that are exact,
-    /// and is of one of a few types, compressed in the way that files are now.
+    /// Whether the chunk takes new values page by page, as far as its footer tells: it has no
+    /// nulls, bounds that are exact, and is of one of a few types, compressed in the way that files
+    /// are now.
     pub(super) fn is_patchable(&self, codecs: &Codecs) -> bool {
         let index = self.footer.page_index_for_row_group(self.group);
         let indexed = index.offset_index(self.leaf).and(index.column_index(self.leaf));
         indexed.and_then(|bounds| self.kind(bounds)).is_some() && codecs.speak(self.metadata().compression_codec())
     }
 
-    /// The chunk, which is read from `input`, with new values in these of its rows, which are in order. `None` where it takes
-    /// none so: it isn't patchable, has encodings that aren't one of a few, or would grow too much.
+    /// The chunk, which is read from `input`, with new values in these of its rows, which are in
+    /// order. `None` where it takes none so: it isn't patchable, has encodings that aren't one of a
+    /// few, or would grow too much.
     ///
     /// # Errors
     /// What the pages raise that can't be read.
@@ -482,8 +484,8 @@ impl<'a> Made<'a> {
         Some(out)
     }
 
-    /// Notes the bounds of a page: what they were, unless a new value is beyond them or one of them was replaced. `again`
-    /// looks at all of its values.
+    /// Notes the bounds of a page: what they were, unless a new value is beyond them or one of them
+    /// was replaced. `again` looks at all of its values.
     fn bound<'v>(
         &mut self,
         replaced: Range<'_>,

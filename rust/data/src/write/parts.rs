@@ -1,4 +1,5 @@
-//! Bytes of a file between the encoder and the store: kept in buffers of one size, so that none has to be copied as it grows.
+//! Bytes of a file between the encoder and the store: kept in buffers of one size, so that none has
+//! to be copied as it grows.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};

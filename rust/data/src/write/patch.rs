@@ -55,16 +55,19 @@ pub struct Patcher {
     /// The assigned columns, in that order.
     assigned: StructType,
     read: ReadSpec,
-    /// Permits to patch a chunk, one for each processor: those under way beyond them would only take memory.
+    /// Permits to patch a chunk, one for each processor: those under way beyond them would only
+    /// take memory.
     workers: Arc<Semaphore>,
-    /// Permits to make a file, one more than there are processors: while one waits for the store the others compute.
+    /// Permits to make a file, one more than there are processors: while one waits for the store
+    /// the others compute.
     makers: Semaphore,
     codecs: Arc<Codecs>,
 }
 
 impl Patcher {
-    /// A patcher of these columns of the table that `spec` describes; `None` where files have to be written whole: they
-    /// name columns in another way, lay values out by what they are, or have one of the columns in their paths.
+    /// A patcher of these columns of the table that `spec` describes; `None` where files have to be
+    /// written whole: they name columns in another way, lay values out by what they are, or have
+    /// one of the columns in their paths.
     ///
     /// # Errors
     /// As [`super::FileWriter::new`].
@@ -97,8 +100,8 @@ impl Patcher {
         }))
     }
 
-    /// Whether a file takes new values: it has no deleted rows, is the table's own, and its columns are as a writer would
-    /// write them now. Costs its footer.
+    /// Whether a file takes new values: it has no deleted rows, is the table's own, and its columns
+    /// are as a writer would write them now. Costs its footer.
     ///
     /// # Errors
     /// `FileMissing`, `CorruptFile` with the file's path, and the store's errors.
@@ -115,11 +118,13 @@ impl Patcher {
         Ok(same && stats == Some(rows_of(&raw.footer)) && is_whole(&raw.footer))
     }
 
-    /// Writes a file anew at this path with these values in some of its rows, all of them if `rows` is `None`; `values` has the
-    /// assigned columns among others, in the order of these rows. The old file stays where it is.
+    /// Writes a file anew at this path with these values in some of its rows, all of them if `rows`
+    /// is `None`; `values` has the assigned columns among others, in the order of these rows. The
+    /// old file stays where it is.
     ///
     /// # Errors
-    /// `SchemaMismatch` for values of other types; as [`Patcher::takes`]. Nothing is at the path then.
+    /// `SchemaMismatch` for values of other types; as [`Patcher::takes`]. Nothing is at the path
+    /// then.
     pub async fn patch(&self, file: &Add, rows: Option<&Positions>, path: &str, values: &RecordBatch) -> Result<Add> {
         let making = self.makers.acquire().await;
         let making = making.map_err(|e| Error::internal(format!("making a data file: {e}")))?;
@@ -181,7 +186,8 @@ impl Patcher {
         Ok(to_json(rows_of(&raw.footer), &made))
     }
 
-    /// Makes the chunks of a row group, in order; a few of them are under way. Gives the columns back.
+    /// Makes the chunks of a row group, in order; a few of them are under way. Gives the columns
+    /// back.
     async fn chunks(&self, group: &Group<'_>, columns: Vec<Column>, to: mpsc::Sender<Chunk>) -> Result<Vec<Column>> {
         let (patched, encoded): (Vec<_>, Vec<_>) = columns.into_iter().partition(|c| self.is_patchable(group, c));
         let (mut done, mut ready) = match encoded.is_empty() {
@@ -229,7 +235,8 @@ impl Patcher {
         let (old, input, rows) = (group.old(column.leaf), input.clone(), group.new.rows.clone());
         let values = group.new.of_column(column.number)?;
         let (workers, codecs) = (self.workers.clone(), self.codecs.clone());
-        // On its own: it goes on, and gives its permit back, while chunks before it wait for the store.
+        // On its own: it goes on, and gives its permit back, while chunks before it wait for the
+        // store.
         let made = tokio::spawn(async move {
             let permit = workers.acquire().await;
             let _at_work = permit.map_err(|e| Error::internal(format!("patching a data file: {e}")))?;
@@ -259,7 +266,8 @@ impl Patcher {
         encoder.encode(old, &group.new).await
     }
 
-    /// The rows of these columns in a row group as they are in the file; nothing is read where all get new values.
+    /// The rows of these columns in a row group as they are in the file; nothing is read where all
+    /// get new values.
     async fn old_values(
         &self,
         group: &Group<'_>,
@@ -282,12 +290,14 @@ impl Patcher {
         read_file(&self.store, &read, &Arc::new(spec)).await.map(Some)
     }
 
-    /// Begins a file with the schema of the old one, to which the chunks belong, and what its footer says beside.
+    /// Begins a file with the schema of the old one, to which the chunks belong, and what its
+    /// footer says beside.
     fn begin(&self, raw: &SourceFile, new: &NewValues) -> Result<Writer> {
         let about = raw.footer.file_metadata();
         let properties = match new.positions {
             None => self.spec.properties_of(&self.names(), new.values.columns()),
-            // Few new values say nothing of the old ones between which they stand: a dictionary that didn't pay there doesn't here.
+            // Few new values say nothing of the old ones between which they stand: a dictionary
+            // that didn't pay there doesn't here.
             Some(_) => {
                 let groups = raw.footer.row_groups().iter().take(1);
                 let plain = groups
@@ -415,7 +425,8 @@ fn range_of(footer: &ParquetMetaData, group: usize, leaf: usize) -> Range<u64> {
 /// What Spark says in a footer of dates and times in the calendar of before 1582.
 const LEGACY: &str = "org.apache.spark.legacy";
 
-/// Whether chunks may be taken over as bytes: all that belongs to them is known, and means the same in a new file.
+/// Whether chunks may be taken over as bytes: all that belongs to them is known, and means the same
+/// in a new file.
 fn is_whole(footer: &ParquetMetaData) -> bool {
     let about = footer.file_metadata();
     let orders = about.schema_descr().columns().iter().enumerate().all(|(i, c)| {

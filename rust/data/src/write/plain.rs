@@ -1,4 +1,5 @@
-//! Values as data pages hold them, as bytes: where one ends, which of two is smaller, and bounds of many. Knows no page.
+//! Values as data pages hold them, as bytes: where one ends, which of two is smaller, and bounds of
+//! many. Knows no page.
 
 use std::cmp::Ordering;
 

@@ -1,5 +1,5 @@
-//! What is known of a checkpoint's copy in the local cache, for all versions that start from that checkpoint.
-//! `local_copy` looks for it and makes it.
+//! What is known of a checkpoint's copy in the local cache, for all versions that start from that
+//! checkpoint. `local_copy` looks for it and makes it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! One Parquet file of a checkpoint while it is written: rows of one action each, streamed, and read back at the end.
+//! One Parquet file of a checkpoint while it is written: rows of one action each, streamed, and
+//! read back at the end.
 
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ pub(crate) const ORDER_KEY: &str = "deltaplane.order";
 /// Rows of a row group: small enough that a reader can skip most of a large checkpoint.
 pub(crate) const ROW_GROUP_ROWS: usize = 100_000;
 
-/// Rows of a page: what a reader has to decode at least. Each page costs some hundred bytes of index in all columns.
+/// Rows of a page: what a reader has to decode at least. Each page costs some hundred bytes of
+/// index in all columns.
 const PAGE_ROWS: usize = 4_096;
 
 /// A file that isn't finished.
@@ -47,8 +49,8 @@ pub(crate) struct WrittenFile {
     pub footer: Option<ArrowReaderMetadata>,
 }
 
-/// Whether a file has an index of its pages. A file of a few pages is read as a whole, and its index would be a good part
-/// of it.
+/// Whether a file has an index of its pages. A file of a few pages is read as a whole, and its
+/// index would be a good part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pages {
     Indexed,
@@ -162,7 +164,8 @@ impl CheckpointFile {
         Ok(())
     }
 
-    /// Ends the file and reads its footer back: one with another number of rows than was written goes (P061).
+    /// Ends the file and reads its footer back: one with another number of rows than was written
+    /// goes (P061).
     pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
         self.groups.finish().map_err(write_error)?;
         self.send().await?;
@@ -192,8 +195,8 @@ impl CheckpointFile {
     }
 }
 
-/// The columns whose values come again and again: names and values of partitions. A dictionary of any other column is as
-/// long as the column, and has to be read whole before any page is.
+/// The columns whose values come again and again: names and values of partitions. A dictionary of
+/// any other column is as long as the column, and has to be read whole before any page is.
 fn repeated_columns(schema: &SchemaRef) -> Vec<ColumnPath> {
     let mut found = Vec::new();
     for action in ["add", "remove"] {

@@ -7,8 +7,8 @@ use crate::checkpoint::part::Part;
 /// Under this key a footer notes which row groups hold live files alone.
 pub(crate) const GROUPS_KEY: &str = "deltaplane.groups";
 
-/// Row groups that hold live files alone: some in the checkpoint's order, and behind them what came since, in that order
-/// among itself.
+/// Row groups that hold live files alone: some in the checkpoint's order, and behind them what came
+/// since, in that order among itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LiveGroups {
     pub sorted: Range<usize>,

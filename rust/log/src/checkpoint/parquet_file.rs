@@ -21,7 +21,8 @@ const FOOTER_BYTES: usize = 64 * 1024;
 pub(crate) struct ParquetFile {
     store: Store,
     pub key: String,
-    /// What was there when it was opened: a mixture with what another writer puts there later would be no file at all.
+    /// What was there when it was opened: a mixture with what another writer puts there later would
+    /// be no file at all.
     shown: ObjectInfo,
 }
 
@@ -36,7 +37,8 @@ impl ParquetFile {
         &self.shown
     }
 
-    /// The very file that the store showed, in a listing or to somebody else, without asking for it.
+    /// The very file that the store showed, in a listing or to somebody else, without asking for
+    /// it.
     pub(crate) fn listed(store: &Store, shown: ObjectInfo) -> Self {
         ParquetFile {
             store: store.clone(),
@@ -57,7 +59,8 @@ impl ParquetFile {
             .map_err(|e| self.unreadable(e))
     }
 
-    /// The footer with page indexes as far as they are there: the bounds of some columns' pages, and the places of some.
+    /// The footer with page indexes as far as they are there: the bounds of some columns' pages,
+    /// and the places of some.
     pub(crate) async fn page_index(
         &self,
         footer: &ArrowReaderMetadata,

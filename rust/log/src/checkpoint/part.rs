@@ -29,13 +29,13 @@ use crate::checkpoint::sidecar_stats::{SidecarFile, SidecarRange};
 use crate::checkpoint::skipping;
 use crate::checkpoint::skipping::{Chosen, is_sound, mark};
 
-/// Rows of a batch of file actions: large enough for columnar speed, small enough that what is made of one on its way takes
-/// a few megabytes.
+/// Rows of a batch of file actions: large enough for columnar speed, small enough that what is made
+/// of one on its way takes a few megabytes.
 const BATCH_ROWS: usize = 8 * 1024;
 /// Bytes of a batch, where rows are long.
 const BATCH_BYTES: usize = 16 << 20;
-/// A column's values in one row group take no more, or this much for each row: longer ones are no actions, and decoding
-/// holds each several times.
+/// A column's values in one row group take no more, or this much for each row: longer ones are no
+/// actions, and decoding holds each several times.
 const COLUMN_BYTES: i64 = 128 << 20;
 const ROW_BYTES: i64 = 16 << 10;
 /// A sample of a file's rows is so many runs of so many.
@@ -67,7 +67,8 @@ impl FileActions {
     }
 }
 
-/// A file of a checkpoint. Sidecars are opened when something is read of them: a table may have thousands.
+/// A file of a checkpoint. Sidecars are opened when something is read of them: a table may have
+/// thousands.
 pub(crate) struct Part {
     store: Store,
     key: String,
@@ -77,7 +78,8 @@ pub(crate) struct Part {
     /// How the top file names it, if it does.
     pub sidecar: Option<SidecarFile>,
     range: OnceLock<Option<SidecarRange>>,
-    /// The very file and its row groups that are wanted, where that isn't all of whatever has the key.
+    /// The very file and its row groups that are wanted, where that isn't all of whatever has the
+    /// key.
     wanted: Option<(ObjectInfo, Vec<usize>)>,
     /// Whether it alone is a checkpoint.
     is_whole: bool,
@@ -260,7 +262,8 @@ impl Part {
         if let Some(listed) = &self.listed {
             let file = ParquetFile::listed(&self.store, listed.clone());
             match file.footer().await {
-                // Another writer replaced it since, or cleaned it up: what is there now is looked at.
+                // Another writer replaced it since, or cleaned it up: what is there now is looked
+                // at.
                 Err(e) if e.kind() == Kind::VersionNotFound => {}
                 footer => {
                     let footer = footer?;
@@ -330,7 +333,8 @@ pub(crate) enum Rows<'a> {
 pub(crate) enum Texts {
     /// In a column of their own.
     Copied,
-    /// In the pages that they were read from: for who looks at them once, since they are most of a checkpoint's bytes.
+    /// In the pages that they were read from: for who looks at them once, since they are most of a
+    /// checkpoint's bytes.
     InPlace,
 }
 
@@ -432,8 +436,9 @@ fn in_place(footer: &ArrowReaderMetadata) -> Option<ArrowReaderMetadata> {
     ArrowReaderMetadata::try_new(footer.metadata().clone(), options).ok()
 }
 
-/// Those of an action's fields that have no value in any of these row groups: null is what a field reads as that is left
-/// out. A checkpoint has many that few tables use. Lists and maps are no such fields, since they may be empty.
+/// Those of an action's fields that have no value in any of these row groups: null is what a field
+/// reads as that is left out. A checkpoint has many that few tables use. Lists and maps are no such
+/// fields, since they may be empty.
 fn without_values<'a>(
     footer: &ArrowReaderMetadata,
     action: &str,

@@ -67,8 +67,9 @@ pub enum PlanColumns {
     Logged,
     /// Also the parsed structs where a checkpoint has them.
     Parsed,
-    /// The same, but of a checkpoint's file of ours that has all of these fields the structs alone: they say what the maps and
-    /// the JSON say, for a fraction of the bytes. Tags are left out. JSON may come as views.
+    /// The same, but of a checkpoint's file of ours that has all of these fields the structs alone:
+    /// they say what the maps and the JSON say, for a fraction of the bytes. Tags are left out.
+    /// JSON may come as views.
     Structs(SchemaRef),
 }
 
@@ -80,8 +81,9 @@ pub(crate) struct Checked {
 }
 
 impl CheckpointReader {
-    /// Reads the footers, but for those of sidecars. A file that can't be opened makes the checkpoint unusable (P057): the
-    /// caller falls back to an older one. A sidecar that can't is damage that shows while it is read.
+    /// Reads the footers, but for those of sidecars. A file that can't be opened makes the
+    /// checkpoint unusable (P057): the caller falls back to an older one. A sidecar that can't is
+    /// damage that shows while it is read.
     pub(crate) async fn open(store: &Store, files: &CheckpointFiles) -> Result<Self> {
         let (mut reader, sidecars) = Self::open_top(store, files).await?;
         for s in sidecars {
@@ -90,8 +92,8 @@ impl CheckpointReader {
         Ok(reader)
     }
 
-    /// A checkpoint of one file that names no sidecars: it is opened when something is read of it, and damage shows then.
-    /// `None` where it is none.
+    /// A checkpoint of one file that names no sidecars: it is opened when something is read of it,
+    /// and damage shows then. `None` where it is none.
     pub(crate) fn of_one_file(store: &Store, files: &CheckpointFiles) -> Option<Self> {
         let [file] = files.files.as_slice() else { return None };
         if file.kind != LogFile::ClassicCheckpoint {
@@ -159,8 +161,8 @@ impl CheckpointReader {
         Ok((reader, sidecars))
     }
 
-    /// Refuses a file that holds no table's state (P050), by footers alone: where the state is known from elsewhere,
-    /// another program's file would count as a checkpoint without data files.
+    /// Refuses a file that holds no table's state (P050), by footers alone: where the state is
+    /// known from elsewhere, another program's file would count as a checkpoint without data files.
     fn check_state(&self, files: &CheckpointFiles) -> Result<()> {
         let by_manifest = |a: &Action| match a {
             Action::Protocol(_) => Some("protocol"),
@@ -197,7 +199,8 @@ impl CheckpointReader {
         &self.parts
     }
 
-    /// Path and deletion vector of each file action of a part, in batches like those of [`Self::part_files`].
+    /// Path and deletion vector of each file action of a part, in batches like those of
+    /// [`Self::part_files`].
     pub(crate) fn keys<'a>(&'a self, part: &'a Part) -> BoxStream<'a, Result<RecordBatch>> {
         let of = move |what: FileActions| {
             stream::once(part_column(part, what.column(), DESCRIBING, Rows::All, Texts::Copied))
@@ -229,7 +232,8 @@ impl CheckpointReader {
         Ok(out)
     }
 
-    /// Non-null rows of one action column but file actions, which sidecars may have too, with all its fields but these.
+    /// Non-null rows of one action column but file actions, which sidecars may have too, with all
+    /// its fields but these.
     fn column(&self, name: &'static str, without: &'static [&'static str]) -> BoxStream<'_, Result<StructArray>> {
         stream::iter(self.parts.iter().filter(|p| p.sidecar.is_none()))
             .then(move |p| part_column(p, name, without, Rows::Few, Texts::Copied))
@@ -281,8 +285,8 @@ impl CheckpointReader {
         Ok(all.into_iter().filter(keeps).collect())
     }
 
-    /// File actions as batches of the protocol's file schemas with these columns; others are null. Adds that can be seen not
-    /// to match are left out, not all of them.
+    /// File actions as batches of the protocol's file schemas with these columns; others are null.
+    /// Adds that can be seen not to match are left out, not all of them.
     pub(crate) fn files<'a>(
         &'a self,
         what: FileActions,
@@ -379,7 +383,8 @@ impl CheckpointReader {
         if without.is_empty() {
             return self.files(what, columns, None);
         }
-        // Only a checkpoint with sidecars has parts to leave out, and it has all its file actions there.
+        // Only a checkpoint with sidecars has parts to leave out, and it has all its file actions
+        // there.
         let parts = self.parts.iter().enumerate();
         let parts = parts.filter(move |(i, p)| without.binary_search(i).is_err() && p.may_have(what));
         stream::iter(parts)

@@ -1,5 +1,5 @@
-//! Looks at the columns of a checkpoint that decide before any other is decoded: rows that a predicate rules out cost those
-//! columns alone.
+//! Looks at the columns of a checkpoint that decide before any other is decoded: rows that a
+//! predicate rules out cost those columns alone.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use crate::scan_report::ScanCounters;
 
-/// The columns of a file that stand at or below these paths. Paths are lists since names of a table's columns have dots in them.
+/// The columns of a file that stand at or below these paths. Paths are lists since names of a
+/// table's columns have dots in them.
 pub(crate) fn mask(schema: &SchemaDescriptor, paths: &[Vec<String>]) -> ProjectionMask {
     let chosen = |column: &ColumnDescPtr| paths.iter().any(|p| column.path().parts().starts_with(p));
     let columns = schema.columns().iter().enumerate();
@@ -44,8 +45,8 @@ impl Skipping {
     }
 }
 
-/// Finds the few rows of an action by one of its plain fields: its lists and maps aren't decoded for all the other rows
-/// then. `None` where it has none.
+/// Finds the few rows of an action by one of its plain fields: its lists and maps aren't decoded
+/// for all the other rows then. `None` where it has none.
 pub(crate) fn rare(footer: &ArrowReaderMetadata, action: &str, fields: &Fields) -> Option<RowFilter> {
     let plain = fields.iter().find(|f| !f.data_type().is_nested())?;
     let mask = mask(footer.parquet_schema(), &[path(&[action, plain.name()])]);
@@ -56,7 +57,8 @@ pub(crate) fn rare(footer: &ArrowReaderMetadata, action: &str, fields: &Fields) 
     Some(RowFilter::new(vec![Box::new(ArrowPredicateFn::new(mask, there))]))
 }
 
-/// The filters of a file's rows by the column `add`, the cheaper first; `None` where none of its columns decides.
+/// The filters of a file's rows by the column `add`, the cheaper first; `None` where none of its
+/// columns decides.
 pub(crate) fn filter(footer: &ArrowReaderMetadata, skipping: &Skipping) -> Option<RowFilter> {
     let add = footer.schema().field_with_name("add").ok()?;
     let DataType::Struct(children) = add.data_type() else {
@@ -75,7 +77,8 @@ pub(crate) fn filter(footer: &ArrowReaderMetadata, skipping: &Skipping) -> Optio
     (!predicates.is_empty()).then(|| RowFilter::new(predicates))
 }
 
-/// Paths of the columns that decide: typed ones, then text, which is parsed only of files that are left.
+/// Paths of the columns that decide: typed ones, then text, which is parsed only of files that are
+/// left.
 fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<Vec<String>>; 2] {
     let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
     let (mut typed, mut text) = (Vec::new(), Vec::new());
@@ -101,8 +104,9 @@ fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<Vec<String>>; 2] {
     [typed, text]
 }
 
-/// Whether the filter of a file's rows says all that its columns can say, so that none of them has to be looked at again.
-/// `is_own`: this program wrote it, so that its structs say what its maps and texts say.
+/// Whether the filter of a file's rows says all that its columns can say, so that none of them has
+/// to be looked at again. `is_own`: this program wrote it, so that its structs say what its maps
+/// and texts say.
 pub(crate) fn is_complete(footer: &ArrowReaderMetadata, pruner: &Pruner, is_own: bool) -> bool {
     let add = footer.schema().field_with_name("add").ok().map(|f| f.data_type());
     let Some(DataType::Struct(children)) = add else {
@@ -128,7 +132,8 @@ pub(crate) fn is_complete(footer: &ArrowReaderMetadata, pruner: &Pruner, is_own:
             let sections = ["minValues", "maxValues", "nullCount"];
             is_own && sections.iter().all(|section| leaf(section, path).is_some())
         }),
-        // Text is all there is, and is read in a second stage, which doesn't see the partition values.
+        // Text is all there is, and is read in a second stage, which doesn't see the partition
+        // values.
         (_, _, found) => matches!(found, Some(DataType::Utf8)) && pruner.partition_columns_needed().is_empty(),
     };
     by_partitions && by_statistics
@@ -141,7 +146,8 @@ fn has_partition_structs(children: &Fields, pruner: &Pruner) -> bool {
     needed && matches!(parsed, Some(DataType::Struct(inner)) if pruner.believes_partition_structs(inner))
 }
 
-/// Whether each row is an add that may match by these columns. What can't be read is left to whoever reads the whole row.
+/// Whether each row is an add that may match by these columns. What can't be read is left to
+/// whoever reads the whole row.
 fn judge(skipping: &Skipping, batch: &RecordBatch) -> Result<BooleanArray, ArrowError> {
     let Some(adds) = batch.columns().first().and_then(|c| c.as_struct_opt()) else {
         return Ok(BooleanArray::from(vec![true; batch.num_rows()]));

@@ -1,5 +1,6 @@
-//! How a V2 checkpoint names its sidecars, and what is known of one without opening it: how much it holds and between which values, as a tag of the action that
-//! names it. Plans leave sidecars out by it, and new checkpoints choose by it which ones to write anew.
+//! How a V2 checkpoint names its sidecars, and what is known of one without opening it: how much it
+//! holds and between which values, as a tag of the action that names it. Plans leave sidecars out
+//! by it, and new checkpoints choose by it which ones to write anew.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +67,8 @@ pub(crate) struct SidecarRange {
     bounds: Vec<LeafRange>,
 }
 
-/// Least minimum and greatest maximum of a leaf in all adds, as the protocol writes partition values; `None` is unknown.
+/// Least minimum and greatest maximum of a leaf in all adds, as the protocol writes partition
+/// values; `None` is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct LeafRange {
     /// The leaf that has the minimum, below the column `add`.

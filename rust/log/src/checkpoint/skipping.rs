@@ -1,6 +1,6 @@
-//! Which row groups and rows of a checkpoint's file can hold files that match a predicate, by Parquet's statistics of the
-//! columns of bounds: nothing is decoded. Only files that this program wrote are judged so, because only they keep to
-//! [`BOUNDS_KEY`].
+//! Which row groups and rows of a checkpoint's file can hold files that match a predicate, by
+//! Parquet's statistics of the columns of bounds: nothing is decoded. Only files that this program
+//! wrote are judged so, because only they keep to [`BOUNDS_KEY`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,8 +19,9 @@ use parquet::schema::types::SchemaDescriptor;
 use crate::checkpoint::parquet_file::ParquetFile;
 use crate::checkpoint::row_filter::Skipping;
 
-/// Under this key a file says that its parsed bounds are bounds: no minimum above its maximum and no NaN, which Parquet's
-/// statistics would leave out. Where a writer logged such a thing, the file has null.
+/// Under this key a file says that its parsed bounds are bounds: no minimum above its maximum and
+/// no NaN, which Parquet's statistics would leave out. Where a writer logged such a thing, the file
+/// has null.
 pub(crate) const BOUNDS_KEY: &str = "deltaplane.bounds";
 /// The value under that key.
 pub(crate) const BOUNDS_VALUE: &str = "sound";
@@ -74,7 +75,8 @@ pub(crate) async fn choose(
     Ok(chosen)
 }
 
-/// Rows of a row group that are adds: of those every one has a path. All of them where the footer doesn't say.
+/// Rows of a row group that are adds: of those every one has a path. All of them where the footer
+/// doesn't say.
 fn adds_of(group: &RowGroupMetaData) -> usize {
     let path = group
         .columns()
@@ -244,8 +246,9 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// Where each run of pages of a row group begins, and the ranges of the runs: columns have pages of their own, so a run
-    /// ends where one of any column does. `None` where a column has no index.
+    /// Where each run of pages of a row group begins, and the ranges of the runs: columns have
+    /// pages of their own, so a run ends where one of any column does. `None` where a column has no
+    /// index.
     fn pages(&self, index: &dyn PageIndexProvider, group: usize, rows: usize) -> Result<Option<Paged>> {
         let bounds = self.bounds.iter().flatten().flat_map(|(min, max)| [min, max]);
         let mut all: BTreeSet<usize> = BTreeSet::new();
@@ -268,8 +271,8 @@ impl<'a> Columns<'a> {
                 min: pick(&converter.data_page_mins(index, &at).map_err(unusable)?)?,
                 max: pick(&converter.data_page_maxes(index, &at).map_err(unusable)?)?,
                 nulls: nulls.as_primitive::<UInt64Type>().clone(),
-                // Pages of two columns hold different rows, so that nulls can't be compared: a page with a row of another
-                // action counts as one with a bound that is unknown.
+                // Pages of two columns hold different rows, so that nulls can't be compared: a page
+                // with a row of another action counts as one with a bound that is unknown.
                 others: UInt64Array::from(vec![0; starts.len()]),
             })
         })?;

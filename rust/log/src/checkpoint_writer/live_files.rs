@@ -49,8 +49,8 @@ pub(crate) struct InOrder<'a> {
 }
 
 impl Snapshot {
-    /// The columns that the table is clustered by; none where its domain can't be read, which is no reason to go without a
-    /// checkpoint.
+    /// The columns that the table is clustered by; none where its domain can't be read, which is no
+    /// reason to go without a checkpoint.
     pub(crate) async fn clustering(&self) -> Result<Vec<Vec<String>>> {
         let domains = self.domains().await?;
         let found = domains.iter().find(|d| d.domain == clustering::DOMAIN);
@@ -72,8 +72,8 @@ impl Snapshot {
         Ok(Some(order).filter(|o| o.fits(rows.schema().fields(), &clustering, files)))
     }
 
-    /// The checkpoint's live files as they stand, with those of the commits since among them. `None` where the checkpoint is
-    /// in no order, or in one that doesn't suit the table any more.
+    /// The checkpoint's live files as they stand, with those of the commits since among them.
+    /// `None` where the checkpoint is in no order, or in one that doesn't suit the table any more.
     pub(crate) async fn live_in_order<'a>(&'a self, rows: &'a AddRows) -> Result<Option<InOrder<'a>>> {
         let Some(checkpoint) = self.checkpoint_reader() else {
             return Ok(None);
@@ -109,7 +109,8 @@ impl Snapshot {
         sorter.take(order).map(Some)
     }
 
-    /// The files of one of the checkpoint's files that still are live. Errors: `CorruptFile` where they aren't in this order.
+    /// The files of one of the checkpoint's files that still are live. Errors: `CorruptFile` where
+    /// they aren't in this order.
     pub(crate) fn again_in_order<'a>(&'a self, part: &'a Part, order: &FileOrder, rows: &'a AddRows) -> Run<'a> {
         let begun = async move {
             let (replay, is_sound) = (&self.tail()?.replay, part.is_sound().await?);
@@ -220,7 +221,8 @@ pub(crate) fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
         .map(move |at| batch.slice(at, LAID_OUT_ROWS.min(rows - at)))
 }
 
-/// Fails where these keys aren't in order, after the last one before them: then the note was about something else.
+/// Fails where these keys aren't in order, after the last one before them: then the note was about
+/// something else.
 fn follows(last: &mut Vec<u8>, keys: &BinaryArray) -> Result<()> {
     let mut before = last.as_slice();
     for key in keys.iter().flatten() {

@@ -1,5 +1,6 @@
-//! Writing checkpoints by the table's policy (P050–P062): classic, or V2 with sidecars; streamed, read back, then hinted
-//! at. A failure never fails the commit that caused it: the log alone is enough.
+//! Writing checkpoints by the table's policy (P050–P062): classic, or V2 with sidecars; streamed,
+//! read back, then hinted at. A failure never fails the commit that caused it: the log alone is
+//! enough.
 
 pub(crate) mod live_files;
 pub(crate) mod local_copy;
@@ -31,8 +32,8 @@ use crate::listing::last_checkpoint::LastCheckpoint;
 use crate::listing::name_of;
 use crate::{Snapshot, now_ms};
 
-/// Logs from this size on are packed tighter. Below it, setting a Zstandard context up for each page of each column costs
-/// more than all the rest of a checkpoint.
+/// Logs from this size on are packed tighter. Below it, setting a Zstandard context up for each
+/// page of each column costs more than all the rest of a checkpoint.
 const LARGE_LOG_BYTES: u64 = 1 << 20;
 
 /// What was written.
@@ -54,7 +55,8 @@ pub struct CheckpointReport {
     pub kept_sidecars: u64,
 }
 
-/// Whether a checkpoint of this version is due; `among_many` if many others are committing in these moments.
+/// Whether a checkpoint of this version is due; `among_many` if many others are committing in these
+/// moments.
 pub(crate) async fn is_due(snapshot: &Snapshot, among_many: bool) -> bool {
     let since = |checkpoint: Option<u64>| Tail {
         among_many,
@@ -64,7 +66,8 @@ pub(crate) async fn is_due(snapshot: &Snapshot, among_many: bool) -> bool {
     if !tail.is_due(version) || !tail.is_longer() {
         return tail.is_due(version);
     }
-    // Another writer may have written one since this one opened the table: a look is cheaper than one too many.
+    // Another writer may have written one since this one opened the table: a look is cheaper than
+    // one too many.
     match last_checkpoint::read(snapshot.store()).await {
         Ok(hint) => since(hint).is_due(version),
         Err(_) => true,
@@ -99,7 +102,8 @@ fn unless_damaged<T>(found: Result<T>) -> Result<Option<T>> {
 }
 
 impl Snapshot {
-    /// Writes a checkpoint of this version, of the kind that `delta.checkpointPolicy` says, and points the hint at it.
+    /// Writes a checkpoint of this version, of the kind that `delta.checkpointPolicy` says, and
+    /// points the hint at it.
     ///
     /// Memory: a few batches of adds, and the unexpired tombstones.
     pub async fn checkpoint(&self) -> Result<CheckpointReport> {
@@ -137,7 +141,8 @@ impl Snapshot {
             return Ok(report);
         }
         let rows = AddRows::of(self.state());
-        // A plan goes on beside a damaged checkpoint, and so does this: nothing is put there before all is written.
+        // A plan goes on beside a damaged checkpoint, and so does this: nothing is put there before
+        // all is written.
         let mut found = None;
         if let Some(base) = unless_damaged(self.base_of_groups(&rows).await)?.flatten() {
             let live = LiveFiles::Beside(base);
@@ -205,8 +210,8 @@ impl Snapshot {
         Ok((adds, out.finish().await?))
     }
 
-    /// A sound checkpoint that another writer put there: it holds the same, and whoever is reading it would get a mixture
-    /// if it were written again.
+    /// A sound checkpoint that another writer put there: it holds the same, and whoever is reading
+    /// it would get a mixture if it were written again.
     async fn classic_there(&self, key: &str) -> Result<Option<CheckpointReport>> {
         let found = match self.store().head(key).await {
             Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
@@ -239,7 +244,8 @@ impl Snapshot {
         }
     }
 
-    /// What decides when the next checkpoint is due, where `since` may be a newer one than this was opened from.
+    /// What decides when the next checkpoint is due, where `since` may be a newer one than this was
+    /// opened from.
     pub(crate) fn log_tail(&self, since: Option<u64>) -> Tail {
         let properties = self.state().properties();
         let commits = self.commits_since(since);

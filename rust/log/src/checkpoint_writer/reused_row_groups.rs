@@ -19,9 +19,11 @@ use crate::checkpoint::part::{Part, is_all_null, is_of};
 use crate::checkpoint::reader::CheckpointReader;
 use crate::checkpoint_writer::rows::{AddRows, classic_schema};
 
-/// From so many files on, live files have row groups of their own: smaller checkpoints are quickly written as a whole.
+/// From so many files on, live files have row groups of their own: smaller checkpoints are quickly
+/// written as a whole.
 const APART_FILES: u64 = 20_000;
-/// New files are written again with each checkpoint, until there is one to so many in order: then all are put in order.
+/// New files are written again with each checkpoint, until there is one to so many in order: then
+/// all are put in order.
 const SORTED_TO_RECENT: u64 = 32;
 
 /// The checkpoint before, where much of it can stand.
@@ -43,8 +45,8 @@ impl Snapshot {
         Ok(older.saturating_add(self.new_files()?) >= APART_FILES)
     }
 
-    /// The checkpoint before, if it is a classic one of ours for the columns that the table has, and most of its groups can
-    /// stand.
+    /// The checkpoint before, if it is a classic one of ours for the columns that the table has,
+    /// and most of its groups can stand.
     pub(crate) async fn base_of_groups(&self, rows: &AddRows) -> Result<Option<Base<'_>>> {
         let Some(checkpoint) = self.checkpoint_reader() else {
             return Ok(None);
@@ -92,7 +94,8 @@ impl Snapshot {
         Ok(false)
     }
 
-    /// Writes all live files: what can stand of the checkpoint before, and what came since. Returns where they are.
+    /// Writes all live files: what can stand of the checkpoint before, and what came since. Returns
+    /// where they are.
     pub(crate) async fn write_beside(
         &self,
         base: &Base<'_>,
@@ -136,7 +139,8 @@ fn are_live_files(footer: &ParquetMetaData, groups: &LiveGroups) -> bool {
     found.is_some_and(|groups| groups.iter().all(is_alone))
 }
 
-/// Whether a file has just the columns that these rows have: with statistics as text only where the table wants them.
+/// Whether a file has just the columns that these rows have: with statistics as text only where the
+/// table wants them.
 fn has_columns_of(footer: &ParquetMetaData, rows: &AddRows) -> Result<bool> {
     let wanted = ArrowSchemaConverter::new().convert(&classic_schema(rows.schema()));
     let wanted =

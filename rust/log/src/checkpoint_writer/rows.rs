@@ -73,7 +73,8 @@ pub(crate) fn unchanged(batch: &RecordBatch) -> Result<StructArray> {
     )
 }
 
-/// How a table's live files stand in its checkpoints: statistics as JSON text, as structs, or both (P051).
+/// How a table's live files stand in its checkpoints: statistics as JSON text, as structs, or both
+/// (P051).
 pub(crate) struct AddRows {
     schema: SchemaRef,
     keep_json: bool,
@@ -94,7 +95,8 @@ impl AddRows {
         Self::with(properties.stats_as_json, structs)
     }
 
-    /// Statistics both ways, whatever the properties say: nothing of what a checkpoint tells is left out.
+    /// Statistics both ways, whatever the properties say: nothing of what a checkpoint tells is
+    /// left out.
     pub(crate) fn with_all(state: &TableState) -> Self {
         Self::with(true, Some(Structs::of(state)))
     }
@@ -139,8 +141,8 @@ impl AddRows {
         self.with_structs(batch, columns)
     }
 
-    /// The same of a checkpoint's rows that this program wrote: their structs are taken as they are where the table has the
-    /// same columns still.
+    /// The same of a checkpoint's rows that this program wrote: their structs are taken as they are
+    /// where the table has the same columns still.
     pub(crate) fn rows_again(&self, batch: &RecordBatch) -> Result<StructArray> {
         let own = self.schema.fields().iter().skip(ADD_SCHEMA.fields().len());
         let found = own.map(|field| {

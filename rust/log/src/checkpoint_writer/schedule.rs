@@ -1,12 +1,14 @@
-//! After how many commits a checkpoint is due: as the table's property says, else when it pays. Pure; called after commits
-//! and for reports.
+//! After how many commits a checkpoint is due: as the table's property says, else when it pays.
+//! Pure; called after commits and for reports.
 
 /// Commits between the checkpoints of a table that doesn't say and whose checkpoints are cheap.
 const USUAL: u64 = 10;
-/// Most commits that stand after the checkpoint of a table that doesn't say: whoever opens it reads each of them.
+/// Most commits that stand after the checkpoint of a table that doesn't say: whoever opens it reads
+/// each of them.
 const MOST: u64 = 100;
-/// Fewest commits between the checkpoints of such a table while many writers commit at once. Ten commits are over in a few
-/// milliseconds then, and as many more cost a reader less than a millisecond.
+/// Fewest commits between the checkpoints of such a table while many writers commit at once. Ten
+/// commits are over in a few milliseconds then, and as many more cost a reader less than a
+/// millisecond.
 const AMONG_MANY: u64 = 50;
 /// How many bytes of a checkpoint may be written for each byte of the commits that it stands for.
 const WRITTEN_FOR_A_BYTE: u64 = 16;
@@ -33,8 +35,9 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Commits after which a checkpoint is due. Where nobody asks for a number it grows with what the checkpoint costs, so
-    /// that checkpoints take a bounded share of the time of commits, until the commits themselves would be the burden.
+    /// Commits after which a checkpoint is due. Where nobody asks for a number it grows with what
+    /// the checkpoint costs, so that checkpoints take a bounded share of the time of commits, until
+    /// the commits themselves would be the burden.
     pub(crate) fn interval(&self) -> u64 {
         if let Some(asked) = self.asked {
             return asked;
@@ -50,8 +53,9 @@ impl Tail {
         commits.min(MOST).next_multiple_of(USUAL).clamp(USUAL, MOST)
     }
 
-    /// Whether a checkpoint of this version is due. Versions are those that the interval divides, as other engines have it;
-    /// of a longer interval those that the usual one does, once so many commits stand there.
+    /// Whether a checkpoint of this version is due. Versions are those that the interval divides,
+    /// as other engines have it; of a longer interval those that the usual one does, once so many
+    /// commits stand there.
     pub(crate) fn is_due(&self, version: u64) -> bool {
         let interval = self.interval();
         let (every, waited) = match self.is_longer() {

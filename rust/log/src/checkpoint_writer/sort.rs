@@ -26,7 +26,8 @@ pub(crate) struct Sorter {
 impl Sorter {
     /// Holds these rows too; true when no more should be held.
     pub(crate) fn hold(&mut self, rows: StructArray) -> bool {
-        // Of what is shared with other rows only these rows' part: the whole of it would count many times.
+        // Of what is shared with other rows only these rows' part: the whole of it would count many
+        // times.
         let size = rows.to_data().get_slice_memory_size();
         self.bytes = self
             .bytes

@@ -75,7 +75,8 @@ impl Snapshot {
         let sidecars = match &base {
             None => self.all_sidecars(&rows, now).await?,
             Some(base) => match self.sidecars_beside(base, &rows, now).await {
-                // A plan goes on beside a damaged checkpoint; what was written already is named by none.
+                // A plan goes on beside a damaged checkpoint; what was written already is named by
+                // none.
                 Err(e) if is_damage(&e) => self.all_sidecars(&rows, now).await?,
                 written => written?,
             },
@@ -83,7 +84,8 @@ impl Snapshot {
         self.write_top(sidecars, &rows, now).await
     }
 
-    /// The V2 checkpoint that this version was opened from, if it is sound: another one would only lie beside it.
+    /// The V2 checkpoint that this version was opened from, if it is sound: another one would only
+    /// lie beside it.
     async fn v2_there(&self) -> Result<Option<(CheckpointReport, TopFile)>> {
         let Some((files, reader)) = self.own_checkpoint() else {
             return Ok(None);
@@ -116,8 +118,8 @@ impl Snapshot {
         Ok(Some((report, file)))
     }
 
-    /// The checkpoint before, where it is one of ours in an order that suits the table, and its sidecars can't have been
-    /// cleaned up meanwhile.
+    /// The checkpoint before, where it is one of ours in an order that suits the table, and its
+    /// sidecars can't have been cleaned up meanwhile.
     async fn base(&self, rows: &AddRows, now: i64) -> Result<Option<Base<'_>>> {
         let Some(checkpoint) = self.checkpoint_reader().filter(|_| self.is_fresh()) else {
             return Ok(None);
@@ -165,7 +167,8 @@ impl Snapshot {
         if !fits(&order, files) {
             return Ok(None);
         }
-        // Those with fewer tombstones than come anew are written again with them, as small sidecars of live files are.
+        // Those with fewer tombstones than come anew are written again with them, as small sidecars
+        // of live files are.
         let (mut coming, mut reused) = (self.tail()?.replay.touched() as u64, Vec::new());
         tombstones.sort_unstable();
         for (removes, part) in tombstones {

@@ -1,5 +1,5 @@
-//! Log cleanup (P063–P065): deletes what no promised version needs, oldest commits first, so that a stop at any point
-//! leaves a table that opens. Checkpoint protection (P157) is obeyed.
+//! Log cleanup (P063–P065): deletes what no promised version needs, oldest commits first, so that a
+//! stop at any point leaves a table that opens. Checkpoint protection (P157) is obeyed.
 
 use std::collections::HashSet;
 
@@ -32,8 +32,8 @@ pub struct CleanupReport {
 impl Snapshot {
     /// Deletes log files that only versions past `delta.logRetentionDuration` need.
     ///
-    /// Kept: the newest usable checkpoint that is old enough, its commit and everything after. Without such a
-    /// checkpoint nothing goes.
+    /// Kept: the newest usable checkpoint that is old enough, its commit and everything after.
+    /// Without such a checkpoint nothing goes.
     pub async fn cleanup_metadata(&self) -> Result<CleanupReport> {
         let now = now_ms();
         let cutoff = midnight(now.saturating_sub(self.state().properties().log_retention_ms));
@@ -82,7 +82,8 @@ impl Snapshot {
         };
         let itself = self.store().without_cache()?;
         for files in complete_checkpoints(names, Some(until.min(self.version()))) {
-            // What goes can't be had back: the checkpoint must be sound before the commits behind it are deleted.
+            // What goes can't be had back: the checkpoint must be sound before the commits behind
+            // it are deleted.
             let sound = async { CheckpointReader::open(&itself, &files).await?.check().await };
             match sound.await {
                 Ok(_) => return Ok(Some(files)),
@@ -99,7 +100,8 @@ fn midnight(ms: i64) -> i64 {
     ms - ms.rem_euclid(DAY_MS)
 }
 
-/// Old clients look for a classic name only, and then fail on the protocol instead of finding no table (P059).
+/// Old clients look for a classic name only, and then fail on the protocol instead of finding no
+/// table (P059).
 async fn classic_copy(store: &Store, kept: &CheckpointFiles) -> Result<()> {
     let [top] = kept.files.as_slice() else { return Ok(()) };
     if top.kind == (LogFile::UuidCheckpoint { json: false }) {
@@ -116,8 +118,8 @@ async fn delete(store: &Store, key: &str) -> Result<()> {
     }
 }
 
-/// Deletes sidecars that no checkpoint names and that are older than this: a younger one may belong to a checkpoint that
-/// is being written (P064).
+/// Deletes sidecars that no checkpoint names and that are older than this: a younger one may belong
+/// to a checkpoint that is being written (P064).
 async fn delete_sidecars(store: &Store, names: &[LogName], cutoff_ms: i64) -> Result<u64> {
     let dir = format!("{LOG_DIR}/{SIDECAR_DIR}");
     let listed = match store.list_from(&dir, "").await {

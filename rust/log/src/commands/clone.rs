@@ -1,5 +1,5 @@
-//! CLONE: a table with another one's files (P078, P022): named where they are, or copied. A clone that is made again over
-//! itself only takes what is new. Knows no rows; called by the boundary.
+//! CLONE: a table with another one's files (P078, P022): named where they are, or copied. A clone
+//! that is made again over itself only takes what is new. Knows no rows; called by the boundary.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -48,14 +48,16 @@ pub struct CloneRequest {
 
 /// What a clone did.
 pub struct Cloned {
-    /// The version that it made; absent where the clone was as the source already, and in a dry run.
+    /// The version that it made; absent where the clone was as the source already, and in a dry
+    /// run.
     pub version: Option<u64>,
     /// Metrics under delta-spark's names.
     pub metrics: BTreeMap<String, i64>,
 }
 
-/// Copies files in this process's place, such as by tasks on other machines: from decoded paths in the source to keys in the
-/// clone. Called where waiting is allowed; gives the bytes of each, or nothing to leave them to this process.
+/// Copies files in this process's place, such as by tasks on other machines: from decoded paths in
+/// the source to keys in the clone. Called where waiting is allowed; gives the bytes of each, or
+/// nothing to leave them to this process.
 pub type Copies = Arc<dyn Fn(Vec<(String, String)>) -> Result<Option<Vec<u64>>> + Send + Sync>;
 
 /// The table that is cloned.
@@ -92,12 +94,12 @@ impl CloneSource<'_> {
     }
 }
 
-/// Makes the table at `target` a clone of this version of the source. What is told are bytes that were copied.
-/// `elsewhere` is asked to copy first.
+/// Makes the table at `target` a clone of this version of the source. What is told are bytes that
+/// were copied. `elsewhere` is asked to copy first.
 ///
 /// # Errors
-/// `TableAlreadyExists` unless it may be replaced, `ConcurrentWrite` when another writer commits to it meanwhile: copied
-/// files are orphans then.
+/// `TableAlreadyExists` unless it may be replaced, `ConcurrentWrite` when another writer commits to
+/// it meanwhile: copied files are orphans then.
 pub async fn clone_table(
     source: &CloneSource<'_>,
     target: &Store,
@@ -205,7 +207,8 @@ async fn domains_of(table: Option<&Snapshot>) -> Result<Vec<deltaplane_protocol:
     }
 }
 
-/// A file of the source as the clone names it, and what has to be copied for it: from a decoded path to a key.
+/// A file of the source as the clone names it, and what has to be copied for it: from a decoded
+/// path to a key.
 struct NewFile {
     add: Add,
     copies: Vec<(String, String)>,
@@ -259,7 +262,8 @@ impl Files {
         Ok((count(sizes.len()), claimed_sum(bytes)))
     }
 
-    /// What would be copied, by the sizes in the log: of a file of vectors those that the table has.
+    /// What would be copied, by the sizes in the log: of a file of vectors those that the table
+    /// has.
     fn wanted(&self) -> (i64, i64) {
         let mut wanted: BTreeMap<&String, i64> = BTreeMap::new();
         for file in &self.new {

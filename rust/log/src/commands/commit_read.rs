@@ -1,5 +1,5 @@
-//! Committing a read: a commit that changes nothing, so that what was read has its place among the versions. It fails
-//! when another writer changed any of it meanwhile.
+//! Committing a read: a commit that changes nothing, so that what was read has its place among the
+//! versions. It fails when another writer changed any of it meanwhile.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -37,8 +37,8 @@ impl Snapshot {
     /// Commits that the rows of this version that meet a condition were read, all rows without one.
     ///
     /// # Errors
-    /// `ConcurrentAppend` and `ConcurrentDeleteRead` when another writer's rows should have been read, or rows that were
-    /// read are gone or changed; those of any commit.
+    /// `ConcurrentAppend` and `ConcurrentDeleteRead` when another writer's rows should have been
+    /// read, or rows that were read are gone or changed; those of any commit.
     pub async fn commit_read(&self, request: &ReadRequest) -> Result<Committed> {
         let staged = self.staged_read(request).await;
         let staged = staged.map_err(|e| e.with_table(self.store().location().as_str()))?;

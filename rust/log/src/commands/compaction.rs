@@ -1,4 +1,5 @@
-//! Writing log compactions (P012): the reconciliation of a run of commits in one file that readers may take instead.
+//! Writing log compactions (P012): the reconciliation of a run of commits in one file that readers
+//! may take instead.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,8 +15,9 @@ use crate::commit::reader::Commit;
 impl Snapshot {
     /// Writes one file that stands for the commits from `from` to `to`, both inclusive.
     ///
-    /// Errors: `InvalidArgument` when that aren't at least two versions up to this one, `VersionNotFound` when one of
-    /// their commits is gone. One that is there already stays as it is.
+    /// Errors: `InvalidArgument` when that aren't at least two versions up to this one,
+    /// `VersionNotFound` when one of their commits is gone. One that is there already stays as it
+    /// is.
     pub async fn compact_logs(&self, from: u64, to: u64) -> Result<()> {
         self.write_compaction(from, to)
             .await
@@ -47,7 +49,8 @@ impl Snapshot {
     }
 }
 
-/// The newest word on everything: removes and tombstones of domains stay, provenance and change files go.
+/// The newest word on everything: removes and tombstones of domains stay, provenance and change
+/// files go.
 fn reconcile(commits: &[std::sync::Arc<Commit>]) -> Result<Vec<Action>> {
     let (mut protocol, mut metadata) = (None, None);
     let (mut txns, mut domains) = (BTreeMap::new(), BTreeMap::new());

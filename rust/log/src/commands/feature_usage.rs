@@ -35,7 +35,8 @@ pub(crate) async fn check_names(snapshot: &Snapshot, dropped: &Dropped) -> Resul
     Ok(())
 }
 
-/// Refuses where live files need the feature. `rewritten`: the version at which none of them held old types any more.
+/// Refuses where live files need the feature. `rewritten`: the version at which none of them held
+/// old types any more.
 pub(crate) async fn check_files(snapshot: &Snapshot, dropped: &Dropped, rewritten: Option<u64>) -> Result<()> {
     match to_rewrite(snapshot, dropped).await? {
         0 => Ok(()),
@@ -89,8 +90,8 @@ async fn only_removes_since(snapshot: &Snapshot, version: Option<u64>) -> Result
     Ok(true)
 }
 
-/// Tombstones for the files of vectors that old versions still promise: programs that don't know vectors would take
-/// them for garbage.
+/// Tombstones for the files of vectors that old versions still promise: programs that don't know
+/// vectors would take them for garbage.
 pub(crate) async fn vector_tombstones(snapshot: &Snapshot) -> Result<Vec<Remove>> {
     let now = now_ms();
     let kept_ms = snapshot.state().properties().deleted_file_retention_ms;
@@ -144,8 +145,8 @@ async fn count(snapshot: &Snapshot, test: impl Fn(&FileRows<'_>, usize) -> bool)
     Ok(found)
 }
 
-/// Deletes history that may go, and refuses where what is left of it needs the feature: it must become old enough.
-/// `fresh`: traces were there until now, so that the history surely has some.
+/// Deletes history that may go, and refuses where what is left of it needs the feature: it must
+/// become old enough. `fresh`: traces were there until now, so that the history surely has some.
 pub(crate) async fn truncate(snapshot: &Snapshot, dropped: &Dropped, fresh: bool) -> Result<()> {
     let retention_ms = snapshot.state().properties().truncated_history_ms;
     let wait = |found: &str| {

@@ -50,11 +50,11 @@ pub struct Repaired {
 }
 
 impl Snapshot {
-    /// What of this version doesn't agree with the files that are there. What is told are objects that were listed, then
-    /// files that were looked for.
+    /// What of this version doesn't agree with the files that are there. What is told are objects
+    /// that were listed, then files that were looked for.
     ///
-    /// Costs a listing of the table's directory, sixteen bytes of memory for each object in it, and a request for each
-    /// file elsewhere.
+    /// Costs a listing of the table's directory, sixteen bytes of memory for each object in it, and
+    /// a request for each file elsewhere.
     pub async fn check(&self, tell: &Tell) -> Result<Vec<Finding>> {
         let found = self.find(tell).await;
         found.map_err(|e| e.with_table(self.store().location().as_str()))
@@ -138,7 +138,8 @@ impl Snapshot {
         }))
     }
 
-    /// Takes the files out of the log that are gone, so that the rest of the table can be read (FSCK REPAIR TABLE).
+    /// Takes the files out of the log that are gone, so that the rest of the table can be read
+    /// (FSCK REPAIR TABLE).
     ///
     /// # Errors
     /// A conflict kind when another writer took one of them out meanwhile.

@@ -112,8 +112,8 @@ pub struct CommitTotals {
     pub info: Map<String, Value>,
 }
 
-/// Files that were taken out of the table and may still take room. Files elsewhere, and those that live on with another
-/// deletion vector, are none of them.
+/// Files that were taken out of the table and may still take room. Files elsewhere, and those that
+/// live on with another deletion vector, are none of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TombstoneTotals {
     /// Files that VACUUM must still keep.
@@ -168,8 +168,8 @@ impl Snapshot {
         Ok(out)
     }
 
-    /// The size in bytes at which OPTIMIZE aims while the table has `table_bytes`, and that from which on it leaves a file
-    /// alone.
+    /// The size in bytes at which OPTIMIZE aims while the table has `table_bytes`, and that from
+    /// which on it leaves a file alone.
     pub fn aimed_file_size(&self, table_bytes: i64) -> (i64, f64) {
         let asked = self.state().properties().target_file_size_bytes;
         let asked = asked.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -192,8 +192,8 @@ impl Snapshot {
         }
     }
 
-    /// What each of the newest `limit` commits up to this version did to the table's files, oldest first. Ends with what
-    /// the log still holds. Memory: some commits' text.
+    /// What each of the newest `limit` commits up to this version did to the table's files, oldest
+    /// first. Ends with what the log still holds. Memory: some commits' text.
     pub async fn commit_totals(&self, limit: usize) -> Result<Vec<CommitTotals>> {
         let newest = self.newest_commits(Some(limit)).await?;
         let times: HashMap<u64, i64> = newest.iter().map(|(n, t)| (n.version, *t)).collect();
@@ -242,12 +242,13 @@ impl Snapshot {
         Ok(out)
     }
 
-    /// The files of the table's own directory that were taken out, and that the log still names. Memory: 32 bytes or so
-    /// for each of them.
+    /// The files of the table's own directory that were taken out, and that the log still names.
+    /// Memory: 32 bytes or so for each of them.
     pub async fn tombstone_totals(&self) -> Result<TombstoneTotals> {
         let cutoff = now_ms().saturating_sub(self.state().properties().deleted_file_retention_ms);
         let gone = self.tombstones_as(i64::MIN, &[], &|batch| self.gone(&batch)).await?;
-        // Of one file that went several times, with one vector after the other, only the last time counts.
+        // Of one file that went several times, with one vector after the other, only the last time
+        // counts.
         let mut files: HashMap<u64, Gone> = HashMap::new();
         for (key, one) in gone.into_iter().flatten() {
             let known = files.entry(key).or_insert(one);

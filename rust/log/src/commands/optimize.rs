@@ -1,5 +1,6 @@
-//! OPTIMIZE as the log sees it: which files are to be written anew together, and the commits that put the new ones in their
-//! place. No row changes, so nothing that others add is in the way. Who moves the rows is the caller's matter.
+//! OPTIMIZE as the log sees it: which files are to be written anew together, and the commits that
+//! put the new ones in their place. No row changes, so nothing that others add is in the way. Who
+//! moves the rows is the caller's matter.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -31,7 +32,8 @@ const MOST_LOSSES: usize = 10;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayoutRequest {
-    /// Which partitions, how files are written, what commits carry. The target size of files stands here.
+    /// Which partitions, how files are written, what commits carry. The target size of files stands
+    /// here.
     pub rewrite: RewriteRequest,
     /// Columns to order rows by; none to put small files together, or to cluster a clustered table.
     #[serde(default)]
@@ -44,7 +46,8 @@ pub struct LayoutRequest {
     pub full: bool,
     /// Files with a larger share of deleted rows are written anew.
     pub most_deleted: f64,
-    /// Only partitions that this version wrote to and that have so many small files: compaction after a commit.
+    /// Only partitions that this version wrote to and that have so many small files: compaction
+    /// after a commit.
     #[serde(default)]
     pub auto_min_files: Option<usize>,
     /// At most so many bytes of old files, those groups first that save most files for their bytes.
@@ -93,8 +96,9 @@ impl LayoutPlan {
     /// Finds the files that are to be written anew.
     ///
     /// # Errors
-    /// `InvalidArgument` for columns by which rows can't be ordered, and for a clustered table with columns of its own;
-    /// `UnsupportedExpression` for a condition on other columns than partitions'; as [`Rewrite::plan`].
+    /// `InvalidArgument` for columns by which rows can't be ordered, and for a clustered table with
+    /// columns of its own; `UnsupportedExpression` for a condition on other columns than
+    /// partitions'; as [`Rewrite::plan`].
     pub async fn plan(base: &Snapshot, request: LayoutRequest) -> Result<Self> {
         let planned = Self::find(base, request).await;
         planned.map_err(|e| e.with_table(base.store().location().as_str()))
@@ -184,8 +188,9 @@ impl LayoutPlan {
         }
     }
 
-    /// Puts new files in the place of old ones, in one commit. Groups of which another writer took a file meanwhile are
-    /// left out: their rows are that writer's to place. Where others only deleted rows by vectors, `row_conflicts` follows them.
+    /// Puts new files in the place of old ones, in one commit. Groups of which another writer took
+    /// a file meanwhile are left out: their rows are that writer's to place. Where others only
+    /// deleted rows by vectors, `row_conflicts` follows them.
     ///
     /// # Errors
     /// `ConcurrentDeleteDelete` when none is left; nothing is visible then.
@@ -242,8 +247,8 @@ impl LayoutPlan {
         self.rewrite.commit(done).await
     }
 
-    /// The files, by their decoded paths, that commits removed since the version that was read; not those of which they
-    /// only marked rows, where these can be followed.
+    /// The files, by their decoded paths, that commits removed since the version that was read; not
+    /// those of which they only marked rows, where these can be followed.
     async fn taken(&self, resolvable: &HashSet<String>) -> Result<HashSet<String>> {
         let base = self.rewrite.base();
         let mut found = HashSet::new();

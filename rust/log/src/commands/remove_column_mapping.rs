@@ -20,7 +20,8 @@ pub(crate) struct WithoutColumnMapping {
     pub schema: Arc<StructType>,
     /// Domains that name columns as files do.
     pub domains: Vec<DomainMetadata>,
-    /// Whether files can stay: they have the names of the table's columns, and no columns that it doesn't have.
+    /// Whether files can stay: they have the names of the table's columns, and no columns that it
+    /// doesn't have.
     pub files_fit: bool,
 }
 
@@ -28,8 +29,8 @@ impl WithoutColumnMapping {
     /// What becomes of this version.
     ///
     /// # Errors
-    /// `InvalidArgument` for a table without column mapping, and for names that only tables with it can have (P116);
-    /// `UnsupportedFeature` where a feature needs it.
+    /// `InvalidArgument` for a table without column mapping, and for names that only tables with it
+    /// can have (P116); `UnsupportedFeature` where a feature needs it.
     pub(crate) async fn of(base: &Snapshot) -> Result<Self> {
         let state = base.state();
         if state.mapping() == Mapping::None {

@@ -1,5 +1,5 @@
-//! RESTORE: a new version that has an older one's files, columns and properties (P078, P200). Only files that commits since
-//! then touched are held, however many the table has.
+//! RESTORE: a new version that has an older one's files, columns and properties (P078, P200). Only
+//! files that commits since then touched are held, however many the table has.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -64,11 +64,13 @@ pub struct Restored {
     pub metrics: BTreeMap<String, i64>,
 }
 
-/// Makes a new version of the table that is as an older one. What is told are files that come back and are there.
+/// Makes a new version of the table that is as an older one. What is told are files that come back
+/// and are there.
 ///
 /// # Errors
-/// `VersionNotFound` for a version that isn't there, `FileMissing` for files of it that were vacuumed, `ConcurrentWrite`
-/// when another writer commits meanwhile, whatever it is, or while a VACUUM is deleting: nothing is visible then.
+/// `VersionNotFound` for a version that isn't there, `FileMissing` for files of it that were
+/// vacuumed, `ConcurrentWrite` when another writer commits meanwhile, whatever it is, or while a
+/// VACUUM is deleting: nothing is visible then.
 pub async fn restore(store: &Store, request: &RestoreRequest, tell: &Tell) -> Result<Restored> {
     let done = run(store, request, tell).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
@@ -137,13 +139,15 @@ async fn stage(
             parameters: parameters.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
             metrics: metrics.collect(),
         },
-        // What another writer does meanwhile, a VACUUM for one, may be at odds with what was looked at.
+        // What another writer does meanwhile, a VACUUM for one, may be at odds with what was looked
+        // at.
         max_attempts: Some(1),
         ..request.commit.staged(now_ms())
     })
 }
 
-/// Of the domains clustering alone goes back, as in delta-spark: marks only rise, and users' are theirs.
+/// Of the domains clustering alone goes back, as in delta-spark: marks only rise, and users' are
+/// theirs.
 async fn clustered_as(now: &Snapshot, then: &Snapshot) -> Result<Vec<DomainMetadata>> {
     let of = async |snapshot: &Snapshot| match needs_domains(snapshot.state().protocol()) {
         true => Ok(snapshot
@@ -257,8 +261,9 @@ impl Files {
     }
 }
 
-/// The files that commits after one version and up to another one touch, and the VACUUMs that began then. An earlier one deletes
-/// nothing that the older version has: it keeps what was there when it began.
+/// The files that commits after one version and up to another one touch, and the VACUUMs that began
+/// then. An earlier one deletes nothing that the older version has: it keeps what was there when it
+/// began.
 async fn touched(now: &Snapshot, then: &Snapshot) -> Result<(Replay, Unfinished)> {
     let mut names = commits(list_from(now.store(), then.version() + 1).await?);
     names.retain(|n| n.version <= now.version());

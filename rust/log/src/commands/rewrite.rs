@@ -1,6 +1,6 @@
-//! Commands that change rows of live files (DELETE, UPDATE, …) as the log sees them: which files may hold the rows,
-//! what new files must be, and the one commit that replaces old files by new ones. Who finds and writes the rows is
-//! the engine's matter.
+//! Commands that change rows of live files (DELETE, UPDATE, …) as the log sees them: which files
+//! may hold the rows, what new files must be, and the one commit that replaces old files by new
+//! ones. Who finds and writes the rows is the engine's matter.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -42,13 +42,16 @@ pub struct RewriteRequest {
     /// Its parameters in the history.
     #[serde(default)]
     pub operation_parameters: BTreeMap<String, Value>,
-    /// Whether the table's rows change; a command that only moves them is no concern of other writers' (P028).
+    /// Whether the table's rows change; a command that only moves them is no concern of other
+    /// writers' (P028).
     #[serde(default = "yes")]
     pub data_change: bool,
-    /// A condition, as expression JSON, that every row meets which the command reads; all rows when absent.
+    /// A condition, as expression JSON, that every row meets which the command reads; all rows when
+    /// absent.
     #[serde(default)]
     pub predicate: Option<String>,
-    /// Whether what becomes of a row depends on other rows of the table, any of them, as a subquery's result does.
+    /// Whether what becomes of a row depends on other rows of the table, any of them, as a
+    /// subquery's result does.
     #[serde(default)]
     pub reads_others: bool,
     /// The columns of rows that the command brings, where it brings some or the schema may grow.
@@ -60,7 +63,8 @@ pub struct RewriteRequest {
     /// What the commit carries.
     #[serde(default)]
     pub commit: CommitRequest,
-    /// Whether the table's column mapping ends with it, so that new files have the columns' own names (P114).
+    /// Whether the table's column mapping ends with it, so that new files have the columns' own
+    /// names (P114).
     #[serde(default)]
     pub remove_column_mapping: bool,
     /// Whether it is a dry run: its files are discarded, and nothing is committed.
@@ -104,8 +108,8 @@ impl Rewrite {
     /// Checks a command that changes rows of this version.
     ///
     /// # Errors
-    /// `UnsupportedFeature` for a table that can't be written, `InvalidArgument` for one that only takes new rows
-    /// (P100) and for a wrong condition.
+    /// `UnsupportedFeature` for a table that can't be written, `InvalidArgument` for one that only
+    /// takes new rows (P100) and for a wrong condition.
     pub async fn plan(base: &Snapshot, request: RewriteRequest) -> Result<Self> {
         let planned = Self::check(base, request).await;
         planned.map_err(|e| e.with_table(base.store().location().as_str()))
@@ -177,7 +181,8 @@ impl Rewrite {
         &self.files
     }
 
-    /// Whether it is a dry run, which [`dry_run`](Self::dry_run) ends instead of [`commit`](Self::commit).
+    /// Whether it is a dry run, which [`dry_run`](Self::dry_run) ends instead of
+    /// [`commit`](Self::commit).
     pub fn is_dry_run(&self) -> bool {
         self.request.dry_run
     }
@@ -260,7 +265,8 @@ impl Rewrite {
         self.reads.as_ref().is_none_or(|(p, _)| p.partition_only(columns))
     }
 
-    /// Whether files have names that the table's columns don't have once it is done, so that all are written anew.
+    /// Whether files have names that the table's columns don't have once it is done, so that all
+    /// are written anew.
     pub fn renames_columns(&self) -> bool {
         self.without_column_mapping
             .as_ref()
@@ -281,8 +287,8 @@ impl Rewrite {
         commit(self.base.store(), Some(self.base.clone()), &self.staged(done)).await
     }
 
-    /// What the commit of this result would be, if other files' rows were copied as `copy_state` says: by the bytes that
-    /// they have where they are, since nobody has read them.
+    /// What the commit of this result would be, if other files' rows were copied as `copy_state`
+    /// says: by the bytes that they have where they are, since nobody has read them.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).

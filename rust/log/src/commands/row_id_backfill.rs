@@ -17,7 +17,8 @@ use crate::{PlanColumns, Snapshot};
 
 /// Files that one commit numbers: about ten megabytes of log.
 const FILES_IN_A_COMMIT: usize = 10_000;
-/// Commits beyond those that the files of the first look need: for files of writers who were still on their way.
+/// Commits beyond those that the files of the first look need: for files of writers who were still
+/// on their way.
 const SPARE_COMMITS: usize = 10;
 
 /// What becomes of the files' row ids.
@@ -43,11 +44,11 @@ impl RowIds {
     }
 }
 
-/// Gives row ids to all live files, or takes them away; returns a version in which all are as wanted. `settings` holds
-/// what every commit carries.
+/// Gives row ids to all live files, or takes them away; returns a version in which all are as
+/// wanted. `settings` holds what every commit carries.
 ///
-/// Errors: `UnsupportedFeature` for files without the statistic that says how many rows they have: nothing is
-/// committed then.
+/// Errors: `UnsupportedFeature` for files without the statistic that says how many rows they have:
+/// nothing is committed then.
 pub(crate) async fn number_files(store: &Store, base: Snapshot, settings: &Staged, to: RowIds) -> Result<Snapshot> {
     let first = waiting(&base, to).await?;
     first.check_counted()?;

@@ -14,8 +14,9 @@ use crate::write::request::engine_info;
 impl Snapshot {
     /// Sets a user's domain to this configuration, or removes it when there is none.
     ///
-    /// Errors: `InvalidArgument` for a name of the protocol's or an unknown domain to remove, `UnsupportedFeature`
-    /// when the table has no domains, `ConcurrentTransaction` when another writer set the same domain first.
+    /// Errors: `InvalidArgument` for a name of the protocol's or an unknown domain to remove,
+    /// `UnsupportedFeature` when the table has no domains, `ConcurrentTransaction` when another
+    /// writer set the same domain first.
     pub async fn set_domain(&self, domain: &str, configuration: Option<String>) -> Result<Committed> {
         check_user_domain(domain).map_err(|e| e.with_table(self.store().location().as_str()))?;
         let removed = configuration.is_none();

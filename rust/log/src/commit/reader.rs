@@ -17,11 +17,12 @@ use tracing::warn;
 
 use crate::listing::listed;
 
-/// Runs of commits that are read and parsed at once, and the bytes of several of a run: enough to hide a store's latency, few
-/// enough to bound memory.
+/// Runs of commits that are read and parsed at once, and the bytes of several of a run: enough to
+/// hide a store's latency, few enough to bound memory.
 const CONCURRENT_RUNS: usize = 4;
 const RUN_BYTES: u64 = 8 << 20;
-/// The most commits of a run. Runs of a long tail are longer, for handing one to another thread takes as long as reading some.
+/// The most commits of a run. Runs of a long tail are longer, for handing one to another thread
+/// takes as long as reading some.
 const RUN_COMMITS: usize = 32;
 const LONG_RUN_COMMITS: usize = 256;
 

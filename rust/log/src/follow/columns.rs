@@ -47,7 +47,8 @@ impl TrackedColumns {
         }
     }
 
-    /// What a commit makes of them, if it changes columns, partitioning, properties of Delta's or the protocol.
+    /// What a commit makes of them, if it changes columns, partitioning, properties of Delta's or
+    /// the protocol.
     ///
     /// # Errors
     /// `CorruptLog` for a schema that is none.

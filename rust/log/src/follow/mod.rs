@@ -173,13 +173,13 @@ impl Tail {
         Ok(at(first.first().map_or(version, |c| c.version), false))
     }
 
-    /// The offset that a reader at `start` comes to in one go, up to version `until` or the newest one. It is `start`
-    /// where nothing came.
+    /// The offset that a reader at `start` comes to in one go, up to version `until` or the newest
+    /// one. It is `start` where nothing came.
     ///
     /// # Errors
-    /// `UnsupportedFeature` for a commit that isn't an append, unless the request says what to do with it;
-    /// `SchemaMismatch` where the table's columns changed; `VersionNotFound` for commits that are gone;
-    /// `TableNotFound` for a table that is gone, or another one.
+    /// `UnsupportedFeature` for a commit that isn't an append, unless the request says what to do
+    /// with it; `SchemaMismatch` where the table's columns changed; `VersionNotFound` for commits
+    /// that are gone; `TableNotFound` for a table that is gone, or another one.
     pub async fn end(&self, start: &TailOffset, limits: TailLimits, until: Option<u64>) -> Result<TailOffset> {
         let end = self.find_end(start, limits, until).await;
         end.map_err(|e| e.with_table(self.table()))
@@ -250,8 +250,8 @@ impl Tail {
         }
     }
 
-    /// The columns that the next rows have, for a reader that keeps to its columns and stands before a commit with others.
-    /// Commits in a row that change nothing else are taken together.
+    /// The columns that the next rows have, for a reader that keeps to its columns and stands
+    /// before a commit with others. Commits in a row that change nothing else are taken together.
     ///
     /// # Errors
     /// As [`Tail::end`].
@@ -286,7 +286,8 @@ impl Tail {
         Ok(found)
     }
 
-    /// The columns of rows that are read at an offset, or of the newest version where there are none yet.
+    /// The columns of rows that are read at an offset, or of the newest version where there are
+    /// none yet.
     ///
     /// # Errors
     /// `VersionNotFound` where log cleanup took what tells them.
@@ -488,7 +489,8 @@ impl Tail {
         changed.map_or(Ok(()), |metadata| self.check_columns(metadata, commit.version()))
     }
 
-    /// That rows of a version have the columns that they are shown with: later versions must have no others.
+    /// That rows of a version have the columns that they are shown with: later versions must have
+    /// no others.
     fn check_columns(&self, metadata: &Metadata, version: u64) -> Result<()> {
         if metadata.id != self.table_id() {
             return Err(replaced().with_version(version));

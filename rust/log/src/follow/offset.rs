@@ -5,7 +5,8 @@ use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
 use serde::{Deserialize, Serialize};
 
-/// The place of a file among those of a snapshot: older files come first, as in Spark's Delta source.
+/// The place of a file among those of a snapshot: older files come first, as in Spark's Delta
+/// source.
 pub(crate) type Place = (i64, String);
 
 /// How far a follower has come. Its text is JSON.
@@ -20,7 +21,8 @@ pub struct TailOffset {
     pub index: u64,
     /// Whether all rows of the version are read rather than those that it added.
     pub is_starting_version: bool,
-    /// Of such a version, the last file that was read: its time of modification in ms, and its path as logged.
+    /// Of such a version, the last file that was read: its time of modification in ms, and its path
+    /// as logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Place>,
 }

@@ -14,7 +14,8 @@ use crate::checkpoint::reader::PlanColumns;
 use crate::follow::offset::{Place, place};
 use crate::snapshot::Snapshot;
 
-/// Files that are kept between two calls: a pass over a million files finds the next fifty thousand, in some 30 MB.
+/// Files that are kept between two calls: a pass over a million files finds the next fifty
+/// thousand, in some 30 MB.
 const KEPT: usize = 50_000;
 
 /// The files of one snapshot.
@@ -89,7 +90,8 @@ impl SnapshotFiles {
         ))
     }
 
-    /// The files behind a place up to another one, that one too, in no order; all that follow where there is no other.
+    /// The files behind a place up to another one, that one too, in no order; all that follow where
+    /// there is no other.
     pub(crate) async fn between(&self, after: Option<&Place>, until: Option<&Place>) -> Result<Vec<Add>> {
         let within = |add: &Add| {
             let place = place(add);

@@ -1,5 +1,5 @@
-//! The change data feed: which files hold the rows that a range of versions changed (P131–P134), and whether
-//! the table recorded changes in all of it. Reads the range's commits, no row.
+//! The change data feed: which files hold the rows that a range of versions changed (P131–P134),
+//! and whether the table recorded changes in all of it. Reads the range's commits, no row.
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ pub struct CommittedChange {
 
 /// The first and the last version of a range of times; `None` where no version is in it.
 ///
-/// The range begins with the first version at or after `from_ms` and ends with the last one at or before
-/// `until_ms`; without a bound it goes on to the oldest or newest version of the log.
+/// The range begins with the first version at or after `from_ms` and ends with the last one at or
+/// before `until_ms`; without a bound it goes on to the oldest or newest version of the log.
 pub async fn versions_between(
     latest: &Snapshot,
     from_ms: Option<i64>,
@@ -49,11 +49,13 @@ pub async fn versions_between(
 }
 
 impl Snapshot {
-    /// What the versions from `first` up to this one changed, oldest first, to be shown with this version's columns.
+    /// What the versions from `first` up to this one changed, oldest first, to be shown with this
+    /// version's columns.
     ///
     /// # Errors
-    /// `VersionNotFound` for a range that the log doesn't hold, `InvalidArgument` where the feed was off in the range
-    /// or a column changed so that rows of older versions can't be shown (P132).
+    /// `VersionNotFound` for a range that the log doesn't hold, `InvalidArgument` where the feed
+    /// was off in the range or a column changed so that rows of older versions can't be shown
+    /// (P132).
     pub async fn changes(&self, first: u64) -> Result<Vec<CommittedChange>> {
         let found = self.changes_between(first, self.version()).await;
         found.map_err(|e| e.with_table(self.store().location().as_str()))
@@ -99,7 +101,8 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// That names in files mean the same columns in all of these commits, of which the first left this metadata.
+    /// That names in files mean the same columns in all of these commits, of which the first left
+    /// this metadata.
     fn check_one_mapping(&self, first: &Metadata, commits: &[Arc<Commit>]) -> Result<()> {
         let mut before = first;
         for commit in commits {
@@ -131,7 +134,8 @@ impl Snapshot {
         }
     }
 
-    /// That changes were recorded in this version, and can be shown with the columns of this snapshot.
+    /// That changes were recorded in this version, and can be shown with the columns of this
+    /// snapshot.
     fn check_recorded(&self, metadata: &Metadata, version: u64) -> Result<()> {
         if !change_data_feed::is_on(metadata) {
             return Err(Error::invalid_argument(format!(

@@ -1,7 +1,9 @@
-//! The replay of one version in parts that other processes read: what they are, and the file actions of one.
+//! The replay of one version in parts that other processes read: what they are, and the file
+//! actions of one.
 //!
-//! A file of the checkpoint lives unless a commit after it names its key; of the commits' own words on a key the newest
-//! decides (`deltaplane_protocol::replay`). Whoever holds the parts' rows has to bring those of one key together.
+//! A file of the checkpoint lives unless a commit after it names its key; of the commits' own words
+//! on a key the newest decides (`deltaplane_protocol::replay`). Whoever holds the parts' rows has
+//! to bring those of one key together.
 
 use std::sync::Arc;
 
@@ -32,7 +34,8 @@ use crate::snapshot::file_scan::{emit, fed, prune};
 pub enum ReplayPart {
     /// Commits after the checkpoint, or compactions of some, by their bare names.
     Commits(Vec<String>),
-    /// Row groups of a file of the checkpoint, which has to be the one that the version was opened from.
+    /// Row groups of a file of the checkpoint, which has to be the one that the version was opened
+    /// from.
     RowGroups(SeenFile, Vec<usize>),
     /// Sidecars, by their keys. Their names are theirs alone (P056).
     Sidecars(Vec<String>),
@@ -95,12 +98,13 @@ pub struct CommitActions {
     pub removes: RecordBatch,
 }
 
-/// What makes a version but for its files: for who leaves these to others. The file actions of commits, of which there may
-/// be gigabytes, are read past; a plan of it can't be asked for.
+/// What makes a version but for its files: for who leaves these to others. The file actions of
+/// commits, of which there may be gigabytes, are read past; a plan of it can't be asked for.
 pub struct LogHead(Snapshot);
 
 impl LogHead {
-    /// Opens a version, or the newest one. Costs what opening a snapshot costs, in memory only what isn't about files.
+    /// Opens a version, or the newest one. Costs what opening a snapshot costs, in memory only what
+    /// isn't about files.
     pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
         let opened = Snapshot::load(store, version, FileLines::Dropped).await;
         Ok(LogHead(opened.map_err(|e| e.with_table(store.location().as_str()))?))
@@ -176,7 +180,8 @@ impl Snapshot {
         })
     }
 
-    /// Bytes of the log's files that a plan of this version may have to read, sidecars by what the checkpoint says of them.
+    /// Bytes of the log's files that a plan of this version may have to read, sidecars by what the
+    /// checkpoint says of them.
     pub fn replay_bytes(&self) -> u64 {
         let parts = self
             .checkpoint_reader()
@@ -189,11 +194,11 @@ impl Snapshot {
     }
 }
 
-/// The adds of a part of a checkpoint, as in a plan: without those that the pruner shows can't match, whatever later commits
-/// say of them.
+/// The adds of a part of a checkpoint, as in a plan: without those that the pruner shows can't
+/// match, whatever later commits say of them.
 ///
-/// Errors: a damaged file, by name; a file that isn't there any more, or isn't the one that was opened. No older checkpoint
-/// stands in: parts that were read already would come twice.
+/// Errors: a damaged file, by name; a file that isn't there any more, or isn't the one that was
+/// opened. No older checkpoint stands in: parts that were read already would come twice.
 pub fn checkpoint_adds(
     store: &Store,
     part: ReplayPart,

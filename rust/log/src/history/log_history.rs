@@ -13,8 +13,9 @@ use crate::history::{HistoryEntry, commits, newest_dated, with_earlier};
 use crate::listing::last_checkpoint;
 use crate::listing::list_from;
 
-/// The newest `limit` commits of a log, newest first, as [`Snapshot::history`] tells them, without opening the table: the
-/// log's other commits aren't read, and nobody asks whether this version can read the table.
+/// The newest `limit` commits of a log, newest first, as [`Snapshot::history`] tells them, without
+/// opening the table: the log's other commits aren't read, and nobody asks whether this version can
+/// read the table.
 ///
 /// Errors: those of opening where there is no table, or its log has gaps.
 pub async fn log_history(store: &Store, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {

@@ -18,8 +18,8 @@ use crate::commit::reader::Commit;
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
 
-/// How many commits before the wanted ones have a say in their times: as many as files' times may be out of order by.
-/// delta-spark's history takes none.
+/// How many commits before the wanted ones have a say in their times: as many as files' times may
+/// be out of order by. delta-spark's history takes none.
 const EARLIER: usize = 100;
 
 /// One commit as history tells it.
@@ -90,7 +90,8 @@ impl Snapshot {
         Ok(entries)
     }
 
-    /// The newest `limit` commits up to this version that the log holds, ascending, each with the time that its file tells.
+    /// The newest `limit` commits up to this version that the log holds, ascending, each with the
+    /// time that its file tells.
     pub(crate) async fn newest_commits(&self, limit: Option<usize>) -> Result<Vec<(LogName, i64)>> {
         // What is older than these isn't asked for its time: a log may hold very many.
         let first = with_earlier(limit).map_or(0, |n| self.version().saturating_add(1).saturating_sub(n));
@@ -174,7 +175,8 @@ pub(crate) fn moment(ms: i64) -> String {
     }
 }
 
-/// The newest of these commits that is no younger by its own time, which only grows: few are read (P082).
+/// The newest of these commits that is no younger by its own time, which only grows: few are read
+/// (P082).
 async fn newest_by_own_time(store: &Store, commits: &[LogName], timestamp_ms: i64) -> Result<Option<u64>> {
     let (mut low, mut high) = (0, commits.len());
     while low < high {

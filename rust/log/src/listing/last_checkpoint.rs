@@ -36,7 +36,8 @@ pub(crate) struct TopFile {
 
 /// Most hints are smaller.
 const USUAL_BYTES: u64 = 64 << 10;
-/// A hint that is larger isn't read on: some writers put a checkpoint's schema into it, nobody more.
+/// A hint that is larger isn't read on: some writers put a checkpoint's schema into it, nobody
+/// more.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The hinted version; `None` when the hint is absent or unreadable: then the whole log is listed.

@@ -18,8 +18,8 @@ pub(crate) async fn list_from(store: &Store, version: u64) -> Result<Vec<LogName
     let mut names = list_once(store, version).await?;
     for _ in 0..LOOKS {
         let Some(gap) = first_gap(&names) else { break };
-        // A directory that is written to meanwhile may show a commit and not the one before. That one was there before the
-        // next look begins, which shows it: only a gap that stays is one.
+        // A directory that is written to meanwhile may show a commit and not the one before. That
+        // one was there before the next look begins, which shows it: only a gap that stays is one.
         names = list_once(store, version).await?;
         if first_gap(&names) == Some(gap) {
             break;
@@ -45,7 +45,8 @@ async fn list_once(store: &Store, version: u64) -> Result<Vec<LogName>> {
         .await
 }
 
-/// All log files if the oldest commit is at least this old, else none: then nothing is looked at behind that one.
+/// All log files if the oldest commit is at least this old, else none: then nothing is looked at
+/// behind that one.
 pub(crate) async fn list_where_old(store: &Store, cutoff_ms: i64) -> Result<Vec<LogName>> {
     let mut listed = store.list_from(LOG_DIR, "").await.map_err(no_place)?;
     let (mut names, mut is_old) = (Vec::new(), false);
@@ -62,7 +63,8 @@ pub(crate) async fn list_where_old(store: &Store, cutoff_ms: i64) -> Result<Vec<
     Ok(names)
 }
 
-/// What an object of the log is by its name, `None` where that means nothing; [`listed`] is the way back.
+/// What an object of the log is by its name, `None` where that means nothing; [`listed`] is the way
+/// back.
 pub(crate) fn name_of(object: ObjectInfo) -> Option<LogName> {
     let name = object.key.rsplit('/').next().unwrap_or_default();
     LogName::parse(name, object.size_bytes, object.modified_ms).map(|n| n.with_etag(object.etag))

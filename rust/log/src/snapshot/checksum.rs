@@ -1,5 +1,6 @@
-//! Version checksums in the log (P018, P019): read where they spare a look into the checkpoint, written after commits. A
-//! checksum that is absent, unreadable or at odds with the log is never an error, nor is one that can't be written.
+//! Version checksums in the log (P018, P019): read where they spare a look into the checkpoint,
+//! written after commits. A checksum that is absent, unreadable or at odds with the log is never an
+//! error, nor is one that can't be written.
 
 use std::sync::Arc;
 
@@ -40,8 +41,8 @@ pub(crate) async fn read_sound(
 /// A checksum that this process wrote, and its version.
 pub(crate) type KnownChecksum = (u64, Arc<VersionChecksum>);
 
-/// The checksum of `version` from a known one and the commits since, where these are few; the file that their writers leave
-/// may be on its way.
+/// The checksum of `version` from a known one and the commits since, where these are few; the file
+/// that their writers leave may be on its way.
 pub(crate) fn derived(known: &KnownChecksum, commits: &[Arc<Commit>], version: u64) -> Option<VersionChecksum> {
     let (since, sum) = known;
     let news = commits.get(commits.partition_point(|c| c.version() <= *since)..)?;

@@ -111,7 +111,8 @@ impl Snapshot {
             if skipping.is_some()
                 && let Some(copied) = from.copied_checkpoint().await
             {
-                // Few of the files that a predicate leaves are to be remembered; a copy may be gone as a whole.
+                // Few of the files that a predicate leaves are to be remembered; a copy may be gone
+                // as a whole.
                 let mut replayed = Replay::new();
                 match files.send(&copied.reader, &sent, Some(&mut replayed)).await? {
                     Ended::Well => return Ok(()),
@@ -204,8 +205,8 @@ impl CheckpointFiles<'_> {
     }
 }
 
-/// A stream of what a future sends, and of its error last. Driven by whoever polls the stream: no task outlives its reader,
-/// and what was sent is taken before more is made.
+/// A stream of what a future sends, and of its error last. Driven by whoever polls the stream: no
+/// task outlives its reader, and what was sent is taken before more is made.
 pub(crate) fn fed<T, Feeding>(feed: impl FnOnce(Sender<Result<T>>) -> Feeding) -> BoxStream<'static, Result<T>>
 where
     T: Send + 'static,

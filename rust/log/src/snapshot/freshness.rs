@@ -1,5 +1,6 @@
-//! How long what was read of a table may be built upon. Beyond it, the versions after it may have come, been checkpointed
-//! and cleaned up again: their names would be free, and nothing of them left to check against.
+//! How long what was read of a table may be built upon. Beyond it, the versions after it may have
+//! come, been checkpointed and cleaned up again: their names would be free, and nothing of them
+//! left to check against.
 
 use crate::{Snapshot, now_ms};
 
@@ -9,7 +10,8 @@ const LONGEST_MS: i64 = 3_600_000;
 const SHORTEST_MS: i64 = 60_000;
 
 impl Snapshot {
-    /// Whether it was the newest version so lately that commits after it can't have been cleaned up.
+    /// Whether it was the newest version so lately that commits after it can't have been cleaned
+    /// up.
     pub(crate) fn is_fresh(&self) -> bool {
         let retention = self.state().properties().log_retention_ms;
         let bound = (retention / 2).clamp(SHORTEST_MS, LONGEST_MS);

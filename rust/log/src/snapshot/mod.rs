@@ -1,5 +1,5 @@
-//! A snapshot: one immutable version of a table, made by `open` without the
-//! file list; plans stream that, pruned. A newer snapshot shares all that it can with the older one.
+//! A snapshot: one immutable version of a table, made by `open` without the file list; plans stream
+//! that, pruned. A newer snapshot shares all that it can with the older one.
 
 pub(crate) mod checksum;
 pub(crate) mod file_scan;
@@ -46,8 +46,8 @@ const TOO_LONG_TAIL: usize = 256;
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<Inner>,
-    /// Since when it isn't known to be the newest version, in ms since the epoch: commits after it may be there, or may
-    /// have been cleaned up already.
+    /// Since when it isn't known to be the newest version, in ms since the epoch: commits after it
+    /// may be there, or may have been cleaned up already.
     newest_until_ms: i64,
     /// What this process committed last, if it has made this version of that.
     last_own: Option<Own>,
@@ -221,7 +221,8 @@ impl Snapshot {
         Ok(updated.newest_until(listed_ms))
     }
 
-    /// With these commits, which follow without a gap, and the newest checksum if there is a newer one.
+    /// With these commits, which follow without a gap, and the newest checksum if there is a newer
+    /// one.
     pub(crate) fn extended(&self, news: Vec<Arc<Commit>>, checksum: Option<LogName>) -> Result<Self> {
         let (inner, state) = (&self.inner, self.state_after(&news)?);
         let mut segment = inner.segment.clone();
@@ -240,7 +241,8 @@ impl Snapshot {
         Ok(extended)
     }
 
-    /// The version that a commit of this process made of this one: as the newest it is known without a listing.
+    /// The version that a commit of this process made of this one: as the newest it is known
+    /// without a listing.
     pub(crate) async fn after_own(&self, text: Bytes) -> Result<Self> {
         if self.has_too_long_tail() {
             // Perhaps a checkpoint shortens it.
@@ -251,8 +253,9 @@ impl Snapshot {
         self.extended(vec![Arc::new(Commit::parse(name, text)?)], None)
     }
 
-    /// The same version from a newer classic checkpoint, whose state must be known to be this table's; `None` where there is
-    /// none of this version that can be used, or where commits after it aren't in hand one by one.
+    /// The same version from a newer classic checkpoint, whose state must be known to be this
+    /// table's; `None` where there is none of this version that can be used, or where commits after
+    /// it aren't in hand one by one.
     pub(crate) async fn after_classic(&self, version: u64) -> Result<Option<Self>> {
         let inner = &self.inner;
         let found = match inner.store.head(&paths::classic_checkpoint(version)).await {
@@ -329,7 +332,8 @@ impl Snapshot {
     }
 
     /// The commits after version `base` up to this one, oldest first, each by itself: those that a
-    /// checkpoint or a compaction stands for here are read. It ends before the first one that is gone.
+    /// checkpoint or a compaction stands for here are read. It ends before the first one that is
+    /// gone.
     pub(crate) async fn commits_after(&self, base: Option<u64>) -> Result<Vec<Arc<Commit>>> {
         let wanted: Vec<u64> = (base.map_or(0, |b| b + 1)..=self.version()).collect();
         let in_hand: Vec<Arc<Commit>> = wanted.iter().filter_map(|v| self.commit_in_hand(*v).cloned()).collect();
@@ -460,8 +464,8 @@ impl Snapshot {
         Ok(self.inner.tail.get_or_init(|| Tail { live, replay }))
     }
 
-    /// The tombstones that a checkpoint of this version must carry: removed after `cutoff_ms` (P044, P050). Those in
-    /// `kept` parts of the checkpoint are left out.
+    /// The tombstones that a checkpoint of this version must carry: removed after `cutoff_ms`
+    /// (P044, P050). Those in `kept` parts of the checkpoint are left out.
     pub(crate) async fn tombstones(&self, cutoff_ms: i64, kept: &[usize]) -> Result<Vec<RecordBatch>> {
         let mut out = self.tombstones_as(cutoff_ms, kept, &Ok).await?;
         out.retain(|b| b.num_rows() > 0);
@@ -515,7 +519,8 @@ impl Snapshot {
         self.inner.segment.checkpoint.as_ref().zip(self.checkpoint_reader())
     }
 
-    /// The files with the commits after the checkpoint, ascending: compactions only where they could be read.
+    /// The files with the commits after the checkpoint, ascending: compactions only where they
+    /// could be read.
     pub(crate) fn commit_files(&self) -> impl Iterator<Item = &LogName> {
         self.inner.commits.iter().map(|c| &c.name)
     }

@@ -26,8 +26,9 @@ const LISTINGS: usize = 4;
 impl Snapshot {
     /// Opens a version, or the newest one.
     ///
-    /// Costs one listing, one read for each commit after the checkpoint, and one of the version's checksum; where there is
-    /// none, or none that agrees, the checkpoint's footer with its few state rows.
+    /// Costs one listing, one read for each commit after the checkpoint, and one of the version's
+    /// checksum; where there is none, or none that agrees, the checkpoint's footer with its few
+    /// state rows.
     pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
         let opened = Self::load(store, version, FileLines::Retained).await;
         opened.map_err(|e| e.with_table(store.location().as_str()))
@@ -38,7 +39,8 @@ impl Snapshot {
         loop {
             let listed_ms = now_ms();
             match Self::load_listed(store, version, lines).await {
-                // A clean-up went on between the listing and the reading: a newer checkpoint stands in for what it took.
+                // A clean-up went on between the listing and the reading: a newer checkpoint stands
+                // in for what it took.
                 Err(e) if e.kind() == Kind::VersionNotFound && version.is_none() && listings < LISTINGS => {
                     debug!(error = %e, "the log changed while it was read, listing it again");
                     listings += 1;
@@ -73,7 +75,8 @@ impl Snapshot {
         }
     }
 
-    /// From the first of these checkpoints that can be used; else what keeps the newest of them from being used.
+    /// From the first of these checkpoints that can be used; else what keeps the newest of them
+    /// from being used.
     async fn from_best(
         store: &Store,
         names: &[LogName],
@@ -139,8 +142,9 @@ impl Snapshot {
         Ok(Self::assemble(store, segment, None, commits, Arc::new(state)))
     }
 
-    /// The same version without the checkpoint that turned out damaged: from the best other one that can be used, or from
-    /// the commits alone. Errors: the damage when there is no other way to make it; what keeps from trying.
+    /// The same version without the checkpoint that turned out damaged: from the best other one
+    /// that can be used, or from the commits alone. Errors: the damage when there is no other way
+    /// to make it; what keeps from trying.
     pub(crate) async fn beside_checkpoint(&self, damage: Error) -> Result<Snapshot> {
         let Some((bad, _)) = self.base_checkpoint() else {
             return Err(damage);
@@ -161,8 +165,8 @@ impl Snapshot {
     async fn load_beside(&self, bad: &CheckpointFiles) -> Result<Snapshot> {
         let names = list_from(self.store(), 0).await?;
         let mut candidates = complete_checkpoints(&names, Some(self.version()));
-        // Best first: those before the damaged one were no better, or didn't exist when this was opened. One that is
-        // gone was cleaned up, behind newer ones that stand in for it.
+        // Best first: those before the damaged one were no better, or didn't exist when this was
+        // opened. One that is gone was cleaned up, behind newer ones that stand in for it.
         if let Some(at) = candidates.iter().position(|c| c.files == bad.files) {
             candidates.drain(..=at).for_each(drop);
         }
@@ -173,8 +177,8 @@ impl Snapshot {
         }
     }
 
-    /// The same version with its checkpoint opened, or from another one where it turns out damaged: for who asks what its
-    /// files say of themselves.
+    /// The same version with its checkpoint opened, or from another one where it turns out damaged:
+    /// for who asks what its files say of themselves.
     pub(crate) async fn with_open_checkpoint(&self) -> Result<Self> {
         match self.checkpoint_reader() {
             Some(checkpoint) => match checkpoint.open_all().await {
@@ -186,7 +190,8 @@ impl Snapshot {
     }
 }
 
-/// Why the commits alone don't make the table, with the damaged checkpoint that would have stood in for the missing ones.
+/// Why the commits alone don't make the table, with the damaged checkpoint that would have stood in
+/// for the missing ones.
 fn with_damage(e: Error, damage: Option<Error>) -> Error {
     let named = damage
         .as_ref()
@@ -202,7 +207,8 @@ fn with_damage(e: Error, damage: Option<Error>) -> Error {
     }
 }
 
-/// Protocol and metadata of a version, where its checkpoint needn't be asked: the newest in the commits, else the checksum's.
+/// Protocol and metadata of a version, where its checkpoint needn't be asked: the newest in the
+/// commits, else the checksum's.
 async fn state_beside_checkpoint(
     store: &Store,
     segment: &LogSegment,
@@ -233,7 +239,8 @@ async fn read_state(checkpoint: &CheckpointReader, commits: &[Arc<Commit>]) -> R
     state_of(newest_state(commits), checkpoint.state_actions().await?)
 }
 
-/// Whether the checkpoint before these commits may have sidecars, by the protocol that it was written under (P056).
+/// Whether the checkpoint before these commits may have sidecars, by the protocol that it was
+/// written under (P056).
 fn may_have_sidecars(state: &TableState, commits: &[Arc<Commit>]) -> bool {
     let (since, _) = newest_state(commits);
     since.is_some() || features::allows_v2_checkpoints(state.protocol())

@@ -31,7 +31,8 @@ pub struct DryRun {
     pub files_written: usize,
     /// Bytes of new files, of vectors and of recorded changes.
     pub bytes_written: i64,
-    /// What it read of the table's rows: `nothing`, `rows`, each for itself, a `set` of them, or the `table` with its files.
+    /// What it read of the table's rows: `nothing`, `rows`, each for itself, a `set` of them, or
+    /// the `table` with its files.
     pub reads: &'static str,
     /// Whether no file can be ruled out to hold rows that it read.
     pub reads_anywhere: bool,
@@ -99,7 +100,8 @@ async fn checked(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Res
     })
 }
 
-/// How many files hold the new ones and rows that are copied beside them, where those are known by their bytes alone.
+/// How many files hold the new ones and rows that are copied beside them, where those are known by
+/// their bytes alone.
 pub(crate) fn with_copies<'a>(
     written: impl Iterator<Item = &'a Add>,
     copied: &'a [Add],

@@ -40,8 +40,9 @@ const DEFAULT_ATTEMPTS: usize = 1000;
 /// Losses in a row before an attempt waits, and the longest wait.
 const PATIENT_LOSSES: usize = 3;
 const LONGEST_WAIT_MS: u64 = 250;
-/// Puts of one commit under one name while the store leaves its outcome open, and the longest wait before the first
-/// repetition, which doubles each time. The store's `retry_timeout` bounds them too.
+/// Puts of one commit under one name while the store leaves its outcome open, and the longest wait
+/// before the first repetition, which doubles each time. The store's `retry_timeout` bounds them
+/// too.
 const PUT_REPEATS: u32 = 8;
 const FIRST_REPEAT_MS: u64 = 50;
 /// How long a commit that lost may keep the text, and the time in it, that it was made with.
@@ -79,7 +80,8 @@ pub struct Staged {
     pub domains: Vec<DomainMetadata>,
     /// What the intent rests on.
     pub read: ReadSet,
-    /// Whether it must have seen all that others did to what it read, whatever the table's isolation level is.
+    /// Whether it must have seen all that others did to what it read, whatever the table's
+    /// isolation level is.
     pub is_serializable: bool,
     /// For the commit's provenance.
     pub operation: Operation,
@@ -97,8 +99,9 @@ pub struct Staged {
     pub max_attempts: Option<usize>,
 }
 
-/// What a transaction does to files of which others may mark more rows meanwhile, so that it can do it again on their newer
-/// vectors (row-level concurrency): it deletes other rows by vectors, or moves what is left.
+/// What a transaction does to files of which others may mark more rows meanwhile, so that it can do
+/// it again on their newer vectors (row-level concurrency): it deletes other rows by vectors, or
+/// moves what is left.
 pub trait RowConflictResolver: Send + Sync {
     /// Decoded paths of the files.
     fn paths(&self) -> HashSet<String>;
@@ -114,7 +117,8 @@ pub trait RowConflictResolver: Send + Sync {
         false
     }
 
-    /// What becomes of rows that stood in the files of these decoded paths and now stand in some of `to`.
+    /// What becomes of rows that stood in the files of these decoded paths and now stand in some of
+    /// `to`.
     ///
     /// # Errors
     /// As [`reapply`](Self::reapply).
@@ -369,8 +373,8 @@ impl Attempted {
         })
     }
 
-    /// Rebases this attempt. Returns it unchanged if the serialized commit is identical, so that the uploaded
-    /// bytes can be reused.
+    /// Rebases this attempt. Returns it unchanged if the serialized commit is identical, so that
+    /// the uploaded bytes can be reused.
     async fn rebase(self, staged: &Staged, base: Option<&Snapshot>, rebase: &Rebase, txn_id: &str) -> Result<Self> {
         let is_young = (0..STANDS_MS).contains(&now_ms().saturating_sub(self.as_of.now_ms));
         let same_table = match (&self.base, base) {
@@ -490,9 +494,10 @@ enum Put {
     Taken,
 }
 
-/// Puts the commit under its version's name. After a failure that leaves open whether it arrived, the same bytes are put
-/// under the same name again, which is safe: exactly one put creates the name, whether it is this one or one that arrives
-/// late. `Exists` is settled by the transaction id of what is there (P070, P072).
+/// Puts the commit under its version's name. After a failure that leaves open whether it arrived,
+/// the same bytes are put under the same name again, which is safe: exactly one put creates the
+/// name, whether it is this one or one that arrives late. `Exists` is settled by the transaction id
+/// of what is there (P070, P072).
 ///
 /// Errors: `StoreUnavailable` when the outcome is still open after the store's `retry_timeout`.
 async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, draft: &mut PutDraft) -> Result<Put> {
@@ -559,8 +564,8 @@ fn too_large(e: Error) -> Error {
 
 /// Whether the commit under this name has this transaction id.
 ///
-/// Errors: `CorruptFile` where the store sends another length than it shows, so that a body cut short isn't taken for
-/// another writer's commit.
+/// Errors: `CorruptFile` where the store sends another length than it shows, so that a body cut
+/// short isn't taken for another writer's commit.
 async fn is_ours(store: &Store, key: &str, txn_id: &str) -> Result<bool> {
     let bytes = store.read_listed(&store.head(key).await?).await?;
     let text = String::from_utf8_lossy(&bytes);
@@ -583,7 +588,8 @@ async fn reload(store: &Store, base: Option<&Snapshot>, version: u64, text: Byte
     }
 }
 
-/// A commit that can't be read back is durable all the same, which its caller must know before trying again.
+/// A commit that can't be read back is durable all the same, which its caller must know before
+/// trying again.
 fn unread(version: u64, e: Error) -> Error {
     let what = format!("version {version} is committed, but can't be read back ({e}): don't write it again");
     Error::new(Kind::StoreUnavailable, what).with_version(version)

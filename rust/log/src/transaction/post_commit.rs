@@ -1,5 +1,5 @@
-//! What follows a commit: checksum, checkpoint, clean-up. The commit is durable before; whatever fails here is logged,
-//! and the next commit goes on without it.
+//! What follows a commit: checksum, checkpoint, clean-up. The commit is durable before; whatever
+//! fails here is logged, and the next commit goes on without it.
 
 use bytes::Bytes;
 use deltaplane_error::Result;
@@ -25,8 +25,8 @@ pub(crate) struct Hooks {
     pub among_many: bool,
 }
 
-/// The checksum of a version that is being committed, where the one before it is in hand: its file is begun while the commit
-/// becomes durable.
+/// The checksum of a version that is being committed, where the one before it is in hand: its file
+/// is begun while the commit becomes durable.
 pub(crate) struct Ahead {
     sum: VersionChecksum,
     text: Bytes,
@@ -37,7 +37,8 @@ impl Ahead {
     /// `None` where it isn't told in a moment, or where it wouldn't be written.
     pub(crate) fn begin(base: Option<&Snapshot>, actions: &[Action]) -> Option<Self> {
         let base = base.filter(|b| !b.is_among_many())?;
-        // Which applications count depends on the reader's clock where metadata says so: theirs may be new.
+        // Which applications count depends on the reader's clock where metadata says so: theirs may
+        // be new.
         if actions.iter().any(|a| matches!(a, Action::Metadata(_))) {
             return None;
         }
@@ -59,7 +60,8 @@ pub(crate) async fn run(
     hooks: Hooks,
 ) -> bool {
     let due = checkpoint_writer::is_due(new, hooks.among_many).await;
-    // Among many writers the next version has come before anybody could use the checksum of this one.
+    // Among many writers the next version has come before anybody could use the checksum of this
+    // one.
     if (due || !hooks.among_many)
         && let Err(e) = write_checksum(base, new, actions, ahead, due).await
     {
@@ -109,8 +111,8 @@ fn written(mut sum: VersionChecksum, properties: &Properties) -> Result<(Version
     Ok((sum, text))
 }
 
-/// From the checksum before where there is one. Otherwise summed up anew where no checkpoint has to be read for it, or
-/// where one is due anyway: between checkpoints a table may be without.
+/// From the checksum before where there is one. Otherwise summed up anew where no checkpoint has to
+/// be read for it, or where one is due anyway: between checkpoints a table may be without.
 async fn new_checksum(
     base: Option<&Snapshot>,
     new: &Snapshot,

@@ -18,13 +18,16 @@ use crate::{Snapshot, history};
 /// What the winners so far leave for the next attempt.
 #[derive(Default)]
 pub(crate) struct Rebase {
-    /// Whether row tracking was switched on meanwhile: nobody carried the ids of rewritten rows over.
+    /// Whether row tracking was switched on meanwhile: nobody carried the ids of rewritten rows
+    /// over.
     pub tracking_began: bool,
-    /// Row ids that files of the intent got meanwhile: the first row's and the version, by decoded path.
+    /// Row ids that files of the intent got meanwhile: the first row's and the version, by decoded
+    /// path.
     ids: HashMap<String, (Option<i64>, Option<i64>)>,
     /// Files that the intent marks rows of, as winners left them with rows marked, by decoded path.
     marked: BTreeMap<String, Add>,
-    /// Files whose rows the intent marks and that winners moved, by decoded path, and the files that hold moved rows now.
+    /// Files whose rows the intent marks and that winners moved, by decoded path, and the files
+    /// that hold moved rows now.
     moved_from: HashSet<String>,
     moved_to: BTreeMap<String, Add>,
     /// Files that a backfill may not add again, since winners added or removed them.
@@ -37,7 +40,8 @@ impl Rebase {
         std::mem::take(&mut self.marked).into_values().collect()
     }
 
-    /// Files, by decoded path, that winners moved rows of which the intent must mark, and files that may hold these now.
+    /// Files, by decoded path, that winners moved rows of which the intent must mark, and files
+    /// that may hold these now.
     pub(crate) fn take_moved(&mut self) -> Option<(HashSet<String>, Vec<Add>)> {
         let to = std::mem::take(&mut self.moved_to).into_values().collect();
         let from = std::mem::take(&mut self.moved_from);
@@ -73,8 +77,8 @@ impl Rebase {
         }
     }
 
-    /// Rule 5: a winner's row ids hold for the files that the intent names; a backfill leaves files alone that
-    /// others touched.
+    /// Rule 5: a winner's row ids hold for the files that the intent names; a backfill leaves files
+    /// alone that others touched.
     fn learn(&mut self, intent: &Intent, winner: &Winner<'_>) -> Result<()> {
         let adds = FileRows::new(winner.adds);
         for row in 0..winner.adds.num_rows() {
@@ -174,7 +178,8 @@ pub(crate) async fn rebase_to_newest(
 }
 
 async fn newest_after(base: &Snapshot) -> Result<Snapshot> {
-    // Where no commit is found by its name after a lost race, a file system told what it knew before.
+    // Where no commit is found by its name after a lost race, a file system told what it knew
+    // before.
     if base.is_fresh()
         && !base.has_too_long_tail()
         && let Some(newest) = base.newest_by_name().await?

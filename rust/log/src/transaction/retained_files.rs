@@ -14,7 +14,8 @@ use futures::TryStreamExt;
 
 use crate::{PlanColumns, Snapshot};
 
-/// Refuses metadata under which files of the base that stay, or new ones, would be read as other rows.
+/// Refuses metadata under which files of the base that stay, or new ones, would be read as other
+/// rows.
 pub(crate) async fn check_kept(
     base: &Snapshot,
     metadata: Option<&Metadata>,

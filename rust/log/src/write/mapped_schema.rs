@@ -16,8 +16,8 @@ pub(crate) fn incoming_schema(data: &StructType) -> StructType {
     arrow_metadata::shareable(data)
 }
 
-/// The schema with an id and a physical name for each field that has none, where the table maps its columns. The
-/// names come from the seed (a UUID): the same ones for the same seed.
+/// The schema with an id and a physical name for each field that has none, where the table maps its
+/// columns. The names come from the seed (a UUID): the same ones for the same seed.
 pub(crate) fn mapped(
     mapping: Mapping,
     schema: StructType,
@@ -43,8 +43,8 @@ pub(crate) fn mapped(
     Ok(assigned.schema)
 }
 
-/// The schema of an existing table after a change of it: its own columns keep their names in files when it gets a
-/// mapping, new columns get new ones.
+/// The schema of an existing table after a change of it: its own columns keep their names in files
+/// when it gets a mapping, new columns get new ones.
 pub(crate) fn remapped(
     before: Mapping,
     after: Mapping,

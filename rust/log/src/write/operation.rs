@@ -17,7 +17,8 @@ pub(crate) struct Gone {
     pub rows: Option<i64>,
 }
 
-/// What the history says of these files, made as `request` asks, of a table with these partition columns.
+/// What the history says of these files, made as `request` asks, of a table with these partition
+/// columns.
 pub(crate) fn operation(request: &WriteRequest, partition_columns: &[String], adds: &[Add], gone: &Gone) -> Operation {
     let (name, parameters) = match &request.operation {
         CommitOperation::Write => ("WRITE".to_owned(), of_write(request)),

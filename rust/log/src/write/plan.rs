@@ -99,8 +99,8 @@ pub async fn plan_write(store: &Store, incoming: StructType, request: WriteReque
     plan_write_after(store, None, incoming, request).await
 }
 
-/// The same by a writer that knows what it committed to this table last, which spares it opening the table anew where
-/// the store is near.
+/// The same by a writer that knows what it committed to this table last, which spares it opening
+/// the table anew where the store is near.
 pub async fn plan_write_after(
     store: &Store,
     own: Option<&Snapshot>,
@@ -151,7 +151,8 @@ fn check_arrow_metadata(incoming: &StructType, base: Option<&Snapshot>, request:
     }
 }
 
-/// Checks what a command on this version brings as new values of these columns, as an append of such rows would be.
+/// Checks what a command on this version brings as new values of these columns, as an append of
+/// such rows would be.
 pub(crate) async fn plan_incoming(
     base: &Snapshot,
     incoming: &IncomingRequest,
@@ -242,7 +243,8 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     })
 }
 
-/// What a new table's rows must meet, where they were to replace others: an overwrite whose table isn't there yet replaces none.
+/// What a new table's rows must meet, where they were to replace others: an overwrite whose table
+/// isn't there yet replaces none.
 fn replace_of_new(view: View<'_>, request: &WriteRequest) -> Result<Replace> {
     if request.first_rows_meet.is_some() && !request.applies_row_rules {
         return Err(Error::unsupported_feature(
@@ -269,7 +271,8 @@ fn replace_of_new(view: View<'_>, request: &WriteRequest) -> Result<Replace> {
     }
 }
 
-/// The rules that the caller says it applies; P104: rows aren't written past rules that nobody evaluates.
+/// The rules that the caller says it applies; P104: rows aren't written past rules that nobody
+/// evaluates.
 fn row_rules(view: View<'_>, request: &WriteRequest) -> Result<RowRules> {
     let rules = features::row_rules(view)?;
     if rules.is_empty() || request.applies_row_rules {
@@ -291,7 +294,8 @@ fn check_data_change(request: &WriteRequest, does: &str) -> Result<()> {
     }
 }
 
-/// Identity values are handed out where files are written, behind the rules, which would see null (P103, P108).
+/// Identity values are handed out where files are written, behind the rules, which would see null
+/// (P103, P108).
 fn check_fills_unused(fills: &[Fill], rules: &RowRules) -> Result<()> {
     match fills.iter().find_map(|f| Some((f, rules.user_of(&f.column)?))) {
         None => Ok(()),
@@ -434,7 +438,8 @@ async fn existing_table(
     })))
 }
 
-/// Whether a write leaves the table without partitions, so that the table is the one partition that it replaces.
+/// Whether a write leaves the table without partitions, so that the table is the one partition that
+/// it replaces.
 fn leaves_no_partitions(base: &Snapshot, request: &WriteRequest) -> bool {
     let taken_over = request.schema_mode == Some(SchemaMode::Overwrite);
     match &request.partition_by {
@@ -524,8 +529,8 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
     Ok((schema, old_columns))
 }
 
-/// New metadata where schema, partitioning or what the request names change; everything else is carried forward (P023,
-/// P024).
+/// New metadata where schema, partitioning or what the request names change; everything else is
+/// carried forward (P023, P024).
 fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String], after: Metadata) -> Option<Metadata> {
     let same = *schema == **base.schema() && columns == base.state().partition_columns();
     (!same || after != *base.state().metadata()).then(|| Metadata {
@@ -548,7 +553,8 @@ impl PlannedWrite {
         }
     }
 
-    /// The protocol of the table as it is (the plainest one where there is none) and as the write leaves it.
+    /// The protocol of the table as it is (the plainest one where there is none) and as the write
+    /// leaves it.
     pub fn protocols(&self) -> (Protocol, Protocol) {
         let plainest = Protocol {
             min_reader_version: 1,
@@ -570,7 +576,8 @@ impl PlannedWrite {
         &self.clustered_by
     }
 
-    /// Whether the commit may declare rules: it makes the table, or takes its columns over from the request.
+    /// Whether the commit may declare rules: it makes the table, or takes its columns over from the
+    /// request.
     pub fn declares(&self) -> bool {
         self.base.is_none() || self.request.schema_mode == Some(SchemaMode::Overwrite)
     }
@@ -587,8 +594,9 @@ impl PlannedWrite {
 
     /// Makes these files the write's result, in one commit.
     ///
-    /// When another writer creates the table first, the write is planned again on that table: it goes
-    /// on if the files still fit, else it is refused. `TableAlreadyExists`: the mode was error or ignore.
+    /// When another writer creates the table first, the write is planned again on that table: it
+    /// goes on if the files still fit, else it is refused. `TableAlreadyExists`: the mode was error
+    /// or ignore.
     pub async fn commit(&self, adds: Vec<Add>) -> Result<Committed> {
         match self.commit_once(&adds).await {
             Err(lost) if self.base.is_none() && lost.kind().is_conflict() => self.follow_creator(&adds, lost).await,
@@ -700,8 +708,8 @@ impl PlannedWrite {
         (self.metadata_after(marks), self.protocol.clone())
     }
 
-    /// The new metadata, with how far identity columns went (P108). It makes a commit of another writer
-    /// who handed out values of the same range a conflict.
+    /// The new metadata, with how far identity columns went (P108). It makes a commit of another
+    /// writer who handed out values of the same range a conflict.
     fn metadata_after(&self, marks: &[(String, i64)]) -> Option<Metadata> {
         if marks.is_empty() {
             return self.metadata.clone();

@@ -12,9 +12,9 @@ use deltaplane_protocol::properties::{Properties, canonical_key};
 use crate::environment::new_id;
 use crate::write::request::WriteRequest;
 
-/// The metadata with the request's name, description and properties, each where it is given, and what the properties
-/// ask of the protocol. A definition's description and properties are those that it gives, none too. Columns are the caller's
-/// matter.
+/// The metadata with the request's name, description and properties, each where it is given, and
+/// what the properties ask of the protocol. A definition's description and properties are those
+/// that it gives, none too. Columns are the caller's matter.
 pub(crate) fn replaced(before: &Metadata, request: &WriteRequest) -> Result<(Metadata, Directives)> {
     let is_anew = request.defines_anew();
     let mut after = Metadata {

@@ -1,5 +1,5 @@
-//! Writes as the caller asks for them: the JSON text that crosses the boundary. What it means for a table is
-//! `plan`'s and `rewrite`'s matter.
+//! Writes as the caller asks for them: the JSON text that crosses the boundary. What it means for a
+//! table is `plan`'s and `rewrite`'s matter.
 
 use std::collections::BTreeMap;
 
@@ -112,7 +112,8 @@ pub(crate) fn engine_info(caller: Option<&str>) -> String {
     }
 }
 
-/// The columns in which a command brings values of its own: of new rows, or for a schema that grows.
+/// The columns in which a command brings values of its own: of new rows, or for a schema that
+/// grows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IncomingRequest {
@@ -137,7 +138,8 @@ pub enum CommitOperation {
         /// Whether it has rows for the table.
         #[serde(default)]
         fills: bool,
-        /// Whether it takes the place of all that defined the table before: what it doesn't name goes.
+        /// Whether it takes the place of all that defined the table before: what it doesn't name
+        /// goes.
         #[serde(default)]
         replaces: bool,
         /// Whether a catalog chose the table's place and takes its files away with its name.
@@ -187,14 +189,15 @@ pub struct WriteRequest {
     /// The same as text, for the table's history.
     #[serde(default)]
     pub predicate_sql: Option<String>,
-    /// The condition of an overwrite, in Spark SQL, where the caller found no table: it judges each new row by it, and the
-    /// write is refused where a table is there by then.
+    /// The condition of an overwrite, in Spark SQL, where the caller found no table: it judges each
+    /// new row by it, and the write is refused where a table is there by then.
     #[serde(default)]
     pub first_rows_meet: Option<String>,
     /// Whether the mode overwrite replaces only those partitions that rows are written to.
     #[serde(default)]
     pub dynamic_partitions: bool,
-    /// The version of this table that the rows were made of, as a whole: then none of its rows may come or go meanwhile.
+    /// The version of this table that the rows were made of, as a whole: then none of its rows may
+    /// come or go meanwhile.
     #[serde(default)]
     pub read_version: Option<u64>,
     /// Name of a new table.
@@ -206,7 +209,8 @@ pub struct WriteRequest {
     /// Properties of a new table.
     #[serde(default)]
     pub configuration: BTreeMap<String, String>,
-    /// A UUID that new physical names are made from, for writes that are planned on several machines.
+    /// A UUID that new physical names are made from, for writes that are planned on several
+    /// machines.
     #[serde(default)]
     pub names_seed: Option<String>,
     /// How files are written.
@@ -222,8 +226,8 @@ pub struct WriteRequest {
     /// What the write is a part of: the history says so.
     #[serde(default)]
     pub operation: CommitOperation,
-    /// Whether rows change. The caller may say of rows that were there before that they don't: nobody who follows the table sees
-    /// them then.
+    /// Whether rows change. The caller may say of rows that were there before that they don't:
+    /// nobody who follows the table sees them then.
     #[serde(default = "yes")]
     pub data_change: bool,
 }

@@ -201,7 +201,8 @@ fn cleanup_deletes_what_is_past_its_time_and_no_more() {
                 age(&sidecars.join(&n), 3);
             }
         }
-        // All is old enough for version 6's checkpoint, but that one is damaged: version 3's is kept.
+        // All is old enough for version 6's checkpoint, but that one is damaged: version 3's is
+        // kept.
         let bad = names(&log(dir), ".parquet")
             .into_iter()
             .find(|n| n.starts_with(&format!("{:020}", 6)))
@@ -306,7 +307,8 @@ fn cleanup_may_stop_after_any_file() {
     });
 }
 
-/// Names that a commit with everything after it leaves in the log, in the order in which they come about.
+/// Names that a commit with everything after it leaves in the log, in the order in which they come
+/// about.
 const AFTER_A_COMMIT: [&str; 3] = ["crc", "checkpoint.parquet", "_last_checkpoint"];
 
 #[test]
@@ -326,7 +328,8 @@ fn a_crash_after_the_commit_takes_nothing_away() {
                 std::fs::remove_file(file(gone)).unwrap();
             }
             if AFTER_A_COMMIT[left..].contains(&"checkpoint.parquet") {
-                // A writer that died in the middle leaves a temporary file, or none, but no torn checkpoint.
+                // A writer that died in the middle leaves a temporary file, or none, but no torn
+                // checkpoint.
                 std::fs::write(log.join(".00000000000000000001.checkpoint.parquet.tmp"), b"PAR1").unwrap();
             }
             let s = Snapshot::open(&store, None).await.unwrap();

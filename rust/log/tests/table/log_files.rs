@@ -1,4 +1,5 @@
-//! The log's other files: compactions, checksums, checkpoints that turn out damaged, commits' own times.
+//! The log's other files: compactions, checksums, checkpoints that turn out damaged, commits' own
+//! times.
 
 use super::*;
 use std::path::PathBuf;
@@ -200,7 +201,8 @@ fn a_sound_checkpoint_is_left_alone_and_a_damaged_one_written_anew() {
 
 #[test]
 fn a_newer_checkpoint_stands_in_for_one_that_was_cleaned_up() {
-    // P063: the older snapshot's checkpoint and the commits before the newer one are gone when it is updated and read.
+    // P063: the older snapshot's checkpoint and the commits before the newer one are gone when it
+    // is updated and read.
     run(async |store, dir| {
         for f in ["a", "b", "c", "d"] {
             append(&store, f).await;

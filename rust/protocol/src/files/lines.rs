@@ -1,5 +1,6 @@
-//! The file actions of a commit's lines, borrowed from its text where they stand there as they are: what replay makes columns
-//! of, without a struct of texts of its own for each file. [`crate::actions`] has the same actions to keep.
+//! The file actions of a commit's lines, borrowed from its text where they stand there as they are:
+//! what replay makes columns of, without a struct of texts of its own for each file.
+//! [`crate::actions`] has the same actions to keep.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -107,7 +108,8 @@ impl<'a> From<&'a Remove> for RemoveLine<'a> {
     }
 }
 
-/// A text that is copied only where JSON's escapes aren't the text itself. `Cow` alone is always copied inside of `Option`.
+/// A text that is copied only where JSON's escapes aren't the text itself. `Cow` alone is always
+/// copied inside of `Option`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Text<'a>(Cow<'a, str>);
 

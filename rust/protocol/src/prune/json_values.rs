@@ -10,7 +10,8 @@ use crate::Result;
 use crate::expr::scalar::{Scalar, ScalarBuilder};
 use crate::schema::Primitive;
 
-/// How a bound's JSON becomes a value of the leaf's type, if that isn't text; true for the upper one.
+/// How a bound's JSON becomes a value of the leaf's type, if that isn't text; true for the upper
+/// one.
 pub(super) type ReadBound = fn(&str, Primitive, bool) -> Option<Scalar>;
 
 /// A column of bounds on its way.

@@ -1,11 +1,12 @@
-//! Which blocks of an object a read needs, and which of those are read in one request. Pure arithmetic.
+//! Which blocks of an object a read needs, and which of those are read in one request. Pure
+//! arithmetic.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Objects are kept in blocks of this size, the last one shorter: a selective read of a checkpoint takes pages of some ten
-/// kilobytes, so that larger blocks would mostly be bytes that nobody asked for, and smaller ones more files than a
-/// directory should have.
+/// Objects are kept in blocks of this size, the last one shorter: a selective read of a checkpoint
+/// takes pages of some ten kilobytes, so that larger blocks would mostly be bytes that nobody asked
+/// for, and smaller ones more files than a directory should have.
 pub(super) const BLOCK_BYTES: u64 = 256 << 10;
 /// Missing blocks beside each other that are read in one request.
 const RUN_BLOCKS: u64 = 32;

@@ -1,5 +1,6 @@
-//! The cache as a backend over another one: a read that says of which object it wants bytes is answered from the disk where
-//! it can be. All else goes through: whoever doesn't say what was there may be given nothing older than what is.
+//! The cache as a backend over another one: a read that says of which object it wants bytes is
+//! answered from the disk where it can be. All else goes through: whoever doesn't say what was
+//! there may be given nothing older than what is.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -21,8 +22,8 @@ use super::shelf::Shelf;
 use crate::backend::{Backend, Level, Listing, ObjectInfo, PutDraft, PutOutcome, Sink};
 use crate::runtime::blocking;
 
-/// Requests for missing blocks under way at once, for all reads of a store: what they bring is held beside what is wanted
-/// of it, which bounds that to some 64 MiB.
+/// Requests for missing blocks under way at once, for all reads of a store: what they bring is held
+/// beside what is wanted of it, which bounds that to some 64 MiB.
 const PARALLEL_REQUESTS: usize = 8;
 
 pub(super) struct Cached {
@@ -136,7 +137,8 @@ impl Cached {
         Ok(Some(parts.into_iter().map(Wanted::into_bytes).collect()))
     }
 
-    /// Reads missing blocks, keeps them, and fills in what is wanted of them; false if the store gave another length.
+    /// Reads missing blocks, keeps them, and fills in what is wanted of them; false if the store
+    /// gave another length.
     async fn fetch(&self, info: &ObjectInfo, of: &Tagged, run: Range<u64>, parts: &Parts) -> Result<bool> {
         let last = blocks::span(run.end.saturating_sub(1), of.size_bytes);
         let span = blocks::span(run.start, of.size_bytes).start..last.end;
@@ -255,7 +257,8 @@ impl Backend for Cached {
     }
 }
 
-/// Fills in what a shelf has of a file of this size, whose blocks have these names; the blocks that are missing.
+/// Fills in what a shelf has of a file of this size, whose blocks have these names; the blocks that
+/// are missing.
 pub(super) fn taken(
     shelf: &Shelf,
     size_bytes: u64,

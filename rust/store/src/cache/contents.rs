@@ -1,4 +1,5 @@
-//! What a cache directory holds, for people: counted, or thrown away. Blocking; called from the boundary.
+//! What a cache directory holds, for people: counted, or thrown away. Blocking; called from the
+//! boundary.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -70,8 +71,8 @@ pub fn cache_contents(dir: &Path) -> Result<CacheContents> {
     Ok(out)
 }
 
-/// Throws away all that the cache in this directory holds. Processes that use it go on and fill it again; files of others
-/// in the directory stay.
+/// Throws away all that the cache in this directory holds. Processes that use it go on and fill it
+/// again; files of others in the directory stay.
 ///
 /// `StoreDenied` and the like where something can't be removed.
 pub fn clear_cache(dir: &Path) -> Result<Cleared> {

@@ -1,9 +1,10 @@
-//! One entry as a file: a block of an object with the name that tells it from all others, and a checksum over both.
-//! Knows bytes only; `shelf` reads and writes the files.
+//! One entry as a file: a block of an object with the name that tells it from all others, and a
+//! checksum over both. Knows bytes only; `shelf` reads and writes the files.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// What an entry of this layout begins with; another layout or another way to cut blocks gets another number.
+/// What an entry of this layout begins with; another layout or another way to cut blocks gets
+/// another number.
 pub(super) const MAGIC: [u8; 8] = *b"DPCACHE1";
 /// The magic number, the checksum, the lengths of name and body.
 pub(super) const HEAD_BYTES: usize = 8 + 16 + 4 + 8;

@@ -1,5 +1,6 @@
-//! Files that are made of a place's objects, each under the name that its maker gives it: whole while the cache has all of
-//! it, and gone otherwise. It knows bytes only. `Store::made_files` gives it to who can do without them.
+//! Files that are made of a place's objects, each under the name that its maker gives it: whole
+//! while the cache has all of it, and gone otherwise. It knows bytes only. `Store::made_files`
+//! gives it to who can do without them.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -23,7 +24,8 @@ use crate::runtime::blocking;
 
 /// Sets names of made files apart from those of objects.
 const MADE: &str = "made";
-/// What an entry says that stands for a whole file: which making's blocks are the file, and its length.
+/// What an entry says that stands for a whole file: which making's blocks are the file, and its
+/// length.
 const COPY_INFO_BYTES: usize = 16 + 8;
 
 /// Which blocks a file is.

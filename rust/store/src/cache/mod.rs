@@ -1,6 +1,7 @@
-//! A cache of objects on the local disk: bounded, off unless it is asked for, shared by processes, safe to delete.
-//! It keeps blocks of objects under all that tells one object from another; what has no such identity passes through.
-//! `stores` puts it over every store but local disk and memory; it knows nothing of tables.
+//! A cache of objects on the local disk: bounded, off unless it is asked for, shared by processes,
+//! safe to delete. It keeps blocks of objects under all that tells one object from another; what
+//! has no such identity passes through. `stores` puts it over every store but local disk and
+//! memory; it knows nothing of tables.
 
 mod blocks;
 mod cached;
@@ -29,7 +30,8 @@ const MADE_SHARE: u64 = 4;
 
 /// The same store with the cache over it that options and environment ask for, or as it is.
 ///
-/// `InvalidArgument` for a setting that can't be understood. Nothing is read or written before the first object is.
+/// `InvalidArgument` for a setting that can't be understood. Nothing is read or written before the
+/// first object is.
 pub(crate) fn over(backend: Arc<dyn Backend>, location: &Location, options: &Options) -> Result<Arc<dyn Backend>> {
     let settings = settings::of(options, &|name| std::env::var(name).ok())?;
     let is_near = matches!(location.scheme(), Scheme::Local | Scheme::Memory);
@@ -40,8 +42,9 @@ pub(crate) fn over(backend: Arc<dyn Backend>, location: &Location, options: &Opt
     Ok(Arc::new(cached::Cached::new(backend, place, &settings)))
 }
 
-/// Where files can be kept that are made of this location's checkpoints, if options and environment ask for that and the
-/// cache has room for one of about this size: one that is most of what the cache may hold would be thrown away by all else.
+/// Where files can be kept that are made of this location's checkpoints, if options and environment
+/// ask for that and the cache has room for one of about this size: one that is most of what the
+/// cache may hold would be thrown away by all else.
 ///
 /// `InvalidArgument` for a setting that can't be understood.
 pub(crate) fn of_made(location: &Location, options: &Options, size_bytes: u64) -> Result<Option<Arc<dyn Backend>>> {

@@ -1,5 +1,6 @@
-//! Which store a location means: the location with the settings that lead to another place under the same name.
-//! No secret becomes part of it. Called once for each store that is opened with a cache.
+//! Which store a location means: the location with the settings that lead to another place under
+//! the same name. No secret becomes part of it. Called once for each store that is opened with a
+//! cache.
 
 use std::ffi::OsString;
 
@@ -10,7 +11,8 @@ use crate::location::Location;
 use crate::options::{Options, is_secret};
 use crate::retry;
 
-/// Options that say how a store is asked, not which one. Any other one may make a difference, to a store in Python too.
+/// Options that say how a store is asked, not which one. Any other one may make a difference, to a
+/// store in Python too.
 const INDIFFERENT: &[&str] = &[
     "timeout",
     "connect_timeout",

@@ -31,7 +31,8 @@ pub(super) struct Settings {
     pub(super) checkpoints: bool,
 }
 
-/// The directory of the cache that the environment asks for, if any: the variable `DELTAPLANE_CACHE_DIR`, made absolute.
+/// The directory of the cache that the environment asks for, if any: the variable
+/// `DELTAPLANE_CACHE_DIR`, made absolute.
 pub fn cache_dir() -> Option<PathBuf> {
     dir(&std::env::var(variable(DIR)).ok()?)
 }
@@ -65,7 +66,8 @@ fn variable(key: &str) -> String {
 }
 
 fn dir(text: &str) -> Option<PathBuf> {
-    // A process without a working directory has no place for a relative path, and does without a cache.
+    // A process without a working directory has no place for a relative path, and does without a
+    // cache.
     std::path::absolute(Some(text).filter(|t| !t.is_empty())?).ok()
 }
 

@@ -14,10 +14,11 @@ use uuid::Uuid;
 use super::entry::Name;
 use super::walk;
 
-/// A file's time tells its last use, since many systems keep no time of reading; it is set no oftener than this.
+/// A file's time tells its last use, since many systems keep no time of reading; it is set no
+/// oftener than this.
 const TOUCH_MS: u64 = 60_000;
-/// After this share of the bound was put in, what is there is counted and the oldest taken out. Counting then costs each
-/// entry a look at some others, however many there are.
+/// After this share of the bound was put in, what is there is counted and the oldest taken out.
+/// Counting then costs each entry a look at some others, however many there are.
 const COUNTED_EVERY: u64 = 64;
 /// A draft of this age is nobody's any more.
 const STALE_DRAFT_MS: u64 = 3_600_000;
@@ -41,7 +42,8 @@ pub(super) struct Shelf {
 impl Shelf {
     /// Touches nothing yet.
     pub(super) fn new(dir: &Path, limit: u64) -> Self {
-        // Processes that put in little and end count by chance, so that many of them don't go over the bound together.
+        // Processes that put in little and end count by chance, so that many of them don't go over
+        // the bound together.
         let begun = rand::rng().random_range(0..=limit / COUNTED_EVERY);
         Shelf {
             ours: walk::ours(dir),
@@ -77,8 +79,9 @@ impl Shelf {
         );
     }
 
-    /// Makes the directory where it is missing, readable for its owner only. Another user's, or one that others may write
-    /// to, is refused: a checksum proves that an entry is undamaged, not who wrote it.
+    /// Makes the directory where it is missing, readable for its owner only. Another user's, or one
+    /// that others may write to, is refused: a checksum proves that an entry is undamaged, not who
+    /// wrote it.
     fn prepare(&self) -> io::Result<()> {
         let unfit = |what: &str| Err(io::Error::new(ErrorKind::PermissionDenied, what.to_owned()));
         if fs::symlink_metadata(&self.ours).is_ok_and(|found| !found.is_dir()) {
@@ -169,8 +172,9 @@ impl Shelf {
         self.is_counting.store(false, Ordering::Release);
     }
 
-    /// Takes the entries out that were not used for longest, where there are too many, and drafts that nobody finishes.
-    /// Beginning below the bound and ending well below it leaves room for what other processes put in between two counts.
+    /// Takes the entries out that were not used for longest, where there are too many, and drafts
+    /// that nobody finishes. Beginning below the bound and ending well below it leaves room for
+    /// what other processes put in between two counts.
     fn make_room(&self) -> io::Result<()> {
         let mut total: u64 = 0;
         for draft in walk::drafts_in(&self.ours)? {

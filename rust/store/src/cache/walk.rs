@@ -1,12 +1,14 @@
-//! The files of a cache's directory: where an entry stands, and what is there. Everything of ours lies in one directory of
-//! its own below the one that the user named; files with other names than ours are never touched.
+//! The files of a cache's directory: where an entry stands, and what is there. Everything of ours
+//! lies in one directory of its own below the one that the user named; files with other names than
+//! ours are never touched.
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What takes all of ours; the number is that of the layout, so that another one has a place of its own.
+/// What takes all of ours; the number is that of the layout, so that another one has a place of its
+/// own.
 const OURS: &str = "deltaplane-cache-1";
 /// Files that are being written.
 const DRAFTS: &str = "drafts";
@@ -121,8 +123,8 @@ pub(super) fn remove(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes the empty directories in ours, which itself stays: where others may write beside it, one of them could put a
-/// directory of theirs in its place.
+/// Removes the empty directories in ours, which itself stays: where others may write beside it, one
+/// of them could put a directory of theirs in its place.
 pub(super) fn remove_empty(ours: &Path) {
     let inner = names(ours).unwrap_or_default().into_iter();
     for name in inner.filter(|name| name == DRAFTS || is_hex(name, 2)) {

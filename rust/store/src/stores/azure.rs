@@ -139,7 +139,8 @@ fn settings(location: &Location, options: &Options, environment: &[(String, Stri
     Ok(settings)
 }
 
-/// Whether a credential type says where credentials come from, other than from the machine's metadata address.
+/// Whether a credential type says where credentials come from, other than from the machine's
+/// metadata address.
 fn names_a_source(credential_type: &str) -> bool {
     !matches!(credential_type, "" | "auto" | "managed_identity")
 }

@@ -1,5 +1,6 @@
-//! Requests to DynamoDB: signed, sent and repeated within bounds, with the credentials of the S3 store or its own.
-//! Knows the service's protocol and errors, not what the items say; `dynamo_items` calls it.
+//! Requests to DynamoDB: signed, sent and repeated within bounds, with the credentials of the S3
+//! store or its own. Knows the service's protocol and errors, not what the items say;
+//! `dynamo_items` calls it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,8 +67,8 @@ impl From<String> for Failure {
 }
 
 impl Http {
-    /// Sends a request until it is answered. `StoreUnavailable` leaves open whether it was carried out; no other error
-    /// comes after an attempt that may have been.
+    /// Sends a request until it is answered. `StoreUnavailable` leaves open whether it was carried
+    /// out; no other error comes after an attempt that may have been.
     pub(super) async fn send(&self, action: &str, request: &Value) -> Result<Answer> {
         let body = Bytes::from(request.to_string());
         let began = Instant::now();

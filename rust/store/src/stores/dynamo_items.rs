@@ -1,5 +1,6 @@
-//! The lock table's items: one for a commit, under the names that delta-spark and delta-rs give them.
-//! Owns the requests' JSON and what their answers mean; sending is `dynamo_http`. Which item is written when is `dynamo`.
+//! The lock table's items: one for a commit, under the names that delta-spark and delta-rs give
+//! them. Owns the requests' JSON and what their answers mean; sending is `dynamo_http`. Which item
+//! is written when is `dynamo`.
 
 use chrono::Utc;
 use deltaplane_error::{Error, Result};
@@ -7,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::dynamo_http::{Answer, Http};
 
-/// How long a completed entry is kept at least, for tables whose time-to-live is set: delta-spark's default.
+/// How long a completed entry is kept at least, for tables whose time-to-live is set: delta-spark's
+/// default.
 const KEPT_SECONDS: i64 = 24 * 60 * 60;
 const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
@@ -119,7 +121,8 @@ impl Items {
             },
             "ConditionExpression": "attribute_not_exists(tablePath) AND attribute_not_exists(fileName)",
         });
-        // An attempt that went unanswered may have been this call's own success; only the item can tell.
+        // An attempt that went unanswered may have been this call's own success; only the item can
+        // tell.
         loop {
             if !self.refused("PutItem", &request).await? {
                 return Ok(Claim::Ours);
@@ -133,7 +136,8 @@ impl Items {
         }
     }
 
-    /// Marks an entry as complete; one that another has marked, or that is another's by now, stays as it is.
+    /// Marks an entry as complete; one that another has marked, or that is another's by now, stays
+    /// as it is.
     pub(super) async fn complete(&self, entry: &Entry) -> Result<()> {
         let expires = (Utc::now().timestamp() + KEPT_SECONDS).to_string();
         let request = json!({

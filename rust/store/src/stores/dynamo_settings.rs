@@ -1,5 +1,6 @@
-//! The options of the DynamoDB lock table, under delta-rs's names, and the client they make.
-//! Knows names, defaults and the environment; `s3` asks it whether there is a lock table, `dynamo` works with it.
+//! The options of the DynamoDB lock table, under delta-rs's names, and the client they make. Knows
+//! names, defaults and the environment; `s3` asks it whether there is a lock table, `dynamo` works
+//! with it.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -126,8 +127,9 @@ pub(super) fn items(settings: Settings<Key>, of: Of<'_>) -> Result<Items> {
     Ok(Items::new(http, table, scheme, path.trim_end_matches('/')))
 }
 
-/// The scheme by which the table's writers know it: the items of `s3://b/t` and `s3a://b/t` are different ones, so that
-/// it isn't guessed where the location was written in the way of Hadoop's file system.
+/// The scheme by which the table's writers know it: the items of `s3://b/t` and `s3a://b/t` are
+/// different ones, so that it isn't guessed where the location was written in the way of Hadoop's
+/// file system.
 fn path_scheme(settings: &Settings<Key>, location: &Location) -> Result<&'static str> {
     match settings.get(Key::PathScheme) {
         Some("s3") => Ok("s3"),

@@ -58,7 +58,8 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
         builder = builder.with_config(key, value);
     }
     if settings.is_on(Key::SkipSignature, "google_skip_signature")? {
-        // The builder's own option is read for reads alone: writes would look for credentials, at last on the network.
+        // The builder's own option is read for reads alone: writes would look for credentials, at
+        // last on the network.
         let nobody = GcpCredential { bearer: String::new() };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(nobody)));
     }

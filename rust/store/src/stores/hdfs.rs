@@ -1,6 +1,7 @@
-//! Tables on a Hadoop file system, spoken to natively: `hdfs://` and a NameNode, or a name service of Hadoop's settings.
-//! Owns how a name is taken there: a file is written under a hidden name, synced on its DataNodes, and renamed without
-//! overwriting, which the NameNode does for one caller. What its errors mean stands in `hdfs_errors`.
+//! Tables on a Hadoop file system, spoken to natively: `hdfs://` and a NameNode, or a name service
+//! of Hadoop's settings. Owns how a name is taken there: a file is written under a hidden name,
+//! synced on its DataNodes, and renamed without overwriting, which the NameNode does for one
+//! caller. What its errors mean stands in `hdfs_errors`.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -142,7 +143,8 @@ impl Hdfs {
         }
     }
 
-    /// The files below a directory; none of a missing one. Hidden ones are other writers' unfinished files.
+    /// The files below a directory; none of a missing one. Hidden ones are other writers'
+    /// unfinished files.
     async fn statuses(&self, dir: &str, deep: bool) -> Result<Vec<ObjectInfo>> {
         let dir = self.dir(dir)?;
         for _ in 0..LISTINGS {
@@ -151,8 +153,8 @@ impl Hdfs {
                 Err(e) if kind(&e) == Kind::ObjectNotFound => {}
                 Err(e) => return Err(failed(&e)),
             }
-            // The directory itself was missing, or one below it went meanwhile. One that another writer makes just
-            // after the first look is there now: it is listed again.
+            // The directory itself was missing, or one below it went meanwhile. One that another
+            // writer makes just after the first look is there now: it is listed again.
             match self.asked(self.client.get_file_info(&dir)).await {
                 Ok(status) if status.isdir => {}
                 Ok(_) => return Ok(Vec::new()),
@@ -363,7 +365,8 @@ impl Sink for New {
 }
 
 impl Drop for New {
-    /// A file that has no name of its own is nobody's. A rename that is still on its way then finds nothing to rename.
+    /// A file that has no name of its own is nobody's. A rename that is still on its way then finds
+    /// nothing to rename.
     fn drop(&mut self) {
         if !self.done {
             let (store, hidden) = (self.store.clone(), self.hidden.clone());
@@ -372,7 +375,8 @@ impl Drop for New {
     }
 }
 
-/// The name under which a file is written: in the same directory, so that it has the same quota and owner.
+/// The name under which a file is written: in the same directory, so that it has the same quota and
+/// owner.
 fn hidden(path: &str) -> String {
     let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
     format!("{dir}/.{name}.{}.tmp", Uuid::new_v4())

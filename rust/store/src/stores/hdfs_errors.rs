@@ -1,4 +1,5 @@
-//! What a Hadoop file system's errors mean: Java's exceptions by their names, and those of the client's own.
+//! What a Hadoop file system's errors mean: Java's exceptions by their names, and those of the
+//! client's own.
 
 use deltaplane_error::{Error, Kind};
 use hdfs_native::HdfsError;

@@ -1,7 +1,7 @@
-//! The clouds' HTTP client: object_store's own, which asks a machine's metadata address only where that was allowed, whatever
-//! combination of settings made object_store want to, and which sends a request that was refused once more with a newer credential
-//! where a provider has one.
-//! Knows addresses and headers, no store; the cloud stores' files give it to their builders.
+//! The clouds' HTTP client: object_store's own, which asks a machine's metadata address only where
+//! that was allowed, whatever combination of settings made object_store want to, and which sends a
+//! request that was refused once more with a newer credential where a provider has one. Knows
+//! addresses and headers, no store; the cloud stores' files give it to their builders.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use object_store::client::{
 use crate::credentials::ProvidedFields;
 use crate::error::METADATA_REFUSED;
 
-/// Where the clouds tell a machine its own identity. A container's address is not among them: the platform gives it in the
-/// environment, which is asking for it.
+/// Where the clouds tell a machine its own identity. A container's address is not among them: the
+/// platform gives it in the environment, which is asking for it.
 const METADATA_HOSTS: &[&str] = &[
     "169.254.169.254",
     "[fd00:ec2::254]",
@@ -39,7 +39,8 @@ pub(super) trait Renew: fmt::Debug + Send + Sync + 'static {
     /// What requests are signed with now.
     async fn held(&self) -> Option<Arc<ProvidedFields>>;
 
-    /// Signs a request again that was signed with what was refused. False if there is no other credential.
+    /// Signs a request again that was signed with what was refused. False if there is no other
+    /// credential.
     async fn sign(&self, request: &mut HttpRequest, refused: &Arc<ProvidedFields>) -> bool;
 }
 
@@ -94,8 +95,8 @@ impl HttpService for Guarded {
 /// Errors longer than this aren't looked into.
 const LONGEST_ERROR: u64 = 64 * 1024;
 
-/// Whether a response says that the credential isn't good, or no longer. AWS says so of one that has expired with the status of a
-/// malformed request; to a HEAD without a word.
+/// Whether a response says that the credential isn't good, or no longer. AWS says so of one that
+/// has expired with the status of a malformed request; to a HEAD without a word.
 async fn judged(response: HttpResponse, head: bool) -> Result<(HttpResponse, bool), HttpError> {
     const ENDED: &[&str] = &[
         "ExpiredToken",

@@ -35,7 +35,8 @@ pub(super) const SPEC: Spec = Spec {
     open,
 };
 
-/// Names whose metadata is fetched in one go off the async threads, and the first ones: some callers need no more.
+/// Names whose metadata is fetched in one go off the async threads, and the first ones: some
+/// callers need no more.
 const LISTING_BATCH: usize = 1000;
 const FIRST_BATCH: usize = 16;
 /// Parts of a file that are read sooner than another thread would begin to: a footer.

@@ -39,13 +39,15 @@ pub(super) fn create_dirs(dir: &Path) -> io::Result<()> {
 pub(super) struct Dirs {
     /// Those whose own entries are on the disk.
     durable: Mutex<HashSet<PathBuf>>,
-    /// Those that were made since their parent was flushed, by that: its next flush is for all of them.
+    /// Those that were made since their parent was flushed, by that: its next flush is for all of
+    /// them.
     made: Mutex<HashMap<PathBuf, Vec<PathBuf>>>,
     turns: Mutex<HashMap<PathBuf, Arc<Turn>>>,
 }
 
 impl Dirs {
-    /// Makes a directory of the table; [`Dirs::settle`] then makes it durable, together with what is put into it.
+    /// Makes a directory of the table; [`Dirs::settle`] then makes it durable, together with what
+    /// is put into it.
     pub(super) fn create(&self, root: &Path, dir: &Path) -> io::Result<()> {
         if !root.exists() {
             create_dirs(root)?;
@@ -119,7 +121,8 @@ struct Turn {
 struct Done {
     /// Who asked before this one has had a call.
     upto: u64,
-    /// How the last call that failed did: its error is told to all whom it was for, since the system tells it once.
+    /// How the last call that failed did: its error is told to all whom it was for, since the
+    /// system tells it once.
     failed: Option<(u64, ErrorKind, String)>,
 }
 
@@ -152,7 +155,8 @@ mod tests {
 
     use super::*;
 
-    /// Of `threads` that ask while a call is under way: how many calls there are, and how many hear of a failure.
+    /// Of `threads` that ask while a call is under way: how many calls there are, and how many hear
+    /// of a failure.
     fn calls(threads: usize, fails: bool) -> (u64, usize) {
         let (turn, made) = (Turn::default(), AtomicU64::new(0));
         let barrier = Barrier::new(2);

@@ -87,8 +87,9 @@ impl Draft {
         sync_dir(self.goal_dir())
     }
 
-    /// Puts the file in its place and then makes it durable, as is right for names that nobody knows before a commit
-    /// tells them: a file system with a journal then writes that once for the file, its name and its directory.
+    /// Puts the file in its place and then makes it durable, as is right for names that nobody
+    /// knows before a commit tells them: a file system with a journal then writes that once for the
+    /// file, its name and its directory.
     fn replace_then_sync(mut self, root: &Path, dirs: &Dirs) -> io::Result<()> {
         self.take_place()?;
         let synced = self.file.sync_all();
@@ -115,8 +116,9 @@ impl Draft {
         Ok(None)
     }
 
-    /// Takes the goal's name if it is free, in one step; `AlreadyExists` if it isn't. A hard link does so on every Unix file
-    /// system, network ones included, and leaves a second name to be removed; a move doesn't, where it is known to look.
+    /// Takes the goal's name if it is free, in one step; `AlreadyExists` if it isn't. A hard link
+    /// does so on every Unix file system, network ones included, and leaves a second name to be
+    /// removed; a move doesn't, where it is known to look.
     pub(super) fn claim(&mut self) -> io::Result<()> {
         match move_to_free_name(&self.file, &self.path, &self.goal) {
             Some(moved) => {
@@ -144,8 +146,8 @@ fn move_to_free_name(file: &File, from: &Path, to: &Path) -> Option<io::Result<(
     use rustix::fs::{CWD, RenameFlags, fstatfs, renameat_with};
     use rustix::io::Errno;
 
-    // ext2 to ext4, XFS, Btrfs, F2FS, tmpfs, overlayfs: they look and move under the directory's lock. What others, such as
-    // FUSE's, make of the flag is theirs.
+    // ext2 to ext4, XFS, Btrfs, F2FS, tmpfs, overlayfs: they look and move under the directory's
+    // lock. What others, such as FUSE's, make of the flag is theirs.
     const LOOKING: [u64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x794C_7630];
     let of = fstatfs(file).ok().and_then(|about| u64::try_from(about.f_type).ok())?;
     if !LOOKING.contains(&of) {
@@ -173,7 +175,8 @@ impl Drop for Draft {
 
 /// A data file under way. Its name appears when it is whole.
 ///
-/// Nothing is made before there are bytes for the disk: one thread makes, writes, names and syncs what is small.
+/// Nothing is made before there are bytes for the disk: one thread makes, writes, names and syncs
+/// what is small.
 pub(super) struct FileSink {
     /// Absent while a write has it, and after a write failed.
     file: Option<Unfinished>,

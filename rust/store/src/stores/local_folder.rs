@@ -22,8 +22,8 @@ impl Folder {
         imp::about(&self.0, name)
     }
 
-    /// Adds the whole file of this name to what is there. A listing showed it with so many bytes: where it has as many, these
-    /// are three calls of the system.
+    /// Adds the whole file of this name to what is there. A listing showed it with so many bytes:
+    /// where it has as many, these are three calls of the system.
     pub(super) fn read(&self, name: &str, bytes: usize, to: &mut Vec<u8>) -> io::Result<()> {
         local_read::whole(imp::file(&self.0, name)?, bytes, to)
     }

@@ -7,7 +7,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-/// Adds a whole file, which is said to have so many bytes, to what is there: where it has, one call of the system.
+/// Adds a whole file, which is said to have so many bytes, to what is there: where it has, one call
+/// of the system.
 pub(super) fn whole(mut file: File, bytes: usize, to: &mut Vec<u8>) -> io::Result<()> {
     // Room for more, so that an answer of so many is known to be all of the file.
     to.reserve(bytes.saturating_add(1));
@@ -33,7 +34,8 @@ pub(super) fn part(file: &File, range: Range<u64>) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// Adds what one call of the system gives, from this position or the cursor on, as far as there is room; says how much.
+/// Adds what one call of the system gives, from this position or the cursor on, as far as there is
+/// room; says how much.
 #[cfg(target_os = "linux")]
 fn some(file: &File, at: Option<u64>, to: &mut Vec<u8>) -> io::Result<usize> {
     use rustix::buffer::spare_capacity;

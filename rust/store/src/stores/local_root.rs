@@ -27,7 +27,8 @@ impl Root {
         &self.0
     }
 
-    /// Whether a file is one of the log's, whose names readers find by listing; others a commit or a checkpoint tells.
+    /// Whether a file is one of the log's, whose names readers find by listing; others a commit or
+    /// a checkpoint tells.
     pub(super) fn is_of_log(&self, file: &Path) -> bool {
         file.strip_prefix(&self.0).is_ok_and(|key| key.starts_with(LOG_DIR))
     }

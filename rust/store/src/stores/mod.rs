@@ -1,5 +1,5 @@
-//! The list of stores: one file per scheme, one line each here.
-//! A new store is a file with a `SPEC` and its line in `STORES`; the contract suite then runs on it.
+//! The list of stores: one file per scheme, one line each here. A new store is a file with a `SPEC`
+//! and its line in `STORES`; the contract suite then runs on it.
 
 mod azure;
 mod dynamo;

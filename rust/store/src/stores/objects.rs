@@ -157,8 +157,8 @@ struct Walk {
     from: String,
     /// What the listing was started behind the last time, as a name below the directory.
     behind: String,
-    /// Whether starting anew skips a subdirectory. Not every server reads where to start (Azurite doesn't): then the same
-    /// names come again, and asking once more would never end.
+    /// Whether starting anew skips a subdirectory. Not every server reads where to start (Azurite
+    /// doesn't): then the same names come again, and asking once more would never end.
     skips: bool,
 }
 

@@ -1,5 +1,6 @@
-//! Stores from elsewhere: a scheme of an application's own, with what opens its tables.
-//! Owns the list of such schemes; what a store has to do is `Backend`'s contract, and `contract/suite.rs` tests it.
+//! Stores from elsewhere: a scheme of an application's own, with what opens its tables. Owns the
+//! list of such schemes; what a store has to do is `Backend`'s contract, and `contract/suite.rs`
+//! tests it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -24,7 +25,8 @@ pub type Opener = Arc<dyn Fn(&Location, &Options) -> Result<Arc<dyn Backend>> + 
 
 static OPENERS: RwLock<BTreeMap<String, Opener>> = RwLock::new(BTreeMap::new());
 
-/// Makes locations of this scheme (`name://authority/path`) open by this opener, in the place of an earlier one.
+/// Makes locations of this scheme (`name://authority/path`) open by this opener, in the place of an
+/// earlier one.
 ///
 /// `InvalidArgument` if the name can't be a scheme, or is one of a store that is built in.
 pub fn register_scheme(name: &str, opener: Opener) -> Result<()> {

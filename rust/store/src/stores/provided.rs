@@ -1,5 +1,6 @@
-//! What a credential provider gives, as each cloud's credential, and requests signed anew after a refusal.
-//! Knows the fields' names and where a signature stands in a request; when a provider is asked is `credentials`.
+//! What a credential provider gives, as each cloud's credential, and requests signed anew after a
+//! refusal. Knows the fields' names and where a signature stands in a request; when a provider is
+//! asked is `credentials`.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -156,8 +156,8 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
     }
 }
 
-/// Refuses values from which the store's library can't make a request: it doesn't look at them before it signs the first
-/// one, and panics then. `name` is the option's.
+/// Refuses values from which the store's library can't make a request: it doesn't look at them
+/// before it signs the first one, and panics then. `name` is the option's.
 pub(super) fn check_value(name: &str, value: &str) -> Result<()> {
     let refused = |why: &str| Err(Error::invalid_argument(format!("the option {name} {why}")));
     let is_json = value.trim_start().starts_with('{');

@@ -1,5 +1,5 @@
-//! Row groups put together as their chunks come. What is written goes to the store at once, so that neither a file is held
-//! twice nor all of its columns at a time.
+//! Row groups put together as their chunks come. What is written goes to the store at once, so that
+//! neither a file is held twice nor all of its columns at a time.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The new values of a file's columns, taken apart by row group, and put between old ones. Knows no file.
+//! The new values of a file's columns, taken apart by row group, and put between old ones. Knows no
+//! file.
 
 use std::sync::Arc;
 
@@ -80,7 +81,8 @@ impl GroupValues {
         found.ok_or_else(|| Error::internal("an assigned column has no values"))
     }
 
-    /// The values that these columns have from a row on: those of the old rows that get no new ones, or else of so many rows.
+    /// The values that these columns have from a row on: those of the old rows that get no new
+    /// ones, or else of so many rows.
     pub(super) fn of_rows(&self, from: usize, old: Option<&RecordBatch>, columns: &[usize]) -> Result<Vec<ArrayRef>> {
         let new = columns.iter().map(|number| self.of_column(*number));
         let (Some(old), Some(rows)) = (old, &self.rows) else {
@@ -99,7 +101,8 @@ impl GroupValues {
     }
 }
 
-/// The old values with the new ones in these places, which are in order. What lies between is copied in one piece.
+/// The old values with the new ones in these places, which are in order. What lies between is
+/// copied in one piece.
 fn put(old: &ArrayRef, new: &ArrayRef, at: &[usize]) -> Result<ArrayRef, ArrowError> {
     let (old, new) = (old.to_data(), new.to_data());
     let mut out = MutableArrayData::new(vec![&old, &new], false, old.len());

@@ -2,7 +2,8 @@
 //! read: those that commits touched, small ones like the levels of a merge tree, and large ones
 //! where too many key ranges overlap. Pure.
 
-/// At most this many large sidecars may overlap at one key of the order; more are merged into disjoint ones.
+/// At most this many large sidecars may overlap at one key of the order; more are merged into
+/// disjoint ones.
 const MOST_OVERLAID: usize = 6;
 
 /// A sidecar of live files that is there already.
@@ -19,15 +20,16 @@ pub(crate) struct Piece<'a> {
 /// The sidecars to rewrite, as indexes into the pieces.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SidecarCompaction {
-    /// Each of these becomes a run of its own, together with the new files that belong between its keys.
+    /// Each of these becomes a run of its own, together with the new files that belong between its
+    /// keys.
     pub runs: Vec<Vec<usize>>,
     /// These become one with all other new files.
     pub small: Vec<usize>,
 }
 
-/// Target number of files in a sidecar, for a table with `live` files. Balances two costs: rewriting the
-/// sidecars touched by about ten removals, and listing every sidecar in each checkpoint, which takes
-/// about the bytes of three files.
+/// Target number of files in a sidecar, for a table with `live` files. Balances two costs:
+/// rewriting the sidecars touched by about ten removals, and listing every sidecar in each
+/// checkpoint, which takes about the bytes of three files.
 pub(crate) fn sidecar_files(live: u64) -> u64 {
     const FEWEST: u64 = 1_024;
     const MOST: u64 = 50_000;
@@ -55,7 +57,8 @@ pub(crate) fn plan_compaction(pieces: &[Piece<'_>], new: u64, full: u64) -> Side
             false => rest.push((i, p)),
         }
     }
-    // What is left is twice as large each time, so a file is written anew as often as that can happen.
+    // What is left is twice as large each time, so a file is written anew as often as that can
+    // happen.
     rest.sort_by_key(|(i, p)| (p.files, *i));
     for (i, p) in rest {
         if p.files > files {
@@ -68,7 +71,8 @@ pub(crate) fn plan_compaction(pieces: &[Piece<'_>], new: u64, full: u64) -> Side
     SidecarCompaction { runs, small }
 }
 
-/// Large pieces of which more than enough lie over one place, each such heap by itself. The pieces come by their first keys.
+/// Large pieces of which more than enough lie over one place, each such heap by itself. The pieces
+/// come by their first keys.
 fn overlaid(large: &[(usize, &Piece<'_>)]) -> Vec<Vec<usize>> {
     let (mut heaps, mut here): (Vec<Vec<usize>>, Vec<(usize, &Piece<'_>)>) = (Vec::new(), Vec::new());
     for (i, p) in large {

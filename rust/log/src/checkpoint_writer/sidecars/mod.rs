@@ -22,8 +22,8 @@ use crate::environment::new_id;
 /// Tombstones of one sidecar, as many file actions as the reference writes.
 const TOMBSTONES: u64 = 50_000;
 
-/// Files that are ended at a time, so that a store's answers are awaited together; fewer where each holds more actions than
-/// memory should.
+/// Files that are ended at a time, so that a store's answers are awaited together; fewer where each
+/// holds more actions than memory should.
 const ENDED_TOGETHER: u64 = 8;
 const HELD_ACTIONS: u64 = 16 * 1024;
 

@@ -1,4 +1,5 @@
-//! Columns added, moved, described and relaxed. Files stay as they are: a new column is null in old rows.
+//! Columns added, moved, described and relaxed. Files stay as they are: a new column is null in old
+//! rows.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,8 @@ pub(super) const CHANGED: &str = "CHANGE COLUMN";
 const RESERVED: &[&str] = &[DEFAULT, "EXISTS_DEFAULT", "comment"];
 const RESERVED_PREFIXES: &[&str] = &["delta.", "__"];
 
-/// Adds fields to the table or to a struct of it. A struct that is there already gets the new field's fields.
+/// Adds fields to the table or to a struct of it. A struct that is there already gets the new
+/// field's fields.
 pub(super) fn add(draft: &mut Draft<'_>, columns: &[NewColumns]) -> Result<()> {
     let mut said = Vec::new();
     for some in columns {
@@ -79,7 +81,8 @@ pub(super) fn replace(draft: &mut Draft<'_>, fields: &str) -> Result<()> {
     Ok(())
 }
 
-/// The schema with a struct's new fields, where a column of this name is a struct (or holds them) already.
+/// The schema with a struct's new fields, where a column of this name is a struct (or holds them)
+/// already.
 fn grown(draft: &Draft<'_>, parent: &[String], field: &Field) -> Result<Option<StructType>> {
     let is_there = parent.is_empty()
         && matches!(
@@ -262,7 +265,8 @@ pub(super) fn set_default(draft: &mut Draft<'_>, column: &str, expression: Optio
     says_changed(draft, &path, None)
 }
 
-/// Lets a column be null. The other way needs a look at every row and isn't a change of metadata alone.
+/// Lets a column be null. The other way needs a look at every row and isn't a change of metadata
+/// alone.
 pub(super) fn drop_not_null(draft: &mut Draft<'_>, column: &str) -> Result<()> {
     let path = split_path(column)?;
     draft.schema = edit::edit(&draft.schema, &path, |f| {
@@ -336,7 +340,8 @@ pub(super) fn says_changed(draft: &mut Draft<'_>, path: &[String], position: Opt
     Ok(())
 }
 
-/// What the history says of one change, as one of several: the column, with its new place where it has one.
+/// What the history says of one change, as one of several: the column, with its new place where it
+/// has one.
 pub(super) fn column_facts(parameters: &BTreeMap<String, Value>) -> Value {
     let column = parameters.get("column").and_then(Value::as_str);
     let mut facts: Map<String, Value> = column.and_then(|c| serde_json::from_str(c).ok()).unwrap_or_default();

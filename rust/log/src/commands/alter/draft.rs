@@ -1,4 +1,5 @@
-//! The table as a change would leave it, and the judgement of the whole: protocol, features, schema.
+//! The table as a change would leave it, and the judgement of the whole: protocol, features,
+//! schema.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! DROP FEATURE (P098): a sequence of commits, each of which leaves a sound table. Writers are kept from leaving more
-//! traces, files and history are looked through or protected, the protocol goes last, judged anew on every base.
+//! DROP FEATURE (P098): a sequence of commits, each of which leaves a sound table. Writers are kept
+//! from leaving more traces, files and history are looked through or protected, the protocol goes
+//! last, judged anew on every base.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,8 @@ use crate::commands::row_id_backfill::{RowIds, number_files};
 use crate::transaction::{Operation, Staged, commit};
 use crate::write::schema_checks::check_field_names;
 
-/// Checkpoints between the last trace of a feature and the commit that drops it: readers that can't use one try the one
-/// before, delta-spark up to three times, and must not come upon the traces.
+/// Checkpoints between the last trace of a feature and the commit that drops it: readers that can't
+/// use one try the one before, delta-spark up to three times, and must not come upon the traces.
 const BARRIERS: usize = 3;
 /// Attempts of the last commit, each judged anew because another writer was first.
 const ATTEMPTS: usize = 100;
@@ -29,9 +30,11 @@ const ATTEMPTS: usize = 100;
 pub(super) struct Drop<'a> {
     pub store: &'a Store,
     pub feature: &'a str,
-    /// Whether history that needs the feature is deleted, rather than kept behind protected checkpoints.
+    /// Whether history that needs the feature is deleted, rather than kept behind protected
+    /// checkpoints.
     pub truncate_history: bool,
-    /// The version at which no live file held a type older than its column's, where somebody looked; of a dry run, any.
+    /// The version at which no live file held a type older than its column's, where somebody
+    /// looked; of a dry run, any.
     pub rewritten: Option<u64>,
     pub dry_run: bool,
     /// What every commit carries.
@@ -147,7 +150,8 @@ impl Drop<'_> {
         if let Some(metadata) = &dropped.prepared {
             let staged = Staged {
                 metadata: Some(metadata.clone()),
-                // Files that another writer adds meanwhile may be ones that have to be written anew.
+                // Files that another writer adds meanwhile may be ones that have to be written
+                // anew.
                 read: match dropped.rewrite.is_some() || dropped.usage == FeatureUsage::OldTypes {
                     true => ReadSet::Table,
                     false => ReadSet::Nothing,
@@ -194,7 +198,8 @@ impl Drop<'_> {
         Ok(now)
     }
 
-    /// Drops the feature from the newest version that still may do without it: whoever commits first is looked at.
+    /// Drops the feature from the newest version that still may do without it: whoever commits
+    /// first is looked at.
     async fn drop(&self, base: Snapshot) -> Result<Snapshot> {
         let mut now = base;
         for _ in 0..ATTEMPTS {

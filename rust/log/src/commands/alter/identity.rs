@@ -1,5 +1,6 @@
-//! SYNC IDENTITY: the high-water mark of an identity column after the values that its rows have (P108). Which value lies furthest
-//! is the caller's to find out, over the same version: the commit then fails if another writer has added rows since.
+//! SYNC IDENTITY: the high-water mark of an identity column after the values that its rows have
+//! (P108). Which value lies furthest is the caller's to find out, over the same version: the commit
+//! then fails if another writer has added rows since.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::conflict::ReadSet;

@@ -1,5 +1,6 @@
-//! Columns of CHAR(n) and VARCHAR(n): strings whose metadata says how long they may be (P102). Which of these types may follow which
-//! is as Spark has it: what every value of the old one meets already.
+//! Columns of CHAR(n) and VARCHAR(n): strings whose metadata says how long they may be (P102).
+//! Which of these types may follow which is as Spark has it: what every value of the old one meets
+//! already.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType};
@@ -16,8 +17,8 @@ fn lengths_of(field: &Field) -> Option<&str> {
     field.metadata.get(LENGTHS).and_then(Value::as_str)
 }
 
-/// Gives a column of strings another type of strings: `to` says its length, `None` that it has none any more. Returns whether
-/// it was such a change; any other one is left to the caller.
+/// Gives a column of strings another type of strings: `to` says its length, `None` that it has none
+/// any more. Returns whether it was such a change; any other one is left to the caller.
 pub(super) fn change(draft: &mut Draft<'_>, path: &[String], kind: Primitive, to: Option<&str>) -> Result<bool> {
     let Some(root) = path.first() else { return Ok(false) };
     let column = find(&draft.schema, std::slice::from_ref(root))?;
@@ -46,7 +47,8 @@ pub(super) fn change(draft: &mut Draft<'_>, path: &[String], kind: Primitive, to
     Ok(true)
 }
 
-/// Refuses a change within a column whose note of lengths spells out its whole type, which would say another one then.
+/// Refuses a change within a column whose note of lengths spells out its whole type, which would
+/// say another one then.
 pub(super) fn check_notes(before: &StructType, after: &StructType) -> Result<()> {
     let is_changed = |f: &&Field| {
         let own = before.fields().iter().find(|b| b.name == f.name);

@@ -1,5 +1,5 @@
-//! What a change of the metadata asks of the files that are there (P155): of their actions, and of the files
-//! themselves where they may hold ids of rows.
+//! What a change of the metadata asks of the files that are there (P155): of their actions, and of
+//! the files themselves where they may hold ids of rows.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::iceberg_compat::SwitchedOn;
@@ -41,7 +41,8 @@ fn refused(version: &SwitchedOn, path: &str, why: &str) -> Error {
     ))
 }
 
-/// Looks into each file for columns of rows' ids that Iceberg readers wouldn't know: files that nobody rewrote have none.
+/// Looks into each file for columns of rows' ids that Iceberg readers wouldn't know: files that
+/// nobody rewrote have none.
 async fn check_stored_ids(base: &Snapshot, rows: &FileRows<'_>, count: usize, version: &SwitchedOn) -> Result<()> {
     let mut looks = Vec::with_capacity(count);
     for row in 0..count {

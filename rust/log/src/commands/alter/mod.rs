@@ -1,5 +1,6 @@
-//! ALTER: one change of a table's metadata or protocol, planned on the newest version, shown or committed.
-//! Each kind of change is a function from a draft to a draft; this file judges the result as a whole.
+//! ALTER: one change of a table's metadata or protocol, planned on the newest version, shown or
+//! committed. Each kind of change is a function from a draft to a draft; this file judges the
+//! result as a whole.
 
 mod clustered;
 mod clustering;
@@ -168,7 +169,8 @@ pub enum Change {
     SyncIdentity {
         /// The column's name.
         column: String,
-        /// Of the rows of version `seen`, the value that lies furthest in the direction of the column's steps.
+        /// Of the rows of version `seen`, the value that lies furthest in the direction of the
+        /// column's steps.
         #[serde(default)]
         furthest: Option<i64>,
         /// The version whose rows were looked at; absent where nobody looked yet.
@@ -195,7 +197,8 @@ pub enum Change {
         /// Whether history that needs it is deleted, rather than kept behind protected checkpoints.
         #[serde(default)]
         truncate_history: bool,
-        /// The version at which a purge had nothing left to do; of a dry run, the one that it would leave.
+        /// The version at which a purge had nothing left to do; of a dry run, the one that it would
+        /// leave.
         #[serde(default)]
         rewritten: Option<u64>,
     },
@@ -274,18 +277,20 @@ pub fn protocol_json(p: &Protocol) -> Value {
     })
 }
 
-/// Plans a change on the newest version and, unless it is a dry run, commits it: in one commit, or in several where
-/// files get row ids first or a feature goes.
+/// Plans a change on the newest version and, unless it is a dry run, commits it: in one commit, or
+/// in several where files get row ids first or a feature goes.
 ///
-/// Errors: `InvalidArgument` for a change that the table can't have, `UnsupportedFeature` for one whose feature this
-/// build can't keep up, a conflict kind when another writer changed the metadata first.
+/// Errors: `InvalidArgument` for a change that the table can't have, `UnsupportedFeature` for one
+/// whose feature this build can't keep up, a conflict kind when another writer changed the metadata
+/// first.
 pub async fn alter(store: &Store, request: &AlterRequest) -> Result<Altered> {
     let done = alter_newest(store, request).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
 impl Snapshot {
-    /// How live files have to be written anew before a feature can be dropped (P098); `None` where they can stay.
+    /// How live files have to be written anew before a feature can be dropped (P098); `None` where
+    /// they can stay.
     ///
     /// Errors: those of the drop, where it isn't legal.
     pub async fn rewrite_before_drop(&self, feature: &str) -> Result<Option<RewriteFirst>> {

@@ -80,14 +80,15 @@ pub(super) fn unset(draft: &mut Draft<'_>, keys: &[String], if_exists: bool) -> 
     check_with_the_rest(draft)
 }
 
-/// Keys of Delta ignore case, a user's own don't; unknown ones that another program stored can go too.
+/// Keys of Delta ignore case, a user's own don't; unknown ones that another program stored can go
+/// too.
 fn remove(configuration: &mut BTreeMap<String, String>, key: &str) -> bool {
     let stored = canonical_key(key).unwrap_or_else(|_| key.to_owned());
     configuration.remove(&stored).is_some()
 }
 
-/// Stored values of other programs may be odd: only clashes with what was set now are refused, and columns
-/// that don't exist.
+/// Stored values of other programs may be odd: only clashes with what was set now are refused, and
+/// columns that don't exist.
 fn check_with_the_rest(draft: &Draft<'_>) -> Result<()> {
     let known: BTreeMap<String, String> = draft
         .metadata

@@ -1,4 +1,5 @@
-//! `delta.dataSkippingStatsColumns` follows columns that are renamed or dropped: it lists logical names (P112, P161).
+//! `delta.dataSkippingStatsColumns` follows columns that are renamed or dropped: it lists logical
+//! names (P112, P161).
 
 use deltaplane_protocol::actions::Metadata;
 use deltaplane_protocol::properties::Properties;

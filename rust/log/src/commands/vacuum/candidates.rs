@@ -1,5 +1,5 @@
-//! The files that VACUUM looks at: what a listing of the table shows, what a caller's inventory says, or what the log
-//! says was taken out of the table.
+//! The files that VACUUM looks at: what a listing of the table shows, what a caller's inventory
+//! says, or what the log says was taken out of the table.
 
 use std::collections::HashSet;
 
@@ -21,9 +21,11 @@ use crate::commit::reader::FileLines;
 use crate::history::commits;
 use crate::listing::list_from;
 
-/// Directories that are listed at once, and objects that are asked for at once: enough to hide a store's latency.
+/// Directories that are listed at once, and objects that are asked for at once: enough to hide a
+/// store's latency.
 const AT_ONCE: usize = 16;
-/// What the note of the last vacuum calls the version up to which nothing in the log waits to be deleted.
+/// What the note of the last vacuum calls the version up to which nothing in the log waits to be
+/// deleted.
 const LOOKED_UNTIL: &str = "latestCommitVersionOutsideOfRetentionWindow";
 
 /// Every file below the table's root that isn't hidden, in no order.
@@ -58,7 +60,8 @@ pub(crate) async fn listed(
 pub(crate) struct Expired {
     /// Those of the files that are still there.
     pub files: Vec<ObjectInfo>,
-    /// The version up to which every commit was looked through and had no tombstone that is still to expire.
+    /// The version up to which every commit was looked through and had no tombstone that is still
+    /// to expire.
     pub looked_until: Option<u64>,
 }
 
@@ -78,7 +81,8 @@ impl Expired {
     }
 }
 
-/// The decoded paths of files, and of their vectors, that tombstones say were removed before a moment.
+/// The decoded paths of files, and of their vectors, that tombstones say were removed before a
+/// moment.
 fn removed_before(tombstones: &RecordBatch, cutoff_ms: i64) -> Result<Vec<String>> {
     let rows = FileRows::new(tombstones);
     let mut found = Vec::new();

@@ -79,17 +79,19 @@ pub struct Vacuumed {
     pub version: Option<u64>,
 }
 
-/// Deletes files by their keys in the store's place, such as by tasks on other machines; called where waiting is allowed.
-/// False leaves them to the store.
+/// Deletes files by their keys in the store's place, such as by tasks on other machines; called
+/// where waiting is allowed. False leaves them to the store.
 pub type Deletes = Arc<dyn Fn(Vec<String>) -> Result<bool> + Send + Sync>;
 
-/// Deletes what the newest version's retention doesn't protect. `inventory` stands in for listing the directory; its keys
-/// are decoded paths or URIs, of which those elsewhere are passed over. `delegate` is asked to delete first. What is told
-/// are files: those that were looked at, then those that were deleted.
+/// Deletes what the newest version's retention doesn't protect. `inventory` stands in for listing
+/// the directory; its keys are decoded paths or URIs, of which those elsewhere are passed over.
+/// `delegate` is asked to delete first. What is told are files: those that were looked at, then
+/// those that were deleted.
 ///
 /// # Errors
-/// `InvalidArgument` for a retention below the table's, `UnsupportedFeature` for a table that this build may not write
-/// (P150), errors of the store: what was deleted by then is gone, and calling again goes on.
+/// `InvalidArgument` for a retention below the table's, `UnsupportedFeature` for a table that this
+/// build may not write (P150), errors of the store: what was deleted by then is gone, and calling
+/// again goes on.
 pub async fn vacuum(
     store: &Store,
     request: &VacuumRequest,

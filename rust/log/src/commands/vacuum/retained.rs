@@ -1,5 +1,5 @@
-//! The files of a table that VACUUM must leave alone, as sorted hashes of their keys: eight bytes a file. Two keys with one
-//! hash only mean that a file stays which could go.
+//! The files of a table that VACUUM must leave alone, as sorted hashes of their keys: eight bytes a
+//! file. Two keys with one hash only mean that a file stays which could go.
 
 use arrow::array::RecordBatch;
 use deltaplane_error::Result;

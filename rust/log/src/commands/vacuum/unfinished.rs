@@ -13,7 +13,8 @@ pub(crate) const END: &str = "VACUUM END";
 pub(crate) const START_VERSION: &str = "vacuumStartVersion";
 /// How long a VACUUM deletes at most; a larger one ends with an error, and the next one goes on.
 pub(crate) const LONGEST_MS: i64 = 20 * 3_600_000;
-/// How long a start without an end is believed: the clocks of two machines may differ by some hours.
+/// How long a start without an end is believed: the clocks of two machines may differ by some
+/// hours.
 const BELIEVED_MS: i64 = 24 * 3_600_000;
 
 /// Starts without an end: version and time.
