@@ -1,4 +1,4 @@
-//! How far a long command has come, for whoever waits for it.
+//! Progress of a long command, reported to the caller that waits for it.
 
 use std::sync::Arc;
 

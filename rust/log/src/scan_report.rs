@@ -68,7 +68,7 @@ impl ScanCounters {
         grow(&self.in_commits, files);
     }
 
-    /// So many row groups with so many adds, and those among them that stay.
+    /// Counts row groups and their adds, and how many of them remain after skipping.
     pub(crate) fn row_groups(&self, all: (usize, usize), kept: (usize, usize)) {
         grow(&self.row_groups, all.0);
         grow(&self.in_checkpoint, all.1);

@@ -132,7 +132,7 @@ impl VersionChecksum {
     }
 
     fn add(&mut self, a: &Add, actions: &[Action]) -> Option<()> {
-        // A file added anew without changing rows may be there already (P026).
+        // A file that is added again without changing rows may be live already (P026).
         if !a.data_change && !actions.iter().any(|r| matches!(r, Action::Remove(_))) {
             return None;
         }
@@ -233,7 +233,7 @@ mod tests {
         let bins = two.file_size_histogram.clone().unwrap();
         assert_eq!((bins.file_counts, bins.total_bytes), (vec![0, 1], vec![0, 10]));
         assert_eq!(VersionChecksum::parse(two.to_json().unwrap().as_bytes()).unwrap(), two);
-        // A file added anew may have been there: the sums can't be told.
+        // A file that is added again may have been live: the sums are unknown.
         let again = Add {
             data_change: false,
             ..add("b", 10, None)

@@ -235,8 +235,9 @@ fn check_metadata(intent: &Intent, before: Option<Before<'_>>, winner: &Winner<'
     clash.map_or(Ok(()), |what| Err(lost(Kind::MetadataChanged, winner, &what)))
 }
 
-/// Rule 3: row ids are given anew at each attempt, whatever the winner's mark. What the protocol
-/// keeps of columns in domains was judged with the metadata that the intent replaces.
+/// Rule 3: row ids are assigned again at each attempt, whatever the winner's high-water mark.
+/// Domains in which the protocol stores columns were checked with the metadata that the intent
+/// replaces.
 fn check_domains(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
     let mut others = winner.domains.iter().filter(|d| **d != row_tracking::DOMAIN);
     if let Some(domain) = others.clone().find(|d| intent.domains.contains(**d)) {

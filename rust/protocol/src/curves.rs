@@ -1,6 +1,6 @@
-//! Space-filling curves: how far along a curve a cell of a grid lies, so that cells which are near
-//! on the curve are near in every direction. A place is a number of so many bits in each direction.
-//! Pure; who makes the places is not its matter.
+//! Space-filling curves: the position of a grid cell along a curve, so that cells close on the
+//! curve are close in every direction. A position is one number with `bits` bits per direction.
+//! Pure; the caller computes the grid coordinates.
 
 /// The most bits that all places of a cell have together.
 pub const MOST_BITS: u32 = u128::BITS;

@@ -18,7 +18,7 @@ pub const CHANGE_DIR: &str = "_change_data/";
 /// The name in the log folder under which is told how far the log was looked through for files that
 /// nobody needs.
 pub const LAST_VACUUM: &str = "_last_vacuum_info";
-/// What stands for null in a partition directory's name.
+/// The name of a partition directory for null.
 pub const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// A file of the log that means something (P001); every other name is ignored (P002).

@@ -50,8 +50,8 @@ pub struct Properties {
     pub string_prefix_length: usize,
     /// Aimed size of new files in bytes, when set.
     pub target_file_size_bytes: Option<u64>,
-    /// From so many bytes of rows on, as they lie in memory, a write to a clustered table brings
-    /// them in order. This project's own (`deltaplane.clusterFromBytes`).
+    /// A write to a clustered table sorts its rows if they have at least this many bytes in memory.
+    /// A property of this project (`deltaplane.clusterFromBytes`).
     pub cluster_from_bytes: u64,
     /// Whether small files are put together after a commit.
     pub auto_compact: bool,

@@ -48,8 +48,8 @@ pub struct Replay {
 #[derive(Debug, Default, Clone)]
 struct Decided {
     keys: HashSet<Key>,
-    /// A bit for each path, by a hash of it; a power of two of words. Whoever makes hashes meet
-    /// gets slow answers, no wrong ones.
+    /// One bit per path, by a hash of it; the number of words is a power of two. Colliding hashes
+    /// cost time, and never change a result.
     marks: Vec<u64>,
 }
 

@@ -359,7 +359,7 @@ fn struct_value(s: &StructType) -> Value {
     json!({"type": "struct", "fields": fields})
 }
 
-/// The JSON value of a type, as it stands in a schema.
+/// The JSON value of a type, as schemas in the log have it.
 pub fn type_value(t: &DataType) -> Value {
     match t {
         DataType::Primitive(p) => Value::String(p.to_string()),

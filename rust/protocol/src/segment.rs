@@ -78,7 +78,8 @@ pub struct LogSegment {
     pub checkpoint: Option<CheckpointFiles>,
     /// Commits after the checkpoint, ascending, without a gap, up to `version`.
     pub commits: Vec<LogName>,
-    /// What to read for these commits, ascending: a compaction stands for the commits it covers.
+    /// The files to read for these commits, ascending: a compaction replaces the commits that it
+    /// covers.
     pub pieces: Vec<LogName>,
     /// The newest checksum at or below `version` and at or above the checkpoint.
     pub checksum: Option<LogName>,
@@ -166,8 +167,8 @@ impl LogSegment {
         })
     }
 
-    /// The same version from a newer checkpoint; false, and nothing changes, where a compaction
-    /// stands for commits on both sides of it.
+    /// Starts the same version from a newer checkpoint. Returns false, and changes nothing, where a
+    /// compaction covers commits on both sides of the checkpoint.
     pub fn start_from(&mut self, checkpoint: CheckpointFiles) -> bool {
         let at = checkpoint.version;
         let crosses = |n: &LogName| matches!(n.kind, LogFile::Compaction { to } if n.version <= at && to > at);
@@ -237,8 +238,8 @@ fn nothing_to_start_from(names: &[LogName], target: Option<u64>) -> Error {
             "version {t} can't be rebuilt: the log starts at version {first}, older commits were cleaned up"
         ))
         .with_version(t),
-        // Not "no table": whoever takes it for one would write a new table over what can be
-        // restored.
+        // The error isn't "no table": a caller that believed so would create a table over one that
+        // can be restored.
         (None, Some(c), _) => Error::corrupt_log(format!(
             "the checkpoint of version {} can't be used, and the commits that it stands for were cleaned up: restore it or them from a backup",
             c.version
@@ -271,8 +272,8 @@ fn check_contiguous(commits: &[LogName], first_needed: u64, after_checkpoint: bo
     Ok(())
 }
 
-/// A hole in the commits of an old version is what log cleanup leaves, when a checkpoint behind it
-/// stands in for them.
+/// Log clean-up leaves a gap in the commits of an old version when a later checkpoint replaces
+/// them.
 fn behind_checkpoint(names: &[LogName], target: u64, hole: Error) -> Error {
     match complete_checkpoints(names, None).first() {
         Some(newer) if newer.version > target => Error::version_not_found(format!(

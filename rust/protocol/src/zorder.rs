@@ -144,8 +144,8 @@ pub struct RowOrder {
 }
 
 impl RowOrder {
-    /// The order that suits rows of which these columns are a sample, taken at random, for so many
-    /// files.
+    /// Chooses the order for rows of which these columns are a random sample, and for this number
+    /// of files.
     ///
     /// # Errors
     /// `Internal` for a type that has no order.
@@ -193,7 +193,7 @@ impl RowOrder {
     /// How many of a key's first bytes rows of one file have in common; 0 where files are cut by
     /// size alone.
     pub fn file_bytes(&self) -> usize {
-        // A leaf's number is all that stands before the curve's place.
+        // Only a leaf's number precedes the position on the curve.
         if self.tree.is_some() {
             self.key_bytes().0 - self.curve_bytes()
         } else {

@@ -141,7 +141,7 @@ impl CheckpointFile {
         Ok(self.groups.complete())
     }
 
-    /// A row group of another file with these columns, as it stands there.
+    /// Copies the bytes of another file's row group, which must have the same columns.
     pub(crate) async fn copy_group(&mut self, reused_row_group: &ReusedRowGroup<'_>) -> Result<()> {
         self.groups.copy(reused_row_group).map_err(write_error)?;
         self.actions += reused_row_group.rows();

@@ -38,7 +38,7 @@ const BATCH_BYTES: usize = 16 << 20;
 /// actions, and decoding holds each several times.
 const COLUMN_BYTES: i64 = 128 << 20;
 const ROW_BYTES: i64 = 16 << 10;
-/// A sample of a file's rows is so many runs of so many.
+/// A sample of a file's rows is this many runs of consecutive rows.
 const SAMPLED_RUNS: usize = 128;
 const SAMPLED_ROWS: usize = 64;
 /// Actions that every checkpoint has.
@@ -222,7 +222,8 @@ impl Part {
         Ok(has_all && is_sound(footer.metadata()))
     }
 
-    /// Whether what its rows are filtered by leaves nothing for whoever has their other columns.
+    /// Whether the filter columns alone rule out every row, so that the other columns need not be
+    /// read.
     pub(crate) async fn is_filtered(&self, skipping: &Skipping) -> Result<bool> {
         let footer = &self.opened().await?.footer;
         let is_own = is_sound(footer.metadata());

@@ -146,8 +146,8 @@ fn has_partition_structs(children: &Fields, pruner: &Pruner) -> bool {
     needed && matches!(parsed, Some(DataType::Struct(inner)) if pruner.believes_partition_structs(inner))
 }
 
-/// Whether each row is an add that may match by these columns. What can't be read is left to
-/// whoever reads the whole row.
+/// Whether each row is an add that may match by these columns. Rows whose columns can't be read
+/// pass; the reader of the whole row reports the error.
 fn judge(skipping: &Skipping, batch: &RecordBatch) -> Result<BooleanArray, ArrowError> {
     let Some(adds) = batch.columns().first().and_then(|c| c.as_struct_opt()) else {
         return Ok(BooleanArray::from(vec![true; batch.num_rows()]));

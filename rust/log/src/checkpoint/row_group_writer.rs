@@ -98,7 +98,8 @@ impl RowGroups {
         group.close().map(|_| ())
     }
 
-    /// A group as it stands in another file, whose columns are the same. Ends the one that is open.
+    /// Copies the bytes of a row group of another file with the same columns. Closes the open row
+    /// group first.
     pub(crate) fn copy(&mut self, reused_row_group: &ReusedRowGroup<'_>) -> Result<()> {
         self.end()?;
         let metadata = reused_row_group.metadata()?;

@@ -1,6 +1,6 @@
-//! How a V2 checkpoint names its sidecars, and what is known of one without opening it: how much it
-//! holds and between which values, as a tag of the action that names it. Plans leave sidecars out
-//! by it, and new checkpoints choose by it which ones to write anew.
+//! How a V2 checkpoint names its sidecars. A tag of the sidecar action states row counts and
+//! bounds, so that plans skip sidecars without opening them, and new checkpoints choose by it which
+//! ones to rewrite.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const LONGEST_TEXT: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SidecarFile {
-    /// As it stands there: mostly a bare file name.
+    /// As the checkpoint spells it: usually a bare file name.
     pub path: String,
     #[serde(default)]
     pub size_in_bytes: i64,

@@ -1,5 +1,5 @@
-//! The live files of a snapshot as the rows of a new checkpoint, in one order: merged with those of
-//! the checkpoint before where that one is in a good order, sorted anew otherwise.
+//! The live files of a snapshot as the rows of a new checkpoint, in one order: merged with the rows
+//! of the previous checkpoint if those are in a suitable order, otherwise sorted.
 
 use std::borrow::Cow;
 

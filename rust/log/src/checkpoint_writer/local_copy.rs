@@ -46,8 +46,8 @@ impl Snapshot {
         }
     }
 
-    /// Goes on without a copy that turned out damaged or gone; whoever opens the table next makes
-    /// it anew.
+    /// Drops a copy that turned out damaged or missing; the next opening of the table writes it
+    /// again.
     pub(crate) async fn forget_copy(&self, copied: &Copied, damage: &Error) {
         warn!(table = %self.store().location(), error = %damage, "the copy of a checkpoint can't be read, going on with the checkpoint itself");
         *self.copy().0.lock().await = Sought::InVain;

@@ -45,7 +45,7 @@ pub struct CheckpointReport {
     pub kind: &'static str,
     /// Actions in all.
     pub actions: u64,
-    /// Live files among them, as far as they were written anew.
+    /// Live files among the rows that were written, not copied.
     pub adds: u64,
     /// Size of the new files in bytes.
     pub size_bytes: u64,
@@ -85,7 +85,7 @@ pub(crate) async fn after_commit(snapshot: &Snapshot) -> bool {
 
 /// Where the live files of a classic checkpoint come from.
 enum LiveFiles<'a> {
-    /// Much of the checkpoint before stands.
+    /// Most row groups of the previous checkpoint are copied.
     Beside(Base<'a>),
     /// They come in order.
     InOrder(InOrder<'a>),
@@ -210,8 +210,8 @@ impl Snapshot {
         Ok((adds, out.finish().await?))
     }
 
-    /// A sound checkpoint that another writer put there: it holds the same, and whoever is reading
-    /// it would get a mixture if it were written again.
+    /// A sound checkpoint that another writer put there. It holds the same state and stays: a
+    /// reader that is in the middle of it would otherwise read parts of both.
     async fn classic_there(&self, key: &str) -> Result<Option<CheckpointReport>> {
         let found = match self.store().head(key).await {
             Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),

@@ -19,11 +19,11 @@ use crate::checkpoint::part::{Part, is_all_null, is_of};
 use crate::checkpoint::reader::CheckpointReader;
 use crate::checkpoint_writer::rows::{AddRows, classic_schema};
 
-/// From so many files on, live files have row groups of their own: smaller checkpoints are quickly
-/// written as a whole.
+/// From this many files on, live files have row groups of their own; a smaller checkpoint is
+/// quickly written as a whole.
 const APART_FILES: u64 = 20_000;
-/// New files are written again with each checkpoint, until there is one to so many in order: then
-/// all are put in order.
+/// Each checkpoint writes the recently added files again, until they are more than one in this many
+/// of the sorted files; then all files are sorted together.
 const SORTED_TO_RECENT: u64 = 32;
 
 /// The checkpoint before, where much of it can stand.

@@ -3,14 +3,14 @@
 
 /// Commits between the checkpoints of a table that doesn't say and whose checkpoints are cheap.
 const USUAL: u64 = 10;
-/// Most commits that stand after the checkpoint of a table that doesn't say: whoever opens it reads
+/// Most commits after the checkpoint of a table without its own interval: opening the table reads
 /// each of them.
 const MOST: u64 = 100;
 /// Fewest commits between the checkpoints of such a table while many writers commit at once. Ten
 /// commits are over in a few milliseconds then, and as many more cost a reader less than a
 /// millisecond.
 const AMONG_MANY: u64 = 50;
-/// How many bytes of a checkpoint may be written for each byte of the commits that it stands for.
+/// Bytes of a checkpoint that may be written for each byte of the commits that it replaces.
 const WRITTEN_FOR_A_BYTE: u64 = 16;
 /// Bytes of commits that are never left to stand beside a checkpoint, however large that is.
 const MOST_BYTES: u64 = 32 << 20;
@@ -53,9 +53,9 @@ impl Tail {
         commits.min(MOST).next_multiple_of(USUAL).clamp(USUAL, MOST)
     }
 
-    /// Whether a checkpoint of this version is due. Versions are those that the interval divides,
-    /// as other engines have it; of a longer interval those that the usual one does, once so many
-    /// commits stand there.
+    /// Whether a checkpoint of this version is due. Due versions are multiples of the interval, as
+    /// in other engines. With an interval above the default, multiples of the default are due as
+    /// well, once that many commits follow the checkpoint.
     pub(crate) fn is_due(&self, version: u64) -> bool {
         let interval = self.interval();
         let (every, waited) = match self.is_longer() {

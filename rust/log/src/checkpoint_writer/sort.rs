@@ -1,5 +1,5 @@
-//! Live files on their way into a checkpoint, sorted: as many as memory allows are held, the rest
-//! stands in temporary files until all are merged.
+//! Sorts live files for a checkpoint: holds as many as memory allows, and spills the rest to
+//! temporary files until all are merged.
 
 use arrow::array::{Array, StructArray};
 use deltaplane_error::Result;

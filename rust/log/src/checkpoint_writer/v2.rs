@@ -1,6 +1,5 @@
-//! Writing V2 checkpoints (P056, P062): sidecars of the checkpoint before stand in the new one
-//! where no commit since touched them, the others and the new files are written anew, as
-//! `compaction` chooses.
+//! Writing V2 checkpoints (P056, P062): reuses sidecars of the previous checkpoint that no commit
+//! since touched, and rewrites the others together with new files, as `compaction` chooses.
 
 use arrow::array::{Array, RecordBatch};
 use deltaplane_error::{Error, Kind, Result};
@@ -167,8 +166,8 @@ impl Snapshot {
         if !fits(&order, files) {
             return Ok(None);
         }
-        // Those with fewer tombstones than come anew are written again with them, as small sidecars
-        // of live files are.
+        // Sidecars with fewer tombstones than are new are rewritten together with them, as small
+        // sidecars of live files are.
         let (mut coming, mut reused) = (self.tail()?.replay.touched() as u64, Vec::new());
         tombstones.sort_unstable();
         for (removes, part) in tombstones {

@@ -13,7 +13,7 @@ use crate::Snapshot;
 use crate::commit::reader::Commit;
 
 impl Snapshot {
-    /// Writes one file that stands for the commits from `from` to `to`, both inclusive.
+    /// Writes one file that replaces the commits `from` to `to`, both inclusive, for readers.
     ///
     /// Errors: `InvalidArgument` when that aren't at least two versions up to this one,
     /// `VersionNotFound` when one of their commits is gone. One that is there already stays as it

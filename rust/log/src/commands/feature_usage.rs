@@ -21,7 +21,7 @@ use crate::{PlanColumns, Snapshot, history, now_ms};
 const COMMITS_AT_ONCE: usize = 64;
 const MINUTE_MS: i64 = 60 * 1000;
 
-/// Refuses where live files have to be written anew under other names first.
+/// Refuses if live files must first be rewritten under other column names.
 pub(crate) async fn check_names(snapshot: &Snapshot, dropped: &Dropped) -> Result<()> {
     if let Some(why) = &dropped.rewrite {
         let live = count(snapshot, |_, _| true).await?;

@@ -108,7 +108,8 @@ pub struct CommitTotals {
     pub removed_unsized: u64,
     /// Whether any of it changes the table's rows (P028).
     pub data_change: bool,
-    /// Its own words, as they are: whoever wrote it may have put any JSON there.
+    /// The other members of the commit info, unchanged: a foreign writer may have put any JSON
+    /// there.
     pub info: Map<String, Value>,
 }
 
@@ -129,7 +130,8 @@ pub struct TombstoneTotals {
 }
 
 impl Snapshot {
-    /// What stands in the log folder up to this version. Two listings, no file is read.
+    /// Counts and sizes of the log folder's files up to this version. Costs two listings; reads no
+    /// file.
     pub async fn log_folder(&self) -> Result<LogFolder> {
         let mut names = list_from(self.store(), 0).await?;
         names.retain(|n| reaches(n) <= self.version());

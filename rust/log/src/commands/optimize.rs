@@ -1,6 +1,6 @@
-//! OPTIMIZE as the log sees it: which files are to be written anew together, and the commits that
-//! put the new ones in their place. No row changes, so nothing that others add is in the way. Who
-//! moves the rows is the caller's matter.
+//! OPTIMIZE as the log sees it: plans which files are rewritten together, and commits their
+//! replacements. No row changes, so files that other writers add don't conflict. The caller moves
+//! the rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -32,8 +32,8 @@ const MOST_LOSSES: usize = 10;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayoutRequest {
-    /// Which partitions, how files are written, what commits carry. The target size of files stands
-    /// here.
+    /// Which partitions, how files are written, what commits carry. Includes the target size of
+    /// files.
     pub rewrite: RewriteRequest,
     /// Columns to order rows by; none to put small files together, or to cluster a clustered table.
     #[serde(default)]
@@ -41,16 +41,17 @@ pub struct LayoutRequest {
     /// How rows are ordered: `zorder`, `hilbert` or `kdtree`.
     #[serde(default)]
     pub curve: Option<String>,
-    /// Whether files that are in order are ordered anew.
+    /// Whether files that are already in order are ordered again.
     #[serde(default)]
     pub full: bool,
-    /// Files with a larger share of deleted rows are written anew.
+    /// Files with a larger share of deleted rows are rewritten.
     pub most_deleted: f64,
-    /// Only partitions that this version wrote to and that have so many small files: compaction
-    /// after a commit.
+    /// Only partitions that this version wrote to and that have at least this many small files:
+    /// compaction after a commit.
     #[serde(default)]
     pub auto_min_files: Option<usize>,
-    /// At most so many bytes of old files, those groups first that save most files for their bytes.
+    /// Rewrites at most this many bytes of old files; groups that save most files per byte come
+    /// first.
     #[serde(default)]
     pub most_bytes: Option<i64>,
 }
@@ -86,14 +87,14 @@ pub struct Placed {
     pub committed: Committed,
     /// What it did, under delta-spark's names.
     pub metrics: BTreeMap<String, Value>,
-    /// What stands now.
+    /// The moves that are committed.
     pub moved: Vec<Moved>,
     /// New files of groups that were left out.
     pub lost: Vec<Add>,
 }
 
 impl LayoutPlan {
-    /// Finds the files that are to be written anew.
+    /// Finds the files to rewrite.
     ///
     /// # Errors
     /// `InvalidArgument` for columns by which rows can't be ordered, and for a clustered table with
@@ -157,7 +158,7 @@ impl LayoutPlan {
         &self.rewrite
     }
 
-    /// The files that are written anew, group by group.
+    /// The files to rewrite, group by group.
     pub fn bins(&self) -> &[Bin] {
         &self.bins
     }
@@ -331,7 +332,7 @@ fn say(request: &mut LayoutRequest, order: Option<&Wanted>) {
     parameters.extend(said.into_iter().chain(full).map(|(k, v)| (k.to_owned(), v)));
 }
 
-/// Files that may have to be written anew.
+/// Files that may have to be rewritten.
 struct Considered {
     files: Vec<Candidate>,
     count: usize,
@@ -363,7 +364,7 @@ impl Considered {
     }
 }
 
-/// Groups whose files have at most so many bytes together, those with the smallest files first.
+/// Groups with at most this many bytes together, those with the smallest files first.
 fn affordable(mut bins: Vec<Bin>, most: i64) -> Vec<Bin> {
     let file_bytes = |bin: &Bin| bin.bytes() / i64::try_from(bin.files.len()).unwrap_or(i64::MAX).max(1);
     bins.sort_by_key(file_bytes);

@@ -192,7 +192,7 @@ impl Rewrite {
         self.was_done
     }
 
-    /// Whether rows are deleted by vectors (P121); otherwise their files are written anew.
+    /// Whether rows are deleted by deletion vectors (P121); otherwise their files are rewritten.
     pub fn may_mark(&self) -> bool {
         self.request.data_change && self.others_may_mark()
     }
@@ -265,8 +265,8 @@ impl Rewrite {
         self.reads.as_ref().is_none_or(|(p, _)| p.partition_only(columns))
     }
 
-    /// Whether files have names that the table's columns don't have once it is done, so that all
-    /// are written anew.
+    /// Whether live files use column names that the table will no longer have after this command,
+    /// so that all are rewritten.
     pub fn renames_columns(&self) -> bool {
         self.without_column_mapping
             .as_ref()

@@ -26,7 +26,7 @@ const RUN_BYTES: u64 = 8 << 20;
 const RUN_COMMITS: usize = 32;
 const LONG_RUN_COMMITS: usize = 256;
 
-/// Whether commits keep the lines of their file actions, which are most of them, for whoever asks.
+/// Whether commits keep the text of their file actions, which are most lines, for later readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileLines {
     Retained,
@@ -71,7 +71,7 @@ pub(crate) struct FileColumns {
 }
 
 impl FileColumns {
-    /// With room for so many adds.
+    /// Reserves room for this many adds.
     pub(crate) fn with_capacity(adds: usize) -> Self {
         FileColumns {
             adds: AddRows::with_capacity(adds),
@@ -196,7 +196,7 @@ impl Commit {
         self.name.kind == LogFile::Commit
     }
 
-    /// All actions, parsed anew.
+    /// All actions, parsed again.
     pub(crate) fn actions(&self) -> Result<Vec<Action>> {
         self.lines()?
             .filter_map(|line| in_commit(parse_line(line), &self.name).transpose())
@@ -329,7 +329,7 @@ pub(crate) fn stream(store: &Store, names: Vec<LogName>, lines: FileLines) -> Bo
 /// Commits that are read in one go, in their order.
 fn in_runs(names: Vec<LogName>) -> Vec<Vec<LogName>> {
     let most = (names.len() / (4 * CONCURRENT_RUNS)).clamp(RUN_COMMITS, LONG_RUN_COMMITS);
-    // The smallest commit takes its share, too, so that a run holds no more than so many.
+    // The smallest commit also counts with a share, so that a run holds at most `most` commits.
     let share = RUN_BYTES / u64::try_from(most).unwrap_or(1);
     let weighed = |name: LogName| {
         let bytes = name.size_bytes.max(share);
@@ -338,7 +338,7 @@ fn in_runs(names: Vec<LogName>) -> Vec<Vec<LogName>> {
     packed(names.into_iter().map(weighed), RUN_BYTES)
 }
 
-/// These things in runs of about so many bytes.
+/// Groups these items into runs of about `target` bytes.
 pub(crate) fn packed<T>(things: impl IntoIterator<Item = (T, u64)>, target_bytes: u64) -> Vec<Vec<T>> {
     let (mut runs, mut run, mut weight) = (Vec::new(), Vec::new(), 0u64);
     for (thing, bytes) in things {

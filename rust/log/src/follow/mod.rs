@@ -250,8 +250,8 @@ impl Tail {
         }
     }
 
-    /// The columns that the next rows have, for a reader that keeps to its columns and stands
-    /// before a commit with others. Commits in a row that change nothing else are taken together.
+    /// The columns of the next rows, for a reader that fixes its columns and has reached a commit
+    /// that changes them. Consecutive commits that change nothing else are taken together.
     ///
     /// # Errors
     /// As [`Tail::end`].

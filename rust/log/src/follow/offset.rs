@@ -56,7 +56,7 @@ impl TailOffset {
         }
     }
 
-    /// Behind so many more files of its snapshot, of which this is the last.
+    /// After this many more files of its snapshot, of which `last` is the last.
     pub(crate) fn behind_files(&self, count: u64, last: Place) -> Self {
         TailOffset {
             index: self.index.saturating_add(count),
@@ -77,7 +77,7 @@ impl TailOffset {
     }
 }
 
-/// Where a file stands among those of its snapshot.
+/// The position of a file among those of its snapshot.
 pub(crate) fn place(add: &Add) -> Place {
     (add.modification_time, add.path.clone())
 }

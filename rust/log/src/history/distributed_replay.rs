@@ -1,9 +1,9 @@
-//! The replay of one version in parts that other processes read: what they are, and the file
-//! actions of one.
+//! Splits the replay of one version into parts that other processes read, and reads the file
+//! actions of one part.
 //!
-//! A file of the checkpoint lives unless a commit after it names its key; of the commits' own words
-//! on a key the newest decides (`deltaplane_protocol::replay`). Whoever holds the parts' rows has
-//! to bring those of one key together.
+//! A file of the checkpoint is live unless a commit after it names its key; among commits the
+//! newest action on a key decides (`deltaplane_protocol::replay`). The caller has to join the rows
+//! of all parts by key.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ impl LogHead {
 }
 
 impl Snapshot {
-    /// This version's parts, each of about so many bytes, or of one thing that is larger.
+    /// This version's parts, each of about this many bytes, or one item that is larger.
     pub async fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
         self.with_open_checkpoint().await?.parts_of_open(target_bytes)
     }
@@ -197,8 +197,8 @@ impl Snapshot {
 /// The adds of a part of a checkpoint, as in a plan: without those that the pruner shows can't
 /// match, whatever later commits say of them.
 ///
-/// Errors: a damaged file, by name; a file that isn't there any more, or isn't the one that was
-/// opened. No older checkpoint stands in: parts that were read already would come twice.
+/// Errors: a damaged file, by name; a file that is missing, or isn't the one that was opened. There
+/// is no fallback to an older checkpoint: parts that were read already would come twice.
 pub fn checkpoint_adds(
     store: &Store,
     part: ReplayPart,
@@ -236,7 +236,7 @@ pub fn commit_actions(store: &Store, part: ReplayPart) -> BoxStream<'static, Res
         ReplayPart::Commits(names) => names,
         _ => return failed(Error::internal("a part of a checkpoint has no commits")),
     };
-    // Sizes and times were for whoever cut the parts; none is empty.
+    // Sizes and times only serve to form the parts, none of which is empty.
     let parsed: Option<Vec<LogName>> = names.iter().map(|name| LogName::parse(name, 1, 0)).collect();
     let Some(parsed) = parsed else {
         return failed(Error::internal("a part of the commits names something else"));

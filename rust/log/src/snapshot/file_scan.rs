@@ -143,7 +143,7 @@ impl Snapshot {
 enum Ended {
     /// All were sent, or nobody wants more.
     Well,
-    /// After so many batches.
+    /// The error, and how many batches were sent before it.
     Damaged(Error, usize),
 }
 
@@ -171,7 +171,7 @@ impl CheckpointFiles<'_> {
                 false => Err(e),
             };
         }
-        // A copy stands for another writer's checkpoint.
+        // The checkpoint is a copy of another writer's.
         let mut once = (replayed.is_some() || checkpoint.may_repeat()).then(SeenFiles::default);
         let mut batches = checkpoint.files(FileActions::Adds, self.columns.clone(), self.skipping);
         let mut done = 0;
@@ -181,7 +181,7 @@ impl CheckpointFiles<'_> {
                     let untouched = filter(&batch, &self.replay.checkpoint(&batch)?)?;
                     counters.inspect(|t| t.replaced(batch.num_rows() - untouched.num_rows()));
                     let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
-                    // Whoever takes the rows then has them alone.
+                    // Drops the other references, so that the receiver owns the rows alone.
                     drop((batch, untouched));
                     let mut kept = prune(unsent, self.skipping)?;
                     if let Some(once) = &mut once {
@@ -205,8 +205,8 @@ impl CheckpointFiles<'_> {
     }
 }
 
-/// A stream of what a future sends, and of its error last. Driven by whoever polls the stream: no
-/// task outlives its reader, and what was sent is taken before more is made.
+/// A stream of what a future sends, followed by its error if it has one. Polling the stream drives
+/// the future: no task outlives its reader, and what was sent is taken before more is made.
 pub(crate) fn fed<T, Feeding>(feed: impl FnOnce(Sender<Result<T>>) -> Feeding) -> BoxStream<'static, Result<T>>
 where
     T: Send + 'static,

@@ -38,7 +38,8 @@ use crate::listing::{list_from, name_of};
 use crate::now_ms;
 use crate::snapshot::checksum::KnownChecksum;
 
-/// Commits after which an update starts anew from a newer checkpoint instead of growing the tail.
+/// Commits after which an update starts again from a newer checkpoint instead of extending the
+/// tail.
 const LONG_TAIL: usize = 64;
 /// Commits from which on even who knows of no newer checkpoint looks for one.
 const TOO_LONG_TAIL: usize = 256;
@@ -99,7 +100,7 @@ pub struct LogSize {
     pub checkpoint: Option<u64>,
     /// Bytes of its files.
     pub checkpoint_bytes: u64,
-    /// Files with the commits after it: a compaction stands for several.
+    /// Files that hold the commits after it: one compaction counts for several commits.
     pub commits: usize,
     /// Their bytes.
     pub commit_bytes: u64,
@@ -331,9 +332,9 @@ impl Snapshot {
         commits.find(|c| c.is_single() && c.version() == version)
     }
 
-    /// The commits after version `base` up to this one, oldest first, each by itself: those that a
-    /// checkpoint or a compaction stands for here are read. It ends before the first one that is
-    /// gone.
+    /// Each commit after version `base` up to this one, oldest first. Reads the single commits even
+    /// where this snapshot used a checkpoint or a compaction instead. Ends before the first one
+    /// that is missing.
     pub(crate) async fn commits_after(&self, base: Option<u64>) -> Result<Vec<Arc<Commit>>> {
         let wanted: Vec<u64> = (base.map_or(0, |b| b + 1)..=self.version()).collect();
         let in_hand: Vec<Arc<Commit>> = wanted.iter().filter_map(|v| self.commit_in_hand(*v).cloned()).collect();

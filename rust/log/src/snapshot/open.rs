@@ -1,5 +1,5 @@
-//! How a version is opened: from the best checkpoint that can be used and the commits after it, or
-//! from its commits alone; and what stands in for a checkpoint that turns out damaged later.
+//! Opens a version: from the best usable checkpoint and the commits after it, or from commits
+//! alone; and finds a replacement for a checkpoint that turns out damaged later.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl Snapshot {
         loop {
             let listed_ms = now_ms();
             match Self::load_listed(store, version, lines).await {
-                // A clean-up went on between the listing and the reading: a newer checkpoint stands
-                // in for what it took.
+                // A clean-up deleted files between the listing and the reading: a newer checkpoint
+                // replaces them.
                 Err(e) if e.kind() == Kind::VersionNotFound && version.is_none() && listings < LISTINGS => {
                     debug!(error = %e, "the log changed while it was read, listing it again");
                     listings += 1;

@@ -27,10 +27,10 @@ fn is_moment(from_ms: i64, to_ms: i64) -> bool {
 }
 
 impl Snapshot {
-    /// The newest version of the very table that this process committed this version to; `None`
-    /// where only opening the table anew can tell. Names are no proof: a table may have been
-    /// deleted, and made anew under the same ones. The commit's own text is, for no two have the
-    /// same transaction id.
+    /// The newest version of the table that this process committed this version to; `None` if only
+    /// opening the table again can tell. Names don't identify a table, which may have been deleted
+    /// and created again at the same place. The text of the commit does, since no two have the same
+    /// transaction id.
     pub async fn newest_after_own(&self) -> Result<Option<Self>> {
         if !self.is_fresh() {
             return Ok(None);

@@ -147,7 +147,7 @@ pub struct ReappliedRows {
 pub struct Committed {
     /// The table after it.
     pub snapshot: Snapshot,
-    /// Whether newer versions had better begin anew, from the checkpoint of it that was written.
+    /// Whether newer versions should be opened from the checkpoint that was written of this one.
     pub begins_anew: bool,
     /// Its version.
     pub version: u64,

@@ -111,8 +111,9 @@ fn written(mut sum: VersionChecksum, properties: &Properties) -> Result<(Version
     Ok((sum, text))
 }
 
-/// From the checksum before where there is one. Otherwise summed up anew where no checkpoint has to
-/// be read for it, or where one is due anyway: between checkpoints a table may be without.
+/// Computed from the previous checksum where there is one. Otherwise summed up from the state if
+/// that reads no checkpoint, or if a checkpoint is due anyway; between checkpoints a table may have
+/// no checksum.
 async fn new_checksum(
     base: Option<&Snapshot>,
     new: &Snapshot,

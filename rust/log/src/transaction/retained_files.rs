@@ -40,7 +40,7 @@ pub(crate) async fn check_kept(
     {
         return Err(refusal(&why, &odd.path));
     }
-    // A file that is added again says anew which partition it is in.
+    // A file that is added again states its partition again.
     let said = removes.iter().map(|r| &r.path).chain(adds.iter().map(|a| &a.path));
     let said = said.map(|p| paths::decode(p)).collect::<Result<HashSet<_>>>()?;
     let mut batches = base.plan(None, PlanColumns::Files);

@@ -99,8 +99,8 @@ pub async fn plan_write(store: &Store, incoming: StructType, request: WriteReque
     plan_write_after(store, None, incoming, request).await
 }
 
-/// The same by a writer that knows what it committed to this table last, which spares it opening
-/// the table anew where the store is near.
+/// As `plan_write`, for a writer that knows its last commit to this table; on a local store this
+/// avoids opening the table again.
 pub async fn plan_write_after(
     store: &Store,
     own: Option<&Snapshot>,
@@ -120,7 +120,7 @@ async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, reque
         Some(known) => Some(known),
         None => match Snapshot::open(store, None).await {
             Ok(s) => Some(s),
-            // Rows that were read from it don't make it anew.
+            // A write whose rows were read from the table doesn't create it again.
             Err(e) if e.kind() == Kind::TableNotFound && request.read_version.is_none() => None,
             Err(e) => return Err(e),
         },

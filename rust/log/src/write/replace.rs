@@ -1,5 +1,5 @@
-//! What a table keeps when it is replaced as a whole and the caller names other properties, or
-//! defines it anew: all else goes, as in delta-spark.
+//! What a table keeps when it is replaced as a whole with other properties or another definition:
+//! everything else goes, as in delta-spark.
 
 use std::collections::BTreeMap;
 

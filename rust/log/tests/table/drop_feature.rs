@@ -259,7 +259,7 @@ fn columns_that_files_know_by_name_are_unmapped() {
         let s = newest(&store).await;
         assert!(!has(&s, "columnMapping"));
         assert_eq!(s.schema().to_json(), schema().to_json());
-        // Whoever planned files by the mapping is told.
+        // A plan that was made with the column mapping is refused.
         assert_eq!(
             late.commit(vec![add("b", None)]).await.err().unwrap().kind(),
             Kind::MetadataChanged

@@ -61,7 +61,7 @@ fn each_commit_gets_a_checksum_from_the_one_before() {
             .unwrap();
         let over = sum(dir, 3).unwrap();
         assert_eq!((&over["numFiles"], &over["tableSizeBytes"]), (&json!(1), &json!(10)));
-        // A lost one is made anew as long as that costs no look into a checkpoint.
+        // A missing checksum is written again if that reads no checkpoint.
         std::fs::remove_file(log(dir).join(format!("{:020}.crc", 3))).unwrap();
         append(&store, "e").await;
         let again = sum(dir, 4).unwrap();
@@ -352,7 +352,7 @@ fn a_crash_after_the_commit_takes_nothing_away() {
 
 #[test]
 fn what_can_not_be_written_after_a_commit_does_not_fail_it() {
-    // P007: a folder stands where the checksum and the checkpoint would be
+    // P007: folders have the names that the checksum and the checkpoint would get
     run(async |store, dir| {
         let r = json!({"mode": "error", "configuration": {"delta.checkpointInterval": "1"}});
         create_table(&store, schema(), request(r)).await.unwrap();

@@ -172,7 +172,7 @@ fn a_checkpoint_that_another_writer_replaces_is_never_mixed_with_it() {
         let kept = Snapshot::open(&store, None).await.unwrap();
         assert_eq!(kept.tail_length(), 0);
         let mut other = std::fs::read(&key).unwrap();
-        // Of the same length, and valid for whoever trusts the old footer's places.
+        // Of the same length, and valid for a reader that trusts the offsets of the old footer.
         let end = other.len() - 4;
         other[4..end].fill(0);
         std::fs::write(&key, other).unwrap();

@@ -115,7 +115,7 @@ fn a_loser_keeps_its_text_where_the_winners_change_nothing_of_it() {
         let hidden = names.filter(|n| n.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
         assert_eq!(hidden.count(), 0, "no draft is left");
     });
-    // What it says of the table is said anew where that changed.
+    // The commit states the table's metadata again where it changed.
     run(async |store, dir| {
         create(&store, json!({})).await;
         let late = planned(&store, json!({"mode": "append"})).await;

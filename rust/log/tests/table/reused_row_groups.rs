@@ -114,8 +114,8 @@ fn what_no_commit_touched_stands() {
                 }
                 before = after;
             }
-            // One group: a file of it that changed means all are put in order; two: the other one
-            // stands.
+            // With one group a changed file in it means that all are sorted; with two the other one
+            // is reused.
             let expected = if partitioned { (3, 0, 1) } else { (3, 1, 0) };
             assert_eq!((stood, written, folded), expected);
         });

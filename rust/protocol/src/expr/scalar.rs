@@ -1,5 +1,5 @@
-//! Single values of primitive columns, from text and to Arrow arrays. The type stands beside the
-//! value, never in it: timestamps with and without zone are both microseconds.
+//! Single values of primitive columns, from text and to Arrow arrays. The type is stored beside the
+//! value: timestamps with and without time zone are both microseconds.
 
 use std::sync::Arc;
 

@@ -369,7 +369,8 @@ pub(crate) fn format_decimal(unscaled: i128, scale: i8) -> String {
     }
 }
 
-/// Bytes of `\u00FF` escapes; other text stands for its UTF-8 bytes, as delta-spark writes it.
+/// The bytes of `\u00FF` escapes; other characters become their UTF-8 bytes, as delta-spark writes
+/// them.
 pub(crate) fn unescape_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;

@@ -193,7 +193,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
     }
 }
 
-/// By key; of a key that stands there twice, the last value.
+/// Sorts pairs by key; of a repeated key the last value counts.
 fn in_order<'a>(mut pairs: Vec<(Text<'a>, Option<Text<'a>>)>) -> Pairs<'a> {
     let keys = pairs.iter().map(|(key, _)| key);
     if !keys.clone().zip(keys.skip(1)).all(|(one, next)| one < next) {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn maps_are_those_that_actions_have() {
-        // P020: a key that stands there twice has its last value, and the order is the keys'.
+        // P020: of a repeated key the last value counts, and pairs are sorted by key.
         let maps = [
             r#"{"b":"1","a":null,"b":"2","c":"\u0041"}"#,
             "{}",

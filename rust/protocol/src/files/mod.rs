@@ -171,7 +171,7 @@ pub struct AddRows {
 }
 
 impl AddRows {
-    /// None yet, and room for so many.
+    /// Empty, with room for this many rows.
     pub fn with_capacity(rows: usize) -> Self {
         let longs = || Int64Builder::with_capacity(rows);
         AddRows {
@@ -248,7 +248,7 @@ pub struct RemoveRows {
 }
 
 impl RemoveRows {
-    /// None yet, and room for so many.
+    /// Empty, with room for this many rows.
     pub fn with_capacity(rows: usize) -> Self {
         let longs = || Int64Builder::with_capacity(rows);
         RemoveRows {

@@ -18,8 +18,8 @@ use crate::{Error, Result};
 /// Columns that the curve runs through at most: each one more makes the files of a range of one lie
 /// further apart.
 const MOST_COLUMNS: usize = 4;
-/// Bits of a column's place on the curve. Finer places would make the note long that stands in each
-/// footer; within a place the values themselves decide.
+/// Bits of a column's position on the curve. More bits would lengthen the note in each footer;
+/// within a position the values themselves decide.
 const BITS: u32 = 8;
 /// Files that are looked at to see whether a column tells them apart.
 const SAMPLE: usize = 1_000;
@@ -58,9 +58,9 @@ struct Curved {
 }
 
 impl FileOrder {
-    /// The order that suits a table of so many files, of which these rows of a checkpoint's column
-    /// `add` are a sample. `clustering` are the physical paths of the columns that the table is
-    /// clustered by; without them those that tell files apart are taken.
+    /// Chooses the order for a table with this number of files, of which these rows of a
+    /// checkpoint's column `add` are a sample. `clustering` are the physical paths of the
+    /// clustering columns; without them, columns whose bounds separate files are chosen.
     pub fn choose(sample: &[StructArray], clustering: &[Vec<String>], files: u64) -> Result<FileOrder> {
         let fields = sample.first().map(|s| s.fields().clone()).unwrap_or_default();
         let mut found: Vec<(f64, Curved)> = Vec::new();

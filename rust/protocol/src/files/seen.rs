@@ -103,7 +103,7 @@ impl SeenFiles {
     }
 }
 
-/// A place among so many, of which there is a power of two.
+/// A slot among `of` slots, a power of two.
 fn place(part: u64, of: usize) -> usize {
     usize::try_from(part & u64::try_from(of.saturating_sub(1)).unwrap_or_default()).unwrap_or_default()
 }

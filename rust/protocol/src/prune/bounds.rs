@@ -125,7 +125,7 @@ impl LeafBounds {
     }
 }
 
-/// NaN bounds say nothing: writers differ in where NaN stands (P168, Q4).
+/// Bounds that are NaN are dropped: writers differ in how they order NaN (P168, Q4).
 pub(super) fn without_nan(array: ArrayRef) -> Result<ArrayRef> {
     let array = normalise_floats(array);
     let nan: BooleanArray = if let Some(a) = array.as_primitive_opt::<Float64Type>() {

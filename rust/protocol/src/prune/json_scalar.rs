@@ -73,8 +73,7 @@ fn no_plain_text(sixteen: u128) -> u128 {
     (zero(sixteen ^ each_text(b'"')) | zero(sixteen ^ each_text(b'\\')) | control) & each_text(0x80)
 }
 
-/// Where the scalar ends that stands at a place of a text; `None` for other values and for strings
-/// with escapes.
+/// The end of the scalar that starts at `at`; `None` for other values and for strings with escapes.
 #[inline]
 pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at)? {

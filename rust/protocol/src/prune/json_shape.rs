@@ -22,9 +22,9 @@ pub(super) enum Slot {
 /// A text without its values.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
-    /// What stands before each value.
+    /// The text before each value.
     values: Vec<(Words, Slot)>,
-    /// What stands behind the last one.
+    /// The text after the last value.
     end: String,
 }
 
@@ -109,7 +109,7 @@ impl Words {
         self.text.len()
     }
 
-    /// Whether it stands at this place.
+    /// Whether the text at `at` has this shape.
     fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         let mut from = at;
         for (word, meant) in &self.words {

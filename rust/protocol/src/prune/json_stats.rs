@@ -68,7 +68,7 @@ impl Reading {
         }
     }
 
-    /// Takes what some files say of leaf `at` of so many.
+    /// Adds the statistics of some files for leaf `at` of `leaves`.
     fn extend(&mut self, files: &[Option<&str>], at: usize, leaves: usize, read: ReadBound) {
         let of = |section: usize| {
             files

@@ -83,7 +83,7 @@ impl JsonValues {
     }
 }
 
-/// The text that a JSON string stands for; `None` for other values.
+/// The decoded text of a JSON string; `None` for other values.
 pub(super) fn json_text(raw: &str) -> Option<Cow<'_, str>> {
     match raw.as_bytes() {
         [b'"', inside @ .., b'"'] if !inside.contains(&b'\\') => raw.get(1..raw.len() - 1).map(Cow::Borrowed),

@@ -434,7 +434,7 @@ fn has_bounds(ty: Primitive) -> bool {
     !matches!(ty, Primitive::Binary | Primitive::Void | Primitive::Variant)
 }
 
-/// A bound as its text stands there.
+/// A bound from its JSON text in the log.
 pub(super) fn logged(raw: &str, ty: Primitive, _up: bool) -> Option<Scalar> {
     let text = raw.trim_matches('"');
     match ty {

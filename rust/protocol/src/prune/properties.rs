@@ -461,7 +461,7 @@ proptest! {
         let pruner = Pruner::new(&p, &schema(), &partition_columns(), Mapping::None).unwrap();
         let kept = pruner.keep(&files_batch(&files)).unwrap();
         for (i, (rows, ..)) in files.iter().enumerate() {
-            // A sum beyond its type is an error for whoever reads the file.
+            // A sum beyond its type is an error when the file is read.
             let Ok(found) = p.evaluate(&rows_batch(rows)) else { continue };
             let matched = found.true_count() > 0;
             prop_assert!(!matched || kept.value(i), "file {} was dropped: {:?}", i, e);

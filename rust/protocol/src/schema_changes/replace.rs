@@ -1,5 +1,5 @@
-//! A table's columns told anew: in another order, with other comments, and more of them. Nothing
-//! that is there goes, and no type changes. Pure.
+//! Replaces a table's columns: another order, other comments, and additional columns. No column is
+//! dropped, and no type changes. Pure.
 
 use crate::schema::{ArrayType, DataType, Field, MapType, StructType};
 use crate::schema_changes::edit::join_path;

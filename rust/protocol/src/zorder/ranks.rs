@@ -26,7 +26,7 @@ enum Cuts {
 }
 
 impl Ranked {
-    /// Ranks of so many bits, by a sample of the column.
+    /// Ranks with `bits` bits, from a sample of the column.
     pub(super) fn of(sample: &ArrayRef, bits: u32) -> Result<Self> {
         let converter = RowConverter::new(vec![SortField::new(sample.data_type().clone())]).map_err(failed)?;
         let rows = converter
@@ -69,7 +69,7 @@ fn place<T: Borrow<V>, V: Ord + ?Sized>(cuts: &[T], value: &V) -> u32 {
     u32::try_from(rank).unwrap_or(u32::MAX)
 }
 
-/// The values between which so many bits' places lie, each with as many of these values.
+/// The boundaries of 2^`bits` buckets, each with the same number of these values.
 fn quantiles<T: Copy>(sorted: &[T], bits: u32) -> Vec<T> {
     let places = 1_usize << bits;
     let at = |place: usize| sorted.get(place * sorted.len() / places).copied();
@@ -107,7 +107,7 @@ pub struct Sample {
     level: u32,
 }
 
-/// Rows of a sample, at most; at least half of them when there are so many.
+/// The sample has at most this many rows, and at least half of them if the input has as many.
 const SAMPLED_ROWS: usize = 1 << 18;
 
 impl Sample {

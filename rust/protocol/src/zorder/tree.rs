@@ -28,7 +28,7 @@ impl Sampled<'_> {
     }
 }
 
-/// A box that is to be cut into so many.
+/// A box, and the number of parts to cut it into.
 struct Piece {
     sides: Vec<(u32, u32)>,
     files: u64,

@@ -72,8 +72,8 @@ fn value_text() -> impl Strategy<Value = String> {
     prop_oneof![of_samples, any::<String>()]
 }
 
-/// The result, of an input of so many bytes, in bounded time and memory; `Internal` would be a
-/// mistake of this program.
+/// Parses an input of `input_bytes` bytes in bounded time and memory; fails if the error is
+/// `Internal`, a fault of this program.
 fn judged<T: Debug>(input_bytes: usize, parse: impl FnOnce() -> Result<T>) -> Option<T> {
     let began = Instant::now();
     let (result, peak) = peak_of(parse);

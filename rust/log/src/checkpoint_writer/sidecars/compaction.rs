@@ -57,8 +57,8 @@ pub(crate) fn plan_compaction(pieces: &[Piece<'_>], new: u64, full: u64) -> Side
             false => rest.push((i, p)),
         }
     }
-    // What is left is twice as large each time, so a file is written anew as often as that can
-    // happen.
+    // The remainder doubles each time, so a file is rewritten about as often as its size can
+    // double.
     rest.sort_by_key(|(i, p)| (p.files, *i));
     for (i, p) in rest {
         if p.files > files {

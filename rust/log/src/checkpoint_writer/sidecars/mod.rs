@@ -72,7 +72,7 @@ impl SidecarWriter {
         }
     }
 
-    /// From here on sidecars of so many live files, in new files.
+    /// Starts new sidecar files, each with this many live files.
     pub(crate) async fn begin(&mut self, full: u64) -> Result<()> {
         self.end_file().await?;
         self.full = full.max(1);

@@ -18,7 +18,7 @@ use super::lengths::LENGTHS;
 use super::{NewColumns, not_empty, stats_columns};
 use crate::write::schema_checks::check_field_names;
 
-/// Where a column's default stands (P107).
+/// The key of a column's metadata that holds its default (P107).
 const DEFAULT: &str = "CURRENT_DEFAULT";
 /// What the history calls a change of one column.
 pub(super) const CHANGED: &str = "CHANGE COLUMN";
@@ -63,7 +63,7 @@ fn add_together(draft: &mut Draft<'_>, columns: &NewColumns) -> Result<Vec<Value
     Ok(said)
 }
 
-/// Tells all columns anew.
+/// Replaces all columns.
 pub(super) fn replace(draft: &mut Draft<'_>, fields: &str) -> Result<()> {
     let new_fields = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
     not_empty(new_fields.fields(), "column")?;

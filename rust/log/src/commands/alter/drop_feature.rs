@@ -1,6 +1,6 @@
-//! DROP FEATURE (P098): a sequence of commits, each of which leaves a sound table. Writers are kept
-//! from leaving more traces, files and history are looked through or protected, the protocol goes
-//! last, judged anew on every base.
+//! DROP FEATURE (P098): a sequence of commits, each of which leaves a sound table. First the
+//! feature is switched off, so that writers leave no further use of it; then files and history are
+//! checked or protected; last the protocol changes, decided again on every base.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ use crate::write::schema_checks::check_field_names;
 /// Checkpoints between the last trace of a feature and the commit that drops it: readers that can't
 /// use one try the one before, delta-spark up to three times, and must not come upon the traces.
 const BARRIERS: usize = 3;
-/// Attempts of the last commit, each judged anew because another writer was first.
+/// Attempts of the last commit; each one that loses the race is decided again on the new base.
 const ATTEMPTS: usize = 100;
 
 /// What to drop.
@@ -52,7 +52,7 @@ pub(super) async fn rewrite_first(base: &Snapshot, feature: &str) -> Result<Opti
 impl Drop<'_> {
     pub(super) async fn run(&self, base: Snapshot) -> Result<Altered> {
         let dropped = self.judge(&base).await?;
-        // What writing files anew would do is believed.
+        // A dry run assumes that the rewrite would succeed.
         if !(self.dry_run && self.rewritten.is_some()) {
             feature_usage::check_names(&base, &dropped).await?;
             feature_usage::check_files(&base, &dropped, self.rewritten).await?;
@@ -150,8 +150,7 @@ impl Drop<'_> {
         if let Some(metadata) = &dropped.prepared {
             let staged = Staged {
                 metadata: Some(metadata.clone()),
-                // Files that another writer adds meanwhile may be ones that have to be written
-                // anew.
+                // Files that another writer adds meanwhile may need rewriting.
                 read: match dropped.rewrite.is_some() || dropped.usage == FeatureUsage::OldTypes {
                     true => ReadSet::Table,
                     false => ReadSet::Nothing,
@@ -198,8 +197,8 @@ impl Drop<'_> {
         Ok(now)
     }
 
-    /// Drops the feature from the newest version that still may do without it: whoever commits
-    /// first is looked at.
+    /// Drops the feature from the newest version that permits it. After a lost race the winner's
+    /// version is checked again.
     async fn drop(&self, base: Snapshot) -> Result<Snapshot> {
         let mut now = base;
         for _ in 0..ATTEMPTS {

@@ -82,7 +82,7 @@ pub enum Change {
         /// Those that stand together.
         columns: Vec<NewColumns>,
     },
-    /// Tells all columns anew: others may come, none goes.
+    /// Replaces all columns: may add columns, drops none.
     ReplaceColumns {
         /// A struct in schema JSON.
         fields: String,
@@ -289,7 +289,7 @@ pub async fn alter(store: &Store, request: &AlterRequest) -> Result<Altered> {
 }
 
 impl Snapshot {
-    /// How live files have to be written anew before a feature can be dropped (P098); `None` where
+    /// How live files have to be rewritten before a feature can be dropped (P098); `None` where
     /// they can stay.
     ///
     /// Errors: those of the drop, where it isn't legal.

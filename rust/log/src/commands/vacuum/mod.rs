@@ -27,7 +27,7 @@ use unfinished::{END, LONGEST_MS, START, START_VERSION};
 
 /// Files of one request to delete, as far as the store has such requests.
 const DELETED_AT_ONCE: usize = 5_000;
-/// Files that are handed to whoever deletes in the store's place.
+/// Files per call of the delegate that deletes instead of the store.
 const HANDED_ON_AT_ONCE: usize = 100_000;
 /// What a retention is compared in.
 const HOUR_MS: i64 = 3_600_000;
@@ -83,10 +83,10 @@ pub struct Vacuumed {
 /// where waiting is allowed. False leaves them to the store.
 pub type Deletes = Arc<dyn Fn(Vec<String>) -> Result<bool> + Send + Sync>;
 
-/// Deletes what the newest version's retention doesn't protect. `inventory` stands in for listing
-/// the directory; its keys are decoded paths or URIs, of which those elsewhere are passed over.
-/// `delegate` is asked to delete first. What is told are files: those that were looked at, then
-/// those that were deleted.
+/// Deletes what the newest version's retention doesn't protect. `inventory` replaces the listing of
+/// the directory; its keys are decoded paths or URIs, and those outside of the table are skipped.
+/// `delegate` is asked to delete first. Progress counts files: first those examined, then those
+/// deleted.
 ///
 /// # Errors
 /// `InvalidArgument` for a retention below the table's, `UnsupportedFeature` for a table that this
@@ -270,7 +270,7 @@ impl Garbage {
         }
     }
 
-    /// Deletes for as long as whoever brings files back waits for.
+    /// Deletes for at most as long as a command that brings files back waits.
     async fn delete(&mut self, store: &Store, delegate: Option<Deletes>, tell: &Tell) -> Result<()> {
         let all = Some(self.files.len() as u64);
         let (mut deleted, began_ms) = (0, now_ms());
