@@ -14,7 +14,7 @@ use futures::TryStreamExt;
 
 use crate::{PlanColumns, Snapshot};
 
-/// Refuses metadata under which files of the base that stay, or new ones, would be read as other
+/// Refuses metadata with which retained files of the base, or new files, would be read as other
 /// rows.
 pub(crate) async fn check_kept(
     base: &Snapshot,

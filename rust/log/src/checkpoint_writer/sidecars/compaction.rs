@@ -6,7 +6,7 @@
 /// disjoint ones.
 const MOST_OVERLAID: usize = 6;
 
-/// A sidecar of live files that is there already.
+/// An existing sidecar of live files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece<'a> {
     /// Keys of its first and last file.
@@ -71,12 +71,12 @@ pub(crate) fn plan_compaction(pieces: &[Piece<'_>], new: u64, full: u64) -> Side
     SidecarCompaction { runs, small }
 }
 
-/// Large pieces of which more than enough lie over one place, each such heap by itself. The pieces
-/// come by their first keys.
+/// Groups of large pieces of which too many overlap at one key. The pieces are sorted by their
+/// first keys.
 fn overlaid(large: &[(usize, &Piece<'_>)]) -> Vec<Vec<usize>> {
     let (mut heaps, mut here): (Vec<Vec<usize>>, Vec<(usize, &Piece<'_>)>) = (Vec::new(), Vec::new());
     for (i, p) in large {
-        // Files of one key can't be told apart by merging.
+        // Merging can't separate files with equal keys.
         if p.first == p.last {
             continue;
         }
@@ -135,7 +135,7 @@ mod tests {
     fn appends_leave_few_small_ones_and_write_a_file_seldom() {
         let (full, mut sizes, mut written) = (1000_u64, Vec::<u64>::new(), 0);
         for _ in 0..2_000 {
-            // Each is beside the others.
+            // None overlaps another.
             let pieces: Vec<Piece<'_>> = sizes.iter().map(|n| piece(b"kk", *n, false)).collect();
             let chosen = plan_compaction(&pieces, 10, full);
             assert!(chosen.runs.is_empty());

@@ -20,8 +20,9 @@ use crate::commands::row_id_backfill::{RowIds, number_files};
 use crate::transaction::{Operation, Staged, commit};
 use crate::write::schema_checks::check_field_names;
 
-/// Checkpoints between the last trace of a feature and the commit that drops it: readers that can't
-/// use one try the one before, delta-spark up to three times, and must not come upon the traces.
+/// Checkpoints between the last use of a feature and the commit that drops it: readers that can't
+/// use a checkpoint try the previous one, delta-spark up to three times, and must not reach one
+/// with uses.
 const BARRIERS: usize = 3;
 /// Attempts of the last commit; each one that loses the race is decided again on the new base.
 const ATTEMPTS: usize = 100;
@@ -30,18 +31,18 @@ const ATTEMPTS: usize = 100;
 pub(super) struct Drop<'a> {
     pub store: &'a Store,
     pub feature: &'a str,
-    /// Whether history that needs the feature is deleted, rather than kept behind protected
+    /// Whether history that needs the feature is deleted instead of kept behind protected
     /// checkpoints.
     pub truncate_history: bool,
-    /// The version at which no live file held a type older than its column's, where somebody
-    /// looked; of a dry run, any.
+    /// The version at which no live file was found to have an older type than its column; in a dry
+    /// run any version.
     pub rewritten: Option<u64>,
     pub dry_run: bool,
-    /// What every commit carries.
+    /// Settings of every commit.
     pub settings: Staged,
 }
 
-/// What has to happen to live files before this feature can go; errors as for the drop itself.
+/// The rewrite of live files that must precede this drop; errors as for the drop itself.
 pub(super) async fn rewrite_first(base: &Snapshot, feature: &str) -> Result<Option<RewriteFirst>> {
     let domains = domains_of(base).await?;
     let state = base.state();
@@ -144,7 +145,8 @@ impl Drop<'_> {
         }
     }
 
-    /// The table whose writers leave no more traces, and whose files have none.
+    /// Commits the change after which writers make no further use of the feature, and returns a
+    /// table whose files have none.
     async fn prepare(&self, base: Snapshot, dropped: &Dropped) -> Result<Snapshot> {
         let mut now = base;
         if let Some(metadata) = &dropped.prepared {
@@ -169,7 +171,8 @@ impl Drop<'_> {
         }
     }
 
-    /// The table whose vectors in old versions are safe from programs that don't know them.
+    /// Commits tombstones that protect deletion vectors of old versions from programs that don't
+    /// know them.
     async fn keep_vectors(&self, base: Snapshot) -> Result<Snapshot> {
         let removes = feature_usage::vector_tombstones(&base).await?;
         if removes.is_empty() {
@@ -182,7 +185,7 @@ impl Drop<'_> {
         Ok(commit(self.store, Some(base), &staged).await?.snapshot)
     }
 
-    /// Checkpoints of versions without traces: one where history goes anyway.
+    /// Writes checkpoints of versions without uses: one if history is deleted anyway.
     async fn barriers(&self, base: Snapshot) -> Result<Snapshot> {
         let mut now = base;
         let count = if self.truncate_history { 1 } else { BARRIERS };
@@ -230,7 +233,7 @@ impl Drop<'_> {
     }
 }
 
-/// What a change of the metadata sets and takes away, as text for the history.
+/// The difference between two versions of the metadata, as text for the history.
 fn differences(base: &Snapshot, new: &Metadata) -> String {
     let old = &base.state().metadata().configuration;
     let set = new.configuration.iter().filter(|(k, v)| old.get(*k) != Some(*v));
