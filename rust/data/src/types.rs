@@ -149,7 +149,7 @@ fn file_type(t: &DataType, mapping: Mapping, nested: &NestedIds<'_>) -> ArrowTyp
     }
 }
 
-/// What of a schema is stored in files: everything but void columns (P181).
+/// The stored part of a schema: all except void columns (P181).
 pub(crate) fn without_void(s: &StructType) -> StructType {
     let fields = s
         .fields()

@@ -1,4 +1,4 @@
-//! Bounds of variants bound every value, and stand only where each value has their type (P169).
+//! Bounds of variants bound every value, and exist only where each value has their type (P169).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::cmp::Ordering;

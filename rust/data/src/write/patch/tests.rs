@@ -1,5 +1,4 @@
-//! Files whose columns get new values: rows, statistics and bounds of pages are those of the rows
-//! that they then have.
+//! Patched files: rows, statistics and page bounds match the new rows.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;
