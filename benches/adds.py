@@ -1,4 +1,5 @@
-"""The actions of made-up data files, many at a time: add and remove, as JSON lines and as a checkpoint's Arrow columns.
+"""The actions of made-up data files, many at a time: add and remove, as JSON lines and as a
+checkpoint's Arrow columns.
 
 A file's number decides all that is said of it: partition, size, statistics of eight columns.
 Nothing here is done file by file, and memory is bounded by the numbers given. It must not know
@@ -26,10 +27,11 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Column:
-    """One column with statistics: its types, and its bound in each file. `step` is a row's place in the file.
+    """One column with statistics: its types, and its bound in each file. `step` is a row's place in
+    the file.
 
-    `bound` gets the files' numbers and the same numbers scattered over 0 to 900,000; what it gives is cast to `arrow`.
-    `quoted`: JSON has it as text.
+    `bound` gets the files' numbers and the same numbers scattered over 0 to 900,000; what it gives
+    is cast to `arrow`. `quoted`: JSON has it as text.
     """
 
     delta: str
@@ -65,8 +67,8 @@ LAST_STEP = ROWS_PER_FILE - 1
 
 @dataclass(frozen=True)
 class Adds:
-    """The actions of some files. `day` gives their days from their numbers; `generation` counts how often a file was
-    replaced by one over the same rows.
+    """The actions of some files. `day` gives their days from their numbers; `generation` counts how
+    often a file was replaced by one over the same rows.
     """
 
     files: Numbers
@@ -102,7 +104,8 @@ class Adds:
         ).to_pylist()
 
     def structs(self, parsed: bool) -> pa.StructArray:
-        """The column `add` of a checkpoint; `parsed` adds `stats_parsed` and `partitionValues_parsed`."""
+        """The column `add` of a checkpoint; `parsed` adds `stats_parsed` and
+        `partitionValues_parsed`."""
         count = len(self.files)
         columns = {
             "path": self._path(),

@@ -1,4 +1,5 @@
-"""Writing rows from an Arrow table in memory to a new table on the local disk: six columns, two codecs.
+"""Writing rows from an Arrow table in memory to a new table on the local disk: six columns, two
+codecs.
 
 Bare pyarrow writes one Parquet file: no statistics of the table, no commit.
 """

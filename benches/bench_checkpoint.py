@@ -1,7 +1,9 @@
-"""Writing a checkpoint of a table, opened in the same call: classic, V2 as a whole, and V2 after ten small commits.
+"""Writing a checkpoint of a table, opened in the same call: classic, V2 as a whole, and V2 after
+ten small commits.
 
-Size is that of the Parquet files that the call left in the log. The bar is pyarrow's bare re-encode of the checkpoint
-that is there, a row group at a time, synced. `deltaplane, anew` writes all sidecars of the same table.
+Size is that of the Parquet files that the call left in the log. The bar is pyarrow's bare re-encode
+of the checkpoint that is there, a row group at a time, synced. `deltaplane, anew` writes all
+sidecars of the same table.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ TAILS: Mapping[Touches, str] = {
 
 
 def _task(log: Log, scratch: Path, write: Callable[[str], object]) -> Task:
-    """One contestant's call on a table of its own; the answer is the number of files that the log then has."""
+    """One contestant's call on a table of its own; the answer is the number of files that the log
+    then has."""
     table = log.copy_to(scratch / "table")
     before = set(_parquet(table))
 
@@ -135,7 +138,8 @@ def _case(log: Log, name: str, contestants: list[str], target: str) -> Case:
 
 
 def _given(log: Log) -> Mapping[str, Any]:
-    """Also makes the log of `deltaplane, anew`, whose own process would else be measured making it."""
+    """Also makes the log of `deltaplane, anew`, whose own process would else be measured making
+    it."""
     if log.kind == "v2":
         _not_yet_written(log).make()
     return log.given()()

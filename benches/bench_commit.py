@@ -1,8 +1,9 @@
-"""Small commits one after the other: an append of one row to an empty table and to large ones, and a commit alone, durable.
+"""Small commits one after the other: an append of one row to an empty table and to large ones, and
+a commit alone, durable.
 
-The checkpoints that fall due meanwhile are part of the mean, not of the median. Where they are what is measured, so many
-appends follow each other that every table has its share of them. The bar does what a commit asks of the disk, see
-commits.py.
+The checkpoints that fall due meanwhile are part of the mean, not of the median. Where they are what
+is measured, so many appends follow each other that every table has its share of them. The bar does
+what a commit asks of the disk, see commits.py.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ PEER_FILES = 100_000
 
 
 def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
-    """`with_rows`: a file of one row is written and committed, else only a made-up file's add is committed."""
+    """`with_rows`: a file of one row is written and committed, else only a made-up file's add is
+    committed."""
     log = Log(**case["log"])
     table = log.copy_to(scratch / "table")
     commit = (commits.APPENDS if case["with_rows"] else commits.COMMITS)[name](str(table))
@@ -41,8 +43,9 @@ CONTESTANTS: dict[str, Contestant] = {name: functools.partial(contestant, name) 
 
 
 def rate(log: Log, calls: int) -> Case:
-    """Appends with the checkpoints that they bring about, to a table that was appended to: files that went since its last
-    checkpoint would have row groups of the next one written anew, which isn't the appends' doing.
+    """Appends with the checkpoints that they bring about, to a table that was appended to: files
+    that went since its last checkpoint would have row groups of the next one written anew, which
+    isn't the appends' doing.
     """
     log = replace(log, replaced_per_commit=0)
     return Case(

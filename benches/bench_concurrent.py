@@ -1,7 +1,8 @@
 """Writers in 2, 4 and 8 processes that append to one table at once, each commit blind and alone.
 
-Time is that from the moment all of them are ready to the last commit, CPU that of all of them together, memory that of
-the largest. A commit that a writer gave up counts as failed. The bar races with links alone, see commits.py.
+Time is that from the moment all of them are ready to the last commit, CPU that of all of them
+together, memory that of the largest. A commit that a writer gave up counts as failed. The bar races
+with links alone, see commits.py.
 """
 
 from __future__ import annotations

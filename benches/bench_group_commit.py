@@ -1,4 +1,5 @@
-"""Many small appends from threads on the local disk: their commits grouped, against one commit each.
+"""Many small appends from threads on the local disk: their commits grouped, against one commit
+each.
 
 The bar writes and syncs each append's Parquet file and commits nothing.
 """

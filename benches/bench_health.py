@@ -1,6 +1,8 @@
-"""The facts of a health report, without the page: all files' statistics, the newest commits, the log's folder.
+"""The facts of a health report, without the page: all files' statistics, the newest commits, the
+log's folder.
 
-The bar is the stream of all files with their statistics alone, from which the report's figures are made.
+The bar is the stream of all files with their statistics alone, from which the report's figures are
+made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""The ten newest entries of a long log's history: from the table's location, and from an open table.
+"""The ten newest entries of a long log's history: from the table's location, and from an open
+table.
 
-From a location deltaplane is asked for the history alone, which needs no table: `DeltaTable.history_of`. deltalake has no
-such way, and opens the table. The bar lists the folder and parses the ten newest commits.
+From a location deltaplane is asked for the history alone, which needs no table:
+`DeltaTable.history_of`. deltalake has no such way, and opens the table. The bar lists the folder
+and parses the ten newest commits.
 """
 
 from __future__ import annotations

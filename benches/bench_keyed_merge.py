@@ -1,8 +1,9 @@
-"""MERGE of one row into a table that is large by its log: of a hundred thousand files, a hundred million rows, one can hold the
-key, or none. Only that file is there, so whoever opens another one fails, as deltalake 1.6.6 does.
+"""MERGE of one row into a table that is large by its log: of a hundred thousand files, a hundred
+million rows, one can hold the key, or none. Only that file is there, so whoever opens another one
+fails, as deltalake 1.6.6 does.
 
-The bar is what the disk is asked for at least: the one file read and written anew, or a file of one row, and a commit, all
-synced, by somebody who knows which file it is.
+The bar is what the disk is asked for at least: the one file read and written anew, or a file of one
+row, and a commit, all synced, by somebody who knows which file it is.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ FILES = {"quick": 1_000, "small": 10_000, "full": 100_000}
 
 
 def table_of(files: int) -> Path:
-    """The table, made when it isn't there: a log of another writer, one of whose files is replaced by one that exists."""
+    """The table, made when it isn't there: a log of another writer, one of whose files is replaced
+    by one that exists."""
     path = harness.CACHE / f"keyed-{files}"
     if not path.exists():
         from deltaplane import DeltaTable

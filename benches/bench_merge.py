@@ -1,6 +1,8 @@
-"""MERGE: updates and inserts by key, spread over the whole table, in one range of it, and of a few files alone.
+"""MERGE: updates and inserts by key, spread over the whole table, in one range of it, and of a few
+files alone.
 
-One row in a hundred comes in the source, one in ten of them is new; `narrow` are 999 rows of one file.
+One row in a hundred comes in the source, one in ten of them is new; `narrow` are 999 rows of one
+file.
 """
 
 from __future__ import annotations

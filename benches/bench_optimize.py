@@ -1,4 +1,5 @@
-"""OPTIMIZE: a thousand small files become few, and rows are brought along a Z-order curve of two columns.
+"""OPTIMIZE: a thousand small files become few, and rows are brought along a Z-order curve of two
+columns.
 
 delta-spark's session is there before its time begins, but its JVM is as cold as a job's.
 """

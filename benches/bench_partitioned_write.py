@@ -1,4 +1,5 @@
-"""Writing rows from memory to a new table with a thousand partitions, whose rows come in no order: two thousand a partition.
+"""Writing rows from memory to a new table with a thousand partitions, whose rows come in no order:
+two thousand a partition.
 
 Polars writes Parquet files alone: no statistics of the table, no commit, nothing synced.
 """

@@ -1,7 +1,9 @@
-"""Planning on a table of many partitions, one file in each up to a million: one partition of all, after Armbrust et al.,
-"Delta Lake: High-Performance ACID Table Storage over Cloud Object Stores" (VLDB 2020), section 6.1.
+"""Planning on a table of many partitions, one file in each up to a million: one partition of all,
+after Armbrust et al., "Delta Lake: High-Performance ACID Table Storage over Cloud Object Stores"
+(VLDB 2020), section 6.1.
 
-Metadata alone: no data file is there. The paper has 108 s cold and 17 s warm for a million partitions.
+Metadata alone: no data file is there. The paper has 108 s cold and 17 s warm for a million
+partitions.
 """
 
 from __future__ import annotations
@@ -18,13 +20,15 @@ FILES = {
     "small": [1_000, 10_000, 100_000],
     "full": [1_000, 10_000, 100_000, 1_000_000, 10_000_000],
 }
-# As many as the paper has. More days than this have no dates of four digits; larger tables have more files in each.
+# As many as the paper has. More days than this have no dates of four digits; larger tables have
+# more files in each.
 MOST_PARTITIONS = 1_000_000
 KINDS: tuple[Kind, ...] = ("json", "own")
 
 
 def _numbers(options: argparse.Namespace, kind: Kind) -> list[int]:
-    """Those that were asked for; else the foreign checkpoint has the largest number of partitions only."""
+    """Those that were asked for; else the foreign checkpoint has the largest number of partitions
+    only."""
     numbers = options.files or FILES[scale_of(options)]
     if kind == "own" or options.files:
         return sorted(numbers)

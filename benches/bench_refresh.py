@@ -1,4 +1,5 @@
-"""Moving an open table to the newest version after one commit, which somebody else made; alone, and with a plan on it.
+"""Moving an open table to the newest version after one commit, which somebody else made; alone, and
+with a plan on it.
 
 The bar lists the log's folder and parses the one commit.
 """

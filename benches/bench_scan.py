@@ -1,6 +1,8 @@
-"""Reading a table of the local disk, whole and filtered: into one Arrow table (or Polars frame), and batch by batch.
+"""Reading a table of the local disk, whole and filtered: into one Arrow table (or Polars frame),
+and batch by batch.
 
-The table is written anew each time, by deltaplane and by deltalake. Bare pyarrow reads the same files without the log.
+The table is written anew each time, by deltaplane and by deltalake. Bare pyarrow reads the same
+files without the log.
 """
 
 from __future__ import annotations

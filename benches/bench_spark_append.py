@@ -1,4 +1,5 @@
-"""Appending on Spark: rows of Parquet files into a new table, plain and partitioned, beside Parquet and delta-spark.
+"""Appending on Spark: rows of Parquet files into a new table, plain and partitioned, beside Parquet
+and delta-spark.
 
 All write zstd and microseconds; each reads back what it wrote.
 """

@@ -1,8 +1,9 @@
-"""MERGE, UPDATE and DELETE on Spark, with deletion vectors and by rewriting files, beside delta-spark.
+"""MERGE, UPDATE and DELETE on Spark, with deletion vectors and by rewriting files, beside
+delta-spark.
 
-A MERGE's source is one row for each hundred of the table, one in ten of them new: spread over the whole table or in one
-range of it. UPDATE and DELETE change one row in a thousand, everywhere. Both change copies of the same table, and each
-reads back what it made.
+A MERGE's source is one row for each hundred of the table, one in ten of them new: spread over the
+whole table or in one range of it. UPDATE and DELETE change one row in a thousand, everywhere. Both
+change copies of the same table, and each reads back what it made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""One partition of many, with real rows, on Spark: deltaplane's native scan beside Spark's own partitioned Parquet folder
-and, where `make jars` has fetched it, delta-spark. The other half of the paper's section 6.1, see bench_partitions.py.
+"""One partition of many, with real rows, on Spark: deltaplane's native scan beside Spark's own
+partitioned Parquet folder and, where `make jars` has fetched it, delta-spark. The other half of the
+paper's section 6.1, see bench_partitions.py.
 
-All read the same files. Cold is the session's first look at the table, warm a query on a frame that is there.
+All read the same files. Cold is the session's first look at the table, warm a query on a frame that
+is there.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ PARTITIONS_PER_COMMIT = 500
 
 
 def _table(partitions: int, rows: int) -> Path:
-    """The table's folder, made when it isn't there; its files lie as Spark lays out a partitioned table."""
+    """The table's folder, made when it isn't there; its files lie as Spark lays out a partitioned
+    table."""
     from deltaplane import write_deltalake
 
     path = harness.CACHE / f"partitions-{partitions}-{rows}"

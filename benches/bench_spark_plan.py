@@ -1,8 +1,10 @@
-"""The files of a large log by a Spark job, beside the core's own walk on the driver: what of it is the driver's.
+"""The files of a large log by a Spark job, beside the core's own walk on the driver: what of it is
+the driver's.
 
-Executors are processes of their own, so that time is the whole job's but CPU and memory are the driver's alone: its JVM and
-this process, or this process for the walk. On one machine the walk is quicker; the job's figure to look at is memory, which
-must not grow with the table. Each run starts JVMs, so nothing is measured but at full scale or where numbers are given.
+Executors are processes of their own, so that time is the whole job's but CPU and memory are the
+driver's alone: its JVM and this process, or this process for the walk. On one machine the walk is
+quicker; the job's figure to look at is memory, which must not grow with the table. Each run starts
+JVMs, so nothing is measured but at full scale or where numbers are given.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ def job(case: Mapping[str, Any], scratch: Path) -> Task:
 
     spark = session(scratch, _settings(scratch), "local-cluster[1,2,1024]")
     jvm = spark.sparkContext._gateway.proc.pid
-    # The classes that a first job of its kind loads, and the executor's start, are no part of the figures.
+    # The classes that a first job of its kind loads, and the executor's start, are no part of the
+    # figures.
     dp.plan(spark, case["tiny"], "id > 0").count()
     before = [0.0]
 
@@ -51,8 +54,8 @@ def job(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def _settings(scratch: Path) -> dict[str, str]:
-    """Of Spark's own small cluster: one executor with two cores. It keeps its files where Spark is installed, for which a
-    folder of links stands in.
+    """Of Spark's own small cluster: one executor with two cores. It keeps its files where Spark is
+    installed, for which a folder of links stands in.
     """
     import pyspark
 

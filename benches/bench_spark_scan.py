@@ -1,8 +1,10 @@
-"""Reading on Spark: whole tables, selective queries, and planning over many files, beside plain Parquet and delta-spark.
+"""Reading on Spark: whole tables, selective queries, and planning over many files, beside plain
+Parquet and delta-spark.
 
-All read the same files. Rows are read on a frame that is there; selective queries also open their table. Planning is
-Spark's whole way to the tasks of a query, over logs whose data files aren't there. For it plain Parquet is the limit: a folder
-with the files that match and no others, whose columns it is told.
+All read the same files. Rows are read on a frame that is there; selective queries also open their
+table. Planning is Spark's whole way to the tasks of a query, over logs whose data files aren't
+there. For it plain Parquet is the limit: a folder with the files that match and no others, whose
+columns it is told.
 """
 
 from __future__ import annotations
@@ -98,7 +100,8 @@ def _with_vectors(scale: str) -> str:
 
 
 def _matching(log: Log, query: Query) -> dict[str, str]:
-    """The columns of a log's table, and a folder with the files that match a query: their sizes, and nothing in them."""
+    """The columns of a log's table, and a folder with the files that match a query: their sizes,
+    and nothing in them."""
     from deltaplane import DeltaTable
 
     table = DeltaTable(str(log.make()))
@@ -149,7 +152,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
         )
         for what, takes, sql, target, anew in queries
     ]
-    # delta-spark refuses to write a frame with vectors to `noop`: it wants to see the query that its snapshot is for.
+    # delta-spark refuses to write a frame with vectors to `noop`: it wants to see the query that
+    # its snapshot is for.
     for what, takes in (("all columns hashed", "a checksum"), ("two columns", "sums")):
         found.append(
             Case(

@@ -1,7 +1,8 @@
-"""TPC-DS on Spark, the paper's section 6.3: queries over tables partitioned by day, beside partitioned Parquet and delta-spark.
+"""TPC-DS on Spark, the paper's section 6.3: queries over tables partitioned by day, beside
+partitioned Parquet and delta-spark.
 
-All read the same files through temp views; the target is the geometric mean over the queries. A session runs one
-query after the other.
+All read the same files through temp views; the target is the geometric mean over the queries. A
+session runs one query after the other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What comes before any table: importing the package, its wheel, and an open table sent to another process by pickle.
+"""What comes before any table: importing the package, its wheel, and an open table sent to another
+process by pickle.
 
-Imports run in an interpreter of their own, beside one that imports nothing. A wheel is looked at where one is given:
-`python benches/bench_start.py --wheel FILE`. deltalake's tables can't be pickled.
+Imports run in an interpreter of their own, beside one that imports nothing. A wheel is looked at
+where one is given: `python benches/bench_start.py --wheel FILE`. deltalake's tables can't be
+pickled.
 """
 
 from __future__ import annotations

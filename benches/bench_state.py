@@ -1,6 +1,8 @@
-"""All files of a table as Arrow: path, size, partition values, statistics; as one table, and batch by batch.
+"""All files of a table as Arrow: path, size, partition values, statistics; as one table, and batch
+by batch.
 
-The bar is pyarrow's bare decode of the same columns of the checkpoint: no replay, statistics left as they are stored.
+The bar is pyarrow's bare decode of the same columns of the checkpoint: no replay, statistics left
+as they are stored.
 """
 
 from __future__ import annotations

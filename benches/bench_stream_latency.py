@@ -1,8 +1,9 @@
-"""How long a commit takes to be visible to a running stream, at the low rates of the paper's pipelines: each call is one row.
+"""How long a commit takes to be visible to a running stream, at the low rates of the paper's
+pipelines: each call is one row.
 
-Rows are committed by deltaplane for all, at moments that know nothing of the query's. A row is visible when the sink has
-its number. The portable source is the one that Spark Connect takes; the last column of a line's JSON, `tail_s`, is the
-99th percentile.
+Rows are committed by deltaplane for all, at moments that know nothing of the query's. A row is
+visible when the sink has its number. The portable source is the one that Spark Connect takes; the
+last column of a line's JSON, `tail_s`, is the 99th percentile.
 """
 
 from __future__ import annotations

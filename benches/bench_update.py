@@ -1,4 +1,5 @@
-"""UPDATE and DELETE of one row in a thousand, scattered over the whole table, and of one range of it."""
+"""UPDATE and DELETE of one row in a thousand, scattered over the whole table, and of one range of
+it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A dry run of VACUUM that looks through a directory: as many live files as the size says, and a tenth as many that no commit
-names, all of them old. The answer is the number of files that would go. The bar is a walk of the directory that only asks
-for sizes and times.
+"""A dry run of VACUUM that looks through a directory: as many live files as the size says, and a
+tenth as many that no commit names, all of them old. The answer is the number of files that would
+go. The bar is a walk of the directory that only asks for sizes and times.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def _table(files: int, root: Path) -> Path:
         },
     ]
     log = root / "_delta_log/00000000000000000000.json"
-    # What making the table takes is no part of anybody's memory: nothing is held, and the checkpoint is made elsewhere.
+    # What making the table takes is no part of anybody's memory: nothing is held, and the
+    # checkpoint is made elsewhere.
     with log.open("w") as out:
         out.writelines(json.dumps(action) + "\n" for action in itertools.chain(actions, _adds(files, root, now)))
     checkpoint = "import sys, deltaplane; deltaplane.DeltaTable(sys.argv[1]).create_checkpoint()"

@@ -1,8 +1,10 @@
-"""What look-ups of one value read in each order of the rows: the table of the Delta Lake paper's section 6.2.
+"""What look-ups of one value read in each order of the rows: the table of the Delta Lake paper's
+section 6.2.
 
-Four uniform columns, as addresses and ports. Other engines' Z-orders are read by deltaplane, too: the order alone differs. A line's
-size is that of the files that the look-ups would read, as the pruner of scans finds them: of the column that is skipped by worst
-(`least`), or of all (`average`). Beside it stands what reads all files.
+Four uniform columns, as addresses and ports. Other engines' Z-orders are read by deltaplane, too:
+the order alone differs. A line's size is that of the files that the look-ups would read, as the
+pruner of scans finds them: of the column that is skipped by worst (`least`), or of all (`average`).
+Beside it stands what reads all files.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from sparks import ENGINES, aim_at, is_there, session
 
 NAMES = ["sourceIP", "sourcePort", "destIP", "destPort"]
 ROWS = {"quick": 20_000, "small": 1_000_000, "full": 1_000_000}
-# The growth: more files, of a thousand rows each until there are as many as a machine sorts while one waits.
+# The growth: more files, of a thousand rows each until there are as many as a machine sorts while
+# one waits.
 FILES = {"quick": [20, 40], "small": [100], "full": [100, 1_000, 10_000, 50_000]}
 MOST_ROWS = 10_000_000
 # Of so many files the best order alone.
@@ -55,7 +58,8 @@ def table_of(rows: int, files: int, order: str, by: str = "deltaplane") -> Path:
         size = table.get_add_actions()["size_bytes"][0].as_py()
         target = -(-size // files)
         if by == "deltaplane":
-            # The names in ORDERS are the literals that it takes, which the type of a parameter doesn't say.
+            # The names in ORDERS are the literals that it takes, which the type of a parameter
+            # doesn't say.
             table.optimize.z_order(columns, curve=curve, target_size=target)  # type: ignore[arg-type]
         else:
             _order_elsewhere(by, str(unfinished), target)

@@ -1,4 +1,5 @@
-"""Tables whose rows are changed, one for each way of deleting rows, and a fresh copy of one for each run.
+"""Tables whose rows are changed, one for each way of deleting rows, and a fresh copy of one for
+each run.
 
 Rows are those of `rows.py`, in files of equal size in the order of their ids.
 """

@@ -19,7 +19,8 @@ LEAST_POINTS = 3
 
 
 def exponent(points: Points) -> float | None:
-    """The k of `y = c · x^k` that fits best (least squares of the logarithms); None for fewer than three sizes.
+    """The k of `y = c · x^k` that fits best (least squares of the logarithms); None for fewer than
+    three sizes.
 
     >>> round(exponent([(10, 2), (100, 20), (1000, 200)]), 3)
     1.0

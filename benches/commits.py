@@ -22,7 +22,8 @@ Commit = Callable[[], object]
 
 
 def _adds() -> Iterator[dict[str, Any]]:
-    """Adds of files that aren't there, each under a name of its own. Making them costs nothing that is worth a figure."""
+    """Adds of files that aren't there, each under a name of its own. Making them costs nothing that
+    is worth a figure."""
     files = Adds(np.zeros(1, np.int64), lambda files: np.full(len(files), FIRST_DAY))
     add = json.loads(files.add_lines()[0])["add"]
     return ({**add, "path": f"{PARTITION_COLUMN}={FIRST_DAY}/{uuid.uuid4()}.parquet"} for _ in count())

@@ -44,9 +44,11 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Task:
-    """One contestant's work, set up and ready: `prepare` is called before each call of `run`, which alone is timed.
+    """One contestant's work, set up and ready: `prepare` is called before each call of `run`, which
+    alone is timed.
 
-    What `run` returned is judged afterwards: `answer` must be the same for all contestants, `failed` need not.
+    What `run` returned is judged afterwards: `answer` must be the same for all contestants,
+    `failed` need not.
     """
 
     run: Callable[[], Any]
@@ -63,12 +65,14 @@ Contestant = Callable[[Mapping[str, Any], Path], Task]
 
 @dataclass(frozen=True)
 class Case:
-    """What contestants do once. `calls` are timed calls in each process, after one untimed if there is more than one.
+    """What contestants do once. `calls` are timed calls in each process, after one untimed if there
+    is more than one.
 
-    `arguments` may be what gives them when the case's turn comes, so that a log that isn't asked for is never made.
-    With `series` and `size` the case is a point of a growth curve; `target` says which target it is for. Neighbours with
-    the same `together` run in one process, in turn, where starting one costs more than the case: what memory is seen of
-    such a case is also that of those before it.
+    `arguments` may be what gives them when the case's turn comes, so that a log that isn't asked
+    for is never made. With `series` and `size` the case is a point of a growth curve; `target` says
+    which target it is for. Neighbours with the same `together` run in one process, in turn, where
+    starting one costs more than the case: what memory is seen of such a case is also that of those
+    before it.
     """
 
     name: str
@@ -92,7 +96,8 @@ def main(
     options = parser(arguments).parse_args()
     if options.child:
         print(json.dumps(runs_of_process(contestants, json.load(sys.stdin))), flush=True)
-        # The figures are out: how a peer's threads take the end of the interpreter is no part of them.
+        # The figures are out: how a peer's threads take the end of the interpreter is no part of
+        # them.
         os._exit(0)
     _require_release(options.quick)
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -103,8 +108,8 @@ def main(
         # A peer that isn't installed is no contestant.
         here = [name for name in group[0].contestants if name in contestants]
         chosen = [name for name in here if name == SUBJECT or options.against in name]
-        # The first runs of all load what they share from the disk; later cases have only their own files to load. A case
-        # that shares its process has calls before those that count.
+        # The first runs of all load what they share from the disk; later cases have only their own
+        # files to load. A case that shares its process has calls before those that count.
         uncounted = [] if group[0].together else chosen[:1] if lines else chosen
         found = _measured(measure, [replace(case, contestants=chosen) for case in group], rounds, uncounted)
         results.keep(CACHE / "results", found, facts)
@@ -164,8 +169,8 @@ def runs_of_process(contestants: Mapping[str, Contestant], order: Mapping[str, A
 
 
 def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> dict[str, Any]:
-    """Sets one contestant up and calls it, in this process. `order` is its name, the case's arguments and number of calls,
-    and the folder that it may use.
+    """Sets one contestant up and calls it, in this process. `order` is its name, the case's
+    arguments and number of calls, and the folder that it may use.
     """
     task = contestants[order["contestant"]](order["arguments"], Path(order["scratch"]))
     prepare = task.prepare or (lambda: None)
@@ -217,7 +222,8 @@ def used_by_this_process() -> Elsewhere:
 
 
 def _measured(measure: str, group: Sequence[Case], rounds: int, uncounted: Sequence[str]) -> list[Line]:
-    """Runs A B A B: what slows the machine down for a while then slows all contestants. `uncounted` run once before."""
+    """Runs A B A B: what slows the machine down for a while then slows all contestants. `uncounted`
+    run once before."""
     orders = [{"arguments": given(case), "calls": case.calls} for case in group]
     names, what = group[0].contestants, group[0].together or group[0].name
     for name in uncounted:
@@ -292,8 +298,8 @@ def given(case: Case) -> dict[str, Any]:
 
 
 def _remove(scratch: Path) -> None:
-    """Small files only at the end: for five seconds after one goes, a new file takes ext4 without a journal a search for an
-    inode that didn't go just now, which the next contestant would pay for.
+    """Small files only at the end: for five seconds after one goes, a new file takes ext4 without a
+    journal a search for an inode that didn't go just now, which the next contestant would pay for.
     """
     size = sum(path.lstat().st_size for path in scratch.rglob("*"))
     if size > KEPT_BYTES:
@@ -309,7 +315,8 @@ def _run(what: str, contestant: str, cases: Sequence[Mapping[str, Any]]) -> list
     order = {"contestant": contestant, "scratch": str(scratch), "cases": cases}
     command = [sys.executable, sys.argv[0], "--child"]
     timeout = RUN_TIMEOUT_SECONDS * len(cases)
-    # Installed packages are compiled: a process that may not keep what it compiles would do so anew each time.
+    # Installed packages are compiled: a process that may not keep what it compiles would do so anew
+    # each time.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     # An order may be longer than an argument can be.
     done = subprocess.run(

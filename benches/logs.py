@@ -30,9 +30,9 @@ TAIL_COMMITS, REPLACED_PER_COMMIT = 5, 10
 # About what Spark's writer puts into one row group of a checkpoint.
 ROW_GROUP_ROWS = 100_000
 
-# json: a foreign checkpoint without parsed statistics. structs: with them beside the JSON. own: the checkpoint is
-# deltaplane's. v2: the same by the policy `v2`, with sidecars. v2-due: what `v2` is made of: the policy is set, but the
-# checkpoint is a classic foreign one. commits: no checkpoint.
+# json: a foreign checkpoint without parsed statistics. structs: with them beside the JSON. own: the
+# checkpoint is deltaplane's. v2: the same by the policy `v2`, with sidecars. v2-due: what `v2` is
+# made of: the policy is set, but the checkpoint is a classic foreign one. commits: no checkpoint.
 Kind = Literal["json", "structs", "own", "v2", "v2-due", "commits"]
 Touches = Literal["anywhere", "newest", "nothing"]
 KINDS: tuple[Kind, ...] = ("json", "structs", "own", "v2", "v2-due", "commits")
@@ -50,8 +50,8 @@ NAMES: dict[Kind, str] = {
 class Log:
     """A log to make. `tail`: commits after the checkpoint, or all commits where there is none.
 
-    `touches`: which files the tail's commits replace by new ones: some all over the table, the newest ones, or none: then
-    they append files.
+    `touches`: which files the tail's commits replace by new ones: some all over the table, the
+    newest ones, or none: then they append files.
     """
 
     files: int
@@ -130,8 +130,8 @@ class Log:
         return Adds(files.astype(np.int64), self.day, generation)
 
     def given(self, **others: Any) -> Callable[[], dict[str, Any]]:
-        """A case's arguments: the log itself, the places of the table and its checkpoint, and others. Calling it makes
-        the log.
+        """A case's arguments: the log itself, the places of the table and its checkpoint, and
+        others. Calling it makes the log.
         """
 
         def made() -> dict[str, Any]:
@@ -162,7 +162,8 @@ class Log:
         self._write_tail(log, 2, began_ms + 2000, self._touched()[::2])
 
     def _by_own_checkpoint(self, folder: Path) -> None:
-        """deltaplane's checkpoint of the other log's newest version; then other files are replaced."""
+        """deltaplane's checkpoint of the other log's newest version; then other files are
+        replaced."""
         from deltaplane import DeltaTable
 
         other = Log(self.files, self._from or "json", self.days, self.tail, self.replaced_per_commit, self.touches)
@@ -194,7 +195,8 @@ class Log:
             shutil.rmtree(path)
 
     def _touched(self) -> Numbers:
-        """The files of two tails, by turns, so that a second tail meets files that lie where they lay."""
+        """The files of two tails, by turns, so that a second tail meets files that lie where they
+        lay."""
         count = 2 * self.tail * self.replaced_per_commit
         if self.touches == "nothing":
             return np.arange(self.files, self.files + count)
@@ -203,7 +205,8 @@ class Log:
         return np.unique(np.linspace(first, max(self.files - 1, 0), count).astype(np.int64))
 
     def _write_tail(self, log: Path, version: int, began_ms: int, touched: Numbers) -> None:
-        """A tail's commits: each replaces some of these files by new ones over the same rows, or appends them."""
+        """A tail's commits: each replaces some of these files by new ones over the same rows, or
+        appends them."""
         for i, some in enumerate(np.array_split(touched, self.tail)):
             at_ms = began_ms + 1000 * i
             replaces = self.touches != "nothing"
@@ -269,7 +272,8 @@ class Log:
     # --- copies ---
 
     def copy_to(self, folder: Path) -> Path:
-        """The table in another folder of the same disk. Files of a log never change, so they are linked."""
+        """The table in another folder of the same disk. Files of a log never change, so they are
+        linked."""
         shutil.copytree(self.make(), folder, copy_function=_linked)
         return folder
 

@@ -1,4 +1,5 @@
-"""A folder as a bucket of an S3 server that takes its time: each answer comes some milliseconds late, as from a region.
+"""A folder as a bucket of an S3 server that takes its time: each answer comes some milliseconds
+late, as from a region.
 
 Reads only, path style, no signatures looked at. `ObjectServer` starts it as a process of its own,
 so that what it costs is nobody's figure; it ends when its input does, that is with whoever started
@@ -23,8 +24,8 @@ BUCKET = "bench"
 
 
 class ObjectServer:
-    """The server of a folder whose answers come `delay_ms` late, while this object lives, and the storage `options` that
-    reach it."""
+    """The server of a folder whose answers come `delay_ms` late, while this object lives, and the
+    storage `options` that reach it."""
 
     def __init__(self, folder: str, delay_ms: int) -> None:
         command = [sys.executable, __file__, folder, str(delay_ms)]

@@ -1,4 +1,5 @@
-"""Who plans a selective query, and the two queries: one day of the partition column, ten files by statistics."""
+"""Who plans a selective query, and the two queries: one day of the partition column, ten files by
+statistics."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def deltaplane_arrow(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def deltaplane_copied(case: Mapping[str, Any], scratch: Path) -> Task:
-    """With a copy of the checkpoint in the local cache, as the second process on a machine has it."""
+    """With a copy of the checkpoint in the local cache, as the second process on a machine has
+    it."""
     from deltaplane import DeltaTable
 
     path, predicate = case["path"], case["sql"]
@@ -131,7 +133,8 @@ CONTESTANTS: dict[str, Contestant] = {
 
 
 def of(kind: Kind, opened: bool, asked: Iterable[str]) -> list[str]:
-    """Those of these contestants to whom a log of this kind, and an open table or none, makes a difference."""
+    """Those of these contestants to whom a log of this kind, and an open table or none, makes a
+    difference."""
     is_foreign = kind in ("json", "structs")
     left_out = ({TUPLES} if opened else set()) | (set() if is_foreign else {COPIED})
     return [name for name in asked if name not in left_out]
@@ -139,7 +142,8 @@ def of(kind: Kind, opened: bool, asked: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked: as a part of a case's name, how many files answer it, and the contestants' arguments."""
+    """What is asked: as a part of a case's name, how many files answer it, and the contestants'
+    arguments."""
 
     condition: str
     files: int

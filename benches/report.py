@@ -1,4 +1,5 @@
-"""All measures' newest results as one HTML page that needs nothing else: targets, growth curves, tables.
+"""All measures' newest results as one HTML page that needs nothing else: targets, growth curves,
+tables.
 
     python benches/report.py [--results FOLDER] [--output FILE]
 
@@ -80,7 +81,8 @@ def page(found: Sequence[tuple[Line, Facts]]) -> str:
 
 
 def newest(found: Sequence[tuple[Line, Facts]]) -> list[tuple[Line, Facts]]:
-    """For each case the lines of one run: the newest one of a release build, else the newest one."""
+    """For each case the lines of one run: the newest one of a release build, else the newest
+    one."""
     runs: dict[tuple[str, str], dict[tuple[bool, str], list[tuple[Line, Facts]]]] = {}
     for line, facts in found:
         run = (facts.build_profile == RELEASE, facts.at)
@@ -227,7 +229,8 @@ def described(measure: str) -> list[str]:
 
 
 def _table(head: Sequence[str], texts: int, rows: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """The first `texts` columns hold text. Each row has a contestant, so that ours stands out, and its cells as HTML."""
+    """The first `texts` columns hold text. Each row has a contestant, so that ours stands out, and
+    its cells as HTML."""
     kinds = [' class="text"' if i < texts else "" for i in range(len(head))]
     parts = ["".join(f"<th{kind}>{name}</th>" for kind, name in zip(kinds, head, strict=True))]
     for contestant, cells in rows:

@@ -1,4 +1,5 @@
-"""What runs found: one line for each contestant of a case, shown as a table or as JSON, and kept in a file.
+"""What runs found: one line for each contestant of a case, shown as a table or as JSON, and kept in
+a file.
 
 Lines are added to `.cache/bench/results/<measure>.jsonl`, each with what it was measured on and
 when; report.py reads them. It must not know what is measured.
@@ -22,7 +23,8 @@ PEERS = ("deltalake", "pyarrow", "duckdb", "polars", "pyspark")
 
 @dataclass(frozen=True)
 class Facts:
-    """What all lines of one run of a measure have in common. `scale` is quick, small or full, `commit` the checkout's."""
+    """What all lines of one run of a measure have in common. `scale` is quick, small or full,
+    `commit` the checkout's."""
 
     at: str
     scale: str
@@ -37,12 +39,13 @@ class Facts:
 
 @dataclass(frozen=True)
 class Line:
-    """One contestant's figures in one case; ratios are deltaplane's figure over this one's: below 1, it is ahead.
+    """One contestant's figures in one case; ratios are deltaplane's figure over this one's: below
+    1, it is ahead.
 
-    `series` and `size` name the case's place on a growth curve, `target` the target that it is for (targets.py).
-    `tail_s` is the 99th percentile of the calls' seconds, the longest of fewer than 100.
-    `failed`: what the contestant was to do and didn't. Figures of memory are those of the run's own process, or of the
-    largest process that it started.
+    `series` and `size` name the case's place on a growth curve, `target` the target that it is for
+    (targets.py). `tail_s` is the 99th percentile of the calls' seconds, the longest of fewer
+    than 100. `failed`: what the contestant was to do and didn't. Figures of memory are those of the
+    run's own process, or of the largest process that it started.
     """
 
     measure: str

@@ -9,7 +9,8 @@ from harness import SUBJECT, scale_of
 from logs import Kind
 
 FILES = {"quick": [1_000], "small": [1_000, 10_000, 100_000], "full": [1_000, 10_000, 100_000, 1_000_000, 10_000_000]}
-# What a peer does for each file takes it minutes and tens of gigabytes above this. The targets speak of this size too.
+# What a peer does for each file takes it minutes and tens of gigabytes above this. The targets
+# speak of this size too.
 PEER_FILES = 1_000_000
 
 
@@ -24,7 +25,8 @@ def files(options: argparse.Namespace) -> list[int]:
 
 
 def logs(options: argparse.Namespace, growing: Sequence[Kind], others: Sequence[Kind]) -> Iterator[tuple[Kind, int]]:
-    """Kinds of logs with their sizes: some grow, the others have one size only, unless sizes were asked for."""
+    """Kinds of logs with their sizes: some grow, the others have one size only, unless sizes were
+    asked for."""
     for kind in growing:
         yield from ((kind, count) for count in files(options))
     one = max(n for n in FILES[scale_of(options)] if n <= PEER_FILES)

@@ -1,4 +1,5 @@
-"""Contestants on Spark: a session of its own for each, what its processes cost, and how it reads and writes a table.
+"""Contestants on Spark: a session of its own for each, what its processes cost, and how it reads
+and writes a table.
 
 CPU is that of the JVM, of Python's workers and of the driver's Python; memory is the sum of their
 peaks, which may lie at different moments. delta-spark is a contestant where `make jars` has fetched
@@ -41,7 +42,8 @@ DELTA_SETTINGS = {
 
 @dataclass(frozen=True)
 class Engine:
-    """How one contestant reads and writes. `write` appends a frame to a folder, partitioned by these columns."""
+    """How one contestant reads and writes. `write` appends a frame to a folder, partitioned by
+    these columns."""
 
     name: str
     read: Callable[[Any, str], Any]

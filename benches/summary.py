@@ -1,9 +1,10 @@
-"""Writes docs/benchmarks.md: what the measures' newest results say of the targets, with the figures that are judged.
+"""Writes docs/benchmarks.md: what the measures' newest results say of the targets, with the figures
+that are judged.
 
     python benches/summary.py [--results FOLDER ...] [--output FILE]
 
-The figures are those of report.py. What the page says of measures without results here stays: some take hours, or another
-machine. Run by `make bench-summary`, after the measures.
+The figures are those of report.py. What the page says of measures without results here stays: some
+take hours, or another machine. Run by `make bench-summary`, after the measures.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ def summary(found: Sequence[tuple[Line, Facts]], before: str = "") -> str:
 
 
 class Page:
-    """What a page of this kind says: the targets' rows by what they say, and each measure's section by its title."""
+    """What a page of this kind says: the targets' rows by what they say, and each measure's section
+    by its title."""
 
     def __init__(self, text: str) -> None:
         head, *sections = text.split("\n## ")

@@ -40,7 +40,8 @@ class Goal:
         return {"failed": "", "s": "s"}.get(self.figure.rsplit("_", 1)[-1], "MB")
 
     def seen(self, lines: Iterable[Line]) -> Seen | None:
-        """None where it wasn't measured. `lines` may be anyone's; those with another tag are left out."""
+        """None where it wasn't measured. `lines` may be anyone's; those with another tag are left
+        out."""
         at_sizes = _by_size([line for line in lines if line.target == self.tag])
         return self._judged(at_sizes)
 
@@ -191,7 +192,8 @@ def _on_spark(figure: Figure, clock: str) -> Iterator[Goal]:
         yield OfCases("S5", "spark tpcds", says, figure, 1.0, over, mean=True)
 
 
-# CPU seconds where the work is computing, seconds by the clock where it is waiting for a disk or for others.
+# CPU seconds where the work is computing, seconds by the clock where it is waiting for a disk or
+# for others.
 GOALS: Sequence[Goal] = (
     *(
         OfCases(

@@ -57,7 +57,8 @@ pathlib.Path(folder, "queries.json").write_text(json.dumps(queries))
 
 
 def made(scale: float) -> Path:
-    """The folder of raw tables (`<table>.parquet`, `store_sales.csv`) and `queries.json`, made when it isn't there."""
+    """The folder of raw tables (`<table>.parquet`, `store_sales.csv`) and `queries.json`, made when
+    it isn't there."""
     folder = harness.CACHE / f"tpcds-{scale:g}"
     if not folder.exists():
         unfinished = folder.with_suffix(".unfinished")
@@ -93,8 +94,8 @@ def tables(scale: float) -> dict[str, str]:
 
 @cache
 def query(scale: float, number: int) -> str:
-    """A query for Spark. Rows that the query's own order leaves equal are ordered by all columns, so that a limit keeps the
-    same ones for everybody."""
+    """A query for Spark. Rows that the query's own order leaves equal are ordered by all columns,
+    so that a limit keeps the same ones for everybody."""
     import sqlglot
     from sqlglot import exp
 

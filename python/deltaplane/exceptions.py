@@ -1,7 +1,8 @@
 """What a failed call raises: one class per next step of the caller.
 
-Built-in classes are inherited where Python has the word, the concurrency classes keep the names of `delta.exceptions`.
-Knows nothing of the package. Raised by the Rust core (by name) and by every Python module.
+Built-in classes are inherited where Python has the word, the concurrency classes keep the names of
+`delta.exceptions`. Knows nothing of the package. Raised by the Rust core (by name) and by every
+Python module.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ __all__ = [
 class DeltaError(Exception):
     """Base of everything that deltaplane raises on purpose.
 
-    Attributes: `kind` (the name of what went wrong, stable), and where known `table` (location without credentials),
-    `version` (the version attempted) and `path` (the file concerned).
+    Attributes: `kind` (the name of what went wrong, stable), and where known `table` (location
+    without credentials), `version` (the version attempted) and `path` (the file concerned).
 
     >>> e = CorruptLogError("bad JSON", table="/t", version=3)
     >>> e.kind, e.table, e.version, e.path
@@ -89,7 +90,8 @@ class TableAlreadyExistsError(DeltaError, FileExistsError):
 
 
 class DeltaProtocolError(DeltaError):
-    """What deltalake has one class for: a log or rows that break the protocol's or the table's rules; subclasses say which."""
+    """What deltalake has one class for: a log or rows that break the protocol's or the table's
+    rules; subclasses say which."""
 
 
 class CorruptLogError(DeltaProtocolError):
@@ -131,7 +133,8 @@ class InvalidTypeError(InvalidArgumentError, TypeError):
 
 
 class SqlSyntaxError(InvalidArgumentError):
-    """The text isn't a statement: `line` and `column` (both from 1) say where, the message what was expected there.
+    """The text isn't a statement: `line` and `column` (both from 1) say where, the message what was
+    expected there.
 
     >>> e = SqlSyntaxError("line 1, column 8: expected FROM, found `FORM`", line=1, column=8)
     >>> e.kind, e.column
@@ -165,7 +168,8 @@ class UnsupportedExpressionError(DeltaError, NotImplementedError):
 
 
 class ConflictingCommit(NamedTuple):
-    """The commit of another writer that is in a transaction's way, as it describes itself; what it doesn't say is None.
+    """The commit of another writer that is in a transaction's way, as it describes itself; what it
+    doesn't say is None.
 
     `timestamp_ms` is in milliseconds since 1970 (UTC), by that writer's clock.
     """
@@ -182,7 +186,8 @@ class CommitFailedError(DeltaError):
 
 
 class DeltaConcurrentModificationException(CommitFailedError):
-    """A transaction lost against another writer; subclasses say how. Nothing was committed: run it again.
+    """A transaction lost against another writer; subclasses say how. Nothing was committed: run it
+    again.
 
     `conflicting_commit` is the other writer's commit; None where no single one is in the way.
 
@@ -259,8 +264,8 @@ class InternalError(DeltaError, RuntimeError):
     default_kind = "Internal"
 
 
-# Raised by a commit, these say that it certainly didn't happen, so its files can go. After any other failure it may
-# have: they stay for vacuum.
+# Raised by a commit, these say that it certainly didn't happen, so its files can go. After any
+# other failure it may have: they stay for vacuum.
 NOT_COMMITTED = (
     ConstraintViolationError,
     DeltaConcurrentModificationException,

@@ -36,8 +36,9 @@ def _dumps(value: object) -> str:
 class PrimitiveType:
     """A type without parts: `long`, `string`, `decimal(10,2)`, `timestamp`, `variant` …
 
-    In Arrow a variant is a struct of the binary fields `metadata` and `value` under the extension type
-    `arrow.parquet.variant`; `pyspark.sql.types.VariantVal(value, metadata).toPython()` decodes one (P154).
+    In Arrow a variant is a struct of the binary fields `metadata` and `value` under the extension
+    type `arrow.parquet.variant`; `pyspark.sql.types.VariantVal(value, metadata).toPython()` decodes
+    one (P154).
 
     Raises:
         InvalidArgumentError: no Delta type has this name.
@@ -203,7 +204,8 @@ class StructType:
 class Schema(StructType):
     """The columns of a table.
 
-    Any Arrow library reads it through the Arrow C data interface; `to_arrow` gives a `pyarrow.Schema`.
+    Any Arrow library reads it through the Arrow C data interface; `to_arrow` gives a
+    `pyarrow.Schema`.
 
     >>> schema = Schema([Field("id", "long", nullable=False), Field("tags", ArrayType("string"))])
     >>> schema.to_arrow()
@@ -241,7 +243,8 @@ class Schema(StructType):
 
     @classmethod
     def from_arrow(cls, data: Any) -> Schema:
-        """The Delta schema that holds every value of an Arrow schema (any object with `__arrow_c_schema__`).
+        """The Delta schema that holds every value of an Arrow schema (any object with
+        `__arrow_c_schema__`).
 
         Raises:
             SchemaMismatchError: an Arrow type has no Delta counterpart.

@@ -1,4 +1,5 @@
-"""The command line: each command for people and as JSON, and one line on stderr for every failure."""
+"""The command line: each command for people and as JSON, and one line on stderr for every
+failure."""
 
 from __future__ import annotations
 

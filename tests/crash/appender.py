@@ -1,4 +1,5 @@
-"""Owns one of several processes that append to one table at once, by deltaplane or deltalake. Started by `processes.race`."""
+"""Owns one of several processes that append to one table at once, by deltaplane or deltalake.
+Started by `processes.race`."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def writer_of(library: str) -> Callable[..., Any]:
 
 
 def main(library: str, table: str, options: dict[str, str], count: int, first: int) -> None:
-    """Waits for a line, so that all begin together; then appends one row a commit and tells what became of each."""
+    """Waits for a line, so that all begin together; then appends one row a commit and tells what
+    became of each."""
     write = writer_of(library)
     print("ready", flush=True)
     sys.stdin.readline()

@@ -1,5 +1,5 @@
-"""A process that reads tables of known rows through the local cache, over and over, until it is killed. Run by
-`test_cache_kill.py`.
+"""A process that reads tables of known rows through the local cache, over and over, until it is
+killed. Run by `test_cache_kill.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the tests of a query that copies a table share: the query, rows for it to copy, and what it has copied."""
+"""What the tests of a query that copies a table share: the query, rows for it to copy, and what it
+has copied."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def started(spark: SparkSession, source: str, target: str, reads: str, writes: str) -> StreamingQuery:
-    """The query, over all that is there now, file by file; `reads` and `writes` are `native` or by the data source."""
+    """The query, over all that is there now, file by file; `reads` and `writes` are `native` or by
+    the data source."""
     if reads == "native":
         stream = dp.read_stream(spark, source, maxFilesPerTrigger=1)
     else:

@@ -1,5 +1,5 @@
-"""Owns the loop that kills writers and what must hold after each kill: versions without a gap, every
-write that returned, no write twice, the rows of a serial history.
+"""Owns the loop that kills writers and what must hold after each kill: versions without a gap,
+every write that returned, no write twice, the rows of a serial history.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ from crash.writer import batch
 from deltaplane import DeltaTable
 from interop.verifier import verify
 
-# Rounds that share a table: enough to crash on top of crashes, few enough to check every file after each.
+# Rounds that share a table: enough to crash on top of crashes, few enough to check every file after
+# each.
 ROUNDS_PER_TABLE = 5
 START_SECONDS = 120
-# How many times over a loop goes on whose kills all missed, on a machine that runs the killed and the killer out of step.
+# How many times over a loop goes on whose kills all missed, on a machine that runs the killed and
+# the killer out of step.
 MISSED = 10
 # What the rows of the tables are: the write that made it, its partition, its text.
 Row = tuple[int, int, str]
-# Processes that are there at once: they begin as copies of one that has imported everything and started nothing.
+# Processes that are there at once: they begin as copies of one that has imported everything and
+# started nothing.
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(["crash.writer", "duckdb"])
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the tables are, and how to kill there: the kill falls into the n-th write of a round, at any instant of it, so a
-    busy machine takes longer, not elsewhere."""
+    """Where the tables are, and how to kill there: the kill falls into the n-th write of a round,
+    at any instant of it, so a busy machine takes longer, not elsewhere."""
 
     root: str
     options: dict[str, str]
@@ -53,7 +56,8 @@ class Seen:
     kills_inside: int = 0
     writes: int = 0
     commits: int = 0
-    # Commits that are in the log though nobody was told: killed between the store's act and the return.
+    # Commits that are in the log though nobody was told: killed between the store's act and the
+    # return.
     untold: int = 0
 
 
@@ -62,7 +66,8 @@ def on_disk(root: Path) -> Place:
 
 
 def kill_loop(place: Place, scratch: Path, rounds: int, seed: int = 20241121) -> Seen:
-    """Kills a writer in each round and checks the table after each; goes on for a while where no kill fell into a write."""
+    """Kills a writer in each round and checks the table after each; goes on for a while where no
+    kill fell into a write."""
     choose, seen = random.Random(seed), Seen()
     for start in range(0, rounds * MISSED, ROUNDS_PER_TABLE):
         if start >= rounds and seen.kills_inside:
@@ -122,7 +127,8 @@ def kill_one(place: Place, table: str, journal: Path, round_: int, writes: int, 
 
 
 def journalled(journal: Path) -> tuple[dict[int, str], dict[int, int | None]]:
-    """Writes that began, with their mode; writes that returned, with their version, None where nothing was to do."""
+    """Writes that began, with their mode; writes that returned, with their version, None where
+    nothing was to do."""
     # The kill may cut the last line.
     lines = [json.loads(line) for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
     begun = {line["begun"]: line["mode"] for line in lines if "begun" in line}
@@ -130,7 +136,8 @@ def journalled(journal: Path) -> tuple[dict[int, str], dict[int, int | None]]:
 
 
 def check(place: Place, table: str, journal: Path) -> int:
-    """The table holds what the journal says, give or take the writes that were cut off; the number of its commits."""
+    """The table holds what the journal says, give or take the writes that were cut off; the number
+    of its commits."""
     begun, done = journalled(journal)
     if not DeltaTable.is_deltatable(table, place.options):
         assert not any(version is not None for version in done.values())

@@ -1,6 +1,7 @@
-"""Owns an S3 server in this process's memory whose clients can die: each access key is a client, and from its n-th call
-on it gets no answer any more. The state of a bucket is a dictionary, so a table is put back by copying it: what no
-other server here can do hundreds of times a second. The store contract suite passes over it (`test_points.py`).
+"""Owns an S3 server in this process's memory whose clients can die: each access key is a client,
+and from its n-th call on it gets no answer any more. The state of a bucket is a dictionary, so a
+table is put back by copying it: what no other server here can do hundreds of times a second. The
+store contract suite passes over it (`test_points.py`).
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ Bucket = dict[str, Stored]
 
 @dataclass
 class Client:
-    """What one access key has called, and which of its calls gets no answer, though it may have done what it says.
-    From then on the client is `dead`, unless it `lives_on`."""
+    """What one access key has called, and which of its calls gets no answer, though it may have
+    done what it says. From then on the client is `dead`, unless it `lives_on`."""
 
     fails_at: int | None = None
     does_it: bool = True
@@ -58,7 +59,8 @@ class Answer(Exception):
 
 
 def entries(keys: Iterable[str], prefix: str, delimiter: str, after: str) -> list[str]:
-    """What a listing shows: keys, and in place of those with the delimiter behind the prefix what stands up to it."""
+    """What a listing shows: keys, and in place of those with the delimiter behind the prefix what
+    stands up to it."""
 
     def shown(key: str) -> str:
         level, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
@@ -84,7 +86,8 @@ class MemoryS3:
         self._numbers = itertools.count()
 
     def client(self, **fault: Any) -> tuple[Client, dict[str, str]]:
-        """A new client, and the storage options that make a process this client; a dead one doesn't try again."""
+        """A new client, and the storage options that make a process this client; a dead one doesn't
+        try again."""
         name = f"client{next(self._numbers)}"
         self.clients[name] = Client(**fault)
         return self.clients[name], {

@@ -1,5 +1,5 @@
-"""Owns the list of operations whose every crash point is tried: all that DeltaTable can change, each with the table that it
-begins on. Knows no fault; called by `points.py`.
+"""Owns the list of operations whose every crash point is tried: all that DeltaTable can change,
+each with the table that it begins on. Knows no fault; called by `points.py`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class Base:
 
 @dataclass(frozen=True)
 class Operation:
-    """One call. `commits` False: it leaves the version alone. `steps`: it may leave a sound table between old and new."""
+    """One call. `commits` False: it leaves the version alone. `steps`: it may leave a sound table
+    between old and new."""
 
     name: str
     run: Callable[[str, Options], object]

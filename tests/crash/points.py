@@ -1,6 +1,7 @@
-"""Owns the crash points: an operation runs once for each call that it makes to its store, and the store is gone at that
-call. Afterwards others must find the table as it was or as it should be, and can go on. `python -m crash.points` from
-`tests/` tries all of them and writes docs/reliability/crash_points.json; `test_points.py` some.
+"""Owns the crash points: an operation runs once for each call that it makes to its store, and the
+store is gone at that call. Afterwards others must find the table as it was or as it should be, and
+can go on. `python -m crash.points` from `tests/` tries all of them and writes
+docs/reliability/crash_points.json; `test_points.py` some.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ class Points:
     # --- one point ----------------------------------------------------------------------------------------------------
 
     def crash(self, at: int, does_it: bool) -> str:
-        """The process's store dies at a call; what others find then: old, new, or between in an operation of steps."""
+        """The process's store dies at a call; what others find then: old, new, or between in an
+        operation of steps."""
         bucket = self.server.bucket(self.before)
         client, options = self.server.client(fails_at=at, does_it=does_it)
         told = attempt(self.operation, f"s3://{bucket}/t", options)
@@ -138,7 +140,8 @@ class Points:
         return outcome
 
     def shape(self, bucket: str) -> tuple[tuple[str, bool], ...]:
-        """Which objects there are, whatever is drawn for their names, and which of them are as they were."""
+        """Which objects there are, whatever is drawn for their names, and which of them are as they
+        were."""
         held = self.server.buckets[bucket]
         return tuple(sorted((UUID.sub("", key), self.before.get(key) is stored) for key, stored in held.items()))
 
@@ -178,7 +181,8 @@ class Points:
         self.check_sound(bucket)
 
     def hiccup(self, at: int, does_it: bool) -> str:
-        """One call gets no answer and the process lives: it succeeds, or tells of the store and did nothing."""
+        """One call gets no answer and the process lives: it succeeds, or tells of the store and did
+        nothing."""
         bucket = self.server.bucket(self.before)
         _, options = self.server.client(fails_at=at, does_it=does_it, lives_on=True)
         told = attempt(self.operation, f"s3://{bucket}/t", options)
@@ -213,14 +217,16 @@ def rows_of(table: DeltaTable) -> list[str]:
 
 
 def without_steps(seen: Seen) -> Seen:
-    """How many commits it took may differ where an operation is gone on with, and a property that counts them."""
+    """How many commits it took may differ where an operation is gone on with, and a property that
+    counts them."""
     plain = {name: value for name, value in seen.items() if name not in ("version", "history")}
     plain["configuration"] = [(key, value) for key, value in seen["configuration"] if key != COUNTING]
     return plain
 
 
 def attempt(operation: Operation, uri: str, options: dict[str, str]) -> DeltaError | None:
-    """The typed error that an operation ended with, if any; every other one is a failure of the test."""
+    """The typed error that an operation ended with, if any; every other one is a failure of the
+    test."""
     try:
         operation.run(uri, options)
     except DeltaError as e:
@@ -237,7 +243,8 @@ def choose_all(calls: list[str]) -> Iterable[tuple[int, bool]]:
 
 
 def choose_some(calls: list[str]) -> Iterable[tuple[int, bool]]:
-    """Some of the writes of the log, without its checksums, which nobody needs, and of manifests; the rest is `choose_all`'s."""
+    """Some of the writes of the log, without its checksums, which nobody needs, and of manifests;
+    the rest is `choose_all`'s."""
     chosen = []
     for at, does_it in choose_all(calls):
         method, path = calls[at - 1].split(" ", 1)

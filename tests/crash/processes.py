@@ -1,6 +1,7 @@
-"""Owns the proofs that need real processes: killed writers, racing writers with deltalake beside, and which files are synced
-before a commit is acknowledged. `python -m crash.processes kills` and `races` from `tests/` run them in full and write
-docs/reliability/kills.json and processes.json, for all stores or those that are named; the tests beside it run them shorter.
+"""Owns the proofs that need real processes: killed writers, racing writers with deltalake beside,
+and which files are synced before a commit is acknowledged. `python -m crash.processes kills` and
+`races` from `tests/` run them in full and write docs/reliability/kills.json and processes.json, for
+all stores or those that are named; the tests beside it run them shorter.
 """
 
 from __future__ import annotations
@@ -117,9 +118,11 @@ _CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?P<arguments>.*)\) += \d")
 
 
 def synced_before(table: str) -> list[str]:
-    """What one append asks of the system, in order: syncs and links of the table's files, until it returns.
+    """What one append asks of the system, in order: syncs and links of the table's files, until it
+    returns.
 
-    From strace: `sync NAME` and `link NAME`, names relative to the table, drafts by their directory.
+    From strace: `sync NAME` and `link NAME`, names relative to the table, drafts by their
+    directory.
     """
     calls = "trace=fsync,fdatasync,link,linkat,rename,renameat,renameat2,write"
     command = ["strace", "-f", "-y", "-s", "32", "-e", calls, "-o", f"{table}.strace"]
@@ -144,7 +147,8 @@ def _order(line: str, table: str) -> str | None:
 
 
 def check_synced(order: list[str], version: int) -> None:
-    """A commit is in place only when its bytes and its data files are safe, and acknowledged when its name is, too."""
+    """A commit is in place only when its bytes and its data files are safe, and acknowledged when
+    its name is, too."""
     commit = f"link _delta_log/{version:020}.json"
     placed = order.index(commit)
     data = next(i for i, call in enumerate(order) if call.startswith("link ") and call.endswith(".parquet"))
@@ -207,7 +211,8 @@ def on_each(stores: Sequence[str]) -> Iterator[Iterator[tuple[str, Place, Path]]
 
 
 def recorded(name: str) -> dict[str, Any]:
-    """What an earlier run wrote, which a run over some of the stores leaves as it is for the others."""
+    """What an earlier run wrote, which a run over some of the stores leaves as it is for the
+    others."""
     path = RESULTS / f"{name}.json"
     return dict(json.loads(path.read_text())) if path.exists() else {"figures": {}, "tables": []}
 

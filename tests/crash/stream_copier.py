@@ -1,4 +1,5 @@
-"""Who gets killed: a Spark session with one query that copies a table, file by file, until nothing is left.
+"""Who gets killed: a Spark session with one query that copies a table, file by file, until nothing
+is left.
 
 Started by `test_stream_kill.py` with source, target and how to read and write.
 """

@@ -1,5 +1,6 @@
-"""The local cache under readers that are killed at any instant, a bound that it doesn't fit in, and a disk that changes its
-bytes: every answer is right, the bound is kept, and nothing half-written stays for good.
+"""The local cache under readers that are killed at any instant, a bound that it doesn't fit in, and
+a disk that changes its bytes: every answer is right, the bound is kept, and nothing half-written
+stays for good.
 
 DELTAPLANE_CRASH_ROUNDS sets the number of kills (10 unless told).
 """
@@ -95,6 +96,7 @@ def test_killed_readers_and_damaged_files_never_make_a_wrong_answer(tmp_path: Pa
         assert not wrong, wrong[:3]
         assert damaged, "no file of the cache was damaged: the test shows less than it says"
         info = cache_info(cache)
-        # Whoever was killed while writing leaves one draft, and each reader may be one file above the bound.
+        # Whoever was killed while writing leaves one draft, and each reader may be one file above
+        # the bound.
         assert info.drafts <= ROUNDS + READERS
         assert BOUND / 2 < info.size_bytes <= BOUND * (64 + READERS) / 64, info

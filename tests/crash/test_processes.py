@@ -1,4 +1,5 @@
-"""Several processes append to one table at once: nothing is lost, nothing is written twice, nobody fails. And what is synced."""
+"""Several processes append to one table at once: nothing is lost, nothing is written twice, nobody
+fails. And what is synced."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""A query that copies a table is killed at random instants: after its restarts every row is there, once.
+"""A query that copies a table is killed at random instants: after its restarts every row is there,
+once.
 
-Each kill costs a start of Spark, and each query one more, so few are routine; `test_stream_steps.py` crashes at many more points, within one process.
-DELTAPLANE_STREAM_KILLS sets the number of kills (2 unless told).
+Each kill costs a start of Spark, and each query one more, so few are routine;
+`test_stream_steps.py` crashes at many more points, within one process. DELTAPLANE_STREAM_KILLS sets
+the number of kills (2 unless told).
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""A query that copies a table dies at counted steps of its source and its sink: after its restarts every row is there, once.
+"""A query that copies a table dies at counted steps of its source and its sink: after its restarts
+every row is there, once.
 
-An error in a step leaves the files, the log and Spark's checkpoint as a process does that is killed there; nothing of the query
-runs after it. `test_stream_kill.py` kills processes. DELTAPLANE_STREAM_CRASHES sets the number of crashes (12 unless told).
+An error in a step leaves the files, the log and Spark's checkpoint as a process does that is killed
+there; nothing of the query runs after it. `test_stream_kill.py` kills processes.
+DELTAPLANE_STREAM_CRASHES sets the number of crashes (12 unless told).
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ DIED = "the process died at this step"
 
 @dataclass
 class Life:
-    """What a process gets done before it dies: so many steps, each the beginning or the end of a call."""
+    """What a process gets done before it dies: so many steps, each the beginning or the end of a
+    call."""
 
     left: int | None = None
 

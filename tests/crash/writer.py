@@ -1,7 +1,7 @@
 """Owns the process that the crash tests kill: it writes to one table until it is ended.
 
-Each attempt is told to a journal before it begins and after it returned, so that the test knows what must be there.
-Started by `killing.py`.
+Each attempt is told to a journal before it begins and after it returned, so that the test knows
+what must be there. Started by `killing.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 def main(table: str, journal: str, first: int, seed: int, options: dict[str, str], errors: str) -> None:
-    """Appends, now and then overwrites, updates, deletes or writes a checkpoint, for ever; its last words go to `errors`."""
+    """Appends, now and then overwrites, updates, deletes or writes a checkpoint, for ever; its last
+    words go to `errors`."""
     with Path(errors).open("w") as said:
         os.dup2(said.fileno(), sys.stderr.fileno())
     choose = random.Random(seed)

@@ -1,4 +1,5 @@
-"""Owns the expressions that are compared with Spark: for each admitted name some, over the columns of `rows`.
+"""Owns the expressions that are compared with Spark: for each admitted name some, over the columns
+of `rows`.
 
 Knows no result.
 """

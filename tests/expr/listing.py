@@ -1,4 +1,5 @@
-"""Owns the page of admitted expressions: `python tests/expr/listing.py > docs/expressions.md` writes it again.
+"""Owns the page of admitted expressions: `python tests/expr/listing.py > docs/expressions.md`
+writes it again.
 
 A test compares the page with the registry.
 """

@@ -1,4 +1,5 @@
-"""Owns how many expressions are evaluated at once, row by row with its errors, by Spark and by the embedded engine.
+"""Owns how many expressions are evaluated at once, row by row with its errors, by Spark and by the
+embedded engine.
 
 Knows no expression.
 """
@@ -22,9 +23,11 @@ FAILED = object()
 
 
 def by_spark(spark: SparkSession, rows: pa.Table, expressions: Sequence[str]) -> dict[str, list[Any] | str]:
-    """Each expression's values, `FAILED` where a row raises; the message where the whole expression is refused.
+    """Each expression's values, `FAILED` where a row raises; the message where the whole expression
+    is refused.
 
-    Spark's own TryEval gives null for a row that raises; the array around the value tells it from a null value.
+    Spark's own TryEval gives null for a row that raises; the array around the value tells it from a
+    null value.
     """
     frame = spark.createDataFrame(rows)
     # Spark takes all times of Arrow for instants; at UTC the clock's time is the same.

@@ -1,4 +1,5 @@
-"""Owns the rows that expressions are compared on: every type with its edges, and more drawn by hypothesis.
+"""Owns the rows that expressions are compared on: every type with its edges, and more drawn by
+hypothesis.
 
 Knows no expression.
 """
@@ -235,7 +236,8 @@ COLUMNS: dict[str, tuple[pa.DataType, tuple[list[Any], st.SearchStrategy[Any]]]]
 
 
 def table(drawn: int = DRAWN, seed: int = SEED) -> pa.Table:
-    """All columns: the first rows walk through the edges at different paces, the others mix edges, draws and nulls."""
+    """All columns: the first rows walk through the edges at different paces, the others mix edges,
+    draws and nulls."""
 
     rows = 70 + drawn
     chance = random.Random(seed)

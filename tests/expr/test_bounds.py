@@ -1,4 +1,5 @@
-"""Conditions and expressions that no person wrote: each is taken or refused with a typed error, in bounded time."""
+"""Conditions and expressions that no person wrote: each is taken or refused with a typed error, in
+bounded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Conditions are read as an independent SQL parser reads them, and what the core lacks is refused by its name."""
+"""Conditions are read as an independent SQL parser reads them, and what the core lacks is refused
+by its name."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ _CONDITIONS = st.recursive(
 
 
 def from_sqlglot(node: exp.Expression) -> Any:
-    """The tree of a condition that sqlglot has parsed, for the constructs that are generated here."""
+    """The tree of a condition that sqlglot has parsed, for the constructs that are generated
+    here."""
     compared = {
         exp.EQ: "=",
         exp.NEQ: "!=",

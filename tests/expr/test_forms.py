@@ -1,4 +1,5 @@
-"""Forms of calls beside the plainest one: those that are known give Spark's value, the others are refused by name."""
+"""Forms of calls beside the plainest one: those that are known give Spark's value, the others are
+refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is said when a row fails: Spark's condition, the value and the types; nothing of how DuckDB is told."""
+"""What is said when a row fails: Spark's condition, the value and the types; nothing of how DuckDB
+is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Every admitted function, operator and cast gives what Spark gives, row by row, errors included."""
+"""Every admitted function, operator and cast gives what Spark gives, row by row, errors
+included."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ _SESSION = {
 
 @pytest.fixture
 def interpreting(spark: SparkSession) -> Iterator[SparkSession]:
-    """Spark at UTC, interpreting: compiling hundreds of expressions for some rows would take most of the time."""
+    """Spark at UTC, interpreting: compiling hundreds of expressions for some rows would take most
+    of the time."""
     before = {key: spark.conf.get(key, None) for key in _SESSION}
     for key, value in _SESSION.items():
         spark.conf.set(key, value)

@@ -1,4 +1,5 @@
-"""Compiling and evaluating without Spark: what is refused and how, streams, checks, zones, the published list."""
+"""Compiling and evaluating without Spark: what is refused and how, streams, checks, zones, the
+published list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Regular expressions that Java and RE2 don't share are refused by name; the others are compared in `test_parity.py`."""
+"""Regular expressions that Java and RE2 don't share are refused by name; the others are compared in
+`test_parity.py`."""
 
 from __future__ import annotations
 

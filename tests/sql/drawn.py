@@ -1,4 +1,5 @@
-"""Owns random queries over the tables of `queries`: expressions, joins, groups and orders put together by chance.
+"""Owns random queries over the tables of `queries`: expressions, joins, groups and orders put
+together by chance.
 
 Knows no engine.
 """

@@ -46,7 +46,8 @@ TAGS = pa.table(
 
 
 def listed(*columns: str) -> str:
-    """A list of VALUES that is long enough to be taken column by column; `columns` have their cells behind each `|`."""
+    """A list of VALUES that is long enough to be taken column by column; `columns` have their cells
+    behind each `|`."""
     cells = [column.split("|") for column in columns]
     rows = ("(" + ", ".join(c[i % len(c)] for c in cells) + ")" for i in range(60))
     return f"SELECT * FROM VALUES {', '.join(rows)} AS v"
@@ -478,7 +479,8 @@ FAILING = [
     "SELECT t.id FROM sales",
 ]
 
-# Conditions of DELETE and UPDATE on `sales`, which goes by the name `z`; Spark's SELECT tells which rows are meant.
+# Conditions of DELETE and UPDATE on `sales`, which goes by the name `z`; Spark's SELECT tells which
+# rows are meant.
 CONDITIONS = [
     "k IN (SELECT k FROM codes)",
     "k NOT IN (SELECT k FROM codes)",

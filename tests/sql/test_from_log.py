@@ -1,4 +1,5 @@
-"""Counts and extremes that the log tells are those of the rows, and need no file; what it doesn't tell is read."""
+"""Counts and extremes that the log tells are those of the rows, and need no file; what it doesn't
+tell is read."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def test_what_it_does_not_tell_is_read(query: str, tmp_path: Path) -> None:
     ids=["vectors", "mapped", "few"],
 )
 def test_results_are_those_of_the_rows(seed: int, configuration: dict[str, str], tmp_path: Path) -> None:
-    # P120, P166: bounds of files with a vector may be wide; of columns without statistics nothing is known
+    # P120, P166: bounds of files with a vector may be wide; of columns without statistics nothing
+    # is known
     at = str(tmp_path / "t")
     table(at, 100 + seed, **configuration)
     opened = DeltaTable(at)

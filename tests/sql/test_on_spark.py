@@ -1,4 +1,5 @@
-"""With a Spark session queries are Spark's: versions, names of the caller's, and what the embedded engine hasn't."""
+"""With a Spark session queries are Spark's: versions, names of the caller's, and what the embedded
+engine hasn't."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`CREATE OR REPLACE TABLE` of a table that is there: the table is what CREATE TABLE would have made."""
+"""`CREATE OR REPLACE TABLE` of a table that is there: the table is what CREATE TABLE would have
+made."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ import pytest
 import deltaplane
 from deltaplane import DeltaTable
 
-# Columns, and properties: each brings a table feature that the replaced table lacks, and another property with it.
+# Columns, and properties: each brings a table feature that the replaced table lacks, and another
+# property with it.
 DEFINITIONS = {
     "generated": ("a INT, g INT GENERATED ALWAYS AS (a + 1)", ""),
     "identity": ("a INT, k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5)", ""),

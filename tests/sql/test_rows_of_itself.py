@@ -1,4 +1,5 @@
-"""Statements that write rows made of the table's own: they see one version, and rest on all of its rows."""
+"""Statements that write rows made of the table's own: they see one version, and rest on all of its
+rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Queries give what Spark gives over the same rows: values, types and, where the query has an order, the order."""
+"""Queries give what Spark gives over the same rows: values, types and, where the query has an
+order, the order."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     folder: Path = tmp_path_factory.mktemp("parquet")
     for name, data in TABLES.items():
-        # pyarrow's bounds leave NaN out, and a dictionary has -0.0 and 0.0 apart: Spark's reader would lose rows by both.
+        # pyarrow's bounds leave NaN out, and a dictionary has -0.0 and 0.0 apart: Spark's reader
+        # would lose rows by both.
         pq.write_table(data, folder / f"{name}.parquet", write_statistics=False, use_dictionary=False)
         spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     yield spark
@@ -57,7 +59,8 @@ def views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def plain(value: Any) -> Any:
-    """A value that compares as Spark shows it: NaN is itself, the sign of a zero counts, a type is part of it."""
+    """A value that compares as Spark shows it: NaN is itself, the sign of a zero counts, a type is
+    part of it."""
     if isinstance(value, float):
         return ("float", "nan" if math.isnan(value) else repr(value))
     if isinstance(value, list):
@@ -73,7 +76,8 @@ def rows(table: pa.Table, ordered: bool) -> list[str]:
 
 
 def one_zero(table: pa.Table) -> list[str]:
-    """The rows in their order; both zeros stand at one place of it, in any order among themselves."""
+    """The rows in their order; both zeros stand at one place of it, in any order among
+    themselves."""
     return [row.replace("'-0.0'", "'0.0'") for row in rows(table, True)]
 
 
@@ -145,7 +149,8 @@ def test_the_comparison_can_fail() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_drawn_queries_give_what_spark_gives(views: SparkSession, at: dict[str, str]) -> None:
-    # Which row fails first, and whether a filter takes it out before, is the engines' own: failures aren't compared.
+    # Which row fails first, and whether a filter takes it out before, is the engines' own: failures
+    # aren't compared.
     drawing = Drawing(SEED)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

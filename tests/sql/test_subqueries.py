@@ -1,4 +1,5 @@
-"""DELETE and UPDATE by conditions with subqueries: which version these see, what the command rests on, and where they run."""
+"""DELETE and UPDATE by conditions with subqueries: which version these see, what the command rests
+on, and where they run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Owns one running server per store, each started when the first test of its group asks for it, and lock tables beside one."""
+"""Owns one running server per store, each started when the first test of its group asks for it, and
+lock tables beside one."""
 
 from __future__ import annotations
 

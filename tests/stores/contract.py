@@ -1,7 +1,8 @@
-"""Runs the Rust contract suite over the stores' servers, all in one go; as a program it writes docs/reliability/stores.json.
+"""Runs the Rust contract suite over the stores' servers, all in one go; as a program it writes
+docs/reliability/stores.json.
 
-`cd tests && python -m stores.contract` is what `make prove-stores` calls. What is promised per store is text, kept here; every figure
-is counted by the suite where it asserts it.
+`cd tests && python -m stores.contract` is what `make prove-stores` calls. What is promised per
+store is text, kept here; every figure is counted by the suite where it asserts it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from stores.servers import SERVERS
 ROOT = Path(__file__).resolve().parents[2]
 PROOF = ROOT / "docs" / "reliability" / "stores.json"
 SUITE_SECONDS = 580
-# The selection of `make test`: another one asks other features of the dependencies and builds them anew.
+# The selection of `make test`: another one asks other features of the dependencies and builds them
+# anew.
 SUITE = ("cargo", "test", "--quiet", "--workspace", "--exclude", "deltaplane-python", "--locked", "--test", "contract")
 
 PROMISES: dict[str, dict[str, str]] = {
@@ -69,7 +71,8 @@ PROMISES: dict[str, dict[str, str]] = {
 
 
 def run(servers: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """What the suite counted at each store; an assertion error with its output if a store fails it."""
+    """What the suite counted at each store; an assertion error with its output if a store fails
+    it."""
     with tempfile.TemporaryDirectory() as scratch:
         told, report = Path(scratch) / "servers.json", Path(scratch) / "report.json"
         told.write_text(json.dumps(servers))

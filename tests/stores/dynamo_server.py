@@ -1,4 +1,5 @@
-"""A lock table in moto's DynamoDB, and a proxy before the server that lets a writer crash after any of its requests."""
+"""A lock table in moto's DynamoDB, and a proxy before the server that lets a writer crash after any
+of its requests."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def new_lock_table(server: S3Server) -> LockTable:
 
 
 class Cut:
-    """Which request of a commit is the last: after it, or after it arrived but before its answer, the line is dead.
+    """Which request of a commit is the last: after it, or after it arrived but before its answer,
+    the line is dead.
 
     A commit's first request (ours looks whether its name is free) begins the count.
     """

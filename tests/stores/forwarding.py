@@ -1,4 +1,5 @@
-"""A server on loopback that passes requests on to another one, and lets a test look at them, answer them or cut the line."""
+"""A server on loopback that passes requests on to another one, and lets a test look at them, answer
+them or cut the line."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ Serve = Callable[[Request, Callable[[], Answer]], Answer | None]
 
 @contextmanager
 def forwarding(endpoint: str, serve: Serve, certificate: Path | None = None) -> Iterator[str]:
-    """The address of a server before `endpoint`; with a certificate (and its key, in one file) it speaks TLS."""
+    """The address of a server before `endpoint`; with a certificate (and its key, in one file) it
+    speaks TLS."""
     upstream = urlsplit(endpoint).netloc
 
     class Handler(BaseHTTPRequestHandler):

@@ -12,7 +12,8 @@ from deltaplane import LogStore, register_log_store
 
 @dataclass
 class Gate:
-    """What happens to the commits of one table: `table` is its location with the gate, `base` the same without it."""
+    """What happens to the commits of one table: `table` is its location with the gate, `base` the
+    same without it."""
 
     table: str
     base: str

@@ -1,8 +1,11 @@
-"""A small stub of Google Cloud Storage's XML API: objects, generations, listings and multipart uploads, in memory.
+"""A small stub of Google Cloud Storage's XML API: objects, generations, listings and multipart
+uploads, in memory.
 
-No emulator has what the store asks for: fake-gcs-server 1.56 and gcp-storage-emulator 2026.7 know preconditions and uploads in
-parts only in the JSON API, and read neither `x-goog-if-generation-match` nor `?uploads` of the XML API that object_store
-speaks. Run as a program it prints its port and serves until its standard input closes. Every request is one step under a lock.
+No emulator has what the store asks for: fake-gcs-server 1.56 and gcp-storage-emulator 2026.7 know
+preconditions and uploads in parts only in the JSON API, and read neither
+`x-goog-if-generation-match` nor `?uploads` of the XML API that object_store speaks. Run as a
+program it prints its port and serves until its standard input closes. Every request is one step
+under a lock.
 """
 
 from __future__ import annotations
@@ -68,7 +71,8 @@ def error(status: int, code: str) -> Answer:
 
 
 def answer(state: State, method: str, url: str, headers: dict[str, str], body: bytes) -> Answer:
-    """What the service says to one request; the caller holds the lock. Header names are lower-case."""
+    """What the service says to one request; the caller holds the lock. Header names are
+    lower-case."""
     parts = urlsplit(url)
     query = {k: v[0] for k, v in parse_qs(parts.query, keep_blank_values=True).items()}
     bucket_name, _, raw = parts.path.lstrip("/").partition("/")
@@ -174,7 +178,8 @@ class Handler(BaseHTTPRequestHandler):
     """HTTP around `answer`."""
 
     protocol_version = "HTTP/1.1"
-    # A response is two small writes; without this the second one waits for the first one's acknowledgement.
+    # A response is two small writes; without this the second one waits for the first one's
+    # acknowledgement.
     disable_nagle_algorithm = True
     state = State()
 

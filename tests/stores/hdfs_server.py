@@ -1,4 +1,5 @@
-"""A real HDFS on loopback: NameNode and DataNode of Hadoop's mini cluster, from one jar beside those that pyspark ships."""
+"""A real HDFS on loopback: NameNode and DataNode of Hadoop's mini cluster, from one jar beside
+those that pyspark ships."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ LISTED_AT_ONCE = 100
 
 
 def jar() -> Path:
-    """The mini cluster's jar; raises FileNotFoundError naming the remedy when it has not been fetched."""
+    """The mini cluster's jar; raises FileNotFoundError naming the remedy when it has not been
+    fetched."""
     found = FOLDER / JAR
     if not found.is_file():
         raise FileNotFoundError(f"no {JAR} under {FOLDER}: run `make servers`")
@@ -48,7 +50,8 @@ def fetch() -> None:
 
 
 def command(folder: Path, *, name_nodes: int = 1) -> list[str]:
-    """What runs a new file system that keeps its files in a folder, and prints the ports of its NameNode, or of both."""
+    """What runs a new file system that keeps its files in a folder, and prints the ports of its
+    NameNode, or of both."""
     import pyspark
 
     shipped = Path(pyspark.__file__).parent / "jars"

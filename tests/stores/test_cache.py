@@ -1,4 +1,5 @@
-"""The local cache as users meet it: what an S3 server is asked with one, stores of one's own, and what it must never hide."""
+"""The local cache as users meet it: what an S3 server is asked with one, stores of one's own, and
+what it must never hide."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Credentials that change while a table is open: an application's provider, AWS's web identity, Google's service accounts.
+"""Credentials that change while a table is open: an application's provider, AWS's web identity,
+Google's service accounts.
 
-What a store says to each of them is tested beside `rust/store` (tests/credentials.rs); here is what a Python user meets.
+What a store says to each of them is tested beside `rust/store` (tests/credentials.rs); here is what
+a Python user meets.
 """
 
 from __future__ import annotations
@@ -302,7 +304,8 @@ class Sts:
 
 
 def test_web_identity_is_exchanged_and_renewed(moto_server: S3Server, tmp_path: Path) -> None:
-    """AssumeRoleWithWebIdentity by the token in a file, which is read again each time since the platform changes it."""
+    """AssumeRoleWithWebIdentity by the token in a file, which is read again each time since the
+    platform changes it."""
     table, signers, sts = f"{moto_server.new_bucket()}/t", Signers(), Sts(moto_server.endpoint)
     token = tmp_path / "token"
     token.write_text("first-web-token")

@@ -1,4 +1,5 @@
-"""Commits on S3 through a DynamoDB lock table: layout, races, recovery from every crash, foreign writers."""
+"""Commits on S3 through a DynamoDB lock table: layout, races, recovery from every crash, foreign
+writers."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def test_the_items_of_a_table_s_life(locks: LockTable) -> None:
 
 
 def test_in_turn_with_a_writer_that_takes_no_lock(locks: LockTable) -> None:
-    """deltalake has given the lock table up and puts its commits by S3's own condition, as deltaplane does both."""
+    """deltalake has given the lock table up and puts its commits by S3's own condition, as
+    deltaplane does both."""
     table, options = f"{locks.server.new_bucket()}/t", locks.options
     for n in range(0, 8, 2):
         append(table, n, options)
@@ -142,8 +144,8 @@ def _undone(locks: LockTable, table: str, step: str) -> str:
 
 
 def test_a_crash_after_every_request(locks: LockTable) -> None:
-    """The writer's line dies after its first, second, … request, arrived or only sent: the next reader and writer find
-    each commit whole or not at all, all acknowledged ones among them."""
+    """The writer's line dies after its first, second, … request, arrived or only sent: the next
+    reader and writer find each commit whole or not at all, all acknowledged ones among them."""
     table = f"{locks.server.new_bucket()}/t"
     append(table, 0, locks.options)
     calm = Cut(None)
@@ -161,7 +163,8 @@ def test_a_crash_after_every_request(locks: LockTable) -> None:
                 acknowledged.add(n)
             except DeltaError:
                 left_open.add(n)
-        # By turns the next one is a reader, and a writer that hasn't read the table's newest version before.
+        # By turns the next one is a reader, and a writer that hasn't read the table's newest
+        # version before.
         if n % 2 == 0:
             append(table, 1000 + n, locks.options)
             acknowledged.add(1000 + n)
@@ -219,7 +222,8 @@ def test_a_commit_whose_files_are_both_gone_is_damage(locks: LockTable) -> None:
 
 
 def test_spellings_of_one_table_don_t_pass_each_other(locks: LockTable) -> None:
-    """The key is the location with its scheme: `s3a` has to be said, and another writer's spelling is noticed."""
+    """The key is the location with its scheme: `s3a` has to be said, and another writer's spelling
+    is noticed."""
     table, options = f"{locks.server.new_bucket()}/t", locks.options
     s3a = {**options, "delta_dynamo_path_scheme": "s3a"}
     with pytest.raises(InvalidArgumentError, match="delta_dynamo_path_scheme"):

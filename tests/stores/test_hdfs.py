@@ -1,4 +1,5 @@
-"""HDFS beyond what every store is asked: killed writers, files of several blocks, Spark beside us, NameNodes that don't answer."""
+"""HDFS beyond what every store is asked: killed writers, files of several blocks, Spark beside us,
+NameNodes that don't answer."""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ def test_unfinished_files_are_nobody_s(hdfs: str) -> None:
 
 
 def test_names_that_hadoop_has_not_are_refused(hdfs: str) -> None:
-    """A colon in a partition value is escaped on its way to a directory's name (P171); in a location it can't be."""
+    """A colon in a partition value is escaped on its way to a directory's name (P171); in a
+    location it can't be."""
     data = pa.table({"p": pa.array(["x:y/z"]), "id": pa.array([1])})
     write_deltalake(f"{hdfs}/colon", data, partition_by="p")
     assert DeltaTable(f"{hdfs}/colon").to_pyarrow_table()["p"].to_pylist() == ["x:y/z"]

@@ -1,4 +1,5 @@
-"""A name service of two NameNodes: commits go on when the active one hands over, and when it dies; none is lost or made twice."""
+"""A name service of two NameNodes: commits go on when the active one hands over, and when it dies;
+none is lost or made twice."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def name_service(scratch: Path) -> Iterator[NameService]:
 
 
 def appending(table: str, options: dict[str, str], first: int, change: Callable[[], None]) -> tuple[set[int], set[int]]:
-    """Appends while the NameNodes change places: numbers that were acknowledged, and those that are open."""
+    """Appends while the NameNodes change places: numbers that were acknowledged, and those that are
+    open."""
     acknowledged: set[int] = set()
     left_open: set[int] = set()
     changed = threading.Event()
@@ -84,12 +86,14 @@ def appending(table: str, options: dict[str, str], first: int, change: Callable[
     return acknowledged, left_open
 
 
-# It takes minutes, and what a client hears of a NameNode that just died is a matter of the machine's load.
+# It takes minutes, and what a client hears of a NameNode that just died is a matter of the
+# machine's load.
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not proofs.asked(), reason="a proof by itself: DELTAPLANE_PROOFS=1")
 def test_the_other_name_node_takes_over(tmp_path: Path) -> None:
-    """P070: by the service's name the client finds the active one; what was acknowledged by either is there."""
+    """P070: by the service's name the client finds the active one; what was acknowledged by either
+    is there."""
     with name_service(tmp_path) as service:
         table, options = f"hdfs://{SERVICE}/warehouse/t", service.options
         write_deltalake(table, rows(0, 0), storage_options=options)

@@ -1,4 +1,5 @@
-"""A lock table shared with another implementation: the last delta-rs that has delta-spark's lock table."""
+"""A lock table shared with another implementation: the last delta-rs that has delta-spark's lock
+table."""
 
 from __future__ import annotations
 
@@ -119,7 +120,8 @@ def test_racing(locks: LockTable) -> None:
 
 
 def test_theirs_crash_and_we_finish(locks: LockTable) -> None:
-    """Their line dies after each of a commit's requests: our next reader finds the commit whole or not at all."""
+    """Their line dies after each of a commit's requests: our next reader finds the commit whole or
+    not at all."""
     table = f"{locks.server.new_bucket()}/t"
     append(table, 0, locks)
     calm = Cut(None, first=THEIR_FIRST)
@@ -147,7 +149,8 @@ def test_theirs_crash_and_we_finish(locks: LockTable) -> None:
 
 
 def test_ours_crash_and_they_finish(locks: LockTable) -> None:
-    """Our line dies after each of a commit's requests: their next append goes on from what was decided."""
+    """Our line dies after each of a commit's requests: their next append goes on from what was
+    decided."""
     table = f"{locks.server.new_bucket()}/t"
     append(table, 0, locks)
     calm = Cut(None)

@@ -1,4 +1,5 @@
-"""Stores written in Python: what the contract's check finds, tables on them, races, failures, and who may wait for the GIL."""
+"""Stores written in Python: what the contract's check finds, tables on them, races, failures, and
+who may wait for the GIL."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 class Service(LogStore):
-    """A commit service: who commits a version is decided here, all else is a directory of deltaplane's own."""
+    """A commit service: who commits a version is decided here, all else is a directory of
+    deltaplane's own."""
 
     decided: ClassVar[dict[str, bytes]] = {}
     lock: ClassVar[threading.Lock] = threading.Lock()
@@ -61,7 +63,8 @@ class Service(LogStore):
 
 
 class Failing(Folder):
-    """Fails `times` puts with `failure`; `after_writing` says whether the put arrives before it fails."""
+    """Fails `times` puts with `failure`; `after_writing` says whether the put arrives before it
+    fails."""
 
     failure: ClassVar[Exception | None] = None
     after_writing: ClassVar[bool] = False
@@ -78,7 +81,8 @@ class Failing(Folder):
 
 
 class Overtaken(Folder):
-    """Its next listing misses a commit, as that of a directory may which is written to meanwhile."""
+    """Its next listing misses a commit, as that of a directory may which is written to
+    meanwhile."""
 
     misses: ClassVar[str | None] = None
 

@@ -1,6 +1,7 @@
 """Tables on S3 (moto's server): modes, racing writers, refusals; no credential in any text.
 
-What the log does on a store is tested beside it; here is what a Python user meets. test_servers.py goes over every store.
+What the log does on a store is tested beside it; here is what a Python user meets. test_servers.py
+goes over every store.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from tests.conftest import S3Server
 
 WRITERS, APPENDS = 4, 10
-# A person waits this long for the news that a credential is missing, not for a metadata address to time out.
+# A person waits this long for the news that a credential is missing, not for a metadata address to
+# time out.
 DENIED_SECONDS = 30
 SECRETS = ("AKIAVERYSECRETKEYID1", "wJalrXUtnFEMIK7MDENGbPxRfiCYsecret", "token-that-nobody-may-see")
 
@@ -106,7 +108,8 @@ def test_racing_creators_make_one_table(moto_server: S3Server) -> None:
 
 
 def test_missing_credentials_are_said_at_once(moto_server: S3Server) -> None:
-    """No endpoint and no key: the environment and metadata addresses of a cloud must not be waited for."""
+    """No endpoint and no key: the environment and metadata addresses of a cloud must not be waited
+    for."""
     code = (
         "from deltaplane import DeltaTable\n"
         "from deltaplane.exceptions import StoreDeniedError\n"

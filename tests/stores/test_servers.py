@@ -1,4 +1,5 @@
-"""A table's life, racing writers and refusals on every store's server; the contract suite of the store crate over all of them."""
+"""A table's life, racing writers and refusals on every store's server; the contract suite of the
+store crate over all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ WRITERS, APPENDS = 4, 5
 
 
 def test_a_table_s_life(store_server: StoreServer) -> None:
-    """P001, P036: created, appended to by racing threads, deleted from, checkpointed, read at old versions, cleaned up."""
+    """P001, P036: created, appended to by racing threads, deleted from, checkpointed, read at old
+    versions, cleaned up."""
     table, options = f"{store_server.new_bucket()}/some/deep er/tablé", store_server.options
     assert not DeltaTable.is_deltatable(table, options)
     kept = "interval 0 days"
@@ -124,7 +126,8 @@ SECRETS = {
 def test_no_text_shows_a_credential(
     store_server: StoreServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The server's own credentials are replaced: those that check signatures refuse, the others go on."""
+    """The server's own credentials are replaced: those that check signatures refuse, the others go
+    on."""
     caplog.set_level(logging.DEBUG)
     texts = [text for secrets in SECRETS[store_server.scheme] for text in _texts(store_server, secrets)]
     out, err = capfd.readouterr()
@@ -177,7 +180,8 @@ def _write(location: str, options: dict[str, str]) -> Any:
 
 @pytest.mark.slow
 def test_the_store_contract_in_rust(tmp_path: Path) -> None:
-    """P001: racing conditional puts, order of listings, uploads, odd names, error kinds; the same figures as in the docs."""
+    """P001: racing conditional puts, order of listings, uploads, odd names, error kinds; the same
+    figures as in the docs."""
     assert "DELTAPLANE_TEST_SERVERS" not in os.environ
     made = contract.proof(contract.run_all(tmp_path))
     assert made == json.loads(contract.PROOF.read_text()), "the proof is out of date: make prove-stores"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,6 +49,11 @@ def is_rust_test(path: str) -> bool:
 def rust_code(text: str) -> str:
     """Rust without comments, its strings emptied: what is left names things."""
     return _RUST_TOKEN.sub(lambda token: '""' if token["string"] else " ", text)
+
+
+def rust_tokens(text: str) -> Iterator[re.Match[str]]:
+    """The comments and literals of Rust code in order, as matches with the groups `comment` and `string`."""
+    return _RUST_TOKEN.finditer(text)
 
 
 def rust_strings(text: str) -> list[str]:

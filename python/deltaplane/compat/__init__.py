@@ -1,4 +1,5 @@
-"""Which engines can read and write a table, from data: `engines.json` beside this file, and the Rust core's own features.
+"""Which engines can read and write a table, from data: `engines.json` beside this file, and the
+Rust core's own features.
 
 Each entry of the data names its source: a documentation page, or `measured` for what the tests
 measure. No table is opened here.
@@ -50,9 +51,10 @@ _LISTS = 7
 class Engine:
     """One program in a range of versions: the protocols it can read and write.
 
-    `reads` and `writes` are feature names; a version below 3 and 7 means that the program knows no lists of features.
-    `misreads` and `miswrites` name features that it doesn't refuse and gets wrong. `source` is the page that says so, or
-    `measured`, and `reads_by` then the program's way to read that did best.
+    `reads` and `writes` are feature names; a version below 3 and 7 means that the program knows no
+    lists of features. `misreads` and `miswrites` name features that it doesn't refuse and gets
+    wrong. `source` is the page that says so, or `measured`, and `reads_by` then the program's way
+    to read that did best.
     """
 
     name: str
@@ -182,8 +184,8 @@ def _engine(value: Mapping[str, Any]) -> Engine:
 def verdicts(protocol: Protocol, ours: str | None = None) -> list[Verdict]:
     """What each engine can do with a table of this protocol.
 
-    `ours` is what deltaplane said of writing the very table, empty when it can: a feature that is supported and not used
-    is in nobody's way.
+    `ours` is what deltaplane said of writing the very table, empty when it can: a feature that is
+    supported and not used is in nobody's way.
 
     >>> plain = verdicts(Protocol(1, 2, frozenset({"appendOnly", "invariants"})))
     >>> all(v.reads for v in plain)

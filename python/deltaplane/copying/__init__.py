@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CopyResult", "copy_into"]
 
-# Each of these attempts was lost to a load, or to a change of the table, within the time of this one.
+# Each of these attempts was lost to a load, or to a change of the table, within the time of this
+# one.
 _MOST_ATTEMPTS = 20
 _LOST = (ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException)
 _COPY_OPTIONS = ("force", "mergeschema")
@@ -44,8 +45,9 @@ _RETENTION = "delta.setTransactionRetentionDuration"
 
 @dataclass(frozen=True)
 class CopyResult:
-    """What a load did: the version that it made, None where every file was loaded before; how many rows it added and of
-    how many files, and how many files it left out because they were loaded before.
+    """What a load did: the version that it made, None where every file was loaded before; how many
+    rows it added and of how many files, and how many files it left out because they were loaded
+    before.
     """
 
     version: int | None
@@ -71,26 +73,32 @@ def copy_into(
     commit_properties: CommitProperties | None = None,
     post_commithook_properties: PostCommitHookProperties | None = None,
 ) -> CopyResult:
-    """Adds the rows of a directory's files to a table, in one commit; files that were loaded before are left out.
+    """Adds the rows of a directory's files to a table, in one commit; files that were loaded before
+    are left out.
 
-    Each file is loaded once, whoever loads it and whenever: also when several do at the same time, and when one of them is
-    killed. A file is known by its path, so that one which changed later isn't loaded again. What was loaded is noted below
-    `_delta_log/_copy_into`, 16 bytes a file; the commit itself has one `txn` action for it, however many files there are
-    (P076), which every writer understands. Rows are streamed; the list of the source's files is in memory.
+    Each file is loaded once, whoever loads it and whenever: also when several do at the same time,
+    and when one of them is killed. A file is known by its path, so that one which changed later
+    isn't loaded again. What was loaded is noted below `_delta_log/_copy_into`, 16 bytes a file; the
+    commit itself has one `txn` action for it, however many files there are (P076), which every
+    writer understands. Rows are streamed; the list of the source's files is in memory.
 
-    Columns are found by name, ignoring case, and values stored in the table's types if nothing is lost by it. Columns
-    that a file lacks are null.
+    Columns are found by name, ignoring case, and values stored in the table's types if nothing is
+    lost by it. Columns that a file lacks are null.
 
     Args:
-        table_or_uri: an existing table: path, URL or `DeltaTable` (which then shows the new version).
+        table_or_uri: an existing table: path, URL or `DeltaTable` (which then shows the new
+            version).
         source: a directory, as path or URL. Names that begin with `_` or `.` are no data.
-        file_format: `parquet`, `csv` or `json` (a document a line); the last two also compressed, as a name's end tells:
-            `.gz`, `.bz2` or `.zst`.
-        pattern: which of the files, as a glob over their paths below the source, where `*` is any text.
+        file_format: `parquet`, `csv` or `json` (a document a line); the last two also compressed,
+            as a name's end tells: `.gz`, `.bz2` or `.zst`.
+        pattern: which of the files, as a glob over their paths below the source, where `*` is any
+            text.
         files: or these alone, by their paths below the source.
-        format_options: for CSV `header` (`true`: columns by name, else by place), `sep` or `delimiter`, `quote`, `escape`,
-            `nullValue`. The escape (`\\` unless given) stands before a quote or itself within quotes; elsewhere it is text.
-        copy_options: `mergeSchema` adds columns that the table lacks, `force` loads files again that were loaded before.
+        format_options: for CSV `header` (`true`: columns by name, else by place), `sep` or
+            `delimiter`, `quote`, `escape`, `nullValue`. The escape (`\\` unless given) stands
+            before a quote or itself within quotes; elsewhere it is text.
+        copy_options: `mergeSchema` adds columns that the table lacks, `force` loads files again
+            that were loaded before.
         storage_options: how to reach the table's store.
         source_storage_options: how to reach the source's; the table's unless given.
         writer_properties, commit_properties, post_commithook_properties: see these classes.
@@ -98,10 +106,12 @@ def copy_into(
     Raises:
         TableNotFoundError: no table.
         FileMissingError: one of `files` isn't there.
-        SchemaMismatchError: a column that the table lacks, or values that it doesn't take; names the file.
+        SchemaMismatchError: a column that the table lacks, or values that it doesn't take; names
+            the file.
         ConstraintViolationError: a row that breaks a rule of the table; nothing was loaded.
         InvalidArgumentError: a wrong call.
-        UnsupportedFeatureError: an option or a compression that isn't known, or a table that forgets applications' versions.
+        UnsupportedFeatureError: an option or a compression that isn't known, or a table that
+            forgets applications' versions.
         ConcurrentWriteException: other loads came first in each attempt.
 
     >>> import tempfile, pathlib, pyarrow as pa
@@ -173,7 +183,8 @@ class _Load:
         )
 
     def _attempt(self) -> CopyResult | None:
-        """One load of what is new; None if another one came between reading what was loaded and planning the write."""
+        """One load of what is new; None if another one came between reading what was loaded and
+        planning the write."""
         snapshot = _native.Snapshot.open(self.location, self.options)
         _check_memory(snapshot)
         before = Loaded.of(snapshot, self.options)

@@ -1,4 +1,5 @@
-"""What is in a file of each format: its columns and its rows, with the table's types where it has only text.
+"""What is in a file of each format: its columns and its rows, with the table's types where it has
+only text.
 
 Knows streams and a schema; the options of a format are checked here.
 """

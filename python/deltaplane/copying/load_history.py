@@ -42,7 +42,8 @@ class _Run:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The files that were loaded before a version, by the key of each. `pointer` is None where there was no load yet."""
+    """The files that were loaded before a version, by the key of each. `pointer` is None where
+    there was no load yet."""
 
     store: _native.RawStore
     pointer: int | None

@@ -1,8 +1,8 @@
 """Quoted values of CSV as Spark reads them: an escape stands for something only between quotes.
 
-pyarrow's own escape takes the sign away wherever it stands, so that `C:\\temp` would lose it. The text is rewritten on its
-way instead: an escaped quote becomes a doubled one, which pyarrow reads without an escape. Knows bytes alone. Called by
-`formats`.
+pyarrow's own escape takes the sign away wherever it stands, so that `C:\\temp` would lose it. The
+text is rewritten on its way instead: an escaped quote becomes a doubled one, which pyarrow reads
+without an escape. Knows bytes alone. Called by `formats`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ _SHOWN = 40
 
 
 class DoubledQuotes:
-    """Rewrites a text block by block, in the memory of one; an empty block ends it. The signs are single bytes.
+    """Rewrites a text block by block, in the memory of one; an empty block ends it. The signs are
+    single bytes.
 
     Raises:
-        SchemaMismatchError: text behind a closing quote, or a quote that is never closed: who reads on has to guess.
+        SchemaMismatchError: text behind a closing quote, or a quote that is never closed: who reads
+            on has to guess.
 
     >>> rewritten = DoubledQuotes(b",", b'"', b"\\\\")
     >>> (rewritten(rb'1,C:\\t,"C:\\t","a') + rewritten(rb'\\"b","\\\\"') + rewritten(b"")).decode()
@@ -53,7 +55,8 @@ class DoubledQuotes:
         self._end = re.compile(ends)
         self._sign = re.compile(rb"%b%b?" % (signs, signs))
         self._blank = re.compile(_any(bytes(sign for sign in b" \t" if sign not in separator)) + b"*")
-        # What stands for what between quotes; where both signs are one, a doubled one is all there is.
+        # What stands for what between quotes; where both signs are one, a doubled one is all there
+        # is.
         self._pairs = {escape + quote: quote * 2, escape * 2: escape, quote * 2: quote * 2}
         self._step: Callable[[bytes, int, list[bytes]], int] = self._at_field
         self._held, self._begun, self._last = b"", False, False

@@ -1,4 +1,5 @@
-"""The files of a directory as rows of a table: listed, known by keys, read as a stream in the table's types.
+"""The files of a directory as rows of a table: listed, known by keys, read as a stream in the
+table's types.
 
 Knows a schema and no table; `formats` knows what is in a file.
 """
@@ -129,7 +130,8 @@ class SourceRows:
     """The rows of files, as a stream with the columns that the files have, in the table's types.
 
     Raises:
-        SchemaMismatchError: a column that the table lacks where `merges` is false; also from the stream.
+        SchemaMismatchError: a column that the table lacks where `merges` is false; also from the
+            stream.
         UnsupportedFeatureError: an unknown option.
     """
 
@@ -242,7 +244,8 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _cast(values: pa.Array, to: pa.Field) -> pa.Array:
-    """A column's values in another type. Arrow's own cast finds fields of structs by their exact names, and leaves the others out."""
+    """A column's values in another type. Arrow's own cast finds fields of structs by their exact
+    names, and leaves the others out."""
     import pyarrow as pa
 
     if not pa.types.is_nested(to.type) or _same_fields(to.name, to.type, values.type):

@@ -45,7 +45,8 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Totals:
-    """What rows add up to: number, amounts, microseconds after midnight UTC, tags, and how many have the late column."""
+    """What rows add up to: number, amounts, microseconds after midnight UTC, tags, and how many
+    have the late column."""
 
     rows: int
     amount: Decimal
@@ -64,8 +65,8 @@ class Totals:
 
 
 def deliver(directory: Path, days: int = 10, rows: int = 4_000, seed: int = 20260302) -> list[Delivery]:
-    """Writes the files in the order of their arrival: some thousand rows a day, one day sent twice, one late and with
-    a column more, one corrected.
+    """Writes the files in the order of their arrival: some thousand rows a day, one day sent twice,
+    one late and with a column more, one corrected.
     """
     directory.mkdir(parents=True, exist_ok=True)
     calendar = [FIRST_DAY + timedelta(days=n) for n in range(days)]

@@ -31,7 +31,8 @@ _TOTALS_SQL = """
 
 @dataclass(frozen=True)
 class Loaded:
-    """What became of a delivery: the version it made (None: nothing was to do), how, and in how many seconds."""
+    """What became of a delivery: the version it made (None: nothing was to do), how, and in how
+    many seconds."""
 
     version: int | None
     how: str
@@ -39,7 +40,8 @@ class Loaded:
 
 
 def load(session: Any, delivery: Delivery, table: Path) -> Loaded:
-    """Loads a delivery: the first of a day is appended, a corrected one replaces its day, a known one is skipped."""
+    """Loads a delivery: the first of a day is appended, a corrected one replaces its day, a known
+    one is skipped."""
     started = time.perf_counter()
     rows = read_csv(session, delivery)
     arguments: dict[str, Any] = {"partition_by": ["day"], "txn": (delivery.app_id, delivery.revision)}

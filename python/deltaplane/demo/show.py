@@ -121,7 +121,8 @@ def show(directory: Path, *, days: int, rows: int, kept: bool) -> bool:
 
 
 def _load_all(console: Console, session: Any, deliveries: list[Delivery], table: Path, ledger: Ledger) -> int:
-    """Loads every delivery; returns yesterday's version: the last before the late and the corrected file came."""
+    """Loads every delivery; returns yesterday's version: the last before the late and the corrected
+    file came."""
     from deltaplane.demo.load import load
 
     listed = Table("day", "delivery", "what happened", "version", "seconds", show_edge=False)

@@ -1,4 +1,5 @@
-"""Predicates: Spark SQL text or tuples to the JSON tree that the Rust core binds to a table's schema.
+"""Predicates: Spark SQL text or tuples to the JSON tree that the Rust core binds to a table's
+schema.
 
 Owns the two surface forms; knows no table and no types of columns (the core does). What the
 embedded engine can't evaluate as Spark does is refused by name, never approximated.
@@ -17,7 +18,8 @@ Predicate = str | list[tuple[str, str, Any]] | list[list[tuple[str, str, Any]]]
 
 
 def refuse_unclear(condition: str, columns: Columns) -> None:
-    """Refuses a condition with a double-quoted text that may be meant as a column, by `columns`' judgement.
+    """Refuses a condition with a double-quoted text that may be meant as a column, by `columns`'
+    judgement.
 
     Raises:
         InvalidArgumentError: says both ways to write it.
@@ -31,10 +33,11 @@ def refuse_unclear(condition: str, columns: Columns) -> None:
 def parse(predicate: Predicate | None, columns: Columns = NO_COLUMNS) -> str | None:
     """The JSON tree of a predicate; `None` where there is nothing to filter by.
 
-    Text is a Spark SQL condition. A list of `(column, operator, value)` tuples is a conjunction, a list of such lists
-    a disjunction of conjunctions; operators are `= != < <= > >= in`, `not in`. A string value in a tuple means a
-    value of the column's type; `None` stands for null. Zone-less timestamps are UTC. `columns` tells which names are the
-    table's, so that a double-quoted one is refused.
+    Text is a Spark SQL condition. A list of `(column, operator, value)` tuples is a conjunction, a
+    list of such lists a disjunction of conjunctions; operators are `= != < <= > >= in`, `not in`. A
+    string value in a tuple means a value of the column's type; `None` stands for null. Zone-less
+    timestamps are UTC. `columns` tells which names are the table's, so that a double-quoted one is
+    refused.
 
     >>> parse([("day", ">=", "2024-01-01")])
     '{"op": "compare", "cmp": ">=", "left": {"op": "column", "name": ["day"]}, ...}'
@@ -53,7 +56,8 @@ def parse(predicate: Predicate | None, columns: Columns = NO_COLUMNS) -> str | N
 
 
 def necessary(condition: str) -> tuple[list[str], bool]:
-    """JSON trees that every row meets which meets a condition in Spark SQL, and whether they are all of it.
+    """JSON trees that every row meets which meets a condition in Spark SQL, and whether they are
+    all of it.
 
     >>> necessary("day = '2024-01-01' AND length(name) > 3")[1]
     False

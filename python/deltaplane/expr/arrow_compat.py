@@ -1,4 +1,5 @@
-"""Arrays as DuckDB can be given them: views of lists and runs of values laid out in Arrow's older way.
+"""Arrays as DuckDB can be given them: views of lists and runs of values laid out in Arrow's older
+way.
 
 pyarrow's own cast of a view of lists gives an array that isn't one, with which DuckDB reads memory
 that isn't its own.

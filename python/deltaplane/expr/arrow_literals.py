@@ -1,5 +1,5 @@
-"""Arrow values to literals of the JSON tree, exactly: dates as days and timestamps as microseconds since 1970-01-01, since
-Python's dates and calendar texts reach only a part of either type's range.
+"""Arrow values to literals of the JSON tree, exactly: dates as days and timestamps as microseconds
+since 1970-01-01, since Python's dates and calendar texts reach only a part of either type's range.
 
 Knows no table and no engine.
 """

@@ -43,7 +43,8 @@ def of_text(to: SparkType, sql: str) -> str:
 
 
 class Binder:
-    """Binds expressions to the columns of one table; `used` are the columns met, by name, as DuckDB is given them."""
+    """Binds expressions to the columns of one table; `used` are the columns met, by name, as DuckDB
+    is given them."""
 
     def __init__(self, columns: dict[str, SparkType | None], context: Context) -> None:
         self._columns = columns

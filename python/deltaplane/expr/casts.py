@@ -1,4 +1,5 @@
-"""CAST between primitive types as Spark's ANSI mode does it: one lowering for each pair, the others refused by name.
+"""CAST between primitive types as Spark's ANSI mode does it: one lowering for each pair, the others
+refused by name.
 
 Owns the pairs; knows no function and no implicit conversion.
 """
@@ -120,7 +121,8 @@ def _whole(_: Context, value: Typed, to: SparkType) -> Typed:
     sql = f"CAST(trunc({value.sql}) AS {to.duck})"
     if to == LONG or value.type.scale == 0 or value.type.precision <= _IN_A_LONG:
         return made(to, sql, value, throws=True)
-    # Spark takes the longer ones by a double, unless they came from a shorter one, which the type doesn't tell.
+    # Spark takes the longer ones by a double, unless they came from a shorter one, which the type
+    # doesn't tell.
     double = _as_double(value.sql, DOUBLE)
     moved = f"CAST(trunc({value.sql}) AS BIGINT) <> CAST(trunc({double}) AS BIGINT)"
     bad = f"CASE WHEN abs({double}) <= CAST({1 << 31} AS DOUBLE) THEN {moved} END"
@@ -329,7 +331,8 @@ def _away(zone: str) -> str:
 
 
 def in_calendar(sql: str, value: str, to: SparkType) -> str:
-    """`value`, refused where the day isn't in the years 1 to 9999, which other years are written otherwise."""
+    """`value`, refused where the day isn't in the years 1 to 9999, which other years are written
+    otherwise."""
     return guarded(f"year({sql}) NOT BETWEEN 1 AND 9999", _UNSUPPORTED, "a year outside of 1 to 9999", value, to)
 
 
@@ -401,7 +404,8 @@ def _instant_inexact(_: Context, value: Typed, to: SparkType) -> Typed:
 
 def in_years(us: str) -> str:
     """The instant so many microseconds after the epoch, where that is in a calendar's years."""
-    # Spark saturates or wraps far outside of any calendar; here such rows are refused. The end is one that a double holds.
+    # Spark saturates or wraps far outside of any calendar; here such rows are refused. The end is
+    # one that a double holds.
     return guarded(
         f"NOT ({us} >= -62135596800000000 AND {us} < 253402300800000000)",
         _UNSUPPORTED,

@@ -1,4 +1,5 @@
-"""Implicit conversions of Spark's ANSI mode: the common type of several values, and what a function's parameter takes.
+"""Implicit conversions of Spark's ANSI mode: the common type of several values, and what a
+function's parameter takes.
 
 Knows no function. Where Spark would convert in a way not listed here, the arguments are refused.
 """

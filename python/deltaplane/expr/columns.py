@@ -20,8 +20,8 @@ def NO_COLUMNS(parts: Sequence[str]) -> bool:
 
 
 def columns_of(schema_json: Callable[[], str], *aliases: str | None) -> Columns:
-    """The columns of a schema and the fields below them, found ignoring case, also behind a table's alias. The schema is
-    parsed for the first name only.
+    """The columns of a schema and the fields below them, found ignoring case, also behind a table's
+    alias. The schema is parsed for the first name only.
 
     >>> schema = '{"fields": [{"name": "s", "type": {"type": "struct", "fields": [{"name": "f", "type": "long"}]}}]}'
     >>> known = columns_of(lambda: schema, "t")

@@ -76,7 +76,8 @@ def condition_tree(text: str) -> Node:
 
 
 def understood(text: str) -> tuple[list[Node], bool]:
-    """The trees of those conditions, joined by AND, that the core evaluates, and whether they are all of the text.
+    """The trees of those conditions, joined by AND, that the core evaluates, and whether they are
+    all of the text.
 
     Every row that meets the condition meets each of the trees.
 
@@ -116,7 +117,8 @@ _TOO_DEEP = f"nested too deeply: write it flatter, such as IN for many values, o
 
 
 def _readable_parts(text: str) -> Iterator[Syntax]:
-    """The conditions that a text joins by AND at its top level, without those that the parser refuses."""
+    """The conditions that a text joins by AND at its top level, without those that the parser
+    refuses."""
     parser = _ConditionParser(text)
     for start, end in _top_level_parts(parser):
         part = _ConditionParser(text, parser.tokens[start:end])
@@ -127,7 +129,8 @@ def _readable_parts(text: str) -> Iterator[Syntax]:
 
 
 def _top_level_parts(parser: Parser) -> list[tuple[int, int]]:
-    """Where the conditions begin and end that AND joins outside of parentheses, as numbers of tokens."""
+    """Where the conditions begin and end that AND joins outside of parentheses, as numbers of
+    tokens."""
     parts, start, depth, betweens = [], 0, 0, 0
     for number in range(len(parser.tokens)):
         parser.at = number
@@ -159,7 +162,8 @@ def _refuse(what: str, text: str) -> NoReturn:
 
 
 class _ConditionParser(Parser):
-    """The parser of expressions, with errors for a condition and a cheap way through long IN lists."""
+    """The parser of expressions, with errors for a condition and a cheap way through long IN
+    lists."""
 
     def __init__(self, sql: str, tokens: list[Token] | None = None) -> None:
         self._own_tokens = tokens

@@ -1,4 +1,5 @@
-"""DuckDB's side of an evaluation: a connection, values on their way in and out, its errors as Spark's.
+"""DuckDB's side of an evaluation: a connection, values on their way in and out, its errors as
+Spark's.
 
 Knows no expression and no table.
 """
@@ -17,7 +18,8 @@ from deltaplane.expr.types import SparkType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What `failing` says stands in the first line, behind words of DuckDB's; a piece of the statement behind it may look alike.
+# What `failing` says stands in the first line, behind words of DuckDB's; a piece of the statement
+# behind it may look alike.
 _RAISED = re.compile(rf"[^!\n]*!([A-Z_]+)! ([^{END}]*){END}")
 # Behind it DuckDB shows a piece of the statement, which is our own making.
 _STATEMENT = re.compile(r"\n\nLINE \d+:")
@@ -39,7 +41,8 @@ _TYPE = r"(?P<to>[A-Z]+\d*(?:\(\d+,\d+\))?)"
 _SHOWN = 200
 _OF_NUMBER = "[NUMERIC_VALUE_OUT_OF_RANGE] the value {value} is out of range for {to}"
 _OVERFLOW = "[ARITHMETIC_OVERFLOW] Overflow in {value}{of}"
-# What DuckDB says of a row for which Spark fails too, and what is told then. `of` and `to` are types.
+# What DuckDB says of a row for which Spark fails too, and what is told then. `of` and `to` are
+# types.
 _FAILURES = [
     (re.compile(pattern, re.DOTALL), told)
     for pattern, told in (
@@ -197,7 +200,8 @@ def returned(values: pa.Array, of: SparkType) -> pa.Array:
 
 
 def explained(e: Exception) -> Exception:
-    """DuckDB's error as the one that Spark would raise. Says nothing of how an expression is written in DuckDB."""
+    """DuckDB's error as the one that Spark would raise. Says nothing of how an expression is
+    written in DuckDB."""
     raised = _RAISED.match(str(e))
     if raised and raised[1] == "UNSUPPORTED_VALUE":
         return UnsupportedExpressionError(f"a row has {raised[2]}, which only the Spark engine evaluates")

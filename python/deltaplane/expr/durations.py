@@ -67,10 +67,12 @@ def units_in(text: str) -> list[tuple[str, str]]:
 
 
 def from_units(counted: Sequence[tuple[str, str]]) -> tuple[int, SparkType]:
-    """The months or microseconds of counts with their units, and the type from the widest to the narrowest of these.
+    """The months or microseconds of counts with their units, and the type from the widest to the
+    narrowest of these.
 
     Raises:
-        ValueError: an unknown unit, units of both kinds, a fraction of anything but seconds, more than the type holds.
+        ValueError: an unknown unit, units of both kinds, a fraction of anything but seconds, more
+            than the type holds.
     """
     known = [(count.strip(), _singular(unit)) for count, unit in counted]
     for _, unit in known:

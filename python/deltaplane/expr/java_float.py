@@ -31,14 +31,16 @@ _EXPONENT = (
 
 
 def over_digits(value: str, of: SparkType, body: str) -> str:
-    """`body` over the number as `n` and its size in the fewest digits as `t`; each is computed once."""
+    """`body` over the number as `n` and its size in the fewest digits as `t`; each is computed
+    once."""
     return f"list_transform([{value}], lambda n: list_transform([{_shortest(of)}], lambda t: {body})[1])[1]"
 
 
 def _shortest(of: SparkType) -> str:
     if of == DOUBLE:
         return "CAST(abs(n) AS VARCHAR)"
-    # DuckDB's text of the narrow type has digits too many: the first rounding that is the number again has not.
+    # DuckDB's text of the narrow type has digits too many: the first rounding that is the number
+    # again has not.
     rounded = [f"format('{{:.{digits - 1}e}}', CAST(abs(n) AS DOUBLE))" for digits in range(2, 10)]
     small, normal = (
         " ".join(f"WHEN CAST({text} AS FLOAT) = abs(n) THEN {text}" for text in texts)
@@ -80,10 +82,12 @@ def _unsigned() -> str:
 
 
 def varying(of: SparkType) -> str:
-    """Whether the text of a finite number depends on the version of Java; true for some more that are rare.
+    """Whether the text of a finite number depends on the version of Java; true for some more that
+    are rare.
 
-    Java 17 drops digits of whole numbers by their size alone, doesn't take a text that lies halfway to the neighbour, has
-    powers of two with a digit too many, and rounds wrongly between 2^82 and 2^86.
+    Java 17 drops digits of whole numbers by their size alone, doesn't take a text that lies halfway
+    to the neighbour, has powers of two with a digit too many, and rounds wrongly between 2^82 and
+    2^86.
     """
     bits = _BITS[of.name]
     steps = " ".join(f"WHEN {_SIZE} < {_power(bits + 2 + i)} THEN {_dropped(i)}" for i in range(61 - bits))

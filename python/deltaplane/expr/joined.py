@@ -1,4 +1,5 @@
-"""Expressions over two tables that stand beside each other, as in MERGE: names found as Spark finds them.
+"""Expressions over two tables that stand beside each other, as in MERGE: names found as Spark finds
+them.
 
 Owns how a name meets its table; types and functions are the binder's.
 """
@@ -29,7 +30,8 @@ _PLAIN = ("byte", "short", "integer", "long", "decimal", "string", "date", "bool
 
 @dataclass(frozen=True)
 class Side:
-    """One of the tables: `sql` is what DuckDB calls it, its columns are `c0`, `c1`, … there in their order."""
+    """One of the tables: `sql` is what DuckDB calls it, its columns are `c0`, `c1`, … there in
+    their order."""
 
     sql: str
     alias: str | None
@@ -51,7 +53,8 @@ class Side:
 class JoinedBinder(Binder):
     """Binds expressions over the sides that they may see.
 
-    A name is a column of the side whose alias stands before it, or of the one side that has such a column.
+    A name is a column of the side whose alias stands before it, or of the one side that has such a
+    column.
     """
 
     def __init__(self, sides: Sequence[Side], context: Context) -> None:
@@ -149,7 +152,8 @@ def names(node: Syntax) -> Iterator[Name]:
 
 
 def pruning(node: Syntax, binder: JoinedBinder, side: Side) -> tree.Node | None:
-    """A tree over one side's columns that every row meets for which the condition can be true; None for all rows."""
+    """A tree over one side's columns that every row meets for which the condition can be true; None
+    for all rows."""
     if not isinstance(node, Call):
         return None
     if node.name in ("and", "or"):

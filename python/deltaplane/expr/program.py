@@ -1,4 +1,5 @@
-"""Expressions compiled for a table's columns, and evaluated batch by batch in DuckDB (the extra `local`).
+"""Expressions compiled for a table's columns, and evaluated batch by batch in DuckDB (the extra
+`local`).
 
 Only the columns that an expression names go to DuckDB, under names of their own: what it does to
 others is no concern.
@@ -36,7 +37,8 @@ class SchemaLike(Protocol):
 
 
 def context_at(zone: str, now_us: int | None) -> Context:
-    """What lowerings know of a session: its time zone and the current time in microseconds since the epoch."""
+    """What lowerings know of a session: its time zone and the current time in microseconds since
+    the epoch."""
     if zone in ("UTC", "Z", "GMT", "Etc/UTC"):
         return Context(zone, 0, now_us)
     match = _OFFSET.fullmatch(zone)
@@ -48,7 +50,8 @@ def context_at(zone: str, now_us: int | None) -> Context:
 
 @dataclass
 class Program:
-    """Expressions over one schema. `columns` are those that they name; `types` those of their values.
+    """Expressions over one schema. `columns` are those that they name; `types` those of their
+    values.
 
     `intervals` tells whether one of them takes an interval between two dates or times.
     """
@@ -68,8 +71,10 @@ class Program:
         """The value of each expression for each row; columns of the batch are found ignoring case.
 
         Raises:
-            InvalidArgumentError: a row for which Spark fails too (overflow, division by zero, an impossible cast).
-            UnsupportedExpressionError: a row for which no exact value is known; or the extra `local` is missing.
+            InvalidArgumentError: a row for which Spark fails too (overflow, division by zero, an
+                impossible cast).
+            UnsupportedExpressionError: a row for which no exact value is known; or the extra
+                `local` is missing.
         """
         import pyarrow as pa
 
@@ -101,7 +106,8 @@ class Program:
         return pa.Table.from_arrays(arrays, names=names)
 
     def _stored(self, column: str, values: pa.Array) -> pa.Array:
-        """Values as the column stores them: Arrow's own cast finds a struct's fields by their case, and makes nulls of others."""
+        """Values as the column stores them: Arrow's own cast finds a struct's fields by their case,
+        and makes nulls of others."""
         import pyarrow as pa
 
         rows = pa.RecordBatch.from_arrays([values], names=[column])
@@ -111,7 +117,8 @@ class Program:
     def _connected(self) -> Any:
         if self._connection is None:
             self._connection = connect(threads=1)
-            # They lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't overflow.
+            # They lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't
+            # overflow.
             unwanted = ("common_subexpressions", "expression_rewriter", "statistics_propagation")
             disable_optimizers(self._connection, unwanted)
         return self._connection
@@ -125,12 +132,15 @@ def compile_expressions(
     Args:
         texts: the expressions.
         schema: the table's schema, or its JSON.
-        zone: the session's time zone: UTC or a fixed offset. With another one, what depends on it is refused.
-        now_us: the current time in microseconds since the epoch, where an expression may ask for it.
+        zone: the session's time zone: UTC or a fixed offset. With another one, what depends on it
+            is refused.
+        now_us: the current time in microseconds since the epoch, where an expression may ask for
+            it.
 
     Raises:
         InvalidArgumentError: not an expression, an unknown column, or types that don't go together.
-        UnsupportedExpressionError: a function or conversion that the embedded engine doesn't have exactly, by name.
+        UnsupportedExpressionError: a function or conversion that the embedded engine doesn't have
+            exactly, by name.
 
     >>> import pyarrow as pa
     >>> from deltaplane.schema import Field, Schema
@@ -229,11 +239,13 @@ def compile_boolean(sql: str, schema: SchemaLike | str, *, zone: str = "UTC", no
         sql: the condition, as Spark SQL.
         schema: the table's schema, or its JSON.
         zone: the session's time zone.
-        now_us: the current time in microseconds since the epoch, where the condition may ask for it.
+        now_us: the current time in microseconds since the epoch, where the condition may ask for
+            it.
 
     Raises:
         InvalidArgumentError: not a condition over these columns.
-        UnsupportedExpressionError: something that the embedded engine doesn't evaluate as Spark does, by name.
+        UnsupportedExpressionError: something that the embedded engine doesn't evaluate as Spark
+            does, by name.
 
     >>> from deltaplane.schema import Field, Schema
     >>> compile_boolean("amount > 0 AND Day IS NOT NULL", Schema([Field("amount", "long"), Field("day", "date")])).columns

@@ -1,7 +1,8 @@
-"""Double quotes in expressions: a text in Spark SQL, a column in ANSI SQL, so refused where either may be meant.
+"""Double quotes in expressions: a text in Spark SQL, a column in ANSI SQL, so refused where either
+may be meant.
 
-Owns which double-quoted texts are ambiguous. Knows no table: callers say which names are columns. The texts of a Spark
-session keep Spark's meaning (`spark_texts`).
+Owns which double-quoted texts are ambiguous. Knows no table: callers say which names are columns.
+The texts of a Spark session keep Spark's meaning (`spark_texts`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def spark_texts() -> Iterator[None]:
 def refuse_unclear(sql: str, columns: Columns, *, is_condition: bool = True) -> None:
     """Refuses an expression with a double-quoted text that may be meant as a column.
 
-    That is one that names a column, and one in a comparison, or in a condition, that names no column at all.
+    That is one that names a column, and one in a comparison, or in a condition, that names no
+    column at all.
 
     Raises:
         InvalidArgumentError: says both ways to write it.
@@ -85,7 +87,8 @@ class _Quoted:
             return self.look(node.arg)
         if node.name == "." and isinstance(node.args[0], Literal) and node.args[0].double_quoted:
             self._refuse(str(node.args[0].value), ", and a text has no fields")
-        # Calls of queries hold other relations, whose columns are looked at where these are planned.
+        # Calls of queries hold other relations, whose columns are looked at where these are
+        # planned.
         found, named = None, type(node) is not Call
         for arg in node.args:
             one, names = self.look(arg)

@@ -19,7 +19,8 @@ Lowering = Callable[[Context, list[Typed]], Typed]
 
 @dataclass(frozen=True)
 class Function:
-    """A lambda function of so many parameters, called `names` in DuckDB; bound to values it is its body."""
+    """A lambda function of so many parameters, called `names` in DuckDB; bound to values it is its
+    body."""
 
     names: tuple[str, ...]
     bound: Callable[[Sequence[Typed]], Typed]
@@ -33,7 +34,8 @@ HigherLowering = Callable[[Context, list[Typed], list[Function]], Typed]
 
 @dataclass(frozen=True)
 class Entry:
-    """One name that users may write; `higher` is what it is with lambda functions behind the other arguments."""
+    """One name that users may write; `higher` is what it is with lambda functions behind the other
+    arguments."""
 
     name: str
     family: str
@@ -43,7 +45,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Form:
-    """One list of parameters: their types, the result's, and DuckDB text in which `{0}` is the first argument.
+    """One list of parameters: their types, the result's, and DuckDB text in which `{0}` is the
+    first argument.
 
     `throws`: rows can raise Spark's error. `partial`: rows may be refused that Spark takes.
     """

@@ -1,4 +1,5 @@
-"""Which rows a predicate selects: by what the core prunes and filters, and by DuckDB where that isn't all of it.
+"""Which rows a predicate selects: by what the core prunes and filters, and by DuckDB where that
+isn't all of it.
 
 Spark's meaning throughout: a row is selected if the condition is true for it, not if it is null.
 """
@@ -34,14 +35,15 @@ Bind = Callable[[str], object]
 
 
 class RowFilter(NamedTuple):
-    """`tree`, as JSON for the core, is met by every selected row, None by all rows; `checks` decide the rest, all of which
-    must be true."""
+    """`tree`, as JSON for the core, is met by every selected row, None by all rows; `checks` decide
+    the rest, all of which must be true."""
 
     tree: str | None = None
     checks: Sequence[Check] = ()
 
     def rows(self, columns: Sequence[str] | None, start: Start, location: str) -> Rows | FilteredRows:
-        """The selected rows with these columns, all of them for None; errors name the table at `location`."""
+        """The selected rows with these columns, all of them for None; errors name the table at
+        `location`."""
         if not self.checks:
             return start(columns, self.tree)
         if columns is None:
@@ -61,8 +63,10 @@ def row_filter(predicates: Sequence[Predicate | None], schema_json: Callable[[],
         bind: binds a tree to the rows' columns, and raises where the core doesn't take it.
 
     Raises:
-        InvalidArgumentError: not a condition, an unknown column, or a double-quoted text that may be meant as one.
-        UnsupportedExpressionError: a part that neither the core nor DuckDB evaluates as Spark does, by name.
+        InvalidArgumentError: not a condition, an unknown column, or a double-quoted text that may
+            be meant as one.
+        UnsupportedExpressionError: a part that neither the core nor DuckDB evaluates as Spark does,
+            by name.
     """
     trees: list[str] = []
     checks: list[Check] = []
@@ -120,7 +124,8 @@ def understands(rows: _native.Snapshot | Bind, tree: Node | str, *, checked_else
 
 
 class FilteredRows:
-    """Rows of the core that DuckDB filters on their way out; each use starts anew. `Scan` takes it as rows of the core's.
+    """Rows of the core that DuckDB filters on their way out; each use starts anew. `Scan` takes it
+    as rows of the core's.
 
     `shown` has the columns of the result, with which those of `native` begin.
     """

@@ -1,4 +1,5 @@
-"""Values as statements store them in columns of other types: by casts that fail where a value doesn't fit, leaf by leaf.
+"""Values as statements store them in columns of other types: by casts that fail where a value
+doesn't fit, leaf by leaf.
 
 Owns the lowering of values with structs, arrays and maps. Knows no row and no table.
 """
@@ -16,7 +17,8 @@ from deltaplane.expr.types import SparkType, as_json, of_json, quoted, text
 
 __all__ = ["Shape", "Stored", "in_columns", "stored", "stored_value", "stores"]
 
-# Which fields a stored struct has: those of the value, or all of its column, found by their names or by their places.
+# Which fields a stored struct has: those of the value, or all of its column, found by their names
+# or by their places.
 Shape = Literal["value", "by_name", "by_position"]
 # What errors call the parts of arrays and maps.
 _PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
@@ -25,8 +27,8 @@ _UNFIT = ("[CAST_", "[NUMERIC_VALUE_OUT_OF_RANGE]")
 
 
 def stores(given: SparkType, to: SparkType) -> bool:
-    """Whether a statement puts values of a simple type into a column of another one by itself: delta-spark does where Spark's
-    ANSI mode has a cast, which fails for values that don't fit.
+    """Whether a statement puts values of a simple type into a column of another one by itself:
+    delta-spark does where Spark's ANSI mode has a cast, which fails for values that don't fit.
 
     >>> from deltaplane.expr.types import DATE, INT, STRING
     >>> stores(INT, STRING), stores(STRING, INT), stores(DATE, INT)
@@ -37,7 +39,8 @@ def stores(given: SparkType, to: SparkType) -> bool:
 
 @dataclass(frozen=True)
 class Stored:
-    """DuckDB text for a value as its column takes it, its type as JSON, and the paths of parts whose cast fails for some values."""
+    """DuckDB text for a value as its column takes it, its type as JSON, and the paths of parts
+    whose cast fails for some values."""
 
     sql: str
     type: Any
@@ -53,11 +56,12 @@ def stored(context: Context, column: str, sql: str, given: Any, to: Any, shape: 
         column: the column's path, as errors show it.
         sql: the value.
         given, to: the types of value and column, as JSON.
-        shape: which fields a stored struct has. With `value` those that the column lacks stay as they are.
+        shape: which fields a stored struct has. With `value` those that the column lacks stay as
+            they are.
 
     Raises:
-        SchemaMismatchError: a part of a type that the column's part doesn't take, or a struct of another number of fields
-            where they are found by their places; names the part.
+        SchemaMismatchError: a part of a type that the column's part doesn't take, or a struct of
+            another number of fields where they are found by their places; names the part.
         UnsupportedExpressionError: a cast without an exact lowering.
     """
     casts = _Casts(context, shape)
@@ -66,7 +70,8 @@ def stored(context: Context, column: str, sql: str, given: Any, to: Any, shape: 
 
 
 def stored_value(context: Context, column: str, value: Typed, to: SparkType, shape: Shape, failing: list[str]) -> Typed:
-    """A typed value in the type of its column, with all fields of structs; raises as `stored`. `failing` gets the parts' paths."""
+    """A typed value in the type of its column, with all fields of structs; raises as `stored`.
+    `failing` gets the parts' paths."""
     if value.type == to:
         return value
     found = stored(context, column, value.sql, as_json(value.type), as_json(to), shape)
@@ -148,7 +153,8 @@ class _Casts:
     def _pairs(
         self, path: str, given: Sequence[Mapping[str, Any]], to: Sequence[Mapping[str, Any]]
     ) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any] | None]]:
-        """The fields of a stored struct: the name, the column's field, and the value's, which it may lack."""
+        """The fields of a stored struct: the name, the column's field, and the value's, which it
+        may lack."""
         if self.shape == "by_position":
             if len(given) != len(to):
                 raise SchemaMismatchError(

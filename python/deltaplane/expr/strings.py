@@ -18,7 +18,8 @@ _HELD = r"""
   | (?P<open>['"`])
 """
 _LITERAL = re.compile(_HELD, re.VERBOSE | re.DOTALL)
-# A comment of one line ends at either sign of a line's end, and goes on over a line feed behind a backslash.
+# A comment of one line ends at either sign of a line's end, and goes on over a line feed behind a
+# backslash.
 _COMMENT = re.compile(
     _HELD + r"  | (?P<line>--[^\r\n\\]*(?:\\\n?[^\r\n\\]*)*) | (?P<end>\*/) | (?P<block>/\*(?!\+))",
     re.VERBOSE | re.DOTALL,

@@ -28,14 +28,16 @@ from deltaplane.expr.types import (
     named,
 )
 
-# Deeper text is no expression that a person wrote. Calls of functions reach Python's own bound before.
+# Deeper text is no expression that a person wrote. Calls of functions reach Python's own bound
+# before.
 _MAX_DEPTH = 60
 _TOO_DEEP = "nested too deeply: compute parts of it in columns of their own, or use the Spark engine for it"
 
 
 @dataclass(frozen=True)
 class Literal:
-    """A constant; numbers stay text, so that no digit is lost. `double_quoted` tells how a text was written."""
+    """A constant; numbers stay text, so that no digit is lost. `double_quoted` tells how a text was
+    written."""
 
     value: str | bool | bytes | None
     type: SparkType
@@ -84,7 +86,8 @@ Syntax = Literal | Name | Call | Cast | Variable
 
 
 class Token(NamedTuple):
-    """A word or sign; `start` is its place in the text, `kind` one of hex, raw, string, quoted, number, name and op."""
+    """A word or sign; `start` is its place in the text, `kind` one of hex, raw, string, quoted,
+    number, name and op."""
 
     kind: str
     text: str
@@ -97,7 +100,8 @@ class Token(NamedTuple):
 
 
 def pattern(signs: str = "") -> re.Pattern[str]:
-    """What tokens look like; `signs` are further ones beside those of expressions, for a character class."""
+    """What tokens look like; `signs` are further ones beside those of expressions, for a character
+    class."""
     return re.compile(_TOKEN + f"  | (?P<sign>[{signs}])" if signs else _TOKEN, re.VERBOSE | re.DOTALL | re.IGNORECASE)
 
 
@@ -200,7 +204,8 @@ class Parser:
         found, position = list[Token](), 0
         try:
             text = without_comments(self.sql)
-            # Each token where the one before ends: a search would try a wrong text anew at each of its places.
+            # Each token where the one before ends: a search would try a wrong text anew at each of
+            # its places.
             while True:
                 if (whole := self.next_token(text, position, found)) is not None:
                     found.append(whole)
@@ -219,7 +224,8 @@ class Parser:
         return found
 
     def next_token(self, text: str, position: int, before: list[Token]) -> Token | None:
-        """A token that begins at a place and that only a subclass knows; `before` are those before it."""
+        """A token that begins at a place and that only a subclass knows; `before` are those before
+        it."""
         return None
 
     def wrong(self, why: str, place: int | None = None) -> NoReturn:
@@ -430,7 +436,8 @@ class Parser:
         return self.kind(ahead) in ("string", "raw", "number")
 
     def interval(self) -> Literal:
-        """What stands behind INTERVAL: counts with units, fields from a unit to another, or text of the former."""
+        """What stands behind INTERVAL: counts with units, fields from a unit to another, or text of
+        the former."""
         try:
             total, of = self.duration()
         except ValueError as e:
@@ -524,7 +531,8 @@ class Parser:
         return Call("like", tuple(args))
 
     def struct(self) -> Call:
-        """A struct; with a name for one of its fields it is written as `named_struct`, which says all of them."""
+        """A struct; with a name for one of its fields it is written as `named_struct`, which says
+        all of them."""
         values: list[Syntax] = []
         names: list[str | None] = []
         while True:
@@ -543,7 +551,8 @@ class Parser:
         return Call("named_struct", tuple(args))
 
     def field_name(self, value: Syntax, number: int) -> str:
-        """What Spark calls a struct's field that has no name of its own: as the column, or by its number."""
+        """What Spark calls a struct's field that has no name of its own: as the column, or by its
+        number."""
         if isinstance(value, Name):
             return value.parts[-1]
         if isinstance(value, Variable) or (self.variables and isinstance(value, Call) and value.name in (".", "[]")):
@@ -612,7 +621,8 @@ class Parser:
             self.refuse("a window or aggregate function")
 
     def parameters(self) -> list[str]:
-        """The parameters of the lambda function that comes next, which are passed; none where it is another argument."""
+        """The parameters of the lambda function that comes next, which are passed; none where it is
+        another argument."""
         start, found = self.at, []
         if not self.take("("):
             if self.kind() in ("name", "quoted") and self.peek(1) == "->":

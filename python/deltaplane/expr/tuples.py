@@ -22,7 +22,8 @@ _NAME_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def from_tuples(predicate: Any) -> Node | None:
-    """The tree of a conjunction of tuples or of a list of such conjunctions; `None` for an empty list."""
+    """The tree of a conjunction of tuples or of a list of such conjunctions; `None` for an empty
+    list."""
     if not isinstance(predicate, list):
         raise InvalidArgumentError(f"a predicate is Spark SQL text or a list of tuples, not {predicate!r}: {_SHAPE}")
     if not predicate:

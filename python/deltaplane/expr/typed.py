@@ -1,4 +1,5 @@
-"""A typed expression on its way to DuckDB, and the small vocabulary that lowerings share: raising, guarding, null.
+"""A typed expression on its way to DuckDB, and the small vocabulary that lowerings share: raising,
+guarding, null.
 
 Knows no function.
 """
@@ -12,9 +13,11 @@ from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionErr
 from deltaplane.expr.types import SparkType, text
 
 _ADVICE = "use the Spark engine for it"
-# A lowering names an argument more than once, so nesting multiplies: beyond this the text is no use to anyone.
+# A lowering names an argument more than once, so nesting multiplies: beyond this the text is no use
+# to anyone.
 MAX_SQL = 1 << 20
-# Ends what `failing` says, since DuckDB puts words of its own behind it: a private-use character, as strings and lists have.
+# Ends what `failing` says, since DuckDB puts words of its own behind it: a private-use character,
+# as strings and lists have.
 END = "\ue002"
 # Of a value that is told: enough to find it.
 _SHOWN = 100
@@ -24,9 +27,9 @@ _SHOWN = 100
 class Typed:
     """A value: its Spark type and the DuckDB text that computes it.
 
-    `throws`: a row may raise Spark's error, so whatever guards it must be evaluated first. `partial`: a row may be
-    refused although Spark has a value for it. `literal`: the text of a constant as it was written. `name`: what a column or
-    field is called.
+    `throws`: a row may raise Spark's error, so whatever guards it must be evaluated first.
+    `partial`: a row may be refused although Spark has a value for it. `literal`: the text of a
+    constant as it was written. `name`: what a column or field is called.
     """
 
     type: SparkType
@@ -44,7 +47,8 @@ class Typed:
 
 @dataclass
 class Context:
-    """What lowerings know of the session. `offset_us`: the zone's distance from UTC, None for a zone with rules.
+    """What lowerings know of the session. `offset_us`: the zone's distance from UTC, None for a
+    zone with rules.
 
     `intervals` tells whether some interval between two dates or times was taken.
     """
@@ -74,7 +78,8 @@ def refuse(what: str) -> NoReturn:
 
 
 def mistyped(name: str, args: list[Typed]) -> NoReturn:
-    """Raises the refusal of arguments that Spark's rules don't allow, or that aren't admitted here."""
+    """Raises the refusal of arguments that Spark's rules don't allow, or that aren't admitted
+    here."""
     shown = ", ".join(str(a.type) for a in args)
     if any(a.type.name in ("binary", "void") or a.type.interval for a in args):
         # Spark takes or converts these in more places than are known here.
@@ -85,7 +90,8 @@ def mistyped(name: str, args: list[Typed]) -> NoReturn:
 
 
 def failing(code: str, why: str, to: SparkType, shown: str = "") -> str:
-    """DuckDB text that raises when it is evaluated. A failing cast, since `error()` is volatile: it can't be tried.
+    """DuckDB text that raises when it is evaluated. A failing cast, since `error()` is volatile: it
+    can't be tried.
 
     `shown` is DuckDB text whose value is told before `why`.
     """
@@ -116,7 +122,8 @@ def made(to: SparkType, sql: str, *args: Typed, throws: bool = False, partial: b
 
 
 def attempted(value: Typed, *args: Typed) -> Typed:
-    """Null instead of Spark's error in computing `value`; what its arguments raise must not be swallowed."""
+    """Null instead of Spark's error in computing `value`; what its arguments raise must not be
+    swallowed."""
     if value.partial or any(a.throws for a in args):
         refuse("a try_ function over something that can fail itself")
     return Typed(value.type, f"TRY({value.sql})", constant=value.constant)

@@ -1,4 +1,5 @@
-"""Spark's types as the full expression sees them, their names in DuckDB, and how a table's schema is read into them.
+"""Spark's types as the full expression sees them, their names in DuckDB, and how a table's schema
+is read into them.
 
 Pure values; knows neither SQL nor a table.
 """
@@ -14,9 +15,11 @@ MAX_PRECISION = 38
 
 @dataclass(frozen=True)
 class SparkType:
-    """A type by its Delta name; `precision` and `scale` are a decimal's, `parts` an array's, map's or struct's types.
+    """A type by its Delta name; `precision` and `scale` are a decimal's, `parts` an array's, map's
+    or struct's types.
 
-    An interval's are the numbers of its first and its last unit; it is whole months or microseconds.
+    An interval's are the numbers of its first and its last unit; it is whole months or
+    microseconds.
     """
 
     name: str
@@ -40,7 +43,8 @@ class SparkType:
 
     @property
     def duck(self) -> str:
-        """The type in DuckDB. An instant is a zone-less timestamp at UTC there, so that no session setting touches it."""
+        """The type in DuckDB. An instant is a zone-less timestamp at UTC there, so that no session
+        setting touches it."""
         if self.name == "decimal":
             return f"DECIMAL({self.precision},{self.scale})"
         if self.name == "array":
@@ -115,7 +119,8 @@ def decimal(precision: int, scale: int) -> SparkType:
 
 
 def interval(months: bool, first: int, last: int) -> SparkType:
-    """The type of an interval of months, or of days and shorter units, by the numbers of its units."""
+    """The type of an interval of months, or of days and shorter units, by the numbers of its
+    units."""
     return SparkType("ym_interval" if months else "dt_interval", first, last)
 
 

@@ -1,6 +1,8 @@
-"""Python's, NumPy's, pandas' and Arrow's scalars as literals of predicates, with every digit that they have.
+"""Python's, NumPy's, pandas' and Arrow's scalars as literals of predicates, with every digit that
+they have.
 
-Owns how a moment becomes text: no moment goes through Python's datetime where that would cut it. Imports no library.
+Owns how a moment becomes text: no moment goes through Python's datetime where that would cut it.
+Imports no library.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ _DAYS_OF_400_YEARS = 146_097
 
 
 class Moment:
-    """A date or a timestamp as text: `type` is `date`, `timestamp` (an instant, in UTC) or `timestamp_ntz`."""
+    """A date or a timestamp as text: `type` is `date`, `timestamp` (an instant, in UTC) or
+    `timestamp_ntz`."""
 
     def __init__(self, text: str, type: str) -> None:
         self.text = text
@@ -42,7 +45,8 @@ def is_missing(value: Any) -> bool:
 
 
 def has_nanoseconds(value: Any) -> bool:
-    """Whether pandas' moments in it have digits below the microsecond, which Arrow's conversions cut off."""
+    """Whether pandas' moments in it have digits below the microsecond, which Arrow's conversions
+    cut off."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return any(map(has_nanoseconds, value))
     if isinstance(value, dict):

@@ -1,4 +1,5 @@
-"""Users' data in and Arrow out: everything that speaks Arrow's C data interface, through pyarrow imported when used.
+"""Users' data in and Arrow out: everything that speaks Arrow's C data interface, through pyarrow
+imported when used.
 
 Knows no table.
 """
@@ -39,12 +40,13 @@ _TRACE = re.compile(r"\.? Detail: Python exception:.*", re.DOTALL)
 def as_reader(data: Any) -> pa.RecordBatchReader:
     """A reader over the user's data; nothing is copied where the library shares its memory.
 
-    A pandas index that has a name is data and becomes a column; one without is a row number and is left out.
+    A pandas index that has a name is data and becomes a column; one without is a row number and is
+    left out.
 
     Raises:
         TypeError: not Arrow data; says how to make it so.
-        InvalidArgumentError: the data raised something while it was read, which is the cause; also from the reader, which
-            lets what this package raises out as it is.
+        InvalidArgumentError: the data raised something while it was read, which is the cause; also
+            from the reader, which lets what this package raises out as it is.
 
     >>> import pyarrow as pa
     >>> as_reader([pa.record_batch({"x": [1]}), pa.record_batch({"x": [2]})]).read_all()["x"].to_pylist()
@@ -61,12 +63,15 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
 
 
 def in_table_types(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The rows in the Arrow types that a table of their columns has, by the casts of an append: for commands that evaluate
-    rows before they write them, which meet one layout per type then. Rows in these types already aren't touched.
+    """The rows in the Arrow types that a table of their columns has, by the casts of an append: for
+    commands that evaluate rows before they write them, which meet one layout per type then. Rows in
+    these types already aren't touched.
 
     Raises:
-        SchemaMismatchError: a type that no table has; from the reader also a value that the type doesn't hold.
-        InvalidArgumentError: two columns, or two fields of a struct, whose names are equal when case is ignored.
+        SchemaMismatchError: a type that no table has; from the reader also a value that the type
+            doesn't hold.
+        InvalidArgumentError: two columns, or two fields of a struct, whose names are equal when
+            case is ignored.
 
     >>> import pyarrow as pa
     >>> words = pa.table({"w": pa.array(["a", "a"]).dictionary_encode(), "n": pa.array([1, 2], pa.uint8())})
@@ -90,7 +95,8 @@ def in_table_types(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def check_column_names(schema: Any) -> None:
-    """Refuses names with NUL characters, at every depth: the C interface would end them there without a word.
+    """Refuses names with NUL characters, at every depth: the C interface would end them there
+    without a word.
 
     Raises:
         InvalidArgumentError: such a name.
@@ -153,7 +159,8 @@ def _read(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch that has the source's columns: a stream in C would take another one's values for these."""
+    """A batch that has the source's columns: a stream in C would take another one's values for
+    these."""
     if batch.schema.names != schema.names or batch.schema.types != schema.types:
         raise InvalidArgumentError(
             f"the source's rows can't be read: a batch has the columns ({_columns(batch.schema)}), the source "
@@ -219,7 +226,8 @@ def _is_polars(data: Any) -> bool:
 
 
 def reads_again(data: Any) -> bool:
-    """Whether `as_reader` gives the same rows a second time: the data is in memory, not on its way through a stream.
+    """Whether `as_reader` gives the same rows a second time: the data is in memory, not on its way
+    through a stream.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"x": [1]})
@@ -255,7 +263,8 @@ def _hint(data: Any) -> str:
 
 
 class KeptErrors:
-    """Batches on their way through an Arrow stream, which carries only the text of an error: the error itself is kept.
+    """Batches on their way through an Arrow stream, which carries only the text of an error: the
+    error itself is kept.
 
     `location` is the table that the errors then name.
     """
@@ -281,10 +290,12 @@ class KeptErrors:
 
 
 class Scan:
-    """Rows of one table version, or of its changes, not read yet. Each use starts the scan anew, so one object serves many readers.
+    """Rows of one table version, or of its changes, not read yet. Each use starts the scan anew, so
+    one object serves many readers.
 
-    Any Arrow library takes it as it is: `pl.DataFrame(scan)`, `duckdb.from_arrow(scan)`, `pa.table(scan)`.
-    Memory of `batches` and `to_reader` is that of some batches, of the others that of all rows.
+    Any Arrow library takes it as it is: `pl.DataFrame(scan)`, `duckdb.from_arrow(scan)`,
+    `pa.table(scan)`. Memory of `batches` and `to_reader` is that of some batches, of the others
+    that of all rows.
     """
 
     def __init__(self, native: _native.Scan | _native.Changes | _native.ArrowStream | FilteredRows) -> None:
@@ -351,7 +362,8 @@ class Scan:
             raise
 
     def _stream(self) -> pa.RecordBatchReader:
-        """A reader in C. Its errors carry text alone, so whoever reads raises the core's own one instead."""
+        """A reader in C. Its errors carry text alone, so whoever reads raises the core's own one
+        instead."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_stream(self._native)

@@ -37,8 +37,10 @@ class CacheInfo:
         path: The directory, as `cache_dir` names it.
         entries: Blocks of objects, each of at most 256 KiB.
         size_bytes: What they take of the disk, in bytes.
-        drafts: Files that are being written, or were left by processes that ended; those go after an hour.
-        oldest_use_ms: When the entry was last used that goes first, to the minute, in ms since 1970; None of an empty cache.
+        drafts: Files that are being written, or were left by processes that ended; those go after
+            an hour.
+        oldest_use_ms: When the entry was last used that goes first, to the minute, in ms since
+            1970; None of an empty cache.
         tables: The same counts by location: tables, and other places that data files lie in.
     """
 
@@ -54,8 +56,8 @@ def cache_info(path: str | os.PathLike[str] | None = None) -> CacheInfo:
     """What is in a cache. Opens each of its entries.
 
     Args:
-        path: The directory that `cache_dir` names; the environment's `DELTAPLANE_CACHE_DIR` by default. One that isn't
-            there is an empty cache.
+        path: The directory that `cache_dir` names; the environment's `DELTAPLANE_CACHE_DIR` by
+            default. One that isn't there is an empty cache.
 
     Raises:
         InvalidArgumentError: neither names a directory.

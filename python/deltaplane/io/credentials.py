@@ -1,7 +1,9 @@
-"""Credential providers: callables of an application's own that give fresh credentials for a store, by the names that options hold.
+"""Credential providers: callables of an application's own that give fresh credentials for a store,
+by the names that options hold.
 
-Knows which providers this process has and reads what they give; when one is asked decides the core, which calls `check` and
-`fetch`. Other modules take `CredentialProvider` and `provider_name` from here.
+Knows which providers this process has and reads what they give; when one is asked decides the core,
+which calls `check` and `fetch`. Other modules take `CredentialProvider` and `provider_name` from
+here.
 """
 
 from __future__ import annotations
@@ -29,14 +31,16 @@ _OF_STS = {
 # Under which names an end is given, by boto3, azure-identity, Polars and obstore.
 _ENDS = ("expires_at", "expires_on", "expiry")
 
-# Providers that no other process can import, by their names here and by themselves. They stay: options that name them may.
+# Providers that no other process can import, by their names here and by themselves. They stay:
+# options that name them may.
 _named: dict[str, CredentialProvider] = {}
 _names: dict[int, str] = {}
 _lock = threading.Lock()
 
 
 def provider_name(provider: object) -> str:
-    """The text that stands for a provider among a store's options: `module:name` where it can be imported.
+    """The text that stands for a provider among a store's options: `module:name` where it can be
+    imported.
 
     Raises:
         InvalidArgumentError: neither a callable nor such a text.
@@ -74,9 +78,11 @@ def check(name: str) -> None:
 
 
 def fetch(name: str) -> tuple[list[tuple[str, str]], int | None]:
-    """What a provider gives now: fields with their values, and the end in ms since 1970 (UTC) unless they last.
+    """What a provider gives now: fields with their values, and the end in ms since 1970 (UTC)
+    unless they last.
 
-    Errors name the provider and the class of what it raised. The text of that isn't shown, since it may hold a credential.
+    Errors name the provider and the class of what it raised. The text of that isn't shown, since it
+    may hold a credential.
 
     Raises:
         InvalidArgumentError: what it gave isn't credentials.

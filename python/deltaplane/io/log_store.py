@@ -1,6 +1,8 @@
-"""Stores from elsewhere: a class of an application's own keeps a scheme's tables, or decides their commits.
+"""Stores from elsewhere: a class of an application's own keeps a scheme's tables, or decides their
+commits.
 
-Says what such a class has to do and registers it; that it does, `deltaplane.io.log_store_check` tries. The core calls it.
+Says what such a class has to do and registers it; that it does, `deltaplane.io.log_store_check`
+tries. The core calls it.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -21,8 +23,9 @@ _SCHEMES: set[str] = set()
 class StoredObject(NamedTuple):
     """An object as a listing shows it.
 
-    Attributes: `path` (relative to the table, parts by `/`), `size_bytes`, `modified_ms` (when it was last written, in
-    milliseconds since 1970, UTC) and `etag` (a text that changes when the content does, if the store has one).
+    Attributes: `path` (relative to the table, parts by `/`), `size_bytes`, `modified_ms` (when it
+    was last written, in milliseconds since 1970, UTC) and `etag` (a text that changes when the
+    content does, if the store has one).
 
     >>> StoredObject("_delta_log/00000000000000000000.json", 120, 1_700_000_000_000).etag is None
     True
@@ -35,32 +38,37 @@ class StoredObject(NamedTuple):
 
 
 class LogStore:
-    """What `register_log_store` registers: subclass it and write those methods that the store below doesn't do.
+    """What `register_log_store` registers: subclass it and write those methods that the store below
+    doesn't do.
 
-    A method that returns `NotImplemented`, as all of these do, leaves its call to `base`: the location of a store that
-    deltaplane has itself. A *commit service* names a base and writes `put_if_absent`, and `read` and `list_from` if what it
-    decided isn't in the base at once; Parquet files are streamed to and from the base itself. A *store of its own* has no
-    base and writes all methods but `head` and `read_range`, which are derived from the others; files pass through it whole.
+    A method that returns `NotImplemented`, as all of these do, leaves its call to `base`: the
+    location of a store that deltaplane has itself. A *commit service* names a base and writes
+    `put_if_absent`, and `read` and `list_from` if what it decided isn't in the base at once;
+    Parquet files are streamed to and from the base itself. A *store of its own* has no base and
+    writes all methods but `head` and `read_range`, which are derived from the others; files pass
+    through it whole.
 
-    Paths are relative to the table. Methods are called from several threads at once, each with the GIL, which the core lets
-    go while it waits. Exceptions tell what happened:
+    Paths are relative to the table. Methods are called from several threads at once, each with the
+    GIL, which the core lets go while it waits. Exceptions tell what happened:
 
     - `FileNotFoundError`: there is no such object; from `put_if_absent` it says nothing
     - `FileExistsError` from `put_if_absent`: the name is taken, as False
     - `PermissionError`: refused, nothing was written; `StoreDeniedError`
-    - `TimeoutError`, every other `OSError`, and whatever else: `StoreUnavailableError`. Whether the call was carried out is
-      open, so a commit is read back and counts if it is there
-    - `StoreDeniedError`, `StoreUnavailableError`, `InvalidArgumentError`, `UnsupportedFeatureError`: as they are
+    - `TimeoutError`, every other `OSError`, and whatever else: `StoreUnavailableError`. Whether the
+      call was carried out is open, so a commit is read back and counts if it is there
+    - `StoreDeniedError`, `StoreUnavailableError`, `InvalidArgumentError`,
+      `UnsupportedFeatureError`: as they are
 
-    Attributes: `base` (a location such as `s3://bucket/table`, or None) and `base_options` (its storage options; those of
-    the table where None).
+    Attributes: `base` (a location such as `s3://bucket/table`, or None) and `base_options` (its
+    storage options; those of the table where None).
     """
 
     base: str | None = None
     base_options: Mapping[str, str] | None = None
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes an object if its name is free: durable, whole for whoever sees it, and listed from then on (P070).
+        """Writes an object if its name is free: durable, whole for whoever sees it, and listed from
+        then on (P070).
 
         Of all callers at the same time, in whatever process, exactly one gets True.
         """
@@ -71,7 +79,8 @@ class LogStore:
         return NotImplemented
 
     def list_from(self, directory: str, name: str) -> Iterable[StoredObject]:
-        """The files directly in a directory whose name is `name` or sorts after it, by the order of the names' bytes."""
+        """The files directly in a directory whose name is `name` or sorts after it, by the order of
+        the names' bytes."""
         return NotImplemented
 
     def list_all(self, directory: str) -> Iterable[StoredObject]:
@@ -97,11 +106,13 @@ class LogStore:
 
 @checked()
 def register_log_store(scheme: str, factory: Callable[[str, dict[str, str]], LogStore]) -> None:
-    """Makes locations `scheme://authority/path` tables of a store of the caller's own, in this process.
+    """Makes locations `scheme://authority/path` tables of a store of the caller's own, in this
+    process.
 
-    The factory is called with the location and the storage options (keys in lower case) when a table is opened, and again
-    in each forked child. A scheme that is registered already gets the new factory. Spark's tasks run in other processes,
-    where nothing is registered: Spark refuses such tables by name. Atomic commits are P070.
+    The factory is called with the location and the storage options (keys in lower case) when a
+    table is opened, and again in each forked child. A scheme that is registered already gets the
+    new factory. Spark's tasks run in other processes, where nothing is registered: Spark refuses
+    such tables by name. Atomic commits are P070.
 
     Args:
         scheme: a name that is none of deltaplane's own.

@@ -1,4 +1,5 @@
-"""Tries whether a store keeps what atomic commits need of it: the contract of `LogStore`, over any location.
+"""Tries whether a store keeps what atomic commits need of it: the contract of `LogStore`, over any
+location.
 
 Knows the contract only.
 """
@@ -26,7 +27,8 @@ ODD = ("a b", "a%20b", "100%", "p=1", "x#1", "q?v=1", "é/ü", "plus+and&", "UPP
 
 
 class LogStoreContractError(DeltaError):
-    """A store doesn't keep the contract of `LogStore`. Attribute: `failures`, a sentence for each thing it doesn't keep.
+    """A store doesn't keep the contract of `LogStore`. Attribute: `failures`, a sentence for each
+    thing it doesn't keep.
 
     >>> LogStoreContractError("corp://t", ["a taken name is told: True instead of False"]).failures
     ['a taken name is told: True instead of False']
@@ -39,10 +41,11 @@ class LogStoreContractError(DeltaError):
 
 
 def check_log_store(location: str, storage_options: StorageOptions | None = None) -> dict[str, int]:
-    """Tries a store at an empty place: reads after writes, listings, overwriting, refusals, names, racing writers (P070).
+    """Tries a store at an empty place: reads after writes, listings, overwriting, refusals, names,
+    racing writers (P070).
 
-    What it writes there it deletes again. Locations of built-in stores can be tried too, such as a service that says it
-    speaks S3.
+    What it writes there it deletes again. Locations of built-in stores can be tried too, such as a
+    service that says it speaks S3.
 
     Args:
         location: a place that holds nothing.
@@ -177,7 +180,8 @@ def _names(trial: _Trial, store: RawStore, other: RawStore) -> None:
 
 
 def _overwriting(trial: _Trial, store: RawStore, other: RawStore) -> None:
-    """A reader beside an overwriting writer: it sees one object or the other, never a mixture or a part."""
+    """A reader beside an overwriting writer: it sees one object or the other, never a mixture or a
+    part."""
     contents = [character * 200_000 for character in (b"1", b"2")]
     trial.expect("put answers", None, lambda: store.put("_last", contents[0]))
     done = threading.Event()

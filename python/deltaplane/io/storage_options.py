@@ -42,10 +42,12 @@ def location_text(table_uri: TableUri) -> str:
 
 
 def storage_options_text(storage_options: Mapping[str, object] | None) -> dict[str, str] | None:
-    """The options with text values; `True` becomes `"true"`, entries that are `None` are left out, a provider is named.
+    """The options with text values; `True` becomes `"true"`, entries that are `None` are left out,
+    a provider is named.
 
     Raises:
-        InvalidArgumentError: a key isn't text, or a provider can't be called. Values are never shown: they may be secrets.
+        InvalidArgumentError: a key isn't text, or a provider can't be called. Values are never
+            shown: they may be secrets.
     """
     if storage_options is None:
         return None
@@ -62,7 +64,8 @@ def storage_options_text(storage_options: Mapping[str, object] | None) -> dict[s
 
 
 def version_arguments(version: VersionLike | None) -> tuple[int | None, int | None]:
-    """`(version, timestamp_ms)`, of which at most one is set, from a number, an ISO 8601 text or a datetime.
+    """`(version, timestamp_ms)`, of which at most one is set, from a number, an ISO 8601 text or a
+    datetime.
 
     Text and datetimes without a zone are UTC. Milliseconds since 1970-01-01 UTC, rounded down.
 

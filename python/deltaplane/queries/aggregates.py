@@ -1,4 +1,5 @@
-"""The admitted aggregate functions: what each makes of its arguments, with Spark's result types and overflow.
+"""The admitted aggregate functions: what each makes of its arguments, with Spark's result types and
+overflow.
 
 What depends on the order of rows, or is computed by another formula than Spark's, is not among
 them. `over` is the window of rows that a function is computed for, as text of DuckDB.

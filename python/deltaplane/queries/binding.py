@@ -1,4 +1,5 @@
-"""Expressions of a query as typed values over columns, with subqueries as text of DuckDB and an id for every new column.
+"""Expressions of a query as typed values over columns, with subqueries as text of DuckDB and an id
+for every new column.
 
 Knows no table and no relation, and leaves the plans of subqueries to whoever plans queries.
 """
@@ -54,7 +55,8 @@ class Binding(ABC):
         self._cursor = cursor
         self._context = context
         self._numbers = itertools.count()
-        # The columns of the queries around the one that is planned, and those of them that it names.
+        # The columns of the queries around the one that is planned, and those of them that it
+        # names.
         self._outer: list[Column] = []
         self._correlated: set[str] = set()
         self.throws = False
@@ -64,7 +66,8 @@ class Binding(ABC):
         """The plan of a query."""
 
     def stored(self, planned: Planned, types: Sequence[SparkType], convert: Conversion | None = None) -> Planned:
-        """The columns in other types, by a conversion that is told the number of the column, too."""
+        """The columns in other types, by a conversion that is told the number of the column,
+        too."""
         if [column.type for column in planned.columns] == list(types):
             return planned
         outputs, columns = [], []

@@ -1,4 +1,5 @@
-"""A statement's words one after the other, with expressions by the expressions' own parser; errors say where and what.
+"""A statement's words one after the other, with expressions by the expressions' own parser; errors
+say where and what.
 
 Knows no statement.
 """
@@ -177,8 +178,8 @@ def quoted(name: str) -> str:
 def unqualified(tokens: list[Token], sql: str, qualifiers: list[tuple[str, ...]], columns: set[str]) -> str:
     """The text of an expression over one table without the table's name before columns.
 
-    A qualifier counts only where a column follows, as in Spark: `t.x` is the table's `x` if it has one, else the field
-    `x` of a column `t`.
+    A qualifier counts only where a column follows, as in Spark: `t.x` is the table's `x` if it has
+    one, else the field `x` of a column `t`.
 
     >>> cursor = Cursor("t.x > 1 AND t.y = 't.x'")
     >>> _ = cursor.expression()

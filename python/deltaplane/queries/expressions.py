@@ -1,4 +1,5 @@
-"""The grammar of expressions in queries: aggregate functions, windows and subqueries beside what columns are computed with.
+"""The grammar of expressions in queries: aggregate functions, windows and subqueries beside what
+columns are computed with.
 
 Builds on the expressions' own parser, through `cursor`; leaves queries in parentheses to whoever
 reads queries, and knows no relation.

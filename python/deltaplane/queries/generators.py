@@ -1,4 +1,5 @@
-"""Generators: what makes several rows of one, `explode` and its kin, as lists of one length that rows are made of."""
+"""Generators: what makes several rows of one, `explode` and its kin, as lists of one length that
+rows are made of."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def generates(node: Syntax) -> bool:
 
 
 def generated(name: str, value: Typed, whole: str, outer: bool) -> list[tuple[str, SparkType, str]]:
-    """The columns of a generator's rows: name, type, and the list of the values out of the column `whole`.
+    """The columns of a generator's rows: name, type, and the list of the values out of the column
+    `whole`.
 
     With `outer` a null or nothing gives one row of nulls.
     """

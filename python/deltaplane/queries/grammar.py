@@ -1,4 +1,5 @@
-"""The grammar of queries over the words of a statement: WITH, sets of rows, and the clauses of SELECT.
+"""The grammar of queries over the words of a statement: WITH, sets of rows, and the clauses of
+SELECT.
 
 Reads text into `syntax` and knows no table; `expressions` and `relations` are read by what it
 builds on. What Spark has and this grammar hasn't is refused by name.
@@ -62,8 +63,8 @@ class Grammar(Relations):
             self.passes_subqueries = False
 
     def others_expression(self) -> Syntax | None:
-        """An expression that another engine evaluates, whatever it is made of; None where this grammar has no form of it. It ends
-        where a statement goes on behind one."""
+        """An expression that another engine evaluates, whatever it is made of; None where this
+        grammar has no form of it. It ends where a statement goes on behind one."""
         start, depth, variables = self.at, self.depth, list(self.variables)
         try:
             made = self.with_subqueries()

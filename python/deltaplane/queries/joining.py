@@ -1,4 +1,5 @@
-"""What stands behind FROM as a plan: tables, named and nested queries, joins, and conditions of WHERE that join.
+"""What stands behind FROM as a plan: tables, named and nested queries, joins, and conditions of
+WHERE that join.
 
 Asks `Tables` for tables, and knows nothing of what is selected.
 """
@@ -170,7 +171,8 @@ class Joining(Binding):
         return Planned(made, columns)
 
     def _joining(self, node: Node, scope: Scope, conditions: list[Syntax]) -> list[Syntax]:
-        """Makes conditions between two relations part of their join, where it is an inner one; gives the others back.
+        """Makes conditions between two relations part of their join, where it is an inner one;
+        gives the others back.
 
         Conditions that can fail stay in their order, behind those that may guard them.
         """

@@ -1,7 +1,8 @@
-"""Aggregates of whole files without reading them: numbers of rows, nulls, smallest and greatest values, as the log has them.
+"""Aggregates of whole files without reading them: numbers of rows, nulls, smallest and greatest
+values, as the log has them.
 
-Only what the log tells exactly: whole numbers and dates, of files whose statistics are complete and tight (P160-P166). Called
-by `running`.
+Only what the log tells exactly: whole numbers and dates, of files whose statistics are complete and
+tight (P160-P166). Called by `running`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ _ONCE = frozenset({"min", "max", "any", "some", "bool_or", "every", "bool_and"})
 
 @dataclass
 class FileFacts:
-    """A relation of one row for each file of a table: its partition values under their columns' ids, `n` rows of it that
-    live, and of each column that is looked at the values that aren't null (`c_`), the smallest (`lo_`) and the greatest (`hi_`).
+    """A relation of one row for each file of a table: its partition values under their columns'
+    ids, `n` rows of it that live, and of each column that is looked at the values that aren't null
+    (`c_`), the smallest (`lo_`) and the greatest (`hi_`).
     """
 
     name: str
@@ -47,7 +49,8 @@ class FileFacts:
         pass
 
     def table(self) -> pa.Table | None:
-        """The rows, of all files that have some; None where the log doesn't tell one of them exactly."""
+        """The rows, of all files that have some; None where the log doesn't tell one of them
+        exactly."""
         import pyarrow as pa
 
         found = []
@@ -60,7 +63,8 @@ class FileFacts:
 
 
 def from_log(node: Node, opened: Mapping[str, SourceRows]) -> tuple[Node, list[tuple[str, pa.Table]]]:
-    """The plan with its aggregations of whole files over the log's facts, and these facts by name."""
+    """The plan with its aggregations of whole files over the log's facts, and these facts by
+    name."""
     facts: list[tuple[str, pa.Table]] = []
 
     def of(aggregation: Aggregation) -> Node:
@@ -78,7 +82,8 @@ def from_log(node: Node, opened: Mapping[str, SourceRows]) -> tuple[Node, list[t
 
 
 def _rewritten(node: Node, of: Callable[[Aggregation], Node]) -> Node:
-    """A plan with its aggregations replaced, where they stand on the way of a single relation or in set operations."""
+    """A plan with its aggregations replaced, where they stand on the way of a single relation or in
+    set operations."""
     if isinstance(node, Aggregation):
         return of(node)
     if isinstance(node, Project | Filter | Sort):

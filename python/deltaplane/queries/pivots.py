@@ -46,7 +46,8 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(frozen=True)
 class Tools:
-    """What a planner does for others: scopes over columns, values of trees and of aggregates, ids, places of errors."""
+    """What a planner does for others: scopes over columns, values of trees and of aggregates, ids,
+    places of errors."""
 
     context: Context
     scope: Callable[[Sequence[Column]], Scope]
@@ -57,7 +58,8 @@ class Tools:
 
 
 def pivoted(tools: Tools, node: Node, columns: Sequence[Column], pivot: Pivot) -> tuple[Node, list[Column]]:
-    """The rows grouped by all columns that the pivot doesn't name, with a column for each value and aggregate.
+    """The rows grouped by all columns that the pivot doesn't name, with a column for each value and
+    aggregate.
 
     Raises:
         InvalidArgumentError: names, types or aggregates that Spark would refuse too.
@@ -118,7 +120,8 @@ def _grouped(
     groups: Sequence[Column],
     wanted: tuple[Sequence[Syntax], Sequence[int]],
 ) -> tuple[Node, list[Column]]:
-    """The groups with the values of trees of aggregates; `wanted` are these, and where they stand."""
+    """The groups with the values of trees of aggregates; `wanted` are these, and where they
+    stand."""
     known: dict[Syntax, Syntax] = {}
     outputs, values = [], []
     for tree, token in zip(*wanted, strict=True):
@@ -194,7 +197,8 @@ def _group_title(items: Sequence[Item]) -> str:
 
 
 def unpivoted(tools: Tools, node: Node, columns: Sequence[Column], unpivot: Unpivot) -> tuple[Node, list[Column]]:
-    """A row for each group of columns, with the group's name and its values, beside the columns in no group.
+    """A row for each group of columns, with the group's name and its values, beside the columns in
+    no group.
 
     Raises:
         InvalidArgumentError: names or types that Spark would refuse too.

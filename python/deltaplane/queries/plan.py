@@ -1,7 +1,8 @@
-"""Nodes of a bound query, each of which writes itself as text of DuckDB with the columns that are asked for.
+"""Nodes of a bound query, each of which writes itself as text of DuckDB with the columns that are
+asked for.
 
-Every column of a query has an id of its own, so that no name is ever looked up by DuckDB. Knows no table; made by
-`planning` and what it builds on, run by `running`.
+Every column of a query has an id of its own, so that no name is ever looked up by DuckDB. Knows no
+table; made by `planning` and what it builds on, run by `running`.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class Node(Protocol):
         """The text of a SELECT that gives these columns in this order."""
 
     def narrow(self, conditions: list[Syntax]) -> None:
-        """Notes that rows don't matter for which one of these conditions over the node's columns isn't true."""
+        """Notes that rows don't matter for which one of these conditions over the node's columns
+        isn't true."""
 
 
 def _list(needed: Sequence[str]) -> str:
@@ -112,7 +114,8 @@ class OneRow:
 
 @dataclass
 class Source:
-    """A table or data of the caller, under the name by which DuckDB knows it; `fields` are its columns by their ids.
+    """A table or data of the caller, under the name by which DuckDB knows it; `fields` are its
+    columns by their ids.
 
     `conditions` are met by all rows that matter, `needed` the columns that do.
     """
@@ -215,7 +218,8 @@ def _renamed(node: Syntax, renamed: Mapping[str, Syntax]) -> Syntax:
 class Aggregation:
     """A row for each group, or a single one without keys.
 
-    With `sets` a row for each group of each of them, which are numbers of keys that are columns of the child.
+    With `sets` a row for each group of each of them, which are numbers of keys that are columns of
+    the child.
     """
 
     child: Node
@@ -268,7 +272,8 @@ class Windowed:
 
 @dataclass
 class Exploded:
-    """A row for each element of a list: `lists` are lists of one length over the column `whole`, by the new ids."""
+    """A row for each element of a list: `lists` are lists of one length over the column `whole`, by
+    the new ids."""
 
     child: Node
     value: Value
@@ -302,7 +307,8 @@ _NARROWS: dict[str, tuple[str, str]] = {
 
 @dataclass
 class Joined:
-    """Two relations side by side; `kind` as in `syntax.Join`. `left_ids` are the columns of the first one."""
+    """Two relations side by side; `kind` as in `syntax.Join`. `left_ids` are the columns of the
+    first one."""
 
     left: Node
     right: Node
@@ -329,7 +335,8 @@ class Joined:
 
 @dataclass
 class Lateral:
-    """Rows beside each row of `left`, of which the right relation's text names the columns `names`."""
+    """Rows beside each row of `left`, of which the right relation's text names the columns
+    `names`."""
 
     left: Node
     right: Node
@@ -354,7 +361,8 @@ class Lateral:
 
 @dataclass
 class Unpivoted:
-    """A row for each of `names`, with that name, and with the values that the lists have for it, by the new ids."""
+    """A row for each of `names`, with that name, and with the values that the lists have for it, by
+    the new ids."""
 
     child: Node
     name: str
@@ -432,8 +440,8 @@ class Sort:
 class Column:
     """A column that names are looked up among. `type` is None where expressions have no such type.
 
-    `hidden` ones answer to their qualified name alone. `outer` ones are of the query around a subquery: their values are
-    constants there, and what the subquery has itself comes first.
+    `hidden` ones answer to their qualified name alone. `outer` ones are of the query around a
+    subquery: their values are constants there, and what the subquery has itself comes first.
     """
 
     id: str

@@ -1,4 +1,5 @@
-"""From a query's syntax to its plan: named queries, sets of rows, VALUES and limits; `selecting` plans what SELECT says.
+"""From a query's syntax to its plan: named queries, sets of rows, VALUES and limits; `selecting`
+plans what SELECT says.
 
 Asks `Tables` for tables and leaves running to `running`. What Spark would run and this doesn't is
 refused by name.
@@ -30,7 +31,8 @@ __all__ = ["Planner"]
 
 
 class Planner(Selecting):
-    """Plans one statement's queries. `sources` are the tables that they read, `held` the columns in memory, by DuckDB's names."""
+    """Plans one statement's queries. `sources` are the tables that they read, `held` the columns in
+    memory, by DuckDB's names."""
 
     def __init__(self, cursor: Cursor, tables: Tables, context: Context) -> None:
         super().__init__(cursor, tables, context)
@@ -65,7 +67,8 @@ class Planner(Selecting):
         return made
 
     def chosen(self, name: TableName, where: Syntax, token: int, beside: Sequence[tuple[str, SparkType]]) -> Planned:
-        """The rows of a table that meet a condition of WHERE, as columns that stand beside the table's own."""
+        """The rows of a table that meet a condition of WHERE, as columns that stand beside the
+        table's own."""
         made = self._table(name)
         assert isinstance(made.node, Source)
         scope = self._scope(made.columns, {})

@@ -1,4 +1,5 @@
-"""The grammar of what stands behind FROM: tables with their versions, joins, VALUES, LATERAL, PIVOT and UNPIVOT.
+"""The grammar of what stands behind FROM: tables with their versions, joins, VALUES, LATERAL, PIVOT
+and UNPIVOT.
 
 Knows no clause of a query but those, and no table: a name is its parts.
 """
@@ -122,7 +123,8 @@ class Relations(Expressions):
         return made
 
     def is_join_of_queries(self) -> bool:
-        """Whether, behind a parenthesis, a relation in parentheses comes first and something joins it."""
+        """Whether, behind a parenthesis, a relation in parentheses comes first and something joins
+        it."""
         depth, i = 0, self.at
         if self.peek() != "(":
             return False
@@ -227,7 +229,8 @@ class Relations(Expressions):
         return tuple(self.listed(one)) if self.peek() == "(" else (one(),)
 
     def constant(self) -> Syntax | None:
-        """The constant that is a whole cell, without the steps through the operators; None where there is more."""
+        """The constant that is a whole cell, without the steps through the operators; None where
+        there is more."""
         tokens = self.tokens[self.at : self.at + 3]
         if len(tokens) < 3:
             return None

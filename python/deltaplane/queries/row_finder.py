@@ -1,4 +1,5 @@
-"""The rows of a table that meet a condition with subqueries, as a command on rows wants them: by their places.
+"""The rows of a table that meet a condition with subqueries, as a command on rows wants them: by
+their places.
 
 The condition is planned as a query's WHERE is, and run by DuckDB over the same version that the
 command reads.
@@ -40,8 +41,8 @@ _PLACED = ((PLACE[0], INT), (PLACE[1], LONG))
 class FoundRows(RowSelection):
     """The rows of a table for which a condition is true.
 
-    Subqueries over the same table see the version that the command reads; then any row may decide, and the command depends on
-    all of them (`reads_others`).
+    Subqueries over the same table see the version that the command reads; then any row may decide,
+    and the command depends on all of them (`reads_others`).
 
     Raises:
         InvalidArgumentError: a name or a type that Spark would refuse too.
@@ -79,7 +80,8 @@ class FoundRows(RowSelection):
             tempfile.TemporaryDirectory(prefix="deltaplane-") as spill,
             opened(self._planner, self._catalog, temp_directory=spill, preserve_insertion_order=False) as connection,
         ):
-            # Found before any is given away: meanwhile the consumer may hold what the sources' readers wait for.
+            # Found before any is given away: meanwhile the consumer may hold what the sources'
+            # readers wait for.
             connection.execute(f"CREATE TABLE found AS {text}")
             names = pa.array(list(self._rows.files), pa.string())
             reader = connection.sql(f"SELECT {file}, {row} FROM found ORDER BY 1, 2").to_arrow_reader(_ROWS_AT_ONCE)
@@ -89,12 +91,14 @@ class FoundRows(RowSelection):
 
 
 def may_read(sources: Iterable[SourceRows], table: DeltaTable) -> bool:
-    """Whether the rows of one of these relations may be those of a table that is about to be changed."""
+    """Whether the rows of one of these relations may be those of a table that is about to be
+    changed."""
     return any(isinstance(one, DeltaSource) and may_be_same(one.table, table) for one in sources)
 
 
 def may_be_same(one: DeltaTable, table: DeltaTable) -> bool:
-    """Whether what one object reads may be what another one is about to change: the same table, at no older version."""
+    """Whether what one object reads may be what another one is about to change: the same table, at
+    no older version."""
     same = one is table or _place(one) == _place(table) or one.metadata().id == table.metadata().id
     return same and one.version() >= table.version()
 
@@ -106,7 +110,8 @@ def _place(table: DeltaTable) -> str:
 
 
 class _PlacedRows:
-    """The rows of the table to be changed, with their places; `files` are the names of files by their numbers."""
+    """The rows of the table to be changed, with their places; `files` are the names of files by
+    their numbers."""
 
     def __init__(self, table: DeltaTable) -> None:
         self.snapshot: _native.Snapshot = table._snapshot

@@ -1,4 +1,5 @@
-"""Small rules of columns and types that a plan is made by: what a star means, which types meet, what rows compare by.
+"""Small rules of columns and types that a plan is made by: what a star means, which types meet,
+what rows compare by.
 
 Knows no plan.
 """
@@ -69,7 +70,8 @@ def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
 
 
 def filtering(condition: Syntax) -> Syntax:
-    """A condition of WHERE, with the memberships (IN, NOT IN) noted that decide of a row by themselves."""
+    """A condition of WHERE, with the memberships (IN, NOT IN) noted that decide of a row by
+    themselves."""
     if isinstance(condition, Subquery):
         return replace(condition, filters=True)
     if isinstance(condition, Call):
@@ -160,7 +162,8 @@ def sort_key(output: Output, order: Order) -> SortKey:
 
 
 def together(types: Sequence[SparkType], what: str) -> SparkType:
-    """The type that values of several rows meet in; text beside other types is refused, where Spark would read it."""
+    """The type that values of several rows meet in; text beside other types is refused, where Spark
+    would read it."""
     found: SparkType | None = types[0]
     for of in types[1:]:
         mixed = found is not None and ((found.name == "string") != (of.name == "string"))

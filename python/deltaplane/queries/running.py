@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Prepared", "bounded", "opened", "prepared"]
 
-# The rules that neither compute anything otherwise nor evaluate what a filter or CASE would have kept from it.
+# The rules that neither compute anything otherwise nor evaluate what a filter or CASE would have
+# kept from it.
 _WANTED = frozenset(
     """
     build_side_probe_side column_lifetime deliminator empty_result_pullup filter_pushdown in_clause join_order
@@ -65,8 +66,10 @@ class Prepared:
         """The result.
 
         Raises:
-            InvalidArgumentError: a row for which Spark fails too (overflow, division by zero, an impossible cast).
-            UnsupportedExpressionError: a row for which no exact value is known; or the extra `local` is missing.
+            InvalidArgumentError: a row for which Spark fails too (overflow, division by zero, an
+                impossible cast).
+            UnsupportedExpressionError: a row for which no exact value is known; or the extra
+                `local` is missing.
             FileMissingError, CorruptFileError: while reading; names the file.
         """
         import pyarrow as pa
@@ -97,9 +100,11 @@ def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
 def opened(
     planner: Planner, catalog: Catalog, held: Sequence[tuple[str, pa.Table]] = (), **config: str | bool
 ) -> Iterator[Any]:
-    """A connection of DuckDB that knows the relations of a plan, with rules of its optimizer that suit the plan.
+    """A connection of DuckDB that knows the relations of a plan, with rules of its optimizer that
+    suit the plan.
 
-    `held` are relations beside those of the plan. The block gives queries to the connection and does nothing else.
+    `held` are relations beside those of the plan. The block gives queries to the connection and
+    does nothing else.
     """
     streams = [_Stream(source, catalog.opened[source.name]) for source in planner.sources]
     connection = connect(**config)
@@ -137,7 +142,8 @@ def _unwanted(connection: Any, throws: bool) -> list[str]:
 
 
 class _Stream:
-    """A source as DuckDB is given it; each use reads anew, so that one may be scanned more than once."""
+    """A source as DuckDB is given it; each use reads anew, so that one may be scanned more than
+    once."""
 
     def __init__(self, source: Source, rows: SourceRows) -> None:
         import pyarrow as pa

@@ -39,7 +39,8 @@ Found = TypeVar("Found", bound=Call)
 
 
 def matching(parts: Sequence[str], columns: Sequence[Column]) -> tuple[list[Column], tuple[str, ...]]:
-    """The columns that a name may mean, and the fields below them: a longer qualifier comes first."""
+    """The columns that a name may mean, and the fields below them: a longer qualifier comes
+    first."""
     inner = [c for c in columns if not c.outer]
     if len(inner) < len(columns):
         own = matching(parts, inner)
@@ -74,7 +75,8 @@ def one_of(parts: Sequence[str], columns: Sequence[Column]) -> tuple[Column, tup
 
 
 def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax:
-    """A tree with parts replaced, from the top: what `change` gives a value for isn't looked into."""
+    """A tree with parts replaced, from the top: what `change` gives a value for isn't looked
+    into."""
     made = change(node)
     if made is not None:
         return made
@@ -89,7 +91,8 @@ def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax
 
 
 def condition_texts(source: Source) -> list[str]:
-    """What all rows that matter of a source meet, as text over its columns' names; without what has no such text."""
+    """What all rows that matter of a source meet, as text over its columns' names; without what has
+    no such text."""
 
     def named(one: Syntax) -> Syntax | None:
         return Name((source.fields[one.id],)) if isinstance(one, Ref) else None

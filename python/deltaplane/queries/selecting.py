@@ -1,4 +1,5 @@
-"""SELECT as a plan: what its columns, groups, windows and orders mean, and in which order Spark computes them.
+"""SELECT as a plan: what its columns, groups, windows and orders mean, and in which order Spark
+computes them.
 
 Knows relations as rows with columns, and no other part of a query.
 """
@@ -301,7 +302,8 @@ class Selecting(Joining):
         return Aggregation(node, keys, values, sets), columns, replaced
 
     def _as_columns(self, node: Node, scope: Scope, keys: Sequence[Output]) -> tuple[Node, list[Output]]:
-        """The rows with the keys as columns beside the others, since a set is null where a key isn't of it."""
+        """The rows with the keys as columns beside the others, since a set is null where a key
+        isn't of it."""
         beside = [Output(c.id, scope.value(Ref((c.id,)))) for c in scope.columns if c.type is not None and not c.outer]
         own = [Output(self._id(), key.value) for key in keys]
         made = [

@@ -1,4 +1,5 @@
-"""Where a statement's tables are, and their rows as a query needs them: a version of a Delta table, or Arrow data.
+"""Where a statement's tables are, and their rows as a query needs them: a version of a Delta table,
+or Arrow data.
 
 Only the columns that are asked for leave the core, and files that can't hold a row that matters
 stay unread.
@@ -91,8 +92,10 @@ class Catalog:
     Args:
         tables: name → location, `DeltaTable` or Arrow data.
         storage_options: how to reach the stores.
-        version_at: location, the store's options and moment → version, where a moment means another one than `DeltaTable` has it.
-        by_session: whether a session of Spark finds the same tables by the same names, also in what only Spark reads.
+        version_at: location, the store's options and moment → version, where a moment means another
+            one than `DeltaTable` has it.
+        by_session: whether a session of Spark finds the same tables by the same names, also in what
+            only Spark reads.
     """
 
     def __init__(
@@ -113,7 +116,8 @@ class Catalog:
         self._held: DeltaTable | None = None
 
     def hold(self, table: DeltaTable) -> None:
-        """Notes that a statement reads this table as this object shows it, unless it asks for a version."""
+        """Notes that a statement reads this table as this object shows it, unless it asks for a
+        version."""
         self._held = table
 
     def knows(self, parts: Sequence[str]) -> bool:
@@ -132,7 +136,8 @@ class Catalog:
         return found.location if isinstance(found, DeltaTable) else location_text(found)
 
     def table(self, name: TableName) -> DeltaTable:
-        """The table by this name, at the version that is asked for. A `DeltaTable` of the caller's is that object.
+        """The table by this name, at the version that is asked for. A `DeltaTable` of the caller's
+        is that object.
 
         Raises:
             InvalidArgumentError: nobody said where it is, or it is no Delta table.

@@ -36,7 +36,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TableName:
-    """A table as it is named: `delta.path` or a name of the caller's, with the version that is asked for.
+    """A table as it is named: `delta.path` or a name of the caller's, with the version that is
+    asked for.
 
     `token` is the number of the statement's token where it begins.
     """
@@ -73,7 +74,8 @@ class Aggregate(Call):
 
 @dataclass(frozen=True)
 class Frame:
-    """The rows around a row, or by RANGE those with near values; None is without bound, what precedes is below zero."""
+    """The rows around a row, or by RANGE those with near values; None is without bound, what
+    precedes is below zero."""
 
     rows: bool
     start: int | None
@@ -87,9 +89,11 @@ class Frame:
 
 @dataclass(frozen=True)
 class Window(Call):
-    """A function over a window: `args` are the function's, then what partitions the rows, then what orders them.
+    """A function over a window: `args` are the function's, then what partitions the rows, then what
+    orders them.
 
-    `orders` tells for each of the last whether it is descending and has nulls first. `named`: WINDOW tells the rest.
+    `orders` tells for each of the last whether it is descending and has nulls first. `named`:
+    WINDOW tells the rest.
     """
 
     partitions: int = 0
@@ -108,7 +112,8 @@ class Window(Call):
 
 @dataclass(frozen=True)
 class Subquery(Call):
-    """A query as a value (`scalar`), a test of existence (`exists`) or a list (`in`, whose argument is looked for).
+    """A query as a value (`scalar`), a test of existence (`exists`) or a list (`in`, whose argument
+    is looked for).
 
     `filters`: it is a condition of WHERE by itself, where null and false are the same.
     """
@@ -148,8 +153,8 @@ class Nested:
 
 @dataclass(frozen=True)
 class Join:
-    """Two relations; `kind` is inner, left, right, full, cross, semi or anti. The right one of a `lateral` join has rows of its
-    own for each row of the left one, whose columns it may name."""
+    """Two relations; `kind` is inner, left, right, full, cross, semi or anti. The right one of a
+    `lateral` join has rows of its own for each row of the left one, whose columns it may name."""
 
     left: Relation
     right: Relation
@@ -162,7 +167,8 @@ class Join:
 
 @dataclass(frozen=True)
 class View:
-    """LATERAL VIEW: a row for each element that `call` makes of a row of `source`; with `outer` one also where none is."""
+    """LATERAL VIEW: a row for each element that `call` makes of a row of `source`; with `outer` one
+    also where none is."""
 
     source: Relation
     call: Call
@@ -174,7 +180,8 @@ class View:
 
 @dataclass(frozen=True)
 class Pivot:
-    """PIVOT: columns of aggregates for each of `values`, of which each has one part for each of `columns`.
+    """PIVOT: columns of aggregates for each of `values`, of which each has one part for each of
+    `columns`.
 
     `token` is where it begins.
     """
@@ -198,8 +205,9 @@ class PivotValue:
 
 @dataclass(frozen=True)
 class Unpivot:
-    """UNPIVOT: a row for each of `groups`, which are columns with a name for them; their values stand in the columns `titles`, the
-    group's name in the column `name`. Rows of nulls alone go unless `nulls`."""
+    """UNPIVOT: a row for each of `groups`, which are columns with a name for them; their values
+    stand in the columns `titles`, the group's name in the column `name`. Rows of nulls alone go
+    unless `nulls`."""
 
     source: Relation
     titles: tuple[str, ...]
@@ -215,7 +223,8 @@ Relation = TableName | Nested | Join | View | Pivot | Unpivot
 
 @dataclass(frozen=True)
 class Select:
-    """SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … QUALIFY. Numbers of tokens say where conditions stand.
+    """SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … QUALIFY. Numbers of tokens say where
+    conditions stand.
 
     `sets` are the sets of groups, by the numbers of their items in `group_by`.
     """
@@ -266,7 +275,8 @@ class Order:
 
 @dataclass(frozen=True)
 class Query:
-    """A whole query; `named` are the queries of its WITH, in order, with the names of their columns."""
+    """A whole query; `named` are the queries of its WITH, in order, with the names of their
+    columns."""
 
     body: Body
     named: tuple[tuple[str, Nested], ...] = ()

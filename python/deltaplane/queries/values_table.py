@@ -1,4 +1,5 @@
-"""Long lists of VALUES as columns of text: cells of one shape are one expression, so that DuckDB plans columns, not rows.
+"""Long lists of VALUES as columns of text: cells of one shape are one expression, so that DuckDB
+plans columns, not rows.
 
 A shape is a cell's tree with its constant left out: `DATE '2024-01-01'` and `DATE '2024-01-02'`
 have one, `1` and `2.5` have two.
@@ -29,7 +30,8 @@ _SHAPES = 50
 
 @dataclass(frozen=True)
 class Shape:
-    """A tree over a constant, which is the column `constant` if it has one; `row` is the first of this shape."""
+    """A tree over a constant, which is the column `constant` if it has one; `row` is the first of
+    this shape."""
 
     tree: Syntax
     constant: Column | None
@@ -109,7 +111,8 @@ def over_cells(
     new_id: Callable[[], str],
     bound: Callable[[Syntax], Value],
 ) -> HeldRows:
-    """The rows of VALUES by their columns; `bound` gives the meaning of a tree over the shapes' constants.
+    """The rows of VALUES by their columns; `bound` gives the meaning of a tree over the shapes'
+    constants.
 
     Raises:
         InvalidArgumentError: a wrong cell, or types that don't go together.

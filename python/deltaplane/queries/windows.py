@@ -1,4 +1,5 @@
-"""Functions over windows: what each makes of its arguments, and the text of a window, with Spark's rules for both."""
+"""Functions over windows: what each makes of its arguments, and the text of a window, with Spark's
+rules for both."""
 
 from __future__ import annotations
 

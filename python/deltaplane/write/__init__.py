@@ -1,4 +1,5 @@
-"""Writing rows: the call, its declarations, writers that gather or repeat appends, and conversion."""
+"""Writing rows: the call, its declarations, writers that gather or repeat appends, and
+conversion."""
 
 from __future__ import annotations
 

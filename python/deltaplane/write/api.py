@@ -1,6 +1,7 @@
 """`write_deltalake`: a frame or a stream of rows becomes one commit.
 
-Arguments become a write request; checks, files and the commit are the Rust core's. It must not know `deltaplane.table`.
+Arguments become a write request; checks, files and the commit are the Rust core's. It must not know
+`deltaplane.table`.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ __all__ = [
 class WriteResult:
     """What a write did: the version it made and its metrics, or why nothing was to do.
 
-    `skipped` is None, `"exists"` (mode ignore), `"txn"` (this application version was already committed) or `"nothing"`
-    (`replace_using` or `replace_on` without rows, or whose application version was); then `version` is None and `metrics`
-    is empty.
+    `skipped` is None, `"exists"` (mode ignore), `"txn"` (this application version was already
+    committed) or `"nothing"` (`replace_using` or `replace_on` without rows, or whose application
+    version was); then `version` is None and `metrics` is empty.
     """
 
     version: int | None
@@ -166,42 +167,51 @@ def write_deltalake(
 
     Args:
         table_or_uri: path, URL or `DeltaTable` (which then shows the new version).
-        data: pyarrow Table, RecordBatch or RecordBatchReader, Polars or pandas DataFrame, DuckDB relation, whatever has
-            `__arrow_c_stream__` or `__arrow_c_array__`, or an iterable of record batches. Read once, as a stream.
+        data: pyarrow Table, RecordBatch or RecordBatchReader, Polars or pandas DataFrame, DuckDB
+            relation, whatever has `__arrow_c_stream__` or `__arrow_c_array__`, or an iterable of
+            record batches. Read once, as a stream.
         partition_by: columns to partition a new table by.
-        mode: what to do with an existing table: `error` fails, `append` adds, `overwrite` replaces all rows (or those
-            that `predicate` selects), `ignore` does nothing.
-        name, description, configuration: metadata and properties of a new table, or of one whose columns are replaced
-            (`schema_mode="overwrite"`), whose properties then take the place of all that it had.
-        schema_mode: `merge` adds the data's new columns, `overwrite` (with mode overwrite) replaces the columns.
+        mode: what to do with an existing table: `error` fails, `append` adds, `overwrite` replaces
+            all rows (or those that `predicate` selects), `ignore` does nothing.
+        name, description, configuration: metadata and properties of a new table, or of one whose
+            columns are replaced (`schema_mode="overwrite"`), whose properties then take the place
+            of all that it had.
+        schema_mode: `merge` adds the data's new columns, `overwrite` (with mode overwrite) replaces
+            the columns.
         storage_options: how to reach the store; keys as in deltalake and object_store.
-        predicate: with mode overwrite, the rows to replace, as Spark SQL text, or as tuples over partition columns.
-            Every row of the data must match it. Over partition columns alone whole files are replaced unread.
+        predicate: with mode overwrite, the rows to replace, as Spark SQL text, or as tuples over
+            partition columns. Every row of the data must match it. Over partition columns alone
+            whole files are replaced unread.
         target_file_size: bytes, about, of one data file.
         writer_properties, commit_properties, post_commithook_properties: see these classes.
-        cluster_by: up to four columns with statistics to cluster a new table by (liquid clustering), instead of
-            `partition_by`; an existing table's must be the same.
-        partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that rows are written to.
-        replace_using: with mode overwrite, columns: the table's rows that equal one of the data in all of them are
-            replaced, others stay. A null equals nothing.
-        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the table's rows for which it is
-            true with one of the data are replaced, others stay.
+        cluster_by: up to four columns with statistics to cluster a new table by (liquid
+            clustering), instead of `partition_by`; an existing table's must be the same.
+        partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that
+            rows are written to.
+        replace_using: with mode overwrite, columns: the table's rows that equal one of the data in
+            all of them are replaced, others stay. A null equals nothing.
+        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the
+            table's rows for which it is true with one of the data are replaced, others stay.
         source_alias, target_alias: names for the data and the table in `replace_on`.
-        read_version: the version that the data was read from, if it was made of this table's rows (with mode append or
-            overwrite): the write fails with ConcurrentAppendException or ConcurrentDeleteReadException where other writers
-            changed rows since; `delta.isolationLevel` says whether rows count that they added without reading the table.
+        read_version: the version that the data was read from, if it was made of this table's rows
+            (with mode append or overwrite): the write fails with ConcurrentAppendException or
+            ConcurrentDeleteReadException where other writers changed rows since;
+            `delta.isolationLevel` says whether rows count that they added without reading the
+            table.
         operation: what the history says that the write was, where it is a part of something larger.
-        dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The data is read for it: a stream
-            can't be read again afterwards.
+        dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The data is
+            read for it: a stream can't be read again afterwards.
 
     Returns:
         The new version and its metrics, or why nothing was written.
 
     Raises:
         TableAlreadyExistsError: mode error and a table is there.
-        SchemaMismatchError: the data's columns don't fit; the message names each one, expected and found.
-        ConstraintViolationError: a null in a column without nulls, or a row that breaks a constraint, an invariant or a
-            generated column's expression; the message shows the row's values (P101-P105).
+        SchemaMismatchError: the data's columns don't fit; the message names each one, expected and
+            found.
+        ConstraintViolationError: a null in a column without nulls, or a row that breaks a
+            constraint, an invariant or a generated column's expression; the message shows the row's
+            values (P101-P105).
         DeltaConcurrentModificationException: another writer won; nothing was committed.
         InvalidArgumentError: a wrong call, or a row outside of `predicate`.
         UnsupportedFeatureError, UnsupportedExpressionError: not possible yet.
@@ -277,7 +287,8 @@ class _Replacing:
     read_version: int | None
 
     def of(self, location: str, options: dict[str, str] | None, data: Any) -> WriteResult | DryRun | None:
-        """None where there is no table, or where whole partitions are replaced: that needs no row of the old ones."""
+        """None where there is no table, or where whole partitions are replaced: that needs no row
+        of the old ones."""
         try:
             snapshot = _native.Snapshot.open(location, options, self.read_version)
         except TableNotFoundError:
@@ -304,7 +315,8 @@ def check_read_version(version: int | None, mode: str) -> None:
     """Refuses a version that rows can't have been read from.
 
     Raises:
-        InvalidArgumentError: no number of a version, or a mode in which no table is written to that has versions.
+        InvalidArgumentError: no number of a version, or a mode in which no table is written to that
+            has versions.
     """
     if version is None:
         return
@@ -318,7 +330,8 @@ def check_read_version(version: int | None, mode: str) -> None:
 
 
 def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str) -> WriteResult | DryRun:
-    """What a write says that a command on rows did; `skipped` is the reason where nothing was committed."""
+    """What a write says that a command on rows did; `skipped` is the reason where nothing was
+    committed."""
     if not isinstance(done, dict):
         return done
     if "version" not in done:
@@ -338,7 +351,8 @@ def replaced_rows(
     plain: bool,
     schema_mode: str | None,
 ) -> Matching | None:
-    """Which rows make room for new ones, as `replace_using` and `replace_on` say it; None where neither is given.
+    """Which rows make room for new ones, as `replace_using` and `replace_on` say it; None where
+    neither is given.
 
     `plain`: the write overwrites, and no predicate says what.
 
@@ -363,8 +377,8 @@ def replaced_rows(
 def overwritten(
     location: str, options: dict[str, str] | None, mode: str, predicate: Predicate | None
 ) -> dict[str, Any]:
-    """The rows that an overwrite replaces, as arguments of `write_request`: of a table that isn't there yet there are none, and
-    the condition is one that the new rows must meet."""
+    """The rows that an overwrite replaces, as arguments of `write_request`: of a table that isn't
+    there yet there are none, and the condition is one that the new rows must meet."""
     if isinstance(predicate, str) and mode == "overwrite" and not _native.is_table(location, options):
         return {"first_rows_meet": predicate}
     return {"predicate": predicate}
@@ -412,7 +426,8 @@ def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request
 def write_rows(
     location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader, *, keep: bool = True
 ) -> list[str]:
-    """New data files that no log names yet, with these rows as the rules of the spec have them: their add actions.
+    """New data files that no log names yet, with these rows as the rules of the spec have them:
+    their add actions.
 
     Without `keep` the files are made, and stored nowhere.
 
@@ -447,7 +462,8 @@ def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
 
 
 def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryRun:
-    """What `commit_files` would do with files that were made and stored nowhere; `request` is the job's."""
+    """What `commit_files` would do with files that were made and stored nowhere; `request` is the
+    job's."""
     from deltaplane.commands.dry_run import DryRun
 
     told, protocols = json.loads(job.dry_run(adds)), json.loads(job.protocols)
@@ -455,7 +471,8 @@ def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryR
 
 
 def rehearse_skipped(location: str, options: dict[str, str] | None, why: str) -> DryRun:
-    """What a write would do that leaves the table as it is, with the reason as `WriteResult.skipped` has it."""
+    """What a write would do that leaves the table as it is, with the reason as
+    `WriteResult.skipped` has it."""
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.compat import Protocol
 
@@ -489,8 +506,9 @@ def write_request(
 ) -> str:
     """The request text that the Rust core takes, from checked arguments.
 
-    `first_rows_meet`: the predicate where the caller found no table, by which it judges each row as by the rules.
-    `applies_row_rules`: the caller evaluates the rules in the job's spec on its rows (`deltaplane.commands.row_rules`).
+    `first_rows_meet`: the predicate where the caller found no table, by which it judges each row as
+    by the rules. `applies_row_rules`: the caller evaluates the rules in the job's spec on its rows
+    (`deltaplane.commands.row_rules`).
 
     Raises:
         InvalidArgumentError: a value out of range, or two that don't go together.

@@ -1,4 +1,5 @@
-"""`convert_to_deltalake`: a directory of Parquet files becomes a table in place. No file is moved, written or deleted."""
+"""`convert_to_deltalake`: a directory of Parquet files becomes a table in place. No file is moved,
+written or deleted."""
 
 from __future__ import annotations
 
@@ -60,31 +61,37 @@ def convert_to_deltalake(
 ) -> WouldConvert | None:
     """Makes a table of the Parquet files in a directory, by one commit that names them all.
 
-    The table's columns are those of all files together, as their footers (or Spark's own note there) tell them; a column
-    has one type in all files that have it. Statistics are taken from the files' values, several files at a time.
+    The table's columns are those of all files together, as their footers (or Spark's own note
+    there) tell them; a column has one type in all files that have it. Statistics are taken from the
+    files' values, several files at a time.
 
     Args:
-        uri: the directory. Names that begin with `_` or `.` are passed over, every other file must be Parquet.
+        uri: the directory. Names that begin with `_` or `.` are passed over, every other file must
+            be Parquet.
         mode: what to do where a table is already: `error` fails, `ignore` leaves it.
-        partition_by: the partition columns with their types: a `Schema`, or anything with `__arrow_c_schema__`.
-        partition_strategy: how directories tell their values: `hive` (`day=2024-01-31/part-0.parquet`) or `directory`
-            (`2024-01-31/part-0.parquet`, in the order of the columns).
+        partition_by: the partition columns with their types: a `Schema`, or anything with
+            `__arrow_c_schema__`.
+        partition_strategy: how directories tell their values: `hive`
+            (`day=2024-01-31/part-0.parquet`) or `directory` (`2024-01-31/part-0.parquet`, in the
+            order of the columns).
         name, description, configuration: metadata and properties of the table.
         storage_options: how to reach the store.
         collect_stats: off, files have no statistics: quicker now, and no query skips a file.
         commit_properties, post_commithook_properties: see these classes.
         dry_run: only look at the directory, its files' footers and all that would refuse the table.
-        progress: called in this thread while files' statistics are taken; what it raises ends the command, and no table is
-            there.
+        progress: called in this thread while files' statistics are taken; what it raises ends the
+            command, and no table is there.
 
     Returns:
-        For a dry run what the table would be, None where `mode` leaves one that is there; else None.
+        For a dry run what the table would be, None where `mode` leaves one that is there; else
+        None.
 
     Cost: a text for each file in memory, those of the commit.
 
     Raises:
-        InvalidArgumentError: no files, directories that don't fit the partition columns, a value that isn't of its
-            column's type, or properties that need other names of columns than the files have.
+        InvalidArgumentError: no files, directories that don't fit the partition columns, a value
+            that isn't of its column's type, or properties that need other names of columns than the
+            files have.
         SchemaMismatchError: a column with two types, or a type that no table has.
         CorruptFileError: a file that isn't Parquet; named.
         TableAlreadyExistsError: a table is there, or another writer made one meanwhile.
@@ -128,9 +135,10 @@ class ConvertProgress:
 class CatalogTable:
     """What a catalog says of a table of Parquet files.
 
-    `fields` are its columns as a Delta schema has them. `partitions` has the values of each directory, by its path below
-    the location, that is a partition: rows of other directories aren't the table's. It is None where the catalog doesn't
-    know them, so that their names tell the values.
+    `fields` are its columns as a Delta schema has them. `partitions` has the values of each
+    directory, by its path below the location, that is a partition: rows of other directories aren't
+    the table's. It is None where the catalog doesn't know them, so that their names tell the
+    values.
     """
 
     name: str
@@ -141,7 +149,8 @@ class CatalogTable:
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """The Parquet files of a table to be: their keys, the partition values of each directory, and the columns."""
+    """The Parquet files of a table to be: their keys, the partition values of each directory, and
+    the columns."""
 
     files: list[str]
     directories: Mapping[str, Mapping[str, str | None]]
@@ -151,7 +160,8 @@ class FoundFiles:
 
 @dataclass(frozen=True)
 class Conversion:
-    """What is to be converted; the arguments of `convert_to_deltalake`, and what a catalog says of the files."""
+    """What is to be converted; the arguments of `convert_to_deltalake`, and what a catalog says of
+    the files."""
 
     location: str
     options: dict[str, str] | None
@@ -162,7 +172,8 @@ class Conversion:
     catalog_table: CatalogTable | None = None
 
     def run(self, reader: Files, *, dry_run: bool = False, **said: Any) -> WouldConvert | None:
-        """Commits the files that are there, as `reader` finds them; `said` is what the commit and the metadata say."""
+        """Commits the files that are there, as `reader` finds them; `said` is what the commit and
+        the metadata say."""
         if self.mode not in ("error", "ignore"):
             raise InvalidArgumentError(f"mode is error or ignore, not {self.mode!r}")
         if (self.partition_by is None) != (self.partition_strategy is None):
@@ -244,8 +255,8 @@ class Conversion:
         return FoundFiles(files, directories, _schema(table.fields), names)
 
     def log_in_memory(self, reader: Files) -> str:
-        """The location of a log in this process's memory that describes the files, by paths below `location`: what a clone
-        of them is made of. The caller deletes it."""
+        """The location of a log in this process's memory that describes the files, by paths below
+        `location`: what a clone of them is made of. The caller deletes it."""
         found, location = self.find(reader), f"memory://parquet-{uuid.uuid4().hex}/log"
         job = self._job((location, None), found, CommitOperation.conversion({}), {})
         job.commit(reader.adopt(job.spec, described(found.files, found.directories), len(found.files)))
@@ -304,7 +315,8 @@ def _schema(fields: Sequence[dict[str, Any]]) -> Schema:
 
 
 def _check_columns(table: CatalogTable, found: list[dict[str, Any]]) -> None:
-    """Refuses files whose columns aren't those of the catalog: their values would be read wrong, or not at all."""
+    """Refuses files whose columns aren't those of the catalog: their values would be read wrong, or
+    not at all."""
     by_name = {field["name"]: field for field in found}
     lowered = {field["name"].lower(): field["name"] for field in found}
     for field in table.fields:
@@ -356,7 +368,8 @@ def _values(files: list[str], partitions: list[dict[str, Any]], *, hive: bool) -
 
 
 def partition_values_of(path: str, partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, str | None]:
-    """What a file's directories tell of its rows: a text for each partition column, null as None."""
+    """What a file's directories tell of its rows: a text for each partition column, null as
+    None."""
     directories = path.split("/")[:-1]
     if len(directories) != len(partitions):
         told = f"partitioned by {', '.join(f['name'] for f in partitions)}" if partitions else "without partitions"

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupWriter"]
 
-# What a plan, or rows judged by one, may be refused with. Of a plan that is out of date it means nothing.
+# What a plan, or rows judged by one, may be refused with. Of a plan that is out of date it means
+# nothing.
 _REFUSALS = (
     ConstraintViolationError,
     InvalidArgumentError,
@@ -52,9 +53,11 @@ _REFUSALS = (
     UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
-# Lost races after which a group is judged anew on the newest version; the core itself follows all others that an append may.
+# Lost races after which a group is judged anew on the newest version; the core itself follows all
+# others that an append may.
 _JUDGED_ANEW = (ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException)
-# Each of these attempts was lost to a change of the table, or of an application's version, within the time of a commit.
+# Each of these attempts was lost to a change of the table, or of an application's version, within
+# the time of a commit.
 _MOST_ATTEMPTS = 20
 # Each of these plans went out of date while its rows were written.
 _MOST_PLANS = 10
@@ -115,8 +118,9 @@ class _Bounds:
     def next_group(self, waiting: Sequence[_Ready]) -> list[int]:
         """The places of those that one commit can hold, in order.
 
-        A commit sets an application's version once, so of each application there is one, the lowest version that waits:
-        a later commit skips what isn't above the last one. All files are of one plan, which is judged anew with the commit.
+        A commit sets an application's version once, so of each application there is one, the lowest
+        version that waits: a later commit skips what isn't above the last one. All files are of one
+        plan, which is judged anew with the commit.
         """
         lowest: dict[str, tuple[int, int]] = {}
         for at, one in enumerate(waiting):
@@ -139,23 +143,27 @@ class _Bounds:
 class GroupWriter:
     """Appends to a table from many threads at once, with few commits.
 
-    Each `append` writes its rows to files of its own in the calling thread, and returns when they are durable in the log.
-    While one commit is under way, the appends that became ready gather; the next commit holds all of them, with the
-    versions of all their applications. There is no thread behind it: one of the callers commits for all.
+    Each `append` writes its rows to files of its own in the calling thread, and returns when they
+    are durable in the log. While one commit is under way, the appends that became ready gather; the
+    next commit holds all of them, with the versions of all their applications. There is no thread
+    behind it: one of the callers commits for all.
 
-    Use it as a context manager. It belongs to the process that opened it: no copy, no pickle, no use after a fork.
+    Use it as a context manager. It belongs to the process that opened it: no copy, no pickle, no
+    use after a fork.
 
     Args:
-        table_or_uri: path, URL or `DeltaTable` of a table that exists; a `DeltaTable` stays at its version.
+        table_or_uri: path, URL or `DeltaTable` of a table that exists; a `DeltaTable` stays at its
+            version.
         storage_options: how to reach the store; keys as in deltalake and object_store.
-        max_appends, max_files, max_bytes: what one commit holds at most (`max_bytes` of data files), unless a single append
-            is more.
+        max_appends, max_files, max_bytes: what one commit holds at most (`max_bytes` of data
+            files), unless a single append is more.
         max_waiting: how many appends may be under way; the next ones wait, and hold nothing yet.
-        max_delay_seconds: how long an append that is ready may wait for others before a commit begins. With 0, appends
-            gather only while another commit is under way.
+        max_delay_seconds: how long an append that is ready may wait for others before a commit
+            begins. With 0, appends gather only while another commit is under way.
         target_file_size: bytes, about, of one data file.
         writer_properties, post_commithook_properties: see these classes.
-        commit_properties: for every commit; without `app_transactions`, which are each append's own.
+        commit_properties: for every commit; without `app_transactions`, which are each append's
+            own.
 
     Raises:
         TableNotFoundError: no table is there.
@@ -220,23 +228,29 @@ class GroupWriter:
 
         Args:
             data: as `write_deltalake` takes it. It is read in this thread.
-            txn: the application's id and version: rows are never written twice for the same one, and skipped where a higher
-                one was committed before. Of one application, append one after the other.
+            txn: the application's id and version: rows are never written twice for the same one,
+                and skipped where a higher one was committed before. Of one application, append one
+                after the other.
 
         Returns:
-            The version that holds the rows, with the metrics of that whole commit; or `skipped` is `"txn"`.
+            The version that holds the rows, with the metrics of that whole commit; or `skipped` is
+            `"txn"`.
 
         Raises:
-            SchemaMismatchError, ConstraintViolationError, InvalidArgumentError, TypeError: this data, or the call, is wrong;
-                other appends go on.
-            MetadataChangedException: the table was changed meanwhile, and data that is a stream can't be read again to be
-                written as the table now has it: nothing was committed. Tables, batches and data frames are written anew.
-            DeltaConcurrentModificationException: other writers won every attempt; nothing was committed.
-            StoreUnavailableError: the whole group gets it. As with every write, the commit may have happened where the
-                message says so: a `txn` makes it safe to try again.
-            UnsupportedFeatureError: the rows need values of an identity column, which only single commits hand out.
+            SchemaMismatchError, ConstraintViolationError, InvalidArgumentError, TypeError: this
+                data, or the call, is wrong; other appends go on.
+            MetadataChangedException: the table was changed meanwhile, and data that is a stream
+                can't be read again to be written as the table now has it: nothing was committed.
+                Tables, batches and data frames are written anew.
+            DeltaConcurrentModificationException: other writers won every attempt; nothing was
+                committed.
+            StoreUnavailableError: the whole group gets it. As with every write, the commit may have
+                happened where the message says so: a `txn` makes it safe to try again.
+            UnsupportedFeatureError: the rows need values of an identity column, which only single
+                commits hand out.
             InvalidArgumentError: the writer is closed, or was opened in another process.
-            InternalError: the thread that was committing was interrupted, so whether the group is in the table is open.
+            InternalError: the thread that was committing was interrupted, so whether the group is
+                in the table is open.
         """
         if os.getpid() != self._process_id:
             raise InvalidArgumentError(
@@ -252,7 +266,8 @@ class GroupWriter:
         return self._callers.waiting
 
     def close(self) -> None:
-        """Waits for the appends that are under way; later ones are refused. Does nothing in a fork of the process.
+        """Waits for the appends that are under way; later ones are refused. Does nothing in a fork
+        of the process.
 
         Raises:
             InvalidArgumentError: called from within an append of the same thread.
@@ -306,7 +321,8 @@ class GroupWriter:
             with contextlib.suppress(DeltaError):
                 _native.discard_files(self._location, self._options, adds)
         if outcome.result is None:
-            # Each thread raises an exception of its own: a shared one would collect the traces of all.
+            # Each thread raises an exception of its own: a shared one would collect the traces of
+            # all.
             raise copy.copy(outcome.error) from outcome.error  # type: ignore[misc]
         return outcome.result
 
@@ -359,10 +375,12 @@ class GroupWriter:
         return [outcome if one in new else _SKIPPED for one in group]
 
     def _commit_new(self, group: list[_Ready]) -> _Outcome:
-        """What becomes of all of the group but those whose application's version is done: these are taken out.
+        """What becomes of all of the group but those whose application's version is done: these are
+        taken out.
 
-        Every attempt plans anew, on the newest version. The files stand if the new plan asks for just the same ones; what
-        changes between plan and commit is judged by the core as for any append.
+        Every attempt plans anew, on the newest version. The files stand if the new plan asks for
+        just the same ones; what changes between plan and commit is judged by the core as for any
+        append.
         """
         plan = group[0].plan
         for _ in range(_MOST_ATTEMPTS):

@@ -1,4 +1,5 @@
-"""Leader and followers: of the callers that bring an item each, one at a time handles all that are waiting, for all of them.
+"""Leader and followers: of the callers that bring an item each, one at a time handles all that are
+waiting, for all of them.
 
 Owns the waiting, the door and the closing, and no thread; knows neither tables nor what an item is.
 """
@@ -34,13 +35,16 @@ class _Place(Generic[Item, Result]):
 
 
 class LeaderBatcher(Generic[Item, Result]):
-    """Callers come in by the door (`admit`), prepare an item at their own pace, `submit` it and get its result.
+    """Callers come in by the door (`admit`), prepare an item at their own pace, `submit` it and get
+    its result.
 
     While one group is handled the next one gathers; then one of those who wait handles it.
 
     Args:
-        handle: makes a group's results, in the group's order. It runs in one caller's thread at a time.
-        choose: the next group, as places in the sequence of the items that wait, in the order they came in; at least one.
+        handle: makes a group's results, in the group's order. It runs in one caller's thread at a
+            time.
+        choose: the next group, as places in the sequence of the items that wait, in the order they
+            came in; at least one.
         is_full: whether nothing is gained by waiting for more items than these.
         most_inside: how many callers may be inside; others wait at the door.
         delay_seconds: how long the item that came first may wait for company.
@@ -80,7 +84,8 @@ class LeaderBatcher(Generic[Item, Result]):
         """The room in which an item may be brought; `close` waits until it is empty.
 
         Raises:
-            InvalidArgumentError: closed, also while this waited at the door; or this thread is inside already.
+            InvalidArgumentError: closed, also while this waited at the door; or this thread is
+                inside already.
         """
         me = threading.get_ident()
         self._refuse_nested(me)
@@ -95,14 +100,17 @@ class LeaderBatcher(Generic[Item, Result]):
         finally:
             with self._door:
                 self._inside.discard(me)
-                # Of two kinds of waiters, those at the door and those who close, one must not take the other's call.
+                # Of two kinds of waiters, those at the door and those who close, one must not take
+                # the other's call.
                 self._door.notify_all()
 
     def submit(self, item: Item) -> Result:
-        """The item's result, once a group that holds it was handled: by this thread or by another one.
+        """The item's result, once a group that holds it was handled: by this thread or by another
+        one.
 
         Raises:
-            InternalError: another thread was interrupted while it handled the group; what became of it is open.
+            InternalError: another thread was interrupted while it handled the group; what became of
+                it is open.
         """
         mine: _Place[Item, Result] = _Place(item)
         with self._arrived:
@@ -113,7 +121,8 @@ class LeaderBatcher(Generic[Item, Result]):
                 self._lead()
                 self._step_down(mine)
         except BaseException:
-            # Interrupted at any point: an item that nobody has taken yet is taken back, and somebody else leads.
+            # Interrupted at any point: an item that nobody has taken yet is taken back, and
+            # somebody else leads.
             with self._arrived:
                 self._queue = [place for place in self._queue if place is not mine]
             self._step_down(mine)

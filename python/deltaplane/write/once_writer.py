@@ -1,4 +1,5 @@
-"""`OnceWriter`: an application's batches, each of which is in the table once, however often it is appended.
+"""`OnceWriter`: an application's batches, each of which is in the table once, however often it is
+appended.
 
 Arguments in; the commit with the application's version is `write`'s.
 """
@@ -25,8 +26,8 @@ __all__ = ["OnceWriter"]
 class OnceWriter:
     """Appends batches of applications that number them: a batch that is there already is skipped.
 
-    A program that was killed starts again behind `last_version`, or repeats its last batches: both give every row once.
-    `GroupWriter` does the same for many threads at once.
+    A program that was killed starts again behind `last_version`, or repeats its last batches: both
+    give every row once. `GroupWriter` does the same for many threads at once.
 
     Args:
         table_or_uri: path, URL or `DeltaTable`; the first append makes a table where there is none.
@@ -66,7 +67,8 @@ class OnceWriter:
         self._writer_properties = writer_properties
 
     def last_version(self, app_id: str) -> int | None:
-        """The version of the application's last batch that is in the table; None if there is none."""
+        """The version of the application's last batch that is in the table; None if there is
+        none."""
         try:
             return _native.Snapshot.open(self._location, self._options).transaction_version(app_id)
         except TableNotFoundError:

@@ -1,10 +1,12 @@
-//! `#[boundary]`: every function that Python calls ends in a value or an exception, never in a panic. It stands before
-//! `#[pyfunction]` and `#[pymethods]` and runs each body inside of `crate::errors::guard`, which makes a panic an
-//! `InternalError`. A function that returns a plain value returns a `PyResult` of it instead.
+//! `#[boundary]`: makes every function that Python calls end in a value or an exception, never in a
+//! panic. It precedes `#[pyfunction]` and `#[pymethods]`, and runs each body inside
+//! `crate::errors::guard`, which turns a panic into an `InternalError`. A function with a plain
+//! return value returns a `PyResult` of it.
 
 use proc_macro::{Delimiter, Group, TokenStream, TokenTree};
 
-/// Wraps the bodies of a function, or of all functions of an `impl` block, in `crate::errors::guard`.
+/// Wraps the bodies of a function, or of all functions of an `impl` block, in
+/// `crate::errors::guard`.
 #[proc_macro_attribute]
 pub fn boundary(_arguments: TokenStream, item: TokenStream) -> TokenStream {
     guarded(item, true)
@@ -46,7 +48,7 @@ fn guarded(item: TokenStream, outermost: bool) -> TokenStream {
     out.into_iter().collect()
 }
 
-/// A function's signature and body, as they are when it is guarded.
+/// Writes a function's signature and its guarded body.
 fn function(out: &mut Vec<TokenTree>, mut signature: Vec<TokenTree>, body: TokenTree) {
     let arrow = signature.windows(2).position(
         |pair| matches!(pair, [TokenTree::Punct(a), TokenTree::Punct(b)] if a.as_char() == '-' && b.as_char() == '>'),
@@ -66,7 +68,8 @@ fn function(out: &mut Vec<TokenTree>, mut signature: Vec<TokenTree>, body: Token
         .into_iter()
         .next()
         .is_some_and(|first| is(&first, "PyResult"));
-    // The text has an empty block where the body goes: as text it would lose its places in the file.
+    // The text has an empty block where the body goes: tokens that pass through text would lose
+    // their source positions.
     let frame = match fails {
         true => format!("{{ crate::errors::guard(move || -> {result} {{}}) }}"),
         false => format!("{{ crate::errors::guard_value(move || -> {result} {{}}) }}"),
@@ -83,7 +86,7 @@ fn function(out: &mut Vec<TokenTree>, mut signature: Vec<TokenTree>, body: Token
     out.extend(filled(frame, &TokenStream::from(body)));
 }
 
-/// The tokens with the body in the place of the one empty block among them.
+/// Replaces the one empty block among the tokens with the body.
 fn filled(frame: TokenStream, body: &TokenStream) -> TokenStream {
     let fill = |token: TokenTree| match token {
         TokenTree::Group(group) if is_body(&TokenTree::Group(group.clone())) && group.stream().is_empty() => {

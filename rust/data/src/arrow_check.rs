@@ -1,6 +1,7 @@
-//! Validity of Arrow data that another library made. The C data interface hands over bare memory: text that isn't UTF-8,
-//! offsets in disorder or keys beyond a dictionary would be undefined behaviour in code that trusts its arrays.
-//! Values that no reader can see (behind nulls, outside of lists) may be anything: they are blanked.
+//! Validates Arrow data that another library made. The C data interface passes raw memory: text
+//! that isn't UTF-8, unordered offsets or keys beyond a dictionary would be undefined behaviour in
+//! code that trusts its arrays. Values that no reader can see (behind nulls, outside of lists) may
+//! be invalid: they are blanked.
 
 use std::str::from_utf8;
 
@@ -10,9 +11,9 @@ use arrow::datatypes::{ArrowNativeType, DataType as ArrowType};
 use arrow::error::ArrowError;
 use deltaplane_error::{Error, Result};
 
-/// The column's data, valid; `first_row` is the number of its first row in the stream it came from.
+/// Returns the column's data, valid; `first_row` is the number of its first row in the stream.
 ///
-/// Costs one pass over texts, offsets and keys; a second, slower one only where something is wrong.
+/// Costs one pass over texts, offsets and keys; a second, slower one only if something is invalid.
 ///
 /// # Errors
 /// `InvalidArgument`, which names the column, and the row where one value is at fault.
@@ -26,7 +27,7 @@ pub fn check_arrow(column: &str, data: ArrayData, first_row: u64) -> Result<Arra
     Ok(repaired)
 }
 
-/// What is wrong, and in which of the batch's rows.
+/// The problem, and the batch's rows that have it.
 struct Fault {
     column: String,
     row: Option<usize>,
@@ -62,7 +63,7 @@ impl Fault {
     }
 }
 
-/// Which of the batch's rows shows each value of an array; `None` where no row does.
+/// For each value of an array, the batch's row that shows it; `None` if no row does.
 type Rows = [Option<usize>];
 
 fn quick(data: &ArrayData) -> Result<(), ArrowError> {
@@ -70,7 +71,7 @@ fn quick(data: &ArrayData) -> Result<(), ArrowError> {
     values(data)
 }
 
-/// Nulls in fields that have none are not judged here: the table's own NOT NULL decides of them.
+/// Nulls in non-nullable fields are ignored here: the table's own NOT NULL decides.
 fn values(data: &ArrayData) -> Result<(), ArrowError> {
     let counted = |n: &NullBuffer| n.null_count() == n.len() - n.inner().count_set_bits();
     if !data.nulls().is_none_or(counted) {
@@ -144,7 +145,7 @@ fn repair(data: &ArrayData, rows: &Rows, column: &str) -> Result<ArrayData, Faul
     built.build().map_err(|e| Fault::whole(column, e.to_string()))
 }
 
-/// A child of which the parent shows the values from `offset` on, in these rows.
+/// A child whose values from `offset` on belong to these rows of the parent.
 fn below(child: &ArrayData, offset: usize, rows: Vec<Option<usize>>, column: &str) -> Result<ArrayData, Fault> {
     if child.len() < offset.saturating_add(rows.len()) {
         return Err(Fault::whole(
@@ -160,7 +161,7 @@ fn child<'a>(data: &'a ArrayData, n: usize, column: &str) -> Result<&'a ArrayDat
     data.child_data().get(n).ok_or_else(missing)
 }
 
-/// Data of a type whose values can't be wrong.
+/// Data of a type without invalid values.
 fn recounted(data: &ArrayData, column: &str) -> Result<ArrayData, Fault> {
     let builder = data.clone().into_builder();
     let nulls = data.nulls().map(|n| NullBuffer::new(n.inner().clone()));
@@ -284,7 +285,7 @@ fn views(data: &ArrayData, rows: &Rows, column: &str, is_text: bool) -> Result<A
         if is_text {
             text(value, column, row)?;
         }
-        // The first bytes stand in the view a second time, and short values end in zeros.
+        // The view repeats the value's first bytes, and short values are padded with zeros.
         let mut clean = [0_u8; 16];
         let parts = [
             inline.get(..4).unwrap_or_default(),
@@ -375,7 +376,7 @@ fn dictionary<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -
         slot.ok_or_else(|| Fault::at(column, row, beyond()))?.get_or_insert(row);
         keys.push(*key);
     }
-    // A row without a value has to be null: its key stands for nothing any more.
+    // A row without a value has to become null, because its key is invalid.
     let mut valid = BooleanBufferBuilder::new(data.len());
     rows.iter().for_each(|row| valid.append(row.is_some()));
     let below = below(values, 0, shown, column)?;

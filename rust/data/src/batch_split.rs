@@ -1,21 +1,22 @@
-//! Batches cut so that every column fits the 32-bit offsets of the types that tables have. Views, dictionaries, runs and
-//! large types may stand for more bytes or values than such offsets count, in one batch of an ordinary frame.
+//! Splits batches so that every column fits the 32-bit offsets of table types. Views, dictionaries,
+//! runs and large types may represent more bytes or values than such offsets count, in one batch of
+//! an ordinary data frame.
 
 use arrow::array::{Array, AsArray, RecordBatch, RunArray};
 use arrow::datatypes::{ArrowNativeType, DataType as ArrowType, Int16Type, Int32Type, Int64Type, RunEndIndexType};
 use deltaplane_error::{Error, Result};
 
-/// Bytes of text, or values of lists, of a column of one batch. Far below the 2 GiB that offsets reach, so that a frame whose
-/// views share memory isn't copied as a whole.
+/// Bytes of text, or values of lists, per column of one batch. Far below the 2 GiB that offsets
+/// reach, so that a frame whose views share memory isn't copied as a whole.
 pub const MAX_BATCH_BYTES: u64 = 256 << 20;
 
-/// What one row's column may take at most: the reach of offsets.
+/// The most bytes of one row's column: the reach of offsets.
 const MAX_ROW_BYTES: u64 = i32::MAX as u64;
 
-/// The batch's rows in batches of at most `limit` bytes a column, in order.
+/// The batch's rows in batches of at most `limit` bytes per column, in order.
 ///
 /// # Errors
-/// `InvalidArgument` for a row of which one value alone takes more than offsets reach.
+/// `InvalidArgument` for a row with a single value beyond the reach of offsets.
 pub fn split_batch(batch: RecordBatch, limit: u64, first_row: u64) -> Result<Vec<RecordBatch>> {
     let mut parts = Vec::new();
     split(batch, limit, first_row, &mut parts)?;
@@ -44,9 +45,9 @@ fn split(batch: RecordBatch, limit: u64, first_row: u64, parts: &mut Vec<RecordB
     split(batch.slice(half, rows - half), limit, second, parts)
 }
 
-/// The most bytes of one child's values, or the most values of one list, that rows `from..to` of the array take once they
-/// are plain. Types whose own offsets reach no further than a table's are measured all the same: a
-/// dictionary, a run or a list view around them may repeat them.
+/// The most bytes of one child's values, or the most values of one list, that rows `from..to` of
+/// the array take after flattening. Types whose own offsets reach no further than a table's are
+/// measured as well: a dictionary, a run or a list view around them may repeat them.
 fn weight(array: &dyn Array, from: usize, to: usize) -> u64 {
     let sum = |of: &dyn Fn(usize) -> u64| {
         let valid = (from..to).filter(|i| array.is_valid(*i));
@@ -120,7 +121,7 @@ fn view<T: ArrowNativeType>(offset: T, size: T) -> (usize, usize) {
     (whole(offset), whole(offset).saturating_add(whole(size)))
 }
 
-/// Where the values of these rows begin and end.
+/// The first and last offset of these rows' values.
 fn bounds<T: ArrowNativeType>(offsets: &[T], from: usize, to: usize) -> (usize, usize) {
     let at = |n: usize| offsets.get(n).map_or(0, |o| whole(*o));
     (at(from), at(to))
@@ -175,7 +176,7 @@ mod tests {
         (0..rows).map(value).collect()
     }
 
-    /// The same rows in every layout whose plain form may outgrow offsets.
+    /// The same rows in every layout whose flattened form may exceed offsets.
     fn layouts() -> Vec<ArrayRef> {
         let rows = text(200);
         let plain: ArrayRef = Arc::new(StringArray::from(rows.clone()));

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 const TYPE: &str = "__CHAR_VARCHAR_TYPE_STRING";
 
-/// What a type's strings may be.
+/// The limits of a type's strings.
 #[derive(Debug, PartialEq)]
 enum Limit {
-    /// No `char`, no `varchar`.
+    /// Neither `char` nor `varchar`.
     Free,
-    /// At most so many characters, and the type's own text.
+    /// At most this many characters, and the type's own text.
     Text(usize, String),
     /// Of a struct's fields, by name.
     Struct(Vec<(String, Limit)>),
@@ -23,10 +23,10 @@ enum Limit {
     Map(Box<Limit>, Box<Limit>),
 }
 
-/// Refuses a column with a string that is longer than the field's type lets it be.
+/// Refuses a column with a string that exceeds the length of the field's type.
 ///
 /// # Errors
-/// `ConstraintViolation` with the value; `UnsupportedFeature` for a type text that can't be read.
+/// `ConstraintViolation` with the value; `UnsupportedFeature` for an unreadable type text.
 pub(crate) fn check(field: &Field, array: &ArrayRef) -> Result<()> {
     let Some(text) = field.metadata.get(TYPE).and_then(Value::as_str) else {
         return Ok(());
@@ -78,7 +78,7 @@ fn check_array(path: &str, limit: &Limit, array: &ArrayRef) -> Result<()> {
     }
 }
 
-/// The limits in Spark's text of a type, and what follows it.
+/// The limits in Spark's text of a type, and the rest of the text.
 fn parse(text: &str) -> Option<(Limit, &str)> {
     if let Some(rest) = text.strip_prefix("array<") {
         let (element, rest) = parse(rest)?;

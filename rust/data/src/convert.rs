@@ -1,6 +1,5 @@
-//! Turns an Arrow array into the row type of a Delta column without losing anything: worked out once
-//! per schema, then applied to every batch. Fields are matched by name; knows neither files nor
-//! tables.
+//! Converts Arrow arrays to the row type of a Delta column without loss: planned once per schema,
+//! then applied to every batch. Fields are matched by name; knows neither files nor tables.
 
 use std::sync::Arc;
 
@@ -18,13 +17,13 @@ use crate::hidden_values::shown_offsets;
 use crate::types::row_type;
 use crate::variant;
 
-/// Which differences between the types are bridged.
+/// The differences between types that are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rules {
-    /// A data file's column, named as the mapping says: physical variants and widened types (P182); unknown fields
-    /// are ignored.
+    /// A data file's column, named as the mapping says: physical variants and widened types (P182);
+    /// unknown fields are ignored.
     File(Mapping),
-    /// A user's column: what keeps every value as it is; unknown fields are refused.
+    /// A user's column: conversions that keep every value; unknown fields are refused.
     User,
 }
 
@@ -33,7 +32,8 @@ impl Rules {
         matches!(self, Rules::File(_))
     }
 
-    /// Whether equal types mean equal columns: under mapping a file's field may have another one's name.
+    /// Whether equal types imply equal columns: under column mapping a field in a file may have
+    /// another field's name.
     fn names_are_true(self) -> bool {
         matches!(self, Rules::User | Rules::File(Mapping::None))
     }
@@ -72,7 +72,7 @@ pub(crate) enum Convert {
     Cast(ArrowType),
     /// The same microseconds under another zone.
     Relabel(ArrowType),
-    /// Nanoseconds to microseconds, then the zone; `exact` refuses what would be cut off.
+    /// Nanoseconds to microseconds, then the zone; `exact` refuses to truncate.
     Nanos { to: ArrowType, exact: bool },
     /// One after the other.
     Then(Box<Convert>, Box<Convert>),
@@ -86,7 +86,7 @@ pub(crate) enum Convert {
     Map(FieldRef, Box<Convert>, Box<Convert>),
 }
 
-/// Where a struct's field comes from.
+/// The source of a struct's field.
 #[derive(Debug, Clone)]
 pub(crate) enum Child {
     /// Field at this position of the source.
@@ -96,7 +96,8 @@ pub(crate) enum Child {
 }
 
 impl Convert {
-    /// How to make rows of the type `to` from arrays of the type `from`; `path` names the column in errors.
+    /// Plans the conversion of arrays of type `from` to rows of type `to`; `path` names the column
+    /// in errors.
     pub(crate) fn new(from: &ArrowType, to: &DataType, rules: Rules, path: &str) -> Result<Convert, Mismatch> {
         let target = row_type(to);
         if *from == target && (rules.names_are_true() || !from.is_nested()) {
@@ -194,7 +195,7 @@ fn unpack(value: ArrowType, to: &DataType, rules: Rules, path: &str) -> Result<C
     Ok(Convert::Then(Box::new(Convert::Cast(value)), Box::new(rest)))
 }
 
-/// The position of a name: the exact one, else the only one that is equal when case is ignored.
+/// The position of a name: an exact match, or the only match that ignores case.
 pub(crate) fn find_name(fields: &Fields, name: &str) -> Option<usize> {
     fields.iter().position(|f| f.name() == name).or_else(|| {
         let lower = name.to_lowercase();

@@ -1,5 +1,6 @@
-//! Statistics of a Parquet file that someone else wrote, such as Spark's executors: its measured columns go through the same
-//! statistics as our own files, so they are exact and equal in form. What the footer tells for sure isn't read. And its columns.
+//! Statistics of a Parquet file that another program wrote, such as Spark's executors: its measured
+//! columns are processed like those of deltaplane's files, so statistics are exact and of the same
+//! form. Columns whose statistics the footer states exactly aren't read. Also the file's schema.
 
 use std::sync::Arc;
 
@@ -16,13 +17,15 @@ use crate::stats;
 use crate::types::without_void;
 use crate::write::WriteSpec;
 
-/// Under this key Spark writes a file's schema, in the form that Delta's has.
+/// The footer's key with Spark's schema of the file, in Delta's format.
 const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
 
-/// The columns of the Parquet file at this key, all of them nullable: Spark's own word on them where it wrote the file.
+/// The columns of the Parquet file at this key, all nullable: Spark's schema if Spark wrote the
+/// file.
 ///
 /// # Errors
-/// `FileMissing`, `CorruptFile` for a file that isn't Parquet, `SchemaMismatch` for types that no table has.
+/// `FileMissing`, `CorruptFile` for a file that isn't Parquet, `SchemaMismatch` for types that no
+/// table has.
 pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
     let file = FileRead {
         path: key.to_owned(),
@@ -41,7 +44,7 @@ pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
                 Error::corrupt_file(format!("the file's columns can't be read: {e}")).with_path(key.to_owned())
             })?;
             let schema = from_arrow_schema(&Schema::new(at_utc(arrow.fields())));
-            // Ids of the file's columns are no part of the table's schema.
+            // Field ids of the file don't belong to the table's schema.
             let plain = |f: Field| Field::new(f.name, f.data_type, f.nullable);
             schema
                 .map_err(|e| e.with_path(key.to_owned()))?
@@ -54,7 +57,7 @@ pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
     }))
 }
 
-/// INT96 is a moment at UTC, though nothing in the file says so.
+/// INT96 is an instant in UTC, though nothing in the file says so.
 fn at_utc(fields: &Fields) -> Fields {
     let moment = || DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     let of = |f: &ArrowField| match f.data_type() {
@@ -65,10 +68,12 @@ fn at_utc(fields: &Fields) -> Fields {
     fields.iter().map(|f| Arc::new(of(f))).collect()
 }
 
-/// Rows and the text of `add.stats` of the Parquet file at this key, which is opened once.
+/// Number of rows and the text of `add.stats` of the Parquet file at this key, which is opened
+/// once.
 ///
 /// # Errors
-/// `FileMissing`, `CorruptFile` for a file that isn't readable with the table's schema; the store's errors.
+/// `FileMissing`, `CorruptFile` for a file that isn't readable with the table's schema; the store's
+/// errors.
 pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, String)> {
     let found = measured(store, key, spec).await;
     found.map_err(|e| e.with_path(key.to_owned()).with_table(store.location().as_str()))
@@ -197,7 +202,8 @@ mod tests {
         .unwrap()
     }
 
-    /// By writers that cut long bounds short and by those that don't, in several row groups, one of which has only nulls.
+    /// For writers that truncate long bounds and for those that don't, with several row groups, one
+    /// of which has only nulls.
     #[test]
     fn a_footer_and_the_rows_tell_the_same() {
         // P160, P162, P163, P168
@@ -265,7 +271,7 @@ mod tests {
         };
         let opened = ["head a.parquet".to_owned(), format!("read a.parquet 0..{size}")];
         assert_eq!(of("id"), opened);
-        // One more read, of the values that the footer doesn't tell.
+        // One more read, for the values whose statistics the footer lacks.
         let read = of("ratio");
         assert_eq!(
             (read.len(), read.contains(&opened[0]), read.contains(&opened[1])),

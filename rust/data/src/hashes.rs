@@ -1,9 +1,9 @@
-//! Hashes for tables in memory: a multiplication for eight bytes. Each bit of a key reaches all of its hash's, and nobody can
-//! choose keys that meet in one place. Knows nothing of what is hashed.
+//! Hashes for tables in memory: one multiplication per eight bytes. Each bit of a key influences
+//! all bits of its hash, and a random seed prevents chosen collisions. Knows nothing of the keys.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// What makes the hashes of one table.
+/// The random seed of one table's hashes.
 #[derive(Debug, Clone)]
 pub(crate) struct Seed(u64);
 

@@ -1,5 +1,6 @@
-//! Lists and maps without the values behind their nulls. Arrow lets a null list cover values (a fixed-size list always
-//! does), which no reader may see: a check or a writer that looks at all values of a child would count them.
+//! Removes the values behind nulls of lists and maps. Arrow lets a null list cover values (a
+//! fixed-size list always does), which no reader may see: a check or a writer that reads all values
+//! of a child would count them.
 
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use arrow::compute::filter;
 use arrow::datatypes::DataType as ArrowType;
 use arrow::error::ArrowError;
 
-/// The array where every null list and map is empty, at every depth; the same array if nothing is hidden. `parent`: rows
-/// of the structs around it.
+/// The array with every null list and map empty, at every depth; the same array if nothing is
+/// hidden. `parent`: nulls of the structs around it.
 pub(crate) fn without_hidden(array: &ArrayRef, parent: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
     let nulls = || NullBuffer::union(array.nulls(), parent);
     match array.data_type() {
@@ -74,7 +75,8 @@ pub(crate) fn without_hidden(array: &ArrayRef, parent: Option<&NullBuffer>) -> R
     }
 }
 
-/// Offsets of lists of so many `values` without what nulls cover, and which values stay; `None` where nulls cover nothing.
+/// Offsets of lists of `values` values without those that nulls cover, and which values remain;
+/// `None` if nulls cover nothing.
 pub(crate) fn shown_offsets(
     offsets: &OffsetBuffer<i32>,
     values: usize,

@@ -1,5 +1,5 @@
-//! Fills identity columns while rows are written (P108). Knows no table: from where on is decided by
-//! the plan, how far it went is told to the commit.
+//! Fills identity columns while rows are written (P108). Knows no table: the plan decides the first
+//! value, and the commit records the last one.
 
 use std::sync::Arc;
 
@@ -11,16 +11,17 @@ use deltaplane_protocol::features::identity_columns::{Fill, overflow};
 /// Rows that one task may write before it would meet the next task's values.
 const TASK_ROWS: i128 = 1 << 32;
 
-/// The values of one task of a write. Tasks get ranges of their own, so they need not know of each other.
+/// The values of one task of a write. Each task has a range of its own, so tasks need no
+/// coordination.
 pub struct IdentityValues {
     fills: Vec<Fill>,
-    /// Of the series, the number of the first and of the next value.
+    /// The index in the series of the first and of the next value.
     first: i128,
     next: i128,
 }
 
 impl IdentityValues {
-    /// The values of the task of this number; 0 where there is one only.
+    /// The values of task number `task`; 0 if there is only one.
     pub fn new(fills: Vec<Fill>, task: u32) -> Self {
         let first = i128::from(task) * TASK_ROWS;
         IdentityValues {
@@ -30,7 +31,7 @@ impl IdentityValues {
         }
     }
 
-    /// The batch with the next values in the columns that are to be filled, but for those that it brings.
+    /// The batch with the next values in the identity columns that it lacks.
     ///
     /// # Errors
     /// `ConstraintViolation` when a column has no value left.

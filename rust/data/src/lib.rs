@@ -1,6 +1,6 @@
-//! THE ROWS of a table: reads data files as the table's columns, writes rows to new data files with their
-//! statistics. Knows protocol and store, no log: what to read and what becomes of the written files is
-//! decided by its callers, the API's scans and the commands.
+//! The rows of a table: reads data files as the table's columns, and writes rows to new data files
+//! with their statistics. Knows protocol and store, no log: callers decide what to read and commit
+//! the written files.
 
 mod arrow_check;
 mod batch_split;
@@ -8,7 +8,7 @@ mod cast;
 mod char_varchar;
 mod convert;
 mod optimize;
-// The store's contract counts with it, as a test may: by unwrapping.
+// Store contract tests include this module, and may unwrap.
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 #[path = "../../store/tests/contract/counted.rs"]

@@ -1,5 +1,5 @@
-//! Rewrites the live rows of some files to new files, in the order that they come or sorted along a
-//! curve, cut by size. Streams; holds at most `memory_bytes` of rows while sorting.
+//! Rewrites the live rows of some files to new files, in their order or sorted along a curve, split
+//! by size. Streams; holds at most `memory_bytes` of rows while sorting.
 
 mod carry_deletes;
 mod clustered;
@@ -24,44 +24,46 @@ pub use clustered::ClusteredWriter;
 use outputs::Outputs;
 pub use row_lineage::{LineageStorage, RowLineage};
 
-/// By what rows are ordered.
+/// The sort order of rows.
 #[derive(Debug, Clone)]
 pub struct Order {
     /// Paths of columns, by the schema's names.
     pub columns: Vec<Vec<String>>,
-    /// How.
+    /// The curve.
     pub curve: Curve,
 }
 
-/// How rows are moved to new files.
+/// Moves rows to new files.
 #[derive(Clone)]
 pub struct OptimizeJob {
-    /// Where the files are.
+    /// The store with the files.
     pub store: Store,
-    /// All columns of the table, with the ids of rows where they have some.
+    /// All columns of the table, with row ids if rows have them.
     pub read: Arc<ReadSpec>,
-    /// What new files are, but for their size.
+    /// The form of new files, except their size.
     pub write: WriteSpec,
-    /// Where rows keep their ids (P142).
+    /// The columns that store row ids (P142).
     pub ids: Option<StoredIds>,
-    /// The new order; rows stay as they come where there is none.
+    /// The new order; without it rows keep their order.
     pub order: Option<Order>,
-    /// About how many bytes of rows are held while they are sorted; others go to temporary files.
+    /// About how many bytes of rows are in memory during the sort; others go to temporary files.
     pub memory_bytes: usize,
-    /// Files that are read at a time.
+    /// Files that are read concurrently.
     pub parallelism: usize,
-    /// Whether it is kept where sorted rows were, so that what others mark meanwhile can be followed.
+    /// Whether the original positions of sorted rows are stored, so that concurrent deletes can be
+    /// carried over.
     pub lineage: LineageStorage,
-    /// Set when the caller has given up: the rows' way ends soon then.
+    /// Set when the caller has given up: the job then ends soon.
     pub stop: Arc<AtomicBool>,
 }
 
 impl OptimizeJob {
-    /// Writes the live rows of these files to about so many new ones, which nobody sees until they are committed.
+    /// Writes the live rows of these files to about `outputs` new ones, which are invisible until
+    /// they are committed.
     ///
     /// # Errors
-    /// As [`scan`] and the writer; `StoreUnavailable` where temporary files have no room. No new file is left then, as
-    /// far as the store lets them go.
+    /// As [`scan`] and the writer; `StoreUnavailable` if temporary files have no room. New files
+    /// are then deleted, as far as the store permits.
     pub async fn run(&self, files: Vec<FileRead>, outputs: u64) -> Result<Vec<OptimizedFile>> {
         let mut out = Outputs::new(self);
         let moved = match &self.order {

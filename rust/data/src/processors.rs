@@ -1,4 +1,4 @@
-//! How many processors there are: one where the system doesn't say.
+//! Number of processors: one where the system doesn't tell.
 
 /// The processors that this process may use.
 pub fn processors() -> usize {

@@ -1,5 +1,5 @@
-//! Files some of whose rows a command deletes or changes: what the rest of their rows are, which
-//! rows those are, and what becomes of the files. Knows no log.
+//! Files in which a command deletes or changes rows: the selected rows, the rest, and the resulting
+//! actions. Knows no log.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use deltaplane_store::Store;
 use crate::read::{FileRead, SelectedRows, Vectors};
 use crate::write::{Marked, mark_rows};
 
-/// A live file with the rows that a command picked.
+/// A live file with the rows that a command selected.
 #[derive(Debug, Clone)]
 pub struct SelectedFile {
     /// The file as the log has it.
@@ -21,7 +21,7 @@ pub struct SelectedFile {
 }
 
 impl SelectedFile {
-    /// A file with these rows, which must be live; all of them count as the whole file.
+    /// A file with these rows, which must be live; if they are all rows, the whole file.
     pub fn new(add: Add, rows: Positions) -> Self {
         let deleted = add.deletion_vector.as_ref().map_or(0, |dv| dv.cardinality);
         let live = num_records(&add)
@@ -31,7 +31,7 @@ impl SelectedFile {
         SelectedFile { add, rows }
     }
 
-    /// How to read the picked rows.
+    /// How to read the selected rows.
     pub fn selected(&self) -> Result<FileRead> {
         Ok(FileRead {
             selected: self.rows.clone().map(SelectedRows::Only),
@@ -39,7 +39,7 @@ impl SelectedFile {
         })
     }
 
-    /// How to read the others; `None` if there are none.
+    /// How to read the other rows; `None` if there are none.
     pub fn others(&self) -> Result<Option<FileRead>> {
         let Some(rows) = self.rows.clone() else { return Ok(None) };
         Ok(Some(FileRead {
@@ -48,8 +48,8 @@ impl SelectedFile {
         }))
     }
 
-    /// How many rows the others are, and about how many bytes of the file; no number where the log doesn't tell how many
-    /// rows there are.
+    /// The number of other rows, and about how many bytes of the file; no number if the log lacks
+    /// the file's row count.
     pub fn others_by_the_log(&self) -> (Option<u64>, i64) {
         let (Ok(records), Some(rows)) = (num_records(&self.add), &self.rows) else {
             return (None, self.add.size);
@@ -61,14 +61,15 @@ impl SelectedFile {
         (Some(others), i64::try_from(share).unwrap_or(self.add.size))
     }
 
-    /// Whether a vector can delete some of the rows (P121); otherwise the file is written anew or removed.
+    /// Whether a vector can delete some of the rows (P121); otherwise the file is rewritten or
+    /// removed.
     pub fn takes_vector(&self) -> bool {
         self.rows.is_some() && num_records(&self.add).is_ok()
     }
 }
 
-/// Takes the picked rows out of their files: by vectors where files take one, else by removing the files, whose other
-/// rows the caller writes anew.
+/// Deletes the selected rows: by vectors where files support them, otherwise by removing the files,
+/// whose other rows the caller rewrites.
 pub async fn delete_rows(store: &Store, files: &[SelectedFile], by_vector: bool, now_ms: i64) -> Result<Marked> {
     let (marked, removed): (Vec<_>, Vec<_>) = files.iter().partition(|f| by_vector && f.takes_vector());
     let with_rows = marked.into_iter().map(|f| {
@@ -81,10 +82,12 @@ pub async fn delete_rows(store: &Store, files: &[SelectedFile], by_vector: bool,
     Ok(done)
 }
 
-/// Takes the picked rows out again, of files as other writers left them: with more rows marked.
+/// Repeats the deletion in the current state of the files, in which other writers deleted more
+/// rows.
 ///
 /// # Errors
-/// `ConcurrentDeleteDelete` when one of the rows is gone already or rows came back; as [`mark_rows`].
+/// `ConcurrentDeleteDelete` if one of the rows is deleted already or rows were restored; as
+/// [`mark_rows`].
 pub async fn reapply_deletes(store: &Store, files: &[SelectedFile], now: Vec<Add>, now_ms: i64) -> Result<Marked> {
     let (mut left, vectors) = (Vec::with_capacity(now.len()), Vectors::new(store.clone()));
     for add in now {

@@ -1,5 +1,6 @@
-//! The Arrow types in which rows leave and enter this crate: those of `arrow_types`, with every field
-//! nullable, because old files may lack any column (P182) and files store all fields as optional (P102).
+//! The Arrow types in which rows leave and enter this crate: those of `arrow_types`, with every
+//! field nullable, because old files may lack any column (P182) and files store all fields as
+//! optional (P102).
 
 use std::sync::Arc;
 
@@ -72,8 +73,8 @@ fn relax_entries(entries: &FieldRef) -> FieldRef {
     Arc::new(ArrowField::new(entries.name(), ArrowType::Struct(fields), false))
 }
 
-/// The Arrow schema of data files with these columns: physical names, and the ids that the schema's mapping gives to
-/// fields, and to elements, keys and values (P111, P115).
+/// The Arrow schema of data files with these columns: physical names, and the ids that the schema's
+/// mapping gives to fields, and to elements, keys and values (P111, P115).
 pub(crate) fn file_schema(stored: &StructType, mapping: Mapping) -> SchemaRef {
     if mapping == Mapping::None {
         return row_schema(stored.fields());
@@ -148,7 +149,7 @@ fn file_type(t: &DataType, mapping: Mapping, nested: &NestedIds<'_>) -> ArrowTyp
     }
 }
 
-/// What of a schema is stored in files: everything but void columns (P181).
+/// The stored part of a schema: all except void columns (P181).
 pub(crate) fn without_void(s: &StructType) -> StructType {
     let fields = s
         .fields()

@@ -1,5 +1,6 @@
-//! Variants of files and users as the one form of a variant's rows: metadata and value, both binary
-//! (P154). Shredded ones, which have typed columns beside the value, are put together again.
+//! Converts variants of files and users to the common form of a variant's rows: metadata and value,
+//! both binary (P154). Shredded variants, which have typed columns besides the value, are
+//! reassembled.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(crate) fn is_variant(fields: &Fields) -> bool {
     known && has(METADATA) && (has(VALUE) || has(TYPED))
 }
 
-/// Whether some of the values may stand in typed columns.
+/// Whether some of the values may be in typed columns.
 pub(crate) fn is_shredded(fields: &Fields) -> bool {
     fields.iter().any(|f| f.name() == TYPED)
 }
@@ -73,7 +74,7 @@ fn malformed(what: &str) -> ArrowError {
 }
 
 /// Appends the value of a group of `value` and `typed_value`. A field of an object with neither is
-/// missing; anything else with neither is a variant's null.
+/// missing; any other value with neither is a variant null.
 fn append(
     out: &mut impl VariantBuilderExt,
     names: &VariantMetadata<'_>,
@@ -228,7 +229,8 @@ fn primitive(array: &ArrayRef, row: usize) -> Result<Variant<'_, '_>> {
     })
 }
 
-/// Writers put whole numbers of all widths into one column: the smallest is what they were, and what Spark makes of them.
+/// Writers store integers of all widths in one column: the smallest width restores the original,
+/// and is Spark's result.
 fn narrowest(v: i64) -> Variant<'static, 'static> {
     let narrow = i8::try_from(v).map(Variant::Int8);
     let narrow = narrow.or_else(|_| i16::try_from(v).map(Variant::Int16));

@@ -137,7 +137,7 @@ impl Error {
         self
     }
 
-    /// Adds the commit that is in the way.
+    /// Adds the commit that won the race.
     #[must_use]
     pub fn with_other_commit(mut self, commit: OtherCommit) -> Self {
         self.0.other_commit = Some(commit);
@@ -158,7 +158,7 @@ impl Error {
         self
     }
 
-    /// What the caller can do.
+    /// The error's kind: what the caller can do next.
     pub fn kind(&self) -> Kind {
         self.0.kind
     }
@@ -183,7 +183,7 @@ impl Error {
         self.0.path.as_deref()
     }
 
-    /// The commit that is in the way, of a conflict.
+    /// For a conflict: the commit that won the race.
     pub fn other_commit(&self) -> Option<&OtherCommit> {
         self.0.other_commit.as_ref()
     }

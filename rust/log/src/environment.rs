@@ -9,29 +9,29 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures::future::BoxFuture;
 use uuid::Uuid;
 
-/// Time, chance and waiting, as one thread gets them.
+/// Clock, randomness and sleep of one thread.
 pub trait Environment {
     /// Now, in ms since the epoch.
     fn now_ms(&self) -> i64;
     /// Random bits.
     fn random(&self) -> u128;
-    /// Ends after a time.
+    /// Completes after this time.
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
 }
 
 thread_local! {
-    /// In place of the system's, for this thread.
+    /// This thread's replacement of the system's environment.
     static OVERRIDE: RefCell<Option<Rc<dyn Environment>>> = const { RefCell::new(None) };
 }
 
 /// Ends [`with_environment`] when it is dropped.
 pub struct EnvironmentGuard {
     before: Option<Rc<dyn Environment>>,
-    /// It must end on the thread on which it began.
+    /// Not `Send`: it must be dropped on the thread that created it.
     thread: PhantomData<Rc<()>>,
 }
 
-/// Gives this thread other surroundings than the system's. Calls that go on other threads keep the system's.
+/// Replaces the system's environment on this thread. Work on other threads keeps the system's.
 pub fn with_environment(environment: Rc<dyn Environment>) -> EnvironmentGuard {
     EnvironmentGuard {
         before: OVERRIDE.replace(Some(environment)),
@@ -65,7 +65,7 @@ pub(crate) fn new_id() -> Uuid {
     overridden.unwrap_or_else(Uuid::new_v4)
 }
 
-/// Waits for up to `most` ms, by chance.
+/// Waits a random time of up to `most` ms.
 pub(crate) async fn sleep_up_to(most: u64) {
     let ms = (new_id().as_u128() % (u128::from(most) + 1)).try_into().unwrap_or(most);
     let time = Duration::from_millis(ms);

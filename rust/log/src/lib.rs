@@ -1,5 +1,5 @@
-//! THE TABLE = protocol + store: listing, reading commits and checkpoints, snapshots, plans,
-//! transactions, checkpoint writing, history. Knows no rows (see `deltaplane-data`) and no Python.
+//! The table: listing, reading commits and checkpoints, snapshots, plans, transactions, checkpoint
+//! writing, history. Knows no rows (see `deltaplane-data`) and no Python.
 
 mod checkpoint;
 mod checkpoint_writer;

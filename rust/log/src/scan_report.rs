@@ -11,37 +11,38 @@ use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::prune::Pruner;
 use serde::Serialize;
 
-/// The figures of a plan. Files of a checkpoint are counted once by the stage that ended them.
+/// The figures of a plan. Each file of a checkpoint is counted once, by the stage that left it out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ScanReport {
-    /// Files that commits after the checkpoint added and that live still.
+    /// Live files that commits after the checkpoint added.
     pub in_commits: u64,
     /// Row groups of adds in the checkpoint.
     pub row_groups: u64,
-    /// Those among them that weren't opened, by their statistics.
+    /// Those among them that statistics ruled out, so that they weren't opened.
     pub row_groups_skipped: u64,
-    /// Files of the checkpoint; all rows of a row group whose footer doesn't say how many are adds.
+    /// Files of the checkpoint; if a row group's footer doesn't tell, all its rows count as adds.
     pub in_checkpoint: u64,
     /// Those in row groups that weren't opened.
     pub skipped_by_row_groups: u64,
-    /// Those in pages that weren't decoded, by their statistics.
+    /// Those in pages that statistics ruled out, so that they weren't decoded.
     pub skipped_by_pages: u64,
     /// Files whose partition values don't match.
     pub skipped_by_partition: u64,
     /// Files whose own statistics rule them out.
     pub skipped_by_statistics: u64,
-    /// Files of the checkpoint that later commits removed or wrote again, and those that it names again.
+    /// Files of the checkpoint that later commits removed or added again, and duplicates in the
+    /// checkpoint.
     pub replaced: u64,
-    /// Files that stay.
+    /// Files in the plan.
     pub selected: u64,
     /// Their bytes.
     pub selected_bytes: u64,
-    /// Files that stay because nothing is known of a column that decides, by the column's path; the others' values may
-    /// match.
+    /// Files in the plan only because they lack statistics of a column that the predicate needs, by
+    /// the column's path.
     pub selected_without_statistics: BTreeMap<String, u64>,
 }
 
-/// Counters that grow while a plan runs.
+/// Counters that the plan increments.
 #[derive(Debug, Default)]
 pub(crate) struct ScanCounters {
     in_commits: AtomicU64,
@@ -67,7 +68,7 @@ impl ScanCounters {
         grow(&self.in_commits, files);
     }
 
-    /// So many row groups with so many adds, and those among them that stay.
+    /// Counts row groups and their adds, and how many of them remain after skipping.
     pub(crate) fn row_groups(&self, all: (usize, usize), kept: (usize, usize)) {
         grow(&self.row_groups, all.0);
         grow(&self.in_checkpoint, all.1);
@@ -83,7 +84,7 @@ impl ScanCounters {
         grow(&self.replaced, files);
     }
 
-    /// What a pruner says of these files, counted by what it looked at.
+    /// The pruner's result for these files, counted by the statistics that it used.
     pub(crate) fn judge(&self, pruner: &Pruner, files: &RecordBatch) -> Result<BooleanArray> {
         let keep = pruner.keep(files)?;
         if keep.true_count() < files.num_rows() {
@@ -94,7 +95,7 @@ impl ScanCounters {
         Ok(keep)
     }
 
-    /// Files that a plan gives.
+    /// Counts files in the plan.
     pub(crate) fn kept(&self, pruner: &Pruner, files: &RecordBatch) -> Result<()> {
         let rows = FileRows::new(files);
         let bytes = (0..files.num_rows()).map(|r| u64::try_from(rows.size(r)).unwrap_or(0));

@@ -1,5 +1,5 @@
-//! Large blocks that were freed a moment ago, for whoever asks for one of that size next. A thread that lives as long as
-//! there are some gives them back to the system.
+//! Large blocks that were freed recently, for reuse by the next request of the same size. A thread
+//! that runs while there are such blocks returns them to the system.
 
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -9,23 +9,25 @@ use std::time::{Duration, Instant};
 
 use crate::pages;
 
-/// How long a block is kept.
+/// How long a freed block is held for reuse.
 const FREE_FOR: Duration = Duration::from_millis(500);
 
-/// Looks at a lock that others hold, some hundred nanoseconds in all, before a caller does without what is kept.
+/// Attempts to take a contended lock, some hundred nanoseconds in all; then the caller maps new
+/// pages instead.
 const PATIENCE: usize = 200;
 
-/// Blocks of a size that are looked at for one of the same processor.
+/// How many of a size's blocks are searched for one that the same processor freed.
 const NEWEST: usize = 16;
 
-/// So many bytes are kept whatever else is asked for: decoders and encoders ask for the same few sizes again and again.
+/// At least this many bytes stay available for reuse: decoders and encoders ask for the same few
+/// sizes again and again.
 const WORKING_BYTES: usize = 8 << 20;
 
 struct Block {
     start: *mut u8,
     bytes: usize,
     freed: Instant,
-    /// The processor that freed it, whose caches may hold it.
+    /// The processor that freed the block, whose caches may still hold it.
     processor: libc::c_int,
 }
 
@@ -33,11 +35,13 @@ struct Block {
 unsafe impl Send for Block {}
 
 struct Blocks {
-    /// Those of each size in the order in which they were freed. Sizes are some dozens.
+    /// The blocks of each size in the order in which they were freed. There are some dozens of
+    /// sizes.
     freed: Vec<(usize, VecDeque<Block>)>,
-    /// Of all of them.
+    /// Bytes of all blocks together.
     bytes: usize,
-    /// The process whose thread gives them back; a forked one has its parent's blocks, but no thread.
+    /// The process whose thread returns the blocks; a forked child has its parent's blocks, but not
+    /// the thread.
     giving_back: Option<libc::pid_t>,
 }
 
@@ -81,8 +85,8 @@ static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks {
     giving_back: None,
 });
 
-/// The blocks, if they can be had at once. Nobody waits for them: a process may be forked while another thread has them,
-/// and the list's own memory comes from this allocator.
+/// The list of blocks, if its lock is free. No caller waits for it: the process may be forked while
+/// another thread holds it, and the list's own memory comes from this allocator.
 fn blocks() -> Option<MutexGuard<'static, Blocks>> {
     (0..PATIENCE).find_map(|_| {
         let found = BLOCKS.try_lock().ok();
@@ -93,8 +97,9 @@ fn blocks() -> Option<MutexGuard<'static, Blocks>> {
     })
 }
 
-/// A block of these bytes, with what its last owner left in it: one that this processor freed just now. Without one, that
-/// which has been freed for the longest: what another processor's caches hold is dearer than what none holds.
+/// A block of this size with its old content: preferably one that this processor just freed,
+/// otherwise the one that has been free for the longest. A block in another processor's cache costs
+/// more than one in none.
 pub(crate) fn take(bytes: usize) -> Option<*mut u8> {
     let here = processor();
     blocks()?.take(bytes, here).map(|b| b.start)
@@ -105,10 +110,10 @@ fn processor() -> libc::c_int {
     unsafe { libc::sched_getcpu() }
 }
 
-/// Keeps a block for a moment.
+/// Holds a block for reuse.
 ///
 /// # Safety
-/// Its pages come from `pages`, are these bytes, and nobody uses them any more.
+/// Its pages come from `pages`, have this size, and are no longer in use.
 pub(crate) unsafe fn keep(start: *mut u8, bytes: usize) {
     if let Some(mut blocks) = blocks() {
         // SAFETY: it only tells a number.
@@ -128,7 +133,8 @@ pub(crate) unsafe fn keep(start: *mut u8, bytes: usize) {
     unsafe { pages::unmap(start, bytes) };
 }
 
-/// Gives the oldest blocks back, as many as have these bytes, so that new ones don't make the process larger than it was.
+/// Returns the oldest blocks to the system, at least this many bytes, so that new blocks don't
+/// enlarge the process.
 pub(crate) fn give_back(bytes: usize) {
     let mut bytes_freed = 0;
     let next = || blocks().filter(|b| b.bytes > WORKING_BYTES)?.take_oldest();
@@ -139,8 +145,8 @@ pub(crate) fn give_back(bytes: usize) {
     }
 }
 
-/// Starts the thread that gives blocks back, without what a thread of the standard library asks of its starter, which may
-/// be about to end. Whether it runs.
+/// Starts the thread that returns blocks; true if it runs. A thread of the standard library would
+/// need resources of the starting thread, which may be about to end.
 fn begin() -> bool {
     // SAFETY: the thread is detached, its function takes nothing.
     unsafe {
@@ -160,7 +166,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     null_mut()
 }
 
-/// Gives back what was freed long before this moment; false, and the thread is no more, if nothing is left.
+/// Returns blocks that were freed long before `now`. False if no block is left; the thread then
+/// ends.
 fn give_back_old(now: Instant) -> bool {
     loop {
         let block = {
@@ -210,7 +217,7 @@ mod tests {
         give_back(usize::MAX);
         assert_eq!(kept_bytes(BYTES), 0, "more than is always kept");
 
-        // The second time the thread may have ended, and there is a new one.
+        // By the second time the thread may have ended, and a new one is started.
         for _ in 0..2 {
             free(pages::map(BYTES), BYTES);
             let began = Instant::now();
@@ -250,7 +257,7 @@ mod tests {
         assert_eq!(blocks.bytes, 0);
     }
 
-    /// Whether what a forked child does ends well.
+    /// Runs `what` in a forked child; true if the child exits with success.
     fn in_a_child(what: impl Fn() -> bool) -> bool {
         // SAFETY: the child calls what allocates pages and sleeps, and ends without running anything of its parent's.
         unsafe {
@@ -290,7 +297,8 @@ mod tests {
                 BLOCKS.try_lock().is_ok_and(|blocks| blocks.bytes == 0)
             })
         };
-        // The parent's thread may have the list just then, and the child would have it locked: it is tried again.
+        // The parent's thread may hold the list's lock during the fork, so that the child has it
+        // locked: try again.
         assert!(
             (0..20).any(|_| in_a_child(|| used() && emptied())),
             "nobody gives the child's blocks back"

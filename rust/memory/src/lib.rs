@@ -1,9 +1,10 @@
-//! The allocator of the native module: columns of many rows are pages of their own, huge ones where the system has them,
-//! and what one scan frees the next one takes. What is smaller than that is the system allocator's.
+//! The allocator of the native module: large blocks are mapped pages, huge pages where the system
+//! has them, and blocks that one scan frees are reused by the next. Smaller blocks come from the
+//! system allocator.
 //!
-//! A scan into memory is otherwise as busy with pages that the system clears as with rows. Nothing is kept for longer
-//! than a moment, and what is kept hardly makes the process larger: a new block first gives back as much as it takes.
-//! jemalloc and mimalloc were measured, too, and cost a scan more than they saved it.
+//! Without it a scan into memory spends as much time on page faults as on rows. Free blocks are
+//! held for half a second and hardly enlarge the process: a new block first returns as many bytes
+//! as it takes. jemalloc and mimalloc were measured as well, and cost a scan more than they saved.
 #![cfg(target_os = "linux")]
 
 mod free_blocks;
@@ -11,22 +12,25 @@ mod pages;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// A block of this size or more has pages of its own: where the C library's allocator would begin to give it some.
+/// Blocks of at least this size are mapped: the size from which the C library's allocator would map
+/// them.
 const LARGE: usize = 128 << 10;
 
-/// The allocator: large blocks are mapped and kept for a moment when they are freed, all else is [`System`]'s.
+/// The allocator: large blocks are mapped, and held for reuse after they are freed; all others are
+/// [`System`]'s.
 #[derive(Debug)]
 pub struct Blocks;
 
-/// The bytes of a large block's pages, or `None` for what is System's: size and alignment alone decide, so that freeing
-/// decides alike. Four sizes from one power of two to the next, so that blocks fit again; the waste has no memory until a
-/// block that used it comes back.
+/// The bytes of a large block's pages, or `None` for a block of the system allocator. Depends on
+/// size and alignment alone, so that freeing decides as allocating did. There are four sizes
+/// between two powers of two, so that freed blocks fit again; the unused end of a block costs no
+/// memory until a reused block has touched it.
 fn pages_of(size: usize, align: usize) -> Option<usize> {
     let step = (1_usize << size.checked_ilog2()?) / 4;
     (size >= LARGE && align <= pages::PAGE).then(|| size.next_multiple_of(step))
 }
 
-/// New pages of a block. Of what is kept as much goes back first.
+/// Maps pages for a block, after returning as many bytes of free blocks.
 fn new_pages(bytes: usize) -> *mut u8 {
     free_blocks::give_back(bytes);
     pages::map(bytes)
@@ -110,18 +114,18 @@ mod tests {
 
     use super::{Blocks, LARGE, pages_of};
 
-    /// All tests share what is kept: one after the other.
+    /// All tests share the list of free blocks, so they run one after the other.
     pub(crate) fn alone() -> MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Some of each page, and the last.
+    /// Some offsets in each page, and the last byte.
     fn places(size: usize) -> impl Iterator<Item = usize> {
         (0..size).step_by(397).chain([size - 1])
     }
 
-    /// Writes to a block what `holds` finds.
+    /// Writes to a block the bytes that `holds` checks.
     fn fill(block: *mut u8, size: usize, by: u8) {
         // SAFETY: the caller's block is that long.
         let bytes = unsafe { std::slice::from_raw_parts_mut(block, size) };

@@ -1,15 +1,18 @@
-//! Pages of the system: mapped, unmapped, moved. The one place that calls it; knows nothing of who has them.
+//! Pages of the system: mapped, unmapped, moved. The only module that makes these system calls;
+//! knows nothing of the pages' users.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// The least page there is; sizes are multiples of it.
+/// The smallest page size; all sizes are multiples of it.
 pub(crate) const PAGE: usize = 4096;
 
-/// A huge page of the common processors. Where another size is the system's, a block is as good as any.
+/// A huge page of common processors. If the system's huge pages have another size, blocks still
+/// work, in ordinary pages.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// New pages, all zero; null if there are none. As long as a huge page, they begin at one and may be some.
+/// Maps zeroed pages; null on failure. A block of at least a huge page begins at a huge page's
+/// boundary, so that the system can use huge pages for it.
 pub(crate) fn map(bytes: usize) -> *mut u8 {
     if bytes < HUGE_PAGE {
         return anywhere(bytes);
@@ -27,7 +30,7 @@ pub(crate) fn map(bytes: usize) -> *mut u8 {
     unsafe {
         unmap(found, before);
         unmap(start.wrapping_add(bytes), longer - before - bytes);
-        // A wish, whose refusal changes nothing.
+        // A hint, whose refusal changes nothing.
         libc::madvise(start.cast::<c_void>(), bytes, libc::MADV_HUGEPAGE);
     }
     start
@@ -46,10 +49,10 @@ fn anywhere(bytes: usize) -> *mut u8 {
     found.cast()
 }
 
-/// Gives pages back.
+/// Unmaps pages.
 ///
 /// # Safety
-/// They come from this module, and nobody uses them any more.
+/// They come from this module, and are no longer in use.
 pub(crate) unsafe fn unmap(start: *mut u8, bytes: usize) {
     if bytes > 0 {
         // SAFETY: as promised. It fails only where the process may have no further mapping; then they stay.
@@ -57,7 +60,8 @@ pub(crate) unsafe fn unmap(start: *mut u8, bytes: usize) {
     }
 }
 
-/// A block with its bytes in more pages; null, and the block stays, if there are none.
+/// Enlarges a block to `wanted` bytes, moving it if necessary. Null on failure; the old block then
+/// stays valid.
 ///
 /// # Safety
 /// `block` has these `bytes` of pages from this module, fewer than `wanted`.

@@ -277,7 +277,8 @@ struct Line<A, R, I> {
     commit_info: Option<I>,
 }
 
-/// Parses one line of a commit; `None` for a blank line or an action this version doesn't know (P020).
+/// Parses one line of a commit; `None` for a blank line or an action this version doesn't know
+/// (P020).
 pub fn parse_line(line: &str) -> Result<Option<Action>> {
     parse(line)
 }
@@ -317,7 +318,8 @@ where
     Ok(first)
 }
 
-/// The sum of sizes or counts that a log claims, the largest number where it is beyond all numbers: for metrics.
+/// The sum of sizes or counts that a log claims, the largest number where it is beyond all numbers:
+/// for metrics.
 pub fn claimed_sum(values: impl IntoIterator<Item = i64>) -> i64 {
     values.into_iter().fold(0, i64::saturating_add)
 }

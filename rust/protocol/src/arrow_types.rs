@@ -18,8 +18,9 @@ fn to_arrow_fields(s: &StructType) -> Fields {
     s.fields().iter().map(to_arrow_field).collect()
 }
 
-/// The same schema with what the fields of the table say of themselves in their metadata: a text stays as it is, any
-/// other value becomes its JSON text. Elements, keys and values have no metadata in a Delta schema.
+/// The same schema with what the fields of the table say of themselves in their metadata: a text
+/// stays as it is, any other value becomes its JSON text. Elements, keys and values have no
+/// metadata in a Delta schema.
 pub fn to_arrow_schema_with_metadata(s: &StructType) -> SchemaRef {
     Arc::new(Schema::new(annotated_fields(&to_arrow_fields(s), s)))
 }
@@ -131,8 +132,8 @@ pub fn primitive_to_arrow(p: Primitive) -> ArrowType {
 ///
 /// Unsigned integers go to the next wider signed type (`uint64` to `decimal(20,0)`), timestamps of
 /// any unit to microseconds, dictionaries and views to their values. `time`, `duration` and
-/// `interval` have no Delta type and are refused by name. Metadata of fields comes as it is, all of it text:
-/// `features::arrow_metadata` knows what of it a table keeps.
+/// `interval` have no Delta type and are refused by name. Metadata of fields comes as it is, all of
+/// it text: `features::arrow_metadata` knows what of it a table keeps.
 pub fn from_arrow_schema(s: &Schema) -> Result<StructType> {
     from_arrow_fields(s.fields(), &mut Vec::new())
 }

@@ -48,7 +48,8 @@ pub struct FileChange {
 }
 
 impl FileChange {
-    /// The feed's own columns that have one value in all rows of the file, with the value's partition text.
+    /// The feed's own columns that have one value in all rows of the file, with the value's
+    /// partition text.
     pub fn constants(&self, version: u64, timestamp_ms: i64) -> Vec<(&'static str, String)> {
         let (seconds, micros) = format_timestamp(timestamp_ms.saturating_mul(1000), 'T');
         let mut found = vec![
@@ -86,7 +87,8 @@ pub fn feed_schema(table: &StructType) -> Result<StructType> {
 /// The changes that a commit's actions make.
 ///
 /// # Errors
-/// `CorruptLog` for a remove without partition values in a partitioned table: its rows can't be shown (P029).
+/// `CorruptLog` for a remove without partition values in a partitioned table: its rows can't be
+/// shown (P029).
 pub fn of_commit(actions: &[Action], partitioned: bool) -> Result<Vec<FileChange>> {
     let cdc: Vec<&AddCdcFile> = actions.iter().filter_map(as_cdc).collect();
     if !cdc.is_empty() {
@@ -201,8 +203,8 @@ fn between(path: &str, old: Option<&DeletionVector>, add: &Add) -> Vec<FileChang
     deleted.into_iter().chain(part(Change::Insert, old, new)).collect()
 }
 
-/// Why files from before a change of the metadata can't be told from files after it, if they can't: column mapping ended,
-/// and the names in older files may mean other columns now (P114).
+/// Why files from before a change of the metadata can't be told from files after it, if they can't:
+/// column mapping ended, and the names in older files may mean other columns now (P114).
 pub fn names_ended(before: View<'_>, mapping: Mapping) -> Option<String> {
     let was = Mapping::of(&before.metadata.configuration).ok()?;
     if was == Mapping::None || mapping != Mapping::None {
@@ -214,8 +216,8 @@ pub fn names_ended(before: View<'_>, mapping: Mapping) -> Option<String> {
     ))
 }
 
-/// Why rows of a table with the columns `old` can't be shown with the columns `new`, if they can't (P132). Columns are
-/// the same by their names in files.
+/// Why rows of a table with the columns `old` can't be shown with the columns `new`, if they can't
+/// (P132). Columns are the same by their names in files.
 pub fn incompatibility(old: &StructType, new: &StructType, mapping: Mapping) -> Option<String> {
     old.fields().iter().find_map(|was| {
         let name = mapping.physical_name(was);

@@ -1,5 +1,5 @@
-//! The version checksum (protocol section "Version Checksum File", P018, P019): sums over a version's state, and how
-//! a commit changes them. Pure; `log` reads and writes the files.
+//! The version checksum (protocol section "Version Checksum File", P018, P019): sums over a
+//! version's state, and how a commit changes them. Pure; `log` reads and writes the files.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -32,7 +32,8 @@ impl FileSizeHistogram {
     }
 }
 
-/// What a checksum file says of its version. Members that this build doesn't keep up are left out when writing.
+/// What a checksum file says of its version. Members that this build doesn't keep up are left out
+/// when writing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionChecksum {
@@ -106,8 +107,9 @@ impl VersionChecksum {
         serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write a version checksum: {e}")))
     }
 
-    /// The sums after a commit with these actions; `None` where they can't be told from the sums before:
-    /// a removed file without a size, a file that may have been there already, or sums that are out of range.
+    /// The sums after a commit with these actions; `None` where they can't be told from the sums
+    /// before: a removed file without a size, a file that may have been there already, or sums that
+    /// are out of range.
     #[must_use]
     pub fn after(mut self, actions: &[Action]) -> Option<Self> {
         (self.txn_id, self.in_commit_timestamp_opt) = (None, None);
@@ -130,7 +132,7 @@ impl VersionChecksum {
     }
 
     fn add(&mut self, a: &Add, actions: &[Action]) -> Option<()> {
-        // A file added anew without changing rows may be there already (P026).
+        // A file that is added again without changing rows may be live already (P026).
         if !a.data_change && !actions.iter().any(|r| matches!(r, Action::Remove(_))) {
             return None;
         }
@@ -231,7 +233,7 @@ mod tests {
         let bins = two.file_size_histogram.clone().unwrap();
         assert_eq!((bins.file_counts, bins.total_bytes), (vec![0, 1], vec![0, 10]));
         assert_eq!(VersionChecksum::parse(two.to_json().unwrap().as_bytes()).unwrap(), two);
-        // A file added anew may have been there: the sums can't be told.
+        // A file that is added again may have been live: the sums are unknown.
         let again = Add {
             data_change: false,
             ..add("b", 10, None)

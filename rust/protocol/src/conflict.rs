@@ -1,5 +1,6 @@
-//! When a commit that lost the race may follow the winner (protocol.md section 5.1): a pure function
-//! of facts about both, never of pairs of statements. Called once for each winning commit, in order.
+//! When a commit that lost the race may follow the winner (protocol.md section 5.1): a pure
+//! function of facts about both, never of pairs of statements. Called once for each winning commit,
+//! in order.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,11 +30,12 @@ pub enum ReadSet {
     Nothing,
     /// Every row.
     Table,
-    /// The rows that a condition selects, each for itself: of the others it matters only that none of them comes to meet
-    /// the condition. The pruner knows files without such rows; absent where no file can be ruled out.
+    /// The rows that a condition selects, each for itself: of the others it matters only that none
+    /// of them comes to meet the condition. The pruner knows files without such rows; absent where
+    /// no file can be ruled out.
     Rows(Option<Arc<Pruner>>),
-    /// The rows that a condition selects, as a whole: none may come and none may go. Every row where it is absent. Where
-    /// rows are stored doesn't matter.
+    /// The rows that a condition selects, as a whole: none may come and none may go. Every row
+    /// where it is absent. Where rows are stored doesn't matter.
     Set(Option<Selection>),
 }
 
@@ -62,8 +64,8 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// The level of a transaction on a table with this value of `delta.isolationLevel`: one that moves rows
-    /// without changing any has nothing to see.
+    /// The level of a transaction on a table with this value of `delta.isolationLevel`: one that
+    /// moves rows without changing any has nothing to see.
     pub fn of(property: Option<&str>, changes_rows: bool) -> Self {
         match property {
             _ if !changes_rows => Isolation::Snapshot,
@@ -164,8 +166,8 @@ impl Winner<'_> {
     }
 }
 
-/// The files, by decoded path, of which a commit only marked rows: those that it removed and added again with a vector. Other
-/// operations than these (RESTORE) may bring rows back by it.
+/// The files, by decoded path, of which a commit only marked rows: those that it removed and added
+/// again with a vector. Other operations than these (RESTORE) may bring rows back by it.
 ///
 /// # Errors
 /// `CorruptLog` for a path that can't be decoded.
@@ -188,8 +190,9 @@ pub fn marked_files(operation: &str, adds: &RecordBatch, removes: &RecordBatch) 
     Ok(found)
 }
 
-/// Refuses with the matching kind of conflict, or lets the intent be tried on the winner's version: what the winner
-/// changed of protocol and metadata holds for the next attempt. `before` is absent where the winner made the table.
+/// Refuses with the matching kind of conflict, or lets the intent be tried on the winner's version:
+/// what the winner changed of protocol and metadata holds for the next attempt. `before` is absent
+/// where the winner made the table.
 pub fn check(intent: &Intent, before: Option<Before<'_>>, winner: &Winner<'_>) -> Result<()> {
     check_protocol(intent, before, winner)?;
     check_metadata(intent, before, winner)?;
@@ -232,8 +235,9 @@ fn check_metadata(intent: &Intent, before: Option<Before<'_>>, winner: &Winner<'
     clash.map_or(Ok(()), |what| Err(lost(Kind::MetadataChanged, winner, &what)))
 }
 
-/// Rule 3: row ids are given anew at each attempt, whatever the winner's mark. What the protocol keeps of columns in
-/// domains was judged with the metadata that the intent replaces.
+/// Rule 3: row ids are assigned again at each attempt, whatever the winner's high-water mark.
+/// Domains in which the protocol stores columns were checked with the metadata that the intent
+/// replaces.
 fn check_domains(intent: &Intent, winner: &Winner<'_>) -> Result<()> {
     let mut others = winner.domains.iter().filter(|d| **d != row_tracking::DOMAIN);
     if let Some(domain) = others.clone().find(|d| intent.domains.contains(**d)) {
@@ -281,8 +285,8 @@ fn check_adds(intent: &Intent, winner: &Winner<'_>, marked: &HashSet<String>) ->
     Ok(())
 }
 
-/// Which of a winner's adds hold rows that weren't in the table before: neither moved ones (P028), nor what is left of
-/// files that it marked rows of.
+/// Which of a winner's adds hold rows that weren't in the table before: neither moved ones (P028),
+/// nor what is left of files that it marked rows of.
 fn brings_rows(winner: &Winner<'_>, marked: &HashSet<String>) -> Result<BooleanArray> {
     let adds = FileRows::new(winner.adds);
     (0..winner.adds.num_rows())
@@ -298,8 +302,8 @@ fn masks(e: arrow::error::ArrowError) -> Error {
     Error::internal(format!("can't compare files: {e}"))
 }
 
-/// Rules 8 and 7. Rows that were read each for itself and are gone matter only where this transaction changes them,
-/// which it says by removing their file.
+/// Rules 8 and 7. Rows that were read each for itself and are gone matter only where this
+/// transaction changes them, which it says by removing their file.
 fn check_removes(intent: &Intent, winner: &Winner<'_>, marked: &HashSet<String>) -> Result<()> {
     let rows = FileRows::new(winner.removes);
     for row in 0..winner.removes.num_rows() {

@@ -1,13 +1,14 @@
-//! Space-filling curves: how far along a curve a cell of a grid lies, so that cells which are near on the curve are near in
-//! every direction. A place is a number of so many bits in each direction. Pure; who makes the places is not its matter.
+//! Space-filling curves: the position of a grid cell along a curve, so that cells close on the
+//! curve are close in every direction. A position is one number with `bits` bits per direction.
+//! Pure; the caller computes the grid coordinates.
 
 /// The most bits that all places of a cell have together.
 pub const MOST_BITS: u32 = u128::BITS;
 
 /// The place on the Z-order curve: the highest bits of all places, then the next ones.
 ///
-/// All places must be of the same number of bits, the first of them the highest ones of the value: a place with fewer would
-/// decide nothing until the others are used up.
+/// All places must be of the same number of bits, the first of them the highest ones of the value:
+/// a place with fewer would decide nothing until the others are used up.
 pub fn z_order(places: impl Iterator<Item = u32> + Clone, bits: u32) -> u128 {
     let mut key = 0;
     for bit in (0..bits).rev() {
@@ -18,10 +19,12 @@ pub fn z_order(places: impl Iterator<Item = u32> + Clone, bits: u32) -> u128 {
     key
 }
 
-/// The place on the Hilbert curve, on which neighbours are neighbours in the grid too. Changes the places.
+/// The place on the Hilbert curve, on which neighbours are neighbours in the grid too. Changes the
+/// places.
 ///
-/// As in J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004): the places are turned into
-/// the index's bits, transposed, without a table, for any number of directions.
+/// As in J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004): the
+/// places are turned into the index's bits, transposed, without a table, for any number of
+/// directions.
 pub fn hilbert(places: &mut [u32], bits: u32) -> u128 {
     unwind(places, bits);
     gray(places, bits);

@@ -1,4 +1,5 @@
-//! The checksum of the hint `_last_checkpoint` (P016, P017): MD5 of a canonical text of its members.
+//! The checksum of the hint `_last_checkpoint` (P016, P017): MD5 of a canonical text of its
+//! members.
 
 use md5::{Digest, Md5};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};

@@ -1,6 +1,5 @@
-//! Which files of a table are to be written anew so that it is read well: small ones together,
-//! those with many deleted rows, and those that aren't in the wanted order yet. Facts about files
-//! in, groups of files out. Pure.
+//! Chooses which files of a table to rewrite: small ones together, those with many deleted rows,
+//! and those that aren't in the wanted order yet. Facts about files in, groups of files out. Pure.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +16,16 @@ const CURVE: &str = "ZCUBE_ZORDER_CURVE";
 /// The name that delta-spark has for clustering in its files.
 pub const PROVIDER: &str = "liquid";
 
-/// Tables of fewer bytes get the smallest files, those of more the largest; in between the size grows with the table.
+/// Tables of fewer bytes get the smallest files, those of more the largest; in between the size
+/// grows with the table.
 const SMALL_TABLE: i64 = 2_560 << 30;
 const LARGE_TABLE: i64 = 10 << 40;
 const SMALLEST_TARGET: i64 = 256 << 20;
 const LARGEST_TARGET: i64 = 1 << 30;
-/// A file of this share of the aimed size is large enough: to write it anew would gain little.
+/// A file of this share of the target size is large enough: rewriting it would gain little.
 const LARGE_ENOUGH: f64 = 0.75;
-/// Ordered files are ordered anew with new ones unless there are more than this times as many bytes of them: so each byte is
-/// rewritten as often as the logarithm of the table's size says.
+/// Ordered files are ordered again together with new ones unless they have more than this times as
+/// many bytes. A byte is thus rewritten as often as the logarithm of the table's size.
 const MOST_LARGER: i64 = 2;
 
 /// The aimed size of files, in bytes, of a table of this size that doesn't say it itself.
@@ -108,9 +108,9 @@ impl Candidate {
 pub struct Rules {
     /// Aimed size of files in bytes.
     pub target: i64,
-    /// Files with a larger share of deleted rows are written anew.
+    /// Files with a larger share of deleted rows are rewritten.
     pub most_deleted: f64,
-    /// Whether all files are written anew.
+    /// Whether all files are rewritten.
     pub full: bool,
 }
 
@@ -122,13 +122,14 @@ impl Rules {
         small || self.is_outdated(file)
     }
 
-    /// Whether a file is written anew even alone: for its deleted rows, or since it has no statistics, which new files have.
+    /// Whether a file is rewritten even alone: because of its deleted rows, or because it lacks
+    /// statistics, which new files have.
     fn is_outdated(&self, file: &Candidate) -> bool {
         file.records.is_none() || file.deleted() > self.most_deleted
     }
 }
 
-/// Files of one partition that are written anew together.
+/// Files of one partition that are rewritten together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bin {
     /// Values of the partition columns.
@@ -160,8 +161,9 @@ fn by_partition(files: Vec<Candidate>) -> BTreeMap<PartitionValues, Vec<Candidat
     found
 }
 
-/// Groups of files that are to be one file each. A file alone is written anew only if it is outdated. Done again on the
-/// result nothing is found: any two groups of a partition are larger than a file is to be.
+/// Groups of files that become one file each. A single file is rewritten only if it is outdated.
+/// Idempotent: on its own result it finds nothing, since any two groups of a partition exceed the
+/// target size.
 pub fn compacted(files: Vec<Candidate>, rules: &Rules) -> Vec<Bin> {
     let files = files.into_iter().filter(|f| rules.is_compacted(f)).collect();
     let mut bins = Vec::new();
@@ -194,8 +196,9 @@ fn packed(groups: impl Iterator<Item = Vec<Candidate>>, most: i64) -> Vec<Vec<Ca
     packed
 }
 
-/// For each partition the files that are to be brought into an order together: those that aren't in it yet, and of the
-/// ordered ones the runs that aren't much larger. With `keeps_others` files that were ordered by something else stay so.
+/// For each partition the files that are to be brought into an order together: those that aren't in
+/// it yet, and of the ordered ones the runs that aren't much larger. With `keeps_others` files that
+/// were ordered by something else stay so.
 pub fn ordered(files: Vec<Candidate>, order: &Ordering, rules: &Rules, keeps_others: bool) -> Vec<Bin> {
     let mut bins = Vec::new();
     for (partition_values, files) in by_partition(files) {

@@ -12,7 +12,8 @@ use crate::{Error, Result};
 pub const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
 /// Key of a field's metadata: its number, never used again in the table.
 pub const ID: &str = "delta.columnMapping.id";
-/// Key of a field's metadata: the numbers of elements, keys and values inside of it, by path (P115).
+/// Key of a field's metadata: the numbers of elements, keys and values inside of it, by path
+/// (P115).
 pub const NESTED_IDS: &str = "delta.columnMapping.nested.ids";
 /// Table property: how columns are mapped.
 pub const MODE: &str = "delta.columnMapping.mode";
@@ -109,8 +110,8 @@ impl Mapping {
         })
     }
 
-    /// Refuses a schema whose fields can't be told apart in files: one lacks its id or physical name, or shares
-    /// it with another (P110).
+    /// Refuses a schema whose fields can't be told apart in files: one lacks its id or physical
+    /// name, or shares it with another (P110).
     ///
     /// # Errors
     /// `CorruptLog` with the field's name.

@@ -110,8 +110,8 @@ fn wall_clock_text(micros: i64) -> String {
     format!("{seconds}.{}", fraction.trim_end_matches('0'))
 }
 
-/// Text where every reader finds the bytes again, since delta-spark and others take the text's UTF-8 for
-/// them; the protocol's escapes where only those can say it.
+/// Text where every reader finds the bytes again, since delta-spark and others take the text's
+/// UTF-8 for them; the protocol's escapes where only those can say it.
 fn escape_bytes(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) && !text.contains("\\u") => text.to_owned(),

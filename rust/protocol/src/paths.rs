@@ -1,5 +1,5 @@
-//! Names in a table's folder (protocol section "File Types"): log file names, and the two
-//! encodings of data paths: Hive escaping of directories, then URI encoding in the log (P021, P171).
+//! Names in a table's folder (protocol section "File Types"): log file names, and the two encodings
+//! of data paths: Hive escaping of directories, then URI encoding in the log (P021, P171).
 
 use std::borrow::Cow;
 
@@ -15,9 +15,10 @@ pub const SIDECAR_DIR: &str = "_sidecars";
 pub const LAST_CHECKPOINT: &str = "_last_checkpoint";
 /// The folder of the files of changed rows below the table root (P131).
 pub const CHANGE_DIR: &str = "_change_data/";
-/// The name in the log folder under which is told how far the log was looked through for files that nobody needs.
+/// The name in the log folder under which is told how far the log was looked through for files that
+/// nobody needs.
 pub const LAST_VACUUM: &str = "_last_vacuum_info";
-/// What stands for null in a partition directory's name.
+/// The name of a partition directory for null.
 pub const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// A file of the log that means something (P001); every other name is ignored (P002).
@@ -79,7 +80,8 @@ fn parse_long_name(rest: &str) -> Option<LogFile> {
     }
 }
 
-/// A version is a long: names beyond one mean nothing, and the version after any other can be counted.
+/// A version is a long: names beyond one mean nothing, and the version after any other can be
+/// counted.
 fn version_digits(s: &str) -> Option<u64> {
     digits(s, 20).filter(|v| *v <= i64::MAX.unsigned_abs())
 }
@@ -182,14 +184,14 @@ pub fn partition_dir(column: &str, value: Option<&str>) -> String {
     format!("{}={value}", hive_escape(column))
 }
 
-/// How the folders begin that Spark's own writer puts a write's files in, and where it keeps those of tasks that aren't done:
-/// what a driver's death leaves there is garbage like any other.
+/// How the folders begin that Spark's own writer puts a write's files in, and where it keeps those
+/// of tasks that aren't done: what a driver's death leaves there is garbage like any other.
 pub const SPARK_DIR: &str = "spark-";
 const UNDER_WAY: &str = "_temporary";
 
-/// Whether a key is hidden from VACUUM (P200): a part of it begins with `_` or `.` and is neither a folder of change files or
-/// of an index nor a partition's directory; nor is Iceberg's `metadata` the table's. `partition_columns` are names as they
-/// stand in directories.
+/// Whether a key is hidden from VACUUM (P200): a part of it begins with `_` or `.` and is neither a
+/// folder of change files or of an index nor a partition's directory; nor is Iceberg's `metadata`
+/// the table's. `partition_columns` are names as they stand in directories.
 pub fn is_hidden(key: &str, partition_columns: &[String]) -> bool {
     let hidden = |part: &str| {
         let partition = || {

@@ -50,19 +50,20 @@ pub struct Properties {
     pub string_prefix_length: usize,
     /// Aimed size of new files in bytes, when set.
     pub target_file_size_bytes: Option<u64>,
-    /// From so many bytes of rows on, as they lie in memory, a write to a clustered table brings them in order. This project's
-    /// own (`deltaplane.clusterFromBytes`).
+    /// A write to a clustered table sorts its rows if they have at least this many bytes in memory.
+    /// A property of this project (`deltaplane.clusterFromBytes`).
     pub cluster_from_bytes: u64,
     /// Whether small files are put together after a commit.
     pub auto_compact: bool,
-    /// Whether rows are shuffled to files of a good size before they are written, where tasks write them.
+    /// Whether rows are shuffled to files of a good size before they are written, where tasks write
+    /// them.
     pub optimize_write: bool,
     /// Codec of new files, when set.
     pub compression: Option<String>,
     /// Whether checkpoints hold statistics as JSON text (P051).
     pub stats_as_json: bool,
-    /// Whether checkpoints hold statistics and partition values as typed structs (P051); unless told, only where they
-    /// would be lost otherwise.
+    /// Whether checkpoints hold statistics and partition values as typed structs (P051); unless
+    /// told, only where they would be lost otherwise.
     pub stats_as_struct: bool,
     /// Whether checkpoints keep file actions in sidecars (P062).
     pub v2_checkpoints: bool,
@@ -128,8 +129,9 @@ impl Properties {
         }
     }
 
-    /// Refuses stored switches, numbers and lengths of time that aren't any. Words that this version doesn't know are
-    /// left to those who act on them: another program may know more of them.
+    /// Refuses stored switches, numbers and lengths of time that aren't any. Words that this
+    /// version doesn't know are left to those who act on them: another program may know more of
+    /// them.
     pub fn check_readable(configuration: &BTreeMap<String, String>) -> Result<()> {
         for (key, value) in configuration {
             let Some(known) = find(key).filter(|k| k.values.is_plain()) else {
@@ -156,7 +158,8 @@ impl Properties {
     }
 }
 
-/// Values that are legal alone and not together: history must last as long as removed files do (section 11).
+/// Values that are legal alone and not together: history must last as long as removed files do
+/// (section 11).
 fn check_together(configuration: &BTreeMap<String, String>) -> Result<()> {
     let get = |k: &str| configuration.get(k).and_then(|v| parse_interval_ms(v));
     let (log, files) = (

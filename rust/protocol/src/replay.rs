@@ -14,7 +14,8 @@ use crate::{Result, paths};
 /// A file's identity: decoded path and deletion-vector id (P041, P042).
 type Key = (String, Option<String>);
 
-/// How many of a batch's adds, and of another's removes, are one commit's. Batches hold commits from the newest to the oldest.
+/// How many of a batch's adds, and of another's removes, are one commit's. Batches hold commits
+/// from the newest to the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
     /// The commit's version.
@@ -42,13 +43,13 @@ pub struct Replay {
     decided: Decided,
 }
 
-/// Keys, and a look at a path that tells most others apart: a checkpoint has millions of them, and a key of one's own for
-/// each to look it up by would take longer than to read it.
+/// Keys, and a look at a path that tells most others apart: a checkpoint has millions of them, and
+/// a key of one's own for each to look it up by would take longer than to read it.
 #[derive(Debug, Default, Clone)]
 struct Decided {
     keys: HashSet<Key>,
-    /// A bit for each path, by a hash of it; a power of two of words. Whoever makes hashes meet gets slow answers, no wrong
-    /// ones.
+    /// One bit per path, by a hash of it; the number of words is a power of two. Colliding hashes
+    /// cost time, and never change a result.
     marks: Vec<u64>,
 }
 
@@ -164,10 +165,11 @@ impl Tombstones {
     }
 }
 
-/// The keys of file actions in two columns: decoded path, and deletion-vector id, which is null without a vector.
+/// The keys of file actions in two columns: decoded path, and deletion-vector id, which is null
+/// without a vector.
 ///
-/// For those who reconcile rows of many commits without walking them: of all words on a key the newest version's decides, and
-/// within a commit the first of [`in_turn`].
+/// For those who reconcile rows of many commits without walking them: of all words on a key the
+/// newest version's decides, and within a commit the first of [`in_turn`].
 pub fn keys(files: &RecordBatch) -> Result<(StringArray, StringArray)> {
     let rows = FileRows::new(files);
     let found = (0..files.num_rows()).map(|row| key(&rows, row));
@@ -175,7 +177,8 @@ pub fn keys(files: &RecordBatch) -> Result<(StringArray, StringArray)> {
     Ok((StringArray::from(paths), StringArray::from(vectors)))
 }
 
-/// The keys in the order in which they decide, each with whether it is an add's: of each commit the adds, then the removes.
+/// The keys in the order in which they decide, each with whether it is an add's: of each commit the
+/// adds, then the removes.
 fn walk(adds: &RecordBatch, removes: &RecordBatch, turns: &[Turn], mut take: impl FnMut(bool, Key)) -> Result<()> {
     let (added, removed) = (FileRows::new(adds), FileRows::new(removes));
     let (mut add, mut remove) = (0, 0);

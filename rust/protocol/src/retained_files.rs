@@ -8,8 +8,8 @@ use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result};
 
-/// Why files written under `before` would be read as other rows under `after`; `None` where they mean the same. Columns may
-/// come, go and widen; a RESTORE takes those changes back.
+/// Why files written under `before` would be read as other rows under `after`; `None` where they
+/// mean the same. Columns may come, go and widen; a RESTORE takes those changes back.
 ///
 /// # Errors
 /// `UnsupportedFeature` for a column mapping that isn't known.

@@ -122,7 +122,8 @@ impl Field {
 }
 
 impl StructType {
-    /// A struct of these fields, in this order. Names aren't checked: see [`StructType::check_names`].
+    /// A struct of these fields, in this order. Names aren't checked: see
+    /// [`StructType::check_names`].
     pub fn new(fields: Vec<Field>) -> Self {
         let mut by_name = HashMap::with_capacity(fields.len());
         for (i, f) in fields.iter().enumerate() {
@@ -164,8 +165,8 @@ impl StructType {
         here.field_ignore_case(last.as_ref())
     }
 
-    /// The schema with every field, at every depth, changed: a field before those inside of it. What the change
-    /// makes of a field's type is kept, and its inner fields are changed in turn.
+    /// The schema with every field, at every depth, changed: a field before those inside of it.
+    /// What the change makes of a field's type is kept, and its inner fields are changed in turn.
     pub fn map_fields(&self, change: &mut dyn FnMut(Field) -> Field) -> StructType {
         let fields = self.fields.iter().map(|f| {
             let mut changed = change(f.clone());
@@ -175,8 +176,8 @@ impl StructType {
         StructType::new(fields.collect())
     }
 
-    /// Refuses empty names, names with NUL characters, which Arrow can't carry, and names that are equal when case is
-    /// ignored, at every level (P180).
+    /// Refuses empty names, names with NUL characters, which Arrow can't carry, and names that are
+    /// equal when case is ignored, at every level (P180).
     pub fn check_names(&self) -> Result<()> {
         let mut seen: HashMap<String, &str> = HashMap::with_capacity(self.fields.len());
         for f in &self.fields {
@@ -358,7 +359,7 @@ fn struct_value(s: &StructType) -> Value {
     json!({"type": "struct", "fields": fields})
 }
 
-/// The JSON value of a type, as it stands in a schema.
+/// The JSON value of a type, as schemas in the log have it.
 pub fn type_value(t: &DataType) -> Value {
     match t {
         DataType::Primitive(p) => Value::String(p.to_string()),

@@ -1,5 +1,6 @@
 //! The log segment: which checkpoint and which commits make a version, as a pure function of the
-//! names in the log folder (P003–P009). Reads nothing; `log` lists and then opens what is named here.
+//! names in the log folder (P003–P009). Reads nothing; `log` lists and then opens what is named
+//! here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 use crate::paths::{LOG_DIR, LogFile, parse_log_name};
 use crate::{Error, Result};
 
-/// One listed file of the log folder. Cheap to clone: each version names all files of the one before.
+/// One listed file of the log folder. Cheap to clone: each version names all files of the one
+/// before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogName {
     /// Version that the name starts with.
@@ -25,7 +27,8 @@ pub struct LogName {
 }
 
 impl LogName {
-    /// The listed file, or `None` for a name that means nothing, or a zero-length file that would stand for others (P002, P004).
+    /// The listed file, or `None` for a name that means nothing, or a zero-length file that would
+    /// stand for others (P002, P004).
     pub fn parse(name: &str, size_bytes: u64, modified_ms: i64) -> Option<Self> {
         let (version, kind) = parse_log_name(name)?;
         let stands_for_commits = matches!(
@@ -75,7 +78,8 @@ pub struct LogSegment {
     pub checkpoint: Option<CheckpointFiles>,
     /// Commits after the checkpoint, ascending, without a gap, up to `version`.
     pub commits: Vec<LogName>,
-    /// What to read for these commits, ascending: a compaction stands for the commits it covers.
+    /// The files to read for these commits, ascending: a compaction replaces the commits that it
+    /// covers.
     pub pieces: Vec<LogName>,
     /// The newest checksum at or below `version` and at or above the checkpoint.
     pub checksum: Option<LogName>,
@@ -108,7 +112,8 @@ pub fn complete_checkpoints(names: &[LogName], target: Option<u64>) -> Vec<Check
 }
 
 impl LogSegment {
-    /// Bytes of the files that it names: the checkpoint without its sidecars, and the commits after it.
+    /// Bytes of the files that it names: the checkpoint without its sidecars, and the commits after
+    /// it.
     pub fn size_bytes(&self) -> u64 {
         let checkpoint = self.checkpoint.iter().flat_map(|c| &c.files);
         checkpoint
@@ -162,8 +167,8 @@ impl LogSegment {
         })
     }
 
-    /// The same version from a newer checkpoint; false, and nothing changes, where a compaction stands for commits on both
-    /// sides of it.
+    /// Starts the same version from a newer checkpoint. Returns false, and changes nothing, where a
+    /// compaction covers commits on both sides of the checkpoint.
     pub fn start_from(&mut self, checkpoint: CheckpointFiles) -> bool {
         let at = checkpoint.version;
         let crosses = |n: &LogName| matches!(n.kind, LogFile::Compaction { to } if n.version <= at && to > at);
@@ -233,7 +238,8 @@ fn nothing_to_start_from(names: &[LogName], target: Option<u64>) -> Error {
             "version {t} can't be rebuilt: the log starts at version {first}, older commits were cleaned up"
         ))
         .with_version(t),
-        // Not "no table": whoever takes it for one would write a new table over what can be restored.
+        // The error isn't "no table": a caller that believed so would create a table over one that
+        // can be restored.
         (None, Some(c), _) => Error::corrupt_log(format!(
             "the checkpoint of version {} can't be used, and the commits that it stands for were cleaned up: restore it or them from a backup",
             c.version
@@ -266,7 +272,8 @@ fn check_contiguous(commits: &[LogName], first_needed: u64, after_checkpoint: bo
     Ok(())
 }
 
-/// A hole in the commits of an old version is what log cleanup leaves, when a checkpoint behind it stands in for them.
+/// Log clean-up leaves a gap in the commits of an old version when a later checkpoint replaces
+/// them.
 fn behind_checkpoint(names: &[LogName], target: u64, hole: Error) -> Error {
     match complete_checkpoints(names, None).first() {
         Some(newer) if newer.version > target => Error::version_not_found(format!(
@@ -300,8 +307,8 @@ pub fn newest_until(names: &[LogName], cutoff_ms: i64) -> Option<u64> {
     times.iter().rev().find(|(_, t)| *t <= cutoff_ms).map(|(v, _)| *v)
 }
 
-/// The files that no version from `kept` on needs, when `kept` has a checkpoint: commits first and ascending, so that
-/// a checkpoint outlives the commits that lead to it (P063, P157).
+/// The files that no version from `kept` on needs, when `kept` has a checkpoint: commits first and
+/// ascending, so that a checkpoint outlives the commits that lead to it (P063, P157).
 pub fn obsolete(names: &[LogName], kept: u64) -> Vec<LogName> {
     let goes = |n: &&LogName| match n.kind {
         LogFile::Compaction { .. } => n.version <= kept,

@@ -1,4 +1,5 @@
-//! The state of a table at one version apart from its files: protocol, metadata, schema, properties.
+//! The state of a table at one version apart from its files: protocol, metadata, schema,
+//! properties.
 
 use std::sync::Arc;
 
@@ -112,8 +113,9 @@ impl TableState {
         features::check_write(&self.protocol, self.view())
     }
 
-    /// Refuses properties that can't be read, for whoever acts on them: a default in their place could be the opposite
-    /// of what was meant. An ALTER doesn't ask, so that it can set them right.
+    /// Refuses properties that can't be read, for callers that act on them: a default in their
+    /// place could be the opposite of what was meant. ALTER skips this check, so that it can
+    /// correct them.
     pub fn check_properties(&self) -> Result<()> {
         Properties::check_readable(&self.metadata.configuration)
     }

@@ -1,5 +1,5 @@
-//! Which leaf columns of a table have statistics (protocol section 8, P161): one rule for those who write them and
-//! those who show them.
+//! Which leaf columns of a table have statistics (protocol section 8, P161): one rule for those who
+//! write them and those who show them.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,8 @@ use crate::properties::Properties;
 pub enum StatsColumns {
     /// The first this many leaf columns in schema order; a negative number means all.
     FirstLeaves(i32),
-    /// These columns by dotted logical name, parts with a dot in backticks; a struct means all its leaves.
+    /// These columns by dotted logical name, parts with a dot in backticks; a struct means all its
+    /// leaves.
     Columns(Vec<String>),
 }
 
@@ -28,7 +29,8 @@ enum Wanted {
 }
 
 impl StatsColumns {
-    /// What a table's properties say (`delta.dataSkippingStatsColumns`, `delta.dataSkippingNumIndexedCols`).
+    /// What a table's properties say (`delta.dataSkippingStatsColumns`,
+    /// `delta.dataSkippingNumIndexedCols`).
     pub fn of(properties: &Properties) -> Self {
         match &properties.stats_columns {
             Some(names) => StatsColumns::Columns(names.clone()),

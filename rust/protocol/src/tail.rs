@@ -17,7 +17,8 @@ pub struct TailRules {
     pub skip_change_commits: bool,
 }
 
-/// The files whose rows a commit gives to a follower, in the commit's order. Moved rows are no new ones (P028).
+/// The files whose rows a commit gives to a follower, in the commit's order. Moved rows are no new
+/// ones (P028).
 ///
 /// # Errors
 /// `UnsupportedFeature` for a commit that takes rows away, unless the rules say what to do with it.

@@ -1,5 +1,6 @@
-//! Z85 (ZeroMQ RFC 32): four bytes, big-endian, as five printable characters. What inline deletion vectors, the names of
-//! their files (P042) and the bounds of variants (P169) are written in. Knows neither.
+//! Z85 (ZeroMQ RFC 32): four bytes, big-endian, as five printable characters. What inline deletion
+//! vectors, the names of their files (P042) and the bounds of variants (P169) are written in. Knows
+//! neither.
 
 const ALPHABET: &[u8; 85] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 
@@ -39,7 +40,8 @@ pub fn decode(text: &str) -> Result<Vec<u8>, String> {
                 .ok_or_else(|| format!("its Z85 text holds {:?}, which is no digit of it", char::from(*c)))?;
             value = value * 85 + digit as u64;
         }
-        // Writers exist whose last group, cut off anyway, exceeds four bytes; the reference engine drops the excess.
+        // Writers exist whose last group, cut off anyway, exceeds four bytes; the reference engine
+        // drops the excess.
         out.extend(value.to_be_bytes().iter().skip(4));
     }
     Ok(out)

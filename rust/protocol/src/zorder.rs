@@ -65,10 +65,12 @@ impl fmt::Display for Curve {
     }
 }
 
-/// The paths of columns, by the names that the schema has for them. Fields of structs are named with dots.
+/// The paths of columns, by the names that the schema has for them. Fields of structs are named
+/// with dots.
 ///
 /// # Errors
-/// `InvalidArgument` for no columns, too many, one twice, a partition column, or one that is unknown or has no order.
+/// `InvalidArgument` for no columns, too many, one twice, a partition column, or one that is
+/// unknown or has no order.
 pub fn paths(schema: &StructType, partition_columns: &[String], columns: &[String]) -> Result<Vec<Vec<String>>> {
     if columns.is_empty() || columns.len() > MOST_COLUMNS {
         return Err(Error::invalid_argument(format!(
@@ -142,7 +144,8 @@ pub struct RowOrder {
 }
 
 impl RowOrder {
-    /// The order that suits rows of which these columns are a sample, taken at random, for so many files.
+    /// Chooses the order for rows of which these columns are a random sample, and for this number
+    /// of files.
     ///
     /// # Errors
     /// `Internal` for a type that has no order.
@@ -187,9 +190,10 @@ impl RowOrder {
         Ok(keys.finish())
     }
 
-    /// How many of a key's first bytes rows of one file have in common; 0 where files are cut by size alone.
+    /// How many of a key's first bytes rows of one file have in common; 0 where files are cut by
+    /// size alone.
     pub fn file_bytes(&self) -> usize {
-        // A leaf's number is all that stands before the curve's place.
+        // Only a leaf's number precedes the position on the curve.
         if self.tree.is_some() {
             self.key_bytes().0 - self.curve_bytes()
         } else {

@@ -1,5 +1,5 @@
-//! Rows in the order of keys that are compared as bytes: sorted runs, in memory or in temporary
-//! files, and their merging. Knows neither tables nor stores.
+//! Sorts rows by keys that are compared as bytes: sorted runs, in memory or in temporary files, and
+//! their merging. Knows neither tables nor stores.
 
 mod runs;
 mod sorted;

@@ -1,5 +1,5 @@
-//! Runs of rows, each in the order of its keys, and their merging into one run: streamed, a batch of each run held at a
-//! time. Runs that memory doesn't hold stand in nameless temporary files.
+//! Sorted runs of rows, and their merging into one run: streamed, with one batch of each run in
+//! memory. Runs beyond the memory limit are in unnamed temporary files.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek};
@@ -15,26 +15,27 @@ use deltaplane_error::{Error, Kind, Result};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
-/// Rows of a merged slice.
+/// Rows in a slice of the merged result.
 pub(crate) const SLICE_ROWS: usize = 16 * 1024;
-/// Rows of a batch in a temporary file, and the fewest: one of each run is in memory while runs are merged.
+/// Most rows per batch of a spilled run, and fewest: one batch of each run is in memory during a
+/// merge.
 const SPILLED_ROWS: usize = 1_024;
 const FEWEST_ROWS: usize = 64;
-/// Runs with batches of so many rows. Those after them have smaller ones, so that a batch of each takes memory by the logarithm
-/// of their number.
+/// This many runs have full batches. Later runs have smaller ones, so that one batch of each takes
+/// memory by the logarithm of the number of runs.
 const FULL_RUNS: usize = 8;
 
-/// Rows of a batch of a run that stands beside so many others.
+/// Rows per batch of a run that is merged with this many others.
 fn spilled_rows(others: usize) -> usize {
     (SPILLED_ROWS * FULL_RUNS / (others + 1)).clamp(FEWEST_ROWS, SPILLED_ROWS)
 }
 
-/// Some rows, and their keys in the same order.
+/// Rows, and their keys in the same order.
 #[derive(Clone)]
 pub struct Keyed {
     /// The rows.
     pub rows: StructArray,
-    /// A key for each of them.
+    /// The key of each row.
     pub keys: BinaryArray,
 }
 
@@ -43,7 +44,7 @@ impl Keyed {
         self.keys.value(row)
     }
 
-    /// So many rows from this one on.
+    /// `rows` rows from row `from` on.
     pub fn slice(&self, from: usize, rows: usize) -> Keyed {
         Keyed {
             rows: self.rows.slice(from, rows),
@@ -51,7 +52,7 @@ impl Keyed {
         }
     }
 
-    /// The first row whose key isn't so; those whose key is come first.
+    /// The number of leading rows whose keys satisfy `is_before`; rows whose keys do so come first.
     pub fn place(&self, is_before: impl Fn(&[u8]) -> bool) -> usize {
         let (mut low, mut high) = (0, self.keys.len());
         while low < high {
@@ -68,14 +69,14 @@ impl Keyed {
 /// Rows in the order of their keys.
 pub type Run<'a> = BoxStream<'a, Result<Keyed>>;
 
-/// A run in a file without a name: it is gone with its handle, whatever happens.
+/// A run in an unnamed file, which the system deletes with its handle, even after a crash.
 pub struct SpilledRun {
     file: File,
 }
 
 impl SpilledRun {
-    /// Writes a run, which will be merged with so many that were written before. Errors: what the system says, for who can go
-    /// on without.
+    /// Writes a run, which will be merged with `others` earlier ones. Returns the system's error,
+    /// for callers that can go on without spilling.
     pub fn write(slices: impl Iterator<Item = Result<Keyed>>, others: usize) -> Result<Option<SpilledRun>> {
         let most = spilled_rows(others);
         let mut writer: Option<StreamWriter<BufWriter<File>>> = None;
@@ -102,12 +103,12 @@ impl SpilledRun {
         written.transpose()
     }
 
-    /// Its length.
+    /// The file's length.
     pub fn size_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |m| m.len())
     }
 
-    /// Reads it again from its beginning.
+    /// Reads the run from its beginning.
     pub fn read(mut self) -> Result<Run<'static>> {
         self.file.rewind().map_err(no_room)?;
         let reader = StreamReader::try_new(BufReader::new(self.file), None).map_err(not_spilled)?;
@@ -122,13 +123,13 @@ impl SpilledRun {
     }
 }
 
-/// Rows in a file without a name, as they came.
+/// Rows in an unnamed file, in their original order.
 pub struct SpilledRows {
     out: StreamWriter<BufWriter<File>>,
 }
 
 impl SpilledRows {
-    /// None yet.
+    /// Empty.
     ///
     /// # Errors
     /// `StoreUnavailable` where the temporary folder has no room.
@@ -138,7 +139,7 @@ impl SpilledRows {
         Ok(SpilledRows { out })
     }
 
-    /// More rows.
+    /// Appends rows.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -146,7 +147,7 @@ impl SpilledRows {
         self.out.write(rows).map_err(not_spilled)
     }
 
-    /// All of them, batch by batch.
+    /// All rows, batch by batch.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -217,7 +218,7 @@ async fn next_rows(run: &mut Run<'_>) -> Result<Option<Keyed>> {
     Ok(None)
 }
 
-/// The place in a run.
+/// The current position in a run.
 struct Head<'a> {
     run: Run<'a>,
     now: Keyed,
@@ -229,11 +230,12 @@ impl Head<'_> {
         self.now.key(self.at)
     }
 
-    /// How many of the rows in hand, at most so many, come before this key or have it.
+    /// How many rows of the current batch, at most `most`, have a key up to `bound`.
     fn until(&self, bound: Option<&[u8]>, most: usize) -> usize {
         let end = self.now.keys.len().min(self.at + most);
         let Some(bound) = bound else { return end - self.at };
-        // Runs that lie among each other change often, those that don't hardly ever.
+        // Runs that overlap alternate often, the others hardly ever: the step doubles until it
+        // passes the bound.
         let mut step = 1;
         let mut sure = self.at;
         while sure + step < end && self.now.key(sure + step) <= bound {
@@ -252,7 +254,8 @@ impl Head<'_> {
     }
 }
 
-/// Runs on their way into one. The heap holds the runs that have rows left, that with the least key first.
+/// The merge of several runs. The heap holds the runs that have rows left, the one with the least
+/// key first.
 struct Merge<'a> {
     heads: Vec<Head<'a>>,
     heap: Vec<usize>,
@@ -265,7 +268,7 @@ impl Merge<'_> {
 
     fn less(&self, a: usize, b: usize) -> bool {
         match (self.key_at(a), self.key_at(b)) {
-            // Among equals the run that was given first, so that the result is always the same.
+            // Among equal keys the earlier run wins, so that the result is deterministic.
             (Some(x), Some(y)) => (x, self.heap.get(a)) < (y, self.heap.get(b)),
             (found, _) => found.is_some(),
         }
@@ -283,10 +286,10 @@ impl Merge<'_> {
         }
     }
 
-    /// The next rows of all; `None` at the end.
+    /// The next slice of merged rows; `None` at the end.
     async fn slice(&mut self) -> Result<Option<Keyed>> {
         let mut arrays: Vec<Keyed> = Vec::new();
-        // Which of the arrays is the batch in hand of each run.
+        // For each run, the index of its current batch among the arrays.
         let mut places_of: Vec<Option<usize>> = vec![None; self.heads.len()];
         let mut places: Vec<(usize, usize)> = Vec::with_capacity(SLICE_ROWS);
         while places.len() < SLICE_ROWS
@@ -329,7 +332,7 @@ impl Merge<'_> {
     }
 }
 
-/// These rows of these arrays.
+/// The rows at these positions, each an array and a row in it.
 pub fn gather(arrays: &[Keyed], places: &[(usize, usize)]) -> Result<Keyed> {
     let (first, last) = (places.first().copied(), places.last().copied());
     if let (Some((array, from)), Some((_, to)), [one]) = (first, last, arrays)

@@ -1,4 +1,5 @@
-//! Rows that memory holds, put in the order of their keys: only their places are sorted, rows are gathered slice by slice.
+//! Sorts rows that fit into memory by their keys: only positions are sorted, and rows are gathered
+//! slice by slice.
 
 use std::cmp::Ordering;
 
@@ -7,21 +8,22 @@ use deltaplane_error::{Error, Result};
 
 use crate::runs::{Keyed, SLICE_ROWS, gather};
 
-/// Slices of sorted rows.
+/// Sorted rows, as slices.
 pub struct Sorted {
     held: Vec<Keyed>,
     order: Vec<(u32, u32)>,
     next: usize,
 }
 
-/// A row's place, with the first bytes of its key: they decide mostly, without a look at the key.
+/// A row's position, with the first bytes of its key, which usually decide without reading the
+/// whole key.
 type Place = (u64, u32, u32);
 
 impl Sorted {
-    /// The rows of these arrays in order; those with one key stay as they came.
+    /// Sorts the rows of these arrays; the sort is stable.
     ///
     /// # Errors
-    /// `Internal` for more arrays, or rows of one, than a number of 32 bits counts.
+    /// `Internal` for more arrays, or more rows in one, than 32 bits count.
     pub fn of(held: Vec<Keyed>) -> Result<Sorted> {
         let rows = held.iter().map(|k| k.keys.len()).sum();
         let mut places: Vec<Place> = Vec::with_capacity(rows);

@@ -1,5 +1,6 @@
-//! What every store can do, as one trait: the seam between `Store` and the files in `stores/`, and where a store from
-//! elsewhere is plugged in. Errors leave here with a kind and a message; `Store` adds the table and the file.
+//! The operations of every store as one trait, between `Store` and the files in `stores/`; stores
+//! of other crates implement it, too. Errors leave here with a kind and a message; `Store` adds the
+//! table and the file.
 
 use std::any::Any;
 use std::ops::Range;
@@ -15,14 +16,15 @@ use object_store::path::Path;
 
 use crate::error::OUT_OF_RANGE;
 
-/// Deletes that are under way at once where a store takes one object a request: enough to hide its latency.
+/// Concurrent deletes on stores that delete one object per request: enough to hide the latency.
 const DELETES_AT_ONCE: usize = 32;
-/// Objects of [`Backend::read_all_listed`] that are read at once: enough to hide a store's latency.
+/// Objects that [`Backend::read_all_listed`] reads at once: enough to hide a store's latency.
 const READS_AT_ONCE: usize = 16;
 
-/// Parts of an object that lie so close are one request: what is read between them takes less time than another one.
+/// Ranges of an object with a smaller gap are read in one request: reading the gap takes less time
+/// than another request.
 const CLOSE: u64 = 64 << 10;
-/// One that is longer than this is no longer anybody's neighbour: requests for long parts run side by side.
+/// A run of ranges that is longer than this is not extended: long requests run side by side.
 const LONGEST_RUN: u64 = 8 << 20;
 
 /// An object of a store, as a listing or `head` shows it.
@@ -39,7 +41,7 @@ pub struct ObjectInfo {
 }
 
 impl ObjectInfo {
-    /// Whether the other one shows the same bytes: by their tags, else by size and time.
+    /// Whether both describe the same bytes: by their tags, or without tags by size and time.
     pub fn is_same(&self, other: &ObjectInfo) -> bool {
         match (&self.etag, &other.etag) {
             (Some(one), Some(two)) => one == two,
@@ -47,14 +49,15 @@ impl ObjectInfo {
         }
     }
 
-    /// What tells it from whatever had or gets its name. `None` without a tag, since size and time are the same for a table
-    /// that is made anew in one second, and for a weak one, which stands for more than one content.
+    /// The tag that identifies this content among all that ever have this name. `None` without a
+    /// tag, since size and time may be equal for a table that is created again within a second;
+    /// also for a weak tag, which several contents may share.
     pub fn strong_tag(&self) -> Option<&str> {
         let tag = self.etag.as_deref();
         tag.filter(|tag| !tag.is_empty() && !tag.starts_with("W/"))
     }
 
-    /// Fails with `ObjectNotFound` unless it is what is there now.
+    /// Fails with `ObjectNotFound` unless `now` is the same object.
     pub fn expect(&self, now: &ObjectInfo) -> Result<()> {
         match self.is_same(now) {
             true => Ok(()),
@@ -69,13 +72,13 @@ impl ObjectInfo {
 /// The answer of a put-if-absent: a lost race is a value, not an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PutOutcome {
-    /// This call made the object.
+    /// This call created the object.
     Created,
     /// The object was there already and is unchanged.
     Exists,
 }
 
-/// The answer of a store that is near.
+/// The answer of a local store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeResult {
     /// The object.
@@ -84,14 +87,14 @@ pub enum ProbeResult {
     Absent,
 }
 
-/// What a store keeps of bytes that it was given to put, from one call to the next. Dropping it gives it up.
+/// State that a store holds between repeated puts of the same bytes. Dropping it discards it.
 #[derive(Default)]
 pub struct PutDraft(pub(crate) Option<Box<dyn Any + Send + Sync>>);
 
-/// Listings are streams, so that a directory of millions of files needs no memory of its size.
+/// Listings are streams, so that listing a directory of millions of files takes bounded memory.
 pub type Listing = BoxStream<'static, Result<ObjectInfo>>;
 
-/// What is directly in a directory.
+/// The direct children of a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Level {
     /// Keys of the directories.
@@ -102,33 +105,36 @@ pub struct Level {
 
 /// The bytes of one table root. Keys are decoded paths relative to the root.
 ///
-/// What [`Store`](crate::Store) promises of each of these its backend has to keep; above all, of all racing calls of
-/// `put_if_absent` for one key exactly one creates it, whole, and whoever lists afterwards finds it.
+/// A backend has to keep the promises that [`Store`](crate::Store) makes of each method. Above all:
+/// of all racing calls of `put_if_absent` for one key exactly one creates it, whole, and every
+/// later listing shows it.
 #[async_trait]
 pub trait Backend: Send + Sync {
     /// A key's file on the local disk, where there is one.
     fn local_path(&self, key: &str) -> Option<PathBuf>;
-    /// The files directly in `dir` from `from_name` on, by the order of their names' bytes; none of a missing directory.
+    /// The files directly in `dir` whose names sort at or after `from_name`, in the order of their
+    /// bytes; empty for a missing directory.
     async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing>;
-    /// All files below `dir`, in any order; none of a missing directory.
+    /// All files below `dir`, in any order; empty for a missing directory.
     async fn list_all(&self, dir: &str) -> Result<Listing>;
-    /// What is directly in `dir`, so that its directories can be listed at once; `None` where a store can't tell without
-    /// listing all that is below.
+    /// The direct children of `dir`, so that its directories can be listed in parallel; `None`
+    /// where a store can't tell without listing all that is below.
     async fn list_level(&self, _dir: &str) -> Result<Option<Level>> {
         Ok(None)
     }
     /// A whole object; `ObjectNotFound` if there is none.
     async fn read(&self, key: &str) -> Result<Bytes>;
-    /// A whole object that a listing or `head` showed: that one or, if another one has its name now, either of the two.
+    /// A whole object that a listing or `head` returned. If another object has its name now, either
+    /// of the two.
     async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
         self.read(&of.key).await
     }
-    /// A whole object with what `head` shows of it, where asking for one name costs no more than a moment and the answer is
-    /// as new as a listing's; `None` for all other stores, whose callers list.
+    /// Reads a whole object and its `head` in one step, on stores where this takes microseconds and
+    /// is as fresh as a listing. `None` on all other stores, whose callers list.
     async fn read_if_local(&self, _key: &str) -> Result<Option<ProbeResult>> {
         Ok(None)
     }
-    /// Several objects, each like `read_listed`'s, in their order.
+    /// Several objects, each as by `read_listed`, in their order.
     async fn read_all_listed(&self, of: Arc<[ObjectInfo]>) -> Result<Vec<Result<Bytes>>> {
         let mut read = Vec::with_capacity(of.len());
         for some in of.chunks(READS_AT_ONCE) {
@@ -136,17 +142,19 @@ pub trait Backend: Send + Sync {
         }
         Ok(read)
     }
-    /// A part of an object, shorter where the object ends; `InvalidArgument` if it ends before the range begins.
+    /// A part of an object, shorter where the object ends; `InvalidArgument` if it ends before the
+    /// range begins.
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes>;
-    /// A part of the very object that `head` showed, shorter where it ends; `ObjectNotFound` if another one has its name
-    /// now, unless the bytes were kept. A file read in parts would be a mixture otherwise.
+    /// A part of the exact object that `head` returned, shorter where it ends; `ObjectNotFound` if
+    /// another object has its name now, unless a cache has the bytes. Without this check a file
+    /// read in parts could mix two contents.
     async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
         let read = self.read_range(&of.key, range).await;
-        // After reading: what is the same now was the same then.
+        // Checked after reading: if the object is the same now, it was the same during the read.
         of.expect(&self.head(&of.key).await?)?;
         read
     }
-    /// Several parts of it, each like `read_part`'s.
+    /// Several parts of it, each as by `read_part`.
     async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let runs = runs(ranges);
         let reads = runs.iter().map(|run| self.read_part(of, run.clone()));
@@ -155,56 +163,61 @@ pub trait Backend: Send + Sync {
     }
     /// Size and time of an object; `ObjectNotFound` if there is none.
     async fn head(&self, key: &str) -> Result<ObjectInfo>;
-    /// Writes an object, over one that is there: readers see the old or the new one, whole, and it is durable.
+    /// Writes an object, replacing an existing one: readers see the old or the new one, whole, and
+    /// it is durable.
     async fn put(&self, key: &str, bytes: Bytes) -> Result<()>;
-    /// Writes an object if its name is free: durable, and whole for whoever sees it. `StoreUnavailable` leaves open whether
-    /// it was written, every other error says that it wasn't.
+    /// Writes an object if its name is free: durable, and visible only as a whole. After
+    /// `StoreUnavailable` it may or may not have been written; after every other error it wasn't.
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome>;
-    /// The same of bytes that are put under one name after the other until one is free: what needn't be done again is kept
-    /// between the calls.
+    /// `put_if_absent` for bytes that are put under one name after another until one is free; the
+    /// draft saves repeated work between the calls.
     async fn put_if_absent_again(&self, key: &str, bytes: Bytes, _kept: &mut PutDraft) -> Result<PutOutcome> {
         self.put_if_absent(key, bytes).await
     }
-    /// The same as `put_if_absent` of an object that others can do without: a failure of the power may leave it cut off, or
-    /// without bytes. `begun` is what `begin_expendable` made of it, or nothing.
+    /// `put_if_absent` without waiting for durability, for an object that can be recreated: after a
+    /// power failure it may be truncated or empty. `begun` is the result of `begin_expendable`, or
+    /// nothing.
     async fn put_expendable(&self, key: &str, bytes: Bytes, _begun: PutDraft) -> Result<()> {
         self.put_if_absent(key, bytes).await.map(drop)
     }
-    /// Begins such an object beside what its caller does next, where a store can without anybody's seeing it.
+    /// Begins writing such an object in the background, on stores where it stays invisible until it
+    /// is put.
     fn begin_expendable(&self, _key: &str, _bytes: &Bytes) -> PutDraft {
         PutDraft::default()
     }
     /// Deletes an object; it may be absent.
     async fn delete(&self, key: &str) -> Result<()>;
-    /// Deletes several objects, each of which may be absent; an error leaves open which of them are gone.
+    /// Deletes several objects, each of which may be absent; an error leaves open which of them are
+    /// gone.
     async fn delete_all(&self, keys: &[String]) -> Result<()> {
         for some in keys.chunks(DELETES_AT_ONCE) {
             futures::future::try_join_all(some.iter().map(|key| self.delete(key))).await?;
         }
         Ok(())
     }
-    /// What a Parquet reader reads an object by.
+    /// The object_store and the path through which a Parquet reader reads an object.
     fn object(&self, key: &str) -> Result<(Arc<dyn ObjectStore>, Path)>;
     /// Begins a new file.
     async fn upload(&self, key: &str) -> Result<Box<dyn Sink>>;
-    /// Whether parts of data files are kept, so that it is worth to ask what is there and to read by `read_part`.
+    /// Whether parts of data files are cached, so that a `head` before reading by `read_part` pays.
     fn keeps_data(&self) -> bool {
         false
     }
-    /// The store behind this one, where this one answers from what it kept.
+    /// The store behind this one, if this one is a cache.
     fn behind(&self) -> Option<Arc<dyn Backend>> {
         None
     }
 }
 
-/// The receiving end of one streaming write. Nobody sees the file before `finish`; dropping it gives it up.
+/// The receiving end of one streaming write. The file is invisible before `finish`; dropping the
+/// sink discards it.
 #[async_trait]
 pub trait Sink: Send {
     /// Appends bytes, waiting while too many are under way.
     async fn write(&mut self, bytes: Bytes) -> Result<()>;
     /// Makes the file durable and visible.
     async fn finish(self: Box<Self>) -> Result<()>;
-    /// Gives the file up and frees what was stored of it.
+    /// Discards the file and frees its stored parts.
     async fn abort(self: Box<Self>) -> Result<()>;
 }
 
@@ -219,7 +232,7 @@ pub(crate) fn join_key(dir: &str, name: &str) -> String {
     }
 }
 
-/// Ranges to read that hold all of these, in order: neighbours are one.
+/// Ranges that cover all of these, in order; ranges close to each other are merged.
 fn runs(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut sorted: Vec<&Range<u64>> = ranges.iter().filter(|r| !r.is_empty()).collect();
     sorted.sort_by_key(|r| (r.start, r.end));
@@ -239,7 +252,7 @@ fn runs(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     runs
 }
 
-/// A range of what was read.
+/// Cuts a range out of the runs that were read.
 fn part(runs: &[Range<u64>], read: &[Bytes], range: &Range<u64>) -> Result<Bytes> {
     if range.is_empty() {
         return Ok(Bytes::new());

@@ -1,5 +1,5 @@
-//! Any backend as an object_store, for Parquet readers: reading only, any key.
-//! Paths are percent-encoded keys. For stores that object_store doesn't have.
+//! Any backend as an object_store, for Parquet readers: reading only, any key. Paths are
+//! percent-encoded keys. For stores that object_store doesn't have.
 
 use std::fmt;
 use std::ops::Range;
@@ -22,8 +22,9 @@ use crate::backend::{Backend, ObjectInfo};
 
 struct BackendObjects(Arc<dyn Backend>);
 
-/// A view of a backend for Parquet readers, and the path of a key in it: what [`Backend::object`] of a store can be made
-/// of that has no object_store of its own. It reads by `head` and `read_range`.
+/// A view of a backend for Parquet readers, and the path of a key in it. Serves as
+/// [`Backend::object`] for stores that have no object_store of their own. It reads by `head` and
+/// `read_range`.
 pub fn objects_of(backend: Arc<dyn Backend>, key: &str) -> (Arc<dyn ObjectStore>, Path) {
     (Arc::new(BackendObjects(backend)), Path::from(key))
 }

@@ -1,6 +1,7 @@
-//! Credentials that the application gives while it runs: whom to ask, and what was given until shortly before its end.
-//! Knows names, times and when to ask again; what the fields mean to a cloud and how requests are signed with them is
-//! `stores/provided`. The Python boundary sets the source.
+//! Credentials that the application provides while it runs: the provider to ask, and its last
+//! answer, held until shortly before it expires. Knows names, times and when to ask again;
+//! `stores/provided` knows what the fields mean to a cloud and how requests are signed. The Python
+//! boundary sets the source.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,23 +17,26 @@ use crate::runtime::handle;
 
 /// The option that names a provider.
 pub(crate) const CREDENTIAL_PROVIDER: &str = "credential_provider";
-/// How long an answer is waited for. A provider may have to ask another service, which has time-outs of its own.
+/// Time limit of an answer. A provider may have to ask another service, which has time-outs of its
+/// own.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A credential is replaced this long before its end, or a tenth of its life where that is shorter: requests that were signed with
-/// it may be on their way for a while.
+/// A credential is replaced this long before it expires, or a tenth of its life before if that is
+/// shorter: requests that were signed with it may still be on their way.
 const BEFORE_THE_END_MS: i64 = 300_000;
 const PART_OF_ITS_LIFE: i64 = 10;
-/// After a failure to replace one that still lasts, the provider is left alone for this long.
+/// After a failed replacement of a credential that is still valid, the next attempt waits this
+/// long.
 const AFTER_A_FAILURE: Duration = Duration::from_secs(1);
-/// A store that refuses what the provider goes on to give means it: it isn't asked at every refusal.
+/// After a refusal by the store for which the provider had no newer credential, the next question
+/// waits this long.
 const AFTER_A_REFUSAL: Duration = Duration::from_secs(10);
 
-/// What a provider gave: settings under the names of the storage options, and when they end.
+/// A provider's answer: settings under the names of the storage options, and when they expire.
 #[derive(PartialEq, Eq)]
 pub struct ProvidedFields {
     /// Names in lower case with their values, which are secrets.
     pub fields: Vec<(String, String)>,
-    /// The end in ms since 1970 (UTC); `None` if they last.
+    /// When they expire, in ms since 1970 (UTC); `None` if they don't.
     pub expires_ms: Option<i64>,
 }
 
@@ -46,30 +50,30 @@ impl fmt::Debug for ProvidedFields {
     }
 }
 
-/// Whoever knows the providers of this process.
+/// The registry of this process's credential providers.
 pub trait CredentialSource: Send + Sync {
     /// Says whether there is a provider of this name, without asking it.
     fn check(&self, provider: &str) -> Result<()>;
-    /// Asks a provider. It is called on a thread that may wait, for one credential at a time.
+    /// Asks a provider. Called on a thread that may block, for one credential at a time.
     fn fetch(&self, provider: &str) -> Result<ProvidedFields>;
 }
 
 static SOURCE: OnceLock<Arc<dyn CredentialSource>> = OnceLock::new();
 
-/// Sets who is asked for credentials where the option `credential_provider` names a provider; the first one stays.
+/// Sets the registry that the option `credential_provider` refers to; the first one stays.
 pub fn set_credential_source(source: Arc<dyn CredentialSource>) {
     if SOURCE.set(source).is_err() {
         debug!("the process has a source of credentials already; it is kept");
     }
 }
 
-/// Providers that were asked, by process and name: a forked child asks anew, since another thread may have been asking when it
-/// began.
+/// Providers that were asked, by process and name. A forked child asks again, since another thread
+/// may have been asking during the fork.
 type Asked = HashMap<(u32, String), Arc<CredentialCache>>;
 
 static ASKED: LazyLock<Mutex<Asked>> = LazyLock::new(Mutex::default);
 
-/// What a provider gave last, for all stores that name it.
+/// The cache of a provider's last answer, shared by all stores that name it.
 pub(crate) fn of(provider: &str) -> Result<Arc<CredentialCache>> {
     let source = SOURCE.get().ok_or_else(|| {
         Error::invalid_argument(format!(
@@ -84,7 +88,7 @@ pub(crate) fn of(provider: &str) -> Result<Arc<CredentialCache>> {
     Ok(Arc::clone(cache))
 }
 
-/// One provider and what it gave last.
+/// One provider and its last answer.
 pub(crate) struct CredentialCache {
     provider: String,
     source: Arc<dyn CredentialSource>,
@@ -94,14 +98,16 @@ pub(crate) struct CredentialCache {
 #[derive(Default)]
 struct State {
     held: Option<Held>,
-    /// A question that is being answered, perhaps since a caller who has given up: nobody asks a second time meanwhile.
+    /// A question in progress, perhaps of a caller that has timed out: no second question is asked
+    /// meanwhile.
     asking: Option<JoinHandle<Result<ProvidedFields>>>,
 }
 
 struct Held {
     provided: Arc<ProvidedFields>,
     provided_ms: i64,
-    /// When replacing it failed, or the store refused it and the provider had nothing else.
+    /// When a replacement failed, or the store refused the credential and the provider had no
+    /// other.
     failed: Option<Instant>,
     refused: Option<Instant>,
 }
@@ -117,7 +123,7 @@ impl Held {
     }
 }
 
-/// When a credential is replaced that was given at one time and ends at another.
+/// When to replace a credential, from the times when it was provided and when it expires.
 fn due_ms(provided_ms: i64, end_ms: i64) -> i64 {
     let life = end_ms.saturating_sub(provided_ms);
     end_ms.saturating_sub((life / PART_OF_ITS_LIFE).min(BEFORE_THE_END_MS))
@@ -138,7 +144,7 @@ impl CredentialCache {
         }
     }
 
-    /// A credential that lasts; the provider is asked only if there is none, or the last one ends soon.
+    /// A valid credential; asks the provider only if there is none, or the last one expires soon.
     pub(crate) async fn current(&self) -> Result<Arc<ProvidedFields>> {
         let mut state = self.state.lock().await;
         if let Some(held) = &state.held
@@ -160,13 +166,13 @@ impl CredentialCache {
         }
     }
 
-    /// What requests are signed with now, if anything.
+    /// The credential that requests are signed with now, if any.
     pub(crate) async fn held(&self) -> Option<Arc<ProvidedFields>> {
         let state = self.state.lock().await;
         state.held.as_ref().map(|held| Arc::clone(&held.provided))
     }
 
-    /// Another credential than one that the store refused, if the provider has one.
+    /// Another credential than the refused one, if the provider has one.
     pub(crate) async fn instead_of(&self, refused: &ProvidedFields) -> Option<Arc<ProvidedFields>> {
         let mut state = self.state.lock().await;
         let held = state.held.as_mut()?;
@@ -248,7 +254,7 @@ mod tests {
 
     const HOUR_MS: i64 = 3_600_000;
 
-    /// Gives what a function of the number of questions says, and counts them.
+    /// A provider whose answers depend on the number of questions, which it counts.
     struct Script<F>(AtomicUsize, F);
 
     impl<F: Fn(usize) -> Result<ProvidedFields> + Send + Sync> CredentialSource for Script<F> {
@@ -289,7 +295,7 @@ mod tests {
         assert!(!held(None, None).is_due(i64::MAX));
         assert!(!held(Some(600_000), None).is_due(539_999));
         assert!(held(Some(600_000), None).is_due(540_000));
-        // Not again at once, until it has ended.
+        // After a failure it waits, but no longer than until the credential expires.
         assert!(!held(Some(600_000), Some(Instant::now())).is_due(540_000));
         assert!(held(Some(600_000), Some(Instant::now())).is_due(600_000));
     }
@@ -313,7 +319,7 @@ mod tests {
         let first = block_on(cache.current()).unwrap();
         let second = block_on(cache.instead_of(&first)).unwrap();
         assert_ne!(*first, *second);
-        // A request that was signed with the first one gets the second one, unasked.
+        // A request signed with the first credential gets the second one, without another question.
         assert_eq!(*block_on(cache.instead_of(&first)).unwrap(), *second);
         assert_eq!(script.0.load(Ordering::SeqCst), 2);
         for _ in 0..3 {

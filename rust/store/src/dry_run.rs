@@ -13,7 +13,7 @@ use object_store::path::Path;
 
 use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink};
 
-/// Reads go to the store behind; writes and deletions do nothing and succeed.
+/// Reads go to the store behind; writes and deletions succeed without effect.
 pub(crate) struct DryRunStore(pub(crate) Arc<dyn Backend>);
 
 #[async_trait]
@@ -52,7 +52,7 @@ impl Backend for DryRunStore {
         Ok(())
     }
     async fn put_if_absent(&self, key: &str, _: Bytes) -> Result<PutOutcome> {
-        // Whether a commit would win can't be told without making it.
+        // Only a real put can decide whether a commit would win.
         Err(Error::internal(format!(
             "a dry run was about to commit `{key}`; please report this"
         )))

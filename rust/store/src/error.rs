@@ -1,5 +1,5 @@
-//! object_store's and the system's errors → the project's kinds, with secrets scrubbed.
-//! Their own error values are never kept as a source: their `Debug` may show what a message hides.
+//! Converts errors of object_store and the system to the project's kinds, and removes secrets. The
+//! original errors are never attached as a source: their `Debug` may show what a message hides.
 
 use std::error::Error as StdError;
 use std::io;
@@ -9,10 +9,10 @@ use object_store::client::{HttpError, HttpErrorKind};
 
 use crate::options::Redactor;
 
-/// Servers may answer with pages; a message needs the first lines.
+/// Servers may answer with pages of text; a message needs the first lines.
 const LONGEST_DETAIL: usize = 700;
 
-/// What a failed call of a remote (or the memory) store means.
+/// The error for a failed call of a remote (or the memory) store.
 pub(crate) fn from_object_store(e: &object_store::Error, redactor: &Redactor) -> Error {
     if let Some(own) = own(e, redactor) {
         return own;
@@ -22,7 +22,8 @@ pub(crate) fn from_object_store(e: &object_store::Error, redactor: &Redactor) ->
     Error::new(kind, format!("{what}: {detail}"))
 }
 
-/// The error of ours that object_store passes on, as that of a credential provider.
+/// This project's own error inside an object_store error, for example one from a credential
+/// provider.
 pub(crate) fn own(e: &object_store::Error, redactor: &Redactor) -> Option<Error> {
     let mut next: Option<&(dyn StdError + 'static)> = Some(e);
     while let Some(e) = next {
@@ -34,7 +35,7 @@ pub(crate) fn own(e: &object_store::Error, redactor: &Redactor) -> Option<Error>
     None
 }
 
-/// What a refused configuration means; nothing has been sent yet.
+/// The error for a refused configuration; nothing has been sent yet.
 pub(crate) fn from_build(e: &object_store::Error, redactor: &Redactor) -> Error {
     Error::invalid_argument(format!(
         "the storage options or the location don't make a store; correct them: {}",
@@ -67,7 +68,7 @@ fn classify(e: &object_store::Error, detail: &str) -> (Kind, &'static str) {
                 Kind::ObjectNotFound,
                 "the store answered that the bucket, container or object doesn't exist; check the location",
             ),
-            // S3's word for a request whose bytes came too slowly: repeating it helps.
+            // S3's name for a request whose bytes came too slowly: repeating it helps.
             Some(400 | 408) if detail.contains("RequestTimeout") => (Kind::StoreUnavailable, unavailable(e)),
             Some(400) => (
                 Kind::InvalidArgument,
@@ -79,7 +80,7 @@ fn classify(e: &object_store::Error, detail: &str) -> (Kind, &'static str) {
                 Kind::InvalidArgument,
                 "the bucket is in another region; set the option aws_region",
             ),
-            // The messages of a configuration that only shows at the first request.
+            // Messages about a configuration error that only the first request reveals.
             _ if detail.contains("URL scheme is not allowed") => (
                 Kind::InvalidArgument,
                 "the endpoint is plain http; set the option allow_http=true to permit that",
@@ -90,7 +91,7 @@ fn classify(e: &object_store::Error, detail: &str) -> (Kind, &'static str) {
     }
 }
 
-/// Part of what a request to a metadata address fails with, where that isn't allowed.
+/// Part of the message when a request to a metadata address isn't allowed.
 pub(crate) const METADATA_REFUSED: &str =
     "no credentials, and the machine's metadata address is only asked with the option allow_instance_metadata=true";
 
@@ -119,14 +120,14 @@ fn http_kind(e: &object_store::Error) -> Option<HttpErrorKind> {
     None
 }
 
-/// The HTTP status inside an error's text: object_store keeps the type that holds it to itself.
-/// A contract test with a scripted server notices when the wording changes.
+/// The HTTP status in an error's text, because object_store's type that holds it is private. A
+/// contract test with a scripted server fails when the wording changes.
 pub(crate) fn status(text: &str) -> Option<u16> {
     let (_, rest) = text.split_once("status code: ")?;
     rest.get(..3)?.parse().ok()
 }
 
-/// The error's own words and its causes', scrubbed and short.
+/// The messages of an error and its causes, without secrets and shortened.
 fn detail(e: &object_store::Error, redactor: &Redactor) -> String {
     let mut text = e.to_string();
     let mut next = e.source();
@@ -151,7 +152,7 @@ pub(crate) fn short(text: &str) -> String {
     line
 }
 
-/// What a failed system call on the local disk means. `what` says what was attempted.
+/// The error for a failed system call on the local disk. `what` says what was attempted.
 pub(crate) fn from_io(e: &io::Error, what: &str) -> Error {
     use io::ErrorKind as K;
     let (kind, next) = match e.kind() {

@@ -1,5 +1,5 @@
 //! Files that a log names outside its table: refused unless the options allow their location, or
-//! this process made the table as a clone of it. A log is other people's text, read with the
+//! this process created the table as a clone. A log may come from anybody, and is read with the
 //! credentials of the user who opens the table. Opens nothing.
 
 use std::collections::HashMap;
@@ -14,10 +14,12 @@ use crate::options::Options;
 /// The option: locations, separated by commas, below which a log may name files.
 pub(crate) const ALLOW_EXTERNAL_FILES: &str = "allow_external_files";
 
-/// The tables that this process has made shallow clones, with their sources: a log can't add to it, and no other process knows it.
+/// The shallow clones that this process created, with their sources. A log can't extend this list,
+/// and other processes don't have it.
 static CLONES: LazyLock<Mutex<HashMap<String, HashMap<String, Location>>>> = LazyLock::new(Mutex::default);
 
-/// Lets a table's log name files below its source, and whatever the source, which was opened with these options, may name.
+/// Lets a table's log name files below its source, and those that the source itself, opened with
+/// these options, may name.
 pub(crate) fn trust(table: &Location, source: &Location, options: &Options) -> Result<()> {
     let own = std::iter::once(Ok(source.clone()));
     let sources: Vec<Location> = own.chain(allowed(options)).collect::<Result<_>>()?;
@@ -34,14 +36,14 @@ fn is_trusted(table: &Location, file: &Location) -> bool {
     sources.is_some_and(|sources| sources.values().any(|source| source.relative(file).is_some()))
 }
 
-/// The places that the options allow.
+/// The locations that the options allow.
 fn allowed(options: &Options) -> impl Iterator<Item = Result<Location>> {
     let places = options.get(ALLOW_EXTERNAL_FILES).unwrap_or_default().split(',');
     let places = places.map(str::trim).filter(|place| !place.is_empty());
     places.map(Location::parse)
 }
 
-/// Whether a file outside the table may be read; the refusal says how to allow it.
+/// Refuses a file outside the table that isn't allowed; the error says how to allow it.
 pub(crate) fn check(table: &Location, options: &Options, file: &Location) -> Result<()> {
     if is_trusted(table, file) {
         return Ok(());
@@ -57,8 +59,8 @@ pub(crate) fn check(table: &Location, options: &Options, file: &Location) -> Res
     )))
 }
 
-/// The key of a local file that lies in the table although its path doesn't begin as the table's does: one of the two
-/// goes through a link.
+/// The key of a local file that is in the table although its path begins differently, because one
+/// of the two paths contains a link.
 pub(crate) fn through_link(table: &Location, file: &Location) -> Option<String> {
     if table.scheme() != Scheme::Local || file.scheme() != Scheme::Local {
         return None;

@@ -62,7 +62,7 @@ pub(crate) async fn parts(
                 };
                 (part.len() as u64, expected)
             }
-            // What a store answers whose object ends before the range begins.
+            // The answer of a store for an object that ends before the range begins.
             Err(e) if e.kind() == Kind::InvalidArgument && is_within => (0, of.size_bytes),
             Err(e) => return Err(e),
         };

@@ -1,6 +1,5 @@
-//! WHERE a table lives: bytes and atomicity over local disk, memory and object stores.
-//! Owns locations, options, put-if-absent, listing, retries and the runtime; it must know nothing
-//! of Delta. `log` and `data` call it, `python` hands it locations and options.
+//! Where a table is: bytes and atomicity over local disk, memory and object stores. Owns locations,
+//! options, put-if-absent, listing, retries and the runtime; it must know nothing of Delta.
 
 mod backend;
 mod backend_objects;
@@ -18,7 +17,7 @@ mod runtime;
 mod store;
 mod stores;
 
-// What an implementation of `Backend` needs besides.
+// Needed by implementations of `Backend`.
 pub use async_trait::async_trait;
 pub use backend::{Backend, Level, Listing, ObjectInfo, ProbeResult, PutDraft, PutOutcome, Sink};
 pub use backend_objects::objects_of;

@@ -1,23 +1,23 @@
-//! How large an object may be that is read whole as text: what a table's log claims must not decide
-//! how much memory its readers take.
+//! The size limit of log files that are read whole as text, so that a hostile log can't exhaust its
+//! readers' memory.
 
 use deltaplane_error::{Error, Result};
 
 use crate::options::{Options, bytes};
 
-/// The option.
+/// The option's name.
 pub(crate) const MAX_COMMIT_BYTES: &str = "max_commit_bytes";
 /// A commit that adds a million files with statistics.
 const DEFAULT_BYTES: u64 = 1 << 30;
 
-/// The most bytes of a commit, or another of the log's texts, that these options allow.
+/// The largest size, in bytes, of a commit or another text of the log that these options allow.
 pub(crate) fn most(options: &Options) -> Result<u64> {
     options
         .get(MAX_COMMIT_BYTES)
         .map_or(Ok(DEFAULT_BYTES), |text| bytes(MAX_COMMIT_BYTES, text))
 }
 
-/// Refuses a text of the log that is larger.
+/// Refuses a text of the log beyond the limit.
 pub(crate) fn check(options: &Options, key: &str, size_bytes: u64) -> Result<()> {
     let most = most(options)?;
     if size_bytes <= most {

@@ -1,6 +1,5 @@
-//! Where a table is: text → scheme, authority and decoded path, and back.
-//! Owns spelling only: it opens nothing, and a location never holds a credential.
-//! `Store` and everybody who names a table in a message uses it.
+//! Parses a table's location: text → scheme, authority and decoded path, and back. Owns spelling
+//! only: it opens nothing, and a location never holds a credential.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -27,11 +26,11 @@ pub enum Scheme {
     Gcs,
     /// A Hadoop file system, by its NameNode or a name service.
     Hdfs,
-    /// A store from elsewhere, registered under a scheme of its own.
+    /// A store of another crate or of Python, registered under its own scheme.
     Plugin,
 }
 
-/// Every scheme name, with its store and the one name that locations are shown under.
+/// Every scheme name, with its store and the canonical name for display.
 const NAMES: &[(&str, Scheme, &str)] = &[
     ("file", Scheme::Local, "file"),
     ("memory", Scheme::Memory, "memory"),
@@ -46,10 +45,10 @@ const NAMES: &[(&str, Scheme, &str)] = &[
     ("hdfs", Scheme::Hdfs, "hdfs"),
 ];
 
-/// The schemes of stores from elsewhere.
+/// The registered schemes.
 static ADMITTED: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
 
-/// Takes a scheme in; `InvalidArgument` if the text can't be one or is one of those above.
+/// Registers a scheme; `InvalidArgument` if the text can't be one or is one of the built-in names.
 pub(crate) fn admit(name: &str) -> Result<String> {
     let lower = name.to_ascii_lowercase();
     if !is_scheme(&lower) || NAMES.iter().any(|(known, _, _)| *known == lower) {
@@ -66,10 +65,10 @@ fn is_admitted(name: &str) -> bool {
     ADMITTED.read().unwrap_or_else(PoisonError::into_inner).contains(name)
 }
 
-/// What must be escaped so that the shown text parses to the same location again.
+/// Characters to escape so that the displayed text parses to the same location.
 const SHOWN: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 
-/// What other programs' URI parsers (Java's among them) take unescaped in a path.
+/// Characters that other programs' URI parsers (Java's among them) accept unescaped in a path.
 const URI: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -98,7 +97,7 @@ pub struct Location {
     /// Decoded. Local: absolute. Others: no slash at either end.
     path: String,
     shown: String,
-    /// Whether it was given as `s3a://`, in Hadoop's way; the same place otherwise.
+    /// Whether it was written as `s3a://`, Hadoop's spelling of the same place.
     s3a: bool,
 }
 
@@ -112,7 +111,7 @@ impl Location {
         Self::from_text(text, true)
     }
 
-    /// Like [`Location::parse`] for text whose percent-escapes have been decoded already.
+    /// Like [`Location::parse`] for text that is already percent-decoded.
     pub(crate) fn from_decoded(text: &str) -> Result<Location> {
         Self::from_text(text, false)
     }
@@ -271,7 +270,7 @@ impl Location {
     }
 }
 
-/// Whether text is a URI, and not a path with a colon in it.
+/// Whether text is a URI rather than a path with a colon in it.
 pub(crate) fn has_scheme(text: &str) -> bool {
     split_scheme(text).is_some()
 }
@@ -313,7 +312,7 @@ fn decode(text: &str) -> Result<String> {
     Ok(text.into_owned())
 }
 
-/// Checks the authority without ever repeating it where it may hold a credential.
+/// Checks the authority; errors don't repeat it where it may hold a credential.
 fn authority_base(scheme: Scheme, name: &str, authority: &str) -> Result<String> {
     if authority.is_empty() {
         return Err(Error::invalid_argument(format!(
@@ -322,7 +321,7 @@ fn authority_base(scheme: Scheme, name: &str, authority: &str) -> Result<String>
     }
     let credential = match (scheme, authority.split_once('@')) {
         (Scheme::Azure, Some((container, host))) => container.contains(':') || host.contains('@'),
-        // It may name a server, which has a port.
+        // For these schemes the authority is a server, which may have a port.
         (Scheme::Hdfs | Scheme::Plugin, user) => user.is_some(),
         (_, user) => user.is_some() || authority.contains(':'),
     };
@@ -331,7 +330,7 @@ fn authority_base(scheme: Scheme, name: &str, authority: &str) -> Result<String>
             "a {name}:// location holds a user name, password or port; give credentials and the endpoint as storage options"
         )));
     }
-    // Without an account's host both of Azure's spellings mean the same container.
+    // Without an account's host Azure's two spellings mean the same container.
     let name = if scheme == Scheme::Azure && !authority.contains('@') {
         "az"
     } else {
@@ -340,8 +339,8 @@ fn authority_base(scheme: Scheme, name: &str, authority: &str) -> Result<String>
     Ok(format!("{name}://{authority}"))
 }
 
-/// Absolute and normal: no `.`, no `..`, no doubled or trailing slash. Only a `..` reads the file
-/// system, because `link/..` is not the directory that the link stands in.
+/// Absolute and normalised: no `.`, no `..`, no doubled or trailing slash. Reads the file system
+/// only to resolve `..`, because the parent of a link's target isn't the directory of the link.
 fn absolute(path: &Path) -> Result<PathBuf> {
     let full = std::path::absolute(path).map_err(|e| {
         Error::invalid_argument(format!(

@@ -22,7 +22,7 @@ impl Options {
         )
     }
 
-    /// The value of a key, in whatever case it was given.
+    /// The value of a key; case is ignored.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(&key.to_ascii_lowercase()).map(String::as_str)
     }
@@ -32,7 +32,7 @@ impl Options {
         self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
 
-    /// A text of other code's without the secrets that these options hold.
+    /// Removes the secrets of these options from a text that other code made.
     pub fn scrub(&self, text: &str) -> String {
         Redactor::new(self.iter()).scrub(text)
     }
@@ -55,7 +55,7 @@ impl fmt::Debug for Options {
 
 const REDACTED: &str = "[redacted]";
 
-/// Errs on the side of hiding: any key that may carry a credential, any URL that may hold one.
+/// Prefers hiding too much: any key that may carry a credential, any URL that may hold one.
 pub(crate) fn is_secret(key: &str, value: &str) -> bool {
     const SECRET: &[&str] = &["key", "secret", "token", "pass", "sas", "credential", "bearer"];
     const HARMLESS_ENDS: &[&str] = &["_file", "_path", "_uri", "_type", "_enabled", "_url"];
@@ -113,16 +113,17 @@ pub(crate) fn bytes(name: &str, text: &str) -> Result<u64> {
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
     known: Vec<String>,
-    /// Those that a credential provider gave since; shared by all clones.
+    /// Secrets that a credential provider returned later; shared by all clones.
     learned: Arc<RwLock<VecDeque<String>>>,
 }
 
-/// Secrets of credentials whose requests may still be on their way; older ones have ended.
+/// How many provided secrets are remembered, for requests that are still on their way; older
+/// credentials have expired.
 const REMEMBERED: usize = 64;
 
 /// Shorter values are no credentials, and replacing them would make messages unreadable.
 const SHORTEST_SECRET: usize = 4;
-/// A shorter piece of a compound secret may well be an ordinary word.
+/// A shorter piece of a compound secret may be an ordinary word.
 const SHORTEST_PIECE: usize = 12;
 
 impl Redactor {

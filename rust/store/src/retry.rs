@@ -1,5 +1,5 @@
-//! Bounds on retrying a remote store: exponential back-off with jitter, from the options.
-//! Knows option names and times, no store; the files in `stores/` call it.
+//! Bounds on retrying a remote store: exponential back-off with jitter, from the options. Knows
+//! option names and times, no store.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub(crate) const KEYS: &[&str] = &[
     "backoff_config.base",
 ];
 
-/// With the back-off below about three seconds of waiting: longer than a store's hiccup, shorter
-/// than a person's patience with an endpoint that isn't there.
+/// With the back-off below this is about three seconds of waiting: enough for a store's short
+/// failure, and bearable for a wrong endpoint.
 const MAX_RETRIES: usize = 8;
 /// No retry begins later than this; one request may take its own time-out on top.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ pub(crate) fn config(options: &Options) -> Result<RetryConfig> {
         max_backoff: duration("max_backoff", max.as_deref(), MAX_BACKOFF)?,
         base: number("backoff_base", base.as_deref(), BACKOFF_BASE)?,
     };
-    // The jitter draws from [init, last × base): an empty range has nothing to draw.
+    // The jitter is drawn from [init, last × base), which must not be empty.
     if backoff.init_backoff.is_zero() || !backoff.base.is_finite() || backoff.base <= 1.0 {
         return Err(Error::invalid_argument(
             "the options init_backoff and backoff_base must be above 0 and 1",
@@ -60,14 +60,14 @@ pub(crate) fn config(options: &Options) -> Result<RetryConfig> {
     })
 }
 
-/// How long a failed request may be repeated. Stores that have no such option repeat nothing, so
-/// that a value which isn't a duration stands for the default.
+/// How long a failed request may be repeated. An invalid value means the default: stores without
+/// this option don't repeat requests.
 pub(crate) fn timeout(options: &Options) -> Duration {
     duration("retry_timeout", options.get("retry_timeout"), RETRY_TIMEOUT).unwrap_or(RETRY_TIMEOUT)
 }
 
-/// How long to wait before the attempt after `attempt`: up to double each time, never in step
-/// with the other losers.
+/// The pause after attempt `attempt`: doubles each time, with jitter so that losers of a race don't
+/// retry in step.
 pub(crate) fn pause(attempt: u32) -> Duration {
     let longest = INIT_BACKOFF * 2u32.saturating_pow(attempt.min(6));
     rand::rng().random_range(INIT_BACKOFF / 2..=longest)

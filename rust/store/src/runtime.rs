@@ -1,5 +1,5 @@
-//! The one tokio runtime of the process: made at the first use, made anew in a forked child.
-//! Owns threads only; the Python boundary and the blocking parts of the stores call it.
+//! The tokio runtime of the process: created at the first use, and again in a forked child. Owns
+//! threads only.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -44,14 +44,14 @@ fn current() -> &'static Runtime {
     }
 }
 
-/// All cores if the system grants that many threads, else one worker.
+/// As many workers as cores, or one worker if the system grants no more threads.
 fn build() -> Runtime {
     let multi = |builder: &mut Builder| builder.thread_name("deltaplane").enable_all().build();
     multi(&mut Builder::new_multi_thread())
         .or_else(|_| multi(Builder::new_multi_thread().worker_threads(1)))
         .unwrap_or_else(|e| {
-            // Neither a thread nor a poll handle is to be had: no call of this library can work,
-            // and the signature of `block_on` has no place for an error.
+            // Without a thread or a poll handle no call of this library can work, and the signature
+            // of `block_on` can't return an error.
             std::panic::resume_unwind(Box::new(format!(
                 "the system refused to start threads for deltaplane ({e}); raise its limits on processes and open files"
             )))
@@ -60,8 +60,8 @@ fn build() -> Runtime {
 
 /// Runs a future to its end on the process-wide runtime.
 ///
-/// It may be called inside of another call of it, as when a user's stream that is being written reads a table itself;
-/// not from tasks that are spawned on the runtime.
+/// May be called inside another call of it, as when a user's stream that is being written reads a
+/// table itself; not from tasks that are spawned on the runtime.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let _waits = Waiting::begin();
     match Handle::try_current() {
@@ -71,11 +71,11 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 thread_local! {
-    /// Whether this thread does nothing but wait for a future of [`block_on`].
+    /// Whether this thread only waits for a future of [`block_on`].
     static WAITS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives its thread waits.
+/// Marks its thread as waiting while it exists.
 struct Waiting {
     before: bool,
 }
@@ -99,23 +99,24 @@ pub fn handle() -> Handle {
     current().handle().clone()
 }
 
-/// Runs file-system work off the async workers: on the caller's runtime, or on ours.
+/// Runs blocking file-system work outside the async workers: on the caller's runtime, or on the
+/// process's.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     spawn(work).await.map_err(cut_short)?
 }
 
-/// Begins it, beside what the caller does next.
+/// Starts it in the background.
 pub(crate) fn spawn<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     Handle::try_current().unwrap_or_else(|_| handle()).spawn_blocking(work)
 }
 
-/// Work whose thread didn't get to its end.
+/// The error for blocking work that panicked or was cancelled.
 pub(crate) fn cut_short(e: JoinError) -> Error {
     Error::internal(format!("a file operation was cut short ({e}); please report this"))
 }
 
-/// The same of a few calls that are over before another thread would have begun with them: done by the thread that waits
-/// for them, where it does nothing else.
+/// `blocking` for a few calls that take less time than handing them to another thread: runs them on
+/// the calling thread if that only waits.
 pub(crate) async fn quick<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     match WAITS.get() {
         true => work(),

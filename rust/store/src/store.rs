@@ -1,6 +1,6 @@
-//! `Store`: the bytes of one table root, whatever the scheme, and `Upload`: one new file.
-//! Adds table and file to every error, keeps forked children off their parent's connections, and
-//! decides where a data file's path leads. Everybody above this crate works through it.
+//! `Store`: the bytes of one table root, whatever the scheme, and `Upload`: one new file. Adds
+//! table and file to every error, gives forked children connections of their own, and resolves data
+//! file paths. All crates above use the store through it.
 
 use std::fmt;
 use std::ops::Range;
@@ -40,8 +40,8 @@ struct Inner {
     opener: Opener,
     pid: u32,
     backend: Arc<dyn Backend>,
-    /// A forked child must not write into its parent's sockets, so it opens the store anew. The
-    /// parent never locks this: no child inherits it locked by another thread.
+    /// A forked child must not write into its parent's sockets, so it opens the store again. The
+    /// parent never locks this, so no child inherits it locked by another thread.
     after_fork: Mutex<Option<(u32, Arc<dyn Backend>)>>,
 }
 
@@ -52,12 +52,13 @@ impl Store {
         Self::open_with(location, options, Arc::new(stores::open))
     }
 
-    /// The same without a cache, whatever the options say: for a store that another one stands upon.
+    /// `open` without a cache, whatever the options say: for a store that another store uses
+    /// internally.
     pub fn open_uncached(location: &Location, options: &Options) -> Result<Store> {
         Self::open_with(location, options, Arc::new(stores::open_uncached))
     }
 
-    /// Opens a store of another kind under a location: the opener's.
+    /// Opens a store with a custom opener.
     pub fn open_with(location: &Location, options: &Options, opener: Opener) -> Result<Store> {
         let backend = opener(location, options).map_err(|e| e.with_table(location.as_str()))?;
         Ok(Store(Arc::new(Inner {
@@ -70,8 +71,8 @@ impl Store {
         })))
     }
 
-    /// The same store as it is, for whoever has to know what really is there before something goes that can't be had back;
-    /// shares the connections.
+    /// The same store without its cache, for callers that must see the current objects before an
+    /// irreversible deletion; shares the connections.
     pub fn without_cache(&self) -> Result<Store> {
         let Some(backend) = self.backend()?.behind() else {
             return Ok(self.clone());
@@ -86,17 +87,17 @@ impl Store {
         })))
     }
 
-    /// Where files that are made of this table's are kept in the cache, for whoever can do without them: each whole or not at
-    /// all, read by `head` and `read_part`. `None` where the options don't ask for that, and for a file of about this size
-    /// that the cache has no room for.
+    /// The cache for files derived from this table's, for callers that can work without them: each
+    /// complete or absent, read by `head` and `read_part`. `None` where the options don't ask for
+    /// it, and for a file of about this size that exceeds the cache's room.
     ///
-    /// `InvalidArgument` for a setting of the cache that can't be understood.
+    /// `InvalidArgument` for an invalid setting of the cache.
     pub fn made_files(&self, size_bytes: u64) -> Result<Option<Store>> {
         let made = cache::of_made(self.location(), self.options(), size_bytes);
         let Some(backend) = made.map_err(|e| e.with_table(self.location().as_str()))? else {
             return Ok(None);
         };
-        // There is nothing that a forked child may not share.
+        // It holds no state that a forked child may not share.
         let shared = Arc::clone(&backend);
         Ok(Some(Store(Arc::new(Inner {
             location: self.location().clone(),
@@ -108,8 +109,8 @@ impl Store {
         }))))
     }
 
-    /// The same store for a dry run: it reads as this one does, and keeps nothing of what it is given to write. Writes and
-    /// deletions succeed, `put_if_absent` doesn't; shares the connections.
+    /// The same store for a dry run: reads work, writes and deletions succeed without effect, and
+    /// `put_if_absent` fails; shares the connections.
     pub fn dry_run(&self) -> Result<Store> {
         let behind = Arc::clone(&self.0.opener);
         let opener: Opener = Arc::new(move |location: &Location, options: &Options| {
@@ -147,15 +148,15 @@ impl Store {
         self.listing(dir, listing)
     }
 
-    /// All files below `dir`, in no certain order. A missing directory is empty; hidden local
-    /// files are left out, links to local directories are not followed.
+    /// All files below `dir`, in any order. A missing directory is empty; hidden local files are
+    /// left out, links to local directories are not followed.
     pub async fn list_all(&self, dir: &str) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
         let listing = self.backend()?.list_all(dir).await;
         self.listing(dir, listing)
     }
 
-    /// What is directly in `dir`, as [`list_all`](Self::list_all) shows it; `None` where the store can't tell without
-    /// listing all that is below.
+    /// The direct children of `dir`, as [`list_all`](Self::list_all) shows them; `None` where the
+    /// store can't tell without listing all that is below.
     pub async fn list_level(&self, dir: &str) -> Result<Option<Level>> {
         let listed = self.backend()?.list_level(dir).await;
         listed.map_err(|e| self.at(dir, e))
@@ -167,10 +168,11 @@ impl Store {
         read.map_err(|e| self.at(key, e))
     }
 
-    /// A whole object that a listing showed: that one or, if another one has its name now, either of the two. Costs nothing
-    /// where a cache has it. `ObjectNotFound` if there is none.
+    /// A whole object that a listing returned. If another object has its name now, either of the
+    /// two. Costs no request where a cache has it. `ObjectNotFound` if there is none.
     ///
-    /// A read of another length than the store lists is repeated a few times, then refused as `CorruptFile`.
+    /// A read of another length than the store lists is repeated a few times, then refused as
+    /// `CorruptFile`.
     pub async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
         let backend = self.backend()?;
         let first = backend.read_listed(of).await;
@@ -178,24 +180,24 @@ impl Store {
         read.map_err(|e| self.at(&of.key, e))
     }
 
-    /// The same of a text of the log, which is parsed whole.
+    /// As [`read_listed`](Self::read_listed), for a text of the log, which is parsed whole.
     ///
-    /// `CorruptLog` where it is larger than the option `max_commit_bytes` allows.
+    /// `CorruptLog` if it exceeds the option `max_commit_bytes`.
     pub async fn read_text(&self, of: &ObjectInfo) -> Result<Bytes> {
         self.check_text(&of.key, of.size_bytes)?;
         self.read_listed(of).await
     }
 
-    /// The same of a name that no listing showed, where the store is near enough that asking for one name after the other is
-    /// the cheaper way; `None` where it isn't.
+    /// Reads a text of the log without a listing, on a local store, where probing one name after
+    /// another is cheaper than listing; `None` on other stores.
     ///
-    /// `CorruptLog` as above.
+    /// `CorruptLog` if it exceeds the option `max_commit_bytes`.
     pub async fn read_text_if_local(&self, key: &str) -> Result<Option<ProbeResult>> {
         let read = self.backend()?.read_if_local(key).await;
         let read = read.map_err(|e| self.at(key, e))?;
         if let Some(ProbeResult::Found(info, bytes)) = &read {
             self.check_text(key, info.size_bytes)?;
-            // Its caller lists instead, and reads what the listing shows.
+            // The caller then lists, and reads the listed object.
             if info.size_bytes != bytes.len() as u64 {
                 return Ok(None);
             }
@@ -203,8 +205,8 @@ impl Store {
         Ok(read)
     }
 
-    /// Several of them, each like [`read_text`](Self::read_text)'s, in their order: cheaper than one by one where a store is
-    /// near. What follows one that is too large isn't read.
+    /// Several texts, each as by [`read_text`](Self::read_text), in their order: cheaper than
+    /// single reads on a local store. Texts after one that exceeds the limit aren't read.
     pub async fn read_texts(&self, of: Vec<ObjectInfo>) -> Result<Vec<Result<Bytes>>> {
         let refused = of.iter().map(|of| self.check_text(&of.key, of.size_bytes));
         let refused = refused.enumerate().find_map(|(at, checked)| Some((at, checked.err()?)));
@@ -227,7 +229,7 @@ impl Store {
         retry::timeout(self.options())
     }
 
-    /// Refuses a text of the log of a size that its readers would refuse.
+    /// Refuses a text of the log whose size readers would refuse.
     pub fn check_text(&self, key: &str, size_bytes: u64) -> Result<()> {
         limits::check(self.options(), key, size_bytes)
     }
@@ -239,9 +241,10 @@ impl Store {
         read.map_err(|e| self.at(key, e))
     }
 
-    /// The same of the very object that [`head`](Self::head) or a listing showed, so that what is read in several parts is
-    /// one object's: `ObjectNotFound` if another one has its name now, unless a cache has the bytes. A read that is shorter
-    /// than the object is repeated a few times, then refused as `CorruptFile`.
+    /// A range of the exact object that [`head`](Self::head) or a listing returned, so that several
+    /// ranges come from one content: `ObjectNotFound` if another object has its name now, unless a
+    /// cache has the bytes. A read that is shorter than the object is repeated a few times, then
+    /// refused as `CorruptFile`.
     pub async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
         let backend = self.backend()?;
         let first = backend.read_part(of, range.clone()).await.map(|part| vec![part]);
@@ -250,7 +253,7 @@ impl Store {
         part.map_err(|e| self.at(&of.key, e))
     }
 
-    /// Several parts of it at once, in their order: ranges that lie close cost a cache one request.
+    /// Several ranges of it at once, in their order: close ranges cost a cache one request.
     pub async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let backend = self.backend()?;
         let first = backend.read_parts(of, ranges).await;
@@ -258,8 +261,8 @@ impl Store {
         read.map_err(|e| self.at(&of.key, e))
     }
 
-    /// Whether parts of data files are kept, so that a [`head`](Self::head) before reading them by
-    /// [`read_part`](Self::read_part) pays.
+    /// Whether parts of data files are cached, so that a [`head`](Self::head) before reading them
+    /// by [`read_part`](Self::read_part) pays.
     pub fn keeps_data(&self) -> bool {
         self.backend().is_ok_and(|b| b.keeps_data())
     }
@@ -270,7 +273,7 @@ impl Store {
         head.map_err(|e| self.at(key, e))
     }
 
-    /// Writes an object, over one that is there. Readers see the old or the new one, whole; when
+    /// Writes an object, replacing an existing one. Readers see the old or the new one, whole; when
     /// this returns it is durable.
     pub async fn put(&self, key: &str, bytes: Bytes) -> Result<()> {
         let put = self.backend()?.put(key, bytes).await;
@@ -280,30 +283,33 @@ impl Store {
     /// Writes an object if its name is free: of all racing callers exactly one creates it.
     ///
     /// Two answers of a remote store leave the result open, and only the content can tell: after
-    /// `StoreUnavailable` the object may exist; and `Exists` may be this call's own object, if the
-    /// store failed after writing it and the request was repeated. Read it back and look for
-    /// something only this writer can have put there.
+    /// `StoreUnavailable` the object may exist; and `Exists` may mean this call's own object, if
+    /// the store failed after writing it and the request was repeated. Read it back and look for
+    /// content that only this writer can have written.
     pub async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
         let put = self.backend()?.put_if_absent(key, bytes).await;
         put.map_err(|e| self.at(key, e))
     }
 
-    /// The same of bytes that are put under one name after the other until one is free, each time with what was kept the
-    /// last time. Bytes may differ from call to call; what was kept of others is given up.
+    /// [`put_if_absent`](Self::put_if_absent) for bytes that are put under one name after another
+    /// until one is free; `kept` is the draft of the previous call. Bytes may differ from call to
+    /// call; a draft of other bytes is discarded.
     pub async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutDraft) -> Result<PutOutcome> {
         let put = self.backend()?.put_if_absent_again(key, bytes, kept).await;
         put.map_err(|e| self.at(key, e))
     }
 
-    /// Writes an object that nobody misses, if its name is free. Whoever sees it sees it whole, but it isn't waited for:
-    /// after a failure of the power it may be cut off, or without bytes, so that its readers have to tell. `begun` is what
-    /// [`begin_expendable`](Self::begin_expendable) made of the same bytes for this name, or nothing.
+    /// Writes an object that can be recreated, if its name is free. Readers see it only as a whole,
+    /// but it isn't flushed: after a power failure it may be truncated or empty, so its readers
+    /// have to check it. `begun` is the result of [`begin_expendable`](Self::begin_expendable) for
+    /// the same bytes and name, or nothing.
     pub async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutDraft) -> Result<()> {
         let put = self.backend()?.put_expendable(key, bytes, begun).await;
         put.map_err(|e| self.at(key, e))
     }
 
-    /// Begins such an object beside what its caller does next, where the store can: nobody sees it before it is put.
+    /// Begins writing such an object in the background, on stores where it stays invisible until it
+    /// is put.
     pub fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutDraft {
         let backend = self.backend();
         backend.map_or_else(|_| PutDraft::default(), |backend| backend.begin_expendable(key, bytes))
@@ -315,8 +321,8 @@ impl Store {
         delete.map_err(|e| self.at(key, e))
     }
 
-    /// Deletes several objects, each of which may be absent: by requests for many where the store has them. An error leaves
-    /// open which of them are gone.
+    /// Deletes several objects, each of which may be absent: by requests for many where the store
+    /// has them. An error leaves open which of them are gone.
     pub async fn delete_all(&self, keys: &[String]) -> Result<()> {
         let delete = self.backend()?.delete_all(keys).await;
         delete.map_err(|e| e.with_table(self.location().as_str()))
@@ -328,13 +334,14 @@ impl Store {
         self.backend()?.object(key).map_err(|e| self.at(key, e))
     }
 
-    /// Where the decoded path of a data file leads: a key of this store, or, for a path or URI
-    /// elsewhere on the same scheme, a store of that directory and the file's name.
+    /// Resolves the decoded path of a data file: to a key of this store, or, for a path or URI
+    /// elsewhere on the same scheme, to a store of that directory and the file's name.
     ///
-    /// `CorruptLog` for `..` or NUL in the path, `InvalidArgument` for another scheme and for a place outside the
-    /// table that the option `allow_external_files` doesn't name, unless [`trust`](Self::trust) allows it.
+    /// `CorruptLog` for `..` or NUL in the path, `InvalidArgument` for another scheme and for a
+    /// file outside the table that the option `allow_external_files` doesn't allow, unless
+    /// [`trust`](Self::trust) does.
     pub fn resolve(&self, path: &str) -> Result<(Store, String)> {
-        // Without the path: what is no location may hold a credential.
+        // The message omits the path: text that is no location may hold a credential.
         let located = self.locate(path);
         let located = located.map_err(|e| e.with_table(self.location().as_str()))?;
         let Some(file) = located else {
@@ -350,16 +357,17 @@ impl Store {
         Ok((store, name.to_owned()))
     }
 
-    /// Lets the log of the table here name files below the source in this process: whoever makes it a shallow clone of that
-    /// one trusts its files, and those that the source's options allow.
+    /// Lets the log of this table name files below the source, in this process: creating a shallow
+    /// clone means trusting the source's files, and those that the source's options allow.
     ///
-    /// `InvalidArgument` where these name no location.
+    /// `InvalidArgument` if these options name no location.
     pub fn trust(&self, source: &Store) -> Result<()> {
         external_files::trust(self.location(), source.location(), source.options())
     }
 
-    /// The key of the data file at this decoded path, if it is one of this store: absolute paths into the table are its
-    /// own files too. Asks no more than where links lead; whether a place elsewhere may be read is no matter.
+    /// The key of the data file at this decoded path, if it is in this store; absolute paths into
+    /// the table are its own files as well. Resolves links; doesn't check whether a file elsewhere
+    /// may be read.
     ///
     /// `CorruptLog` for `..` or NUL in the path.
     pub fn own_key(&self, path: &str) -> Result<Option<String>> {
@@ -401,8 +409,8 @@ impl Store {
         Ok(Some(file))
     }
 
-    /// Begins a new data file; parent directories are made. Its name appears at
-    /// [`Upload::finish`]; memory stays below some tens of megabytes.
+    /// Begins a new data file; parent directories are created. Its name appears at
+    /// [`Upload::finish`]; takes at most some tens of megabytes of memory.
     pub async fn upload(&self, key: &str) -> Result<Upload> {
         let sink = self.backend()?.upload(key).await;
         Ok(Upload {
@@ -453,7 +461,7 @@ impl fmt::Debug for Store {
     }
 }
 
-/// A new file under way. Nobody sees it before [`Upload::finish`]; dropping it gives it up.
+/// A new file being written. It is invisible before [`Upload::finish`]; dropping it discards it.
 pub struct Upload {
     sink: Box<dyn Sink>,
     store: Store,
@@ -472,8 +480,8 @@ impl Upload {
         self.size_bytes
     }
 
-    /// Appends bytes, waiting while too many are under way. After an error the file can only be
-    /// given up.
+    /// Appends bytes, waiting while too many are in flight. After an error the file can only be
+    /// discarded.
     pub async fn write(&mut self, bytes: Bytes) -> Result<()> {
         let length = bytes.len() as u64;
         let written = self.sink.write(bytes).await;
@@ -489,7 +497,7 @@ impl Upload {
         Ok(self.size_bytes)
     }
 
-    /// Gives the file up and frees what was stored of it.
+    /// Discards the file and frees its stored parts.
     pub async fn abort(self) -> Result<()> {
         let aborted = self.sink.abort().await;
         aborted.map_err(|e| self.store.at(&self.key, e))

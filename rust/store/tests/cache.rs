@@ -1,5 +1,5 @@
-//! The cache over a store that notes what it is asked: what it spares, what it never serves, and what damage, other
-//! processes and full disks do to it.
+//! The cache over a store that notes what it is asked: what it spares, what it never serves, and
+//! what damage, other processes and full disks do to it.
 
 #![allow(
     clippy::unwrap_used,
@@ -338,7 +338,8 @@ const HAMMERED: &str = "DELTAPLANE_TEST_HAMMERED_CACHE";
 const OBJECTS: u64 = 60;
 const HAMMERING: Duration = Duration::from_secs(2);
 
-/// Processes that read the same objects through one cache, far too small for them, while one of them damages entries.
+/// Processes that read the same objects through one cache, far too small for them, while one of
+/// them damages entries.
 #[test]
 fn processes_share_a_cache_without_harm() {
     if let Ok(dir) = std::env::var(HAMMERED) {

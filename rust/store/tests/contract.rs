@@ -1,6 +1,6 @@
-//! The stores that the contract suite runs over. Servers are told by the file that DELTAPLANE_TEST_SERVERS names, a JSON list
-//! of `Server`s; tests/stores/contract.py writes it and starts them. What a run showed goes to the file
-//! DELTAPLANE_TEST_REPORT, as JSON.
+//! The stores that the contract suite runs over. Servers are told by the file that
+//! DELTAPLANE_TEST_SERVERS names, a JSON list of `Server`s; tests/stores/contract.py writes it and
+//! starts them. What a run showed goes to the file DELTAPLANE_TEST_REPORT, as JSON.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

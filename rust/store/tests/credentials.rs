@@ -1,6 +1,7 @@
-//! Credentials that expire are asked for again before the next request, by each cloud's own mechanism or by the application's
-//! provider, which is also asked when the store refuses one; anonymous requests are sent unsigned and ask nobody. One server on
-//! loopback is the store and the giver of credentials.
+//! Credentials that expire are asked for again before the next request, by each cloud's own
+//! mechanism or by the application's provider, which is also asked when the store refuses one;
+//! anonymous requests are sent unsigned and ask nobody. One server on loopback is the store and the
+//! giver of credentials.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -12,8 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use deltaplane_error::{Error, Kind};
 use deltaplane_store::{CredentialSource, Location, Options, ProvidedFields, Store, block_on, set_credential_source};
 
-/// Remembers what was asked: path and Authorization header. The first credential has expired when it is given, the second
-/// is good for an hour.
+/// Remembers what was asked: path and Authorization header. The first credential has expired when
+/// it is given, the second is good for an hour.
 struct Giver {
     endpoint: String,
     asked: Arc<Mutex<Vec<(String, String)>>>,
@@ -91,7 +92,8 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<(String, String)>>) {
     }
 }
 
-/// What a store says to a signature by keys or a token that it no longer takes. AWS calls such a request malformed.
+/// What a store says to a signature by keys or a token that it no longer takes. AWS calls such a
+/// request malformed.
 fn refusal(authorization: &str) -> Option<(&'static str, &'static str)> {
     match authorization {
         of_aws if of_aws.contains("Credential=OLD") => {

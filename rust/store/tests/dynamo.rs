@@ -1,5 +1,6 @@
-//! The contract suite over S3 with a DynamoDB lock table, and commits that only the lock table decides. Runs against the
-//! server named by DELTAPLANE_TEST_S3_ENDPOINT and its table DELTAPLANE_TEST_LOCK_TABLE, which tests/stores/test_dynamo.py sets.
+//! The contract suite over S3 with a DynamoDB lock table, and commits that only the lock table
+//! decides. Runs against the server named by DELTAPLANE_TEST_S3_ENDPOINT and its table
+//! DELTAPLANE_TEST_LOCK_TABLE, which tests/stores/test_dynamo.py sets.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

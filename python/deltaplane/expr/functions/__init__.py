@@ -1,4 +1,5 @@
-"""The admitted functions and operators, one module for each family; importing this fills `registry.ENTRIES`."""
+"""The admitted functions and operators, one module for each family; importing this fills
+`registry.ENTRIES`."""
 
 from deltaplane.expr.functions import (
     arrays,

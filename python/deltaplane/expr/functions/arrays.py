@@ -101,7 +101,8 @@ def _repeat(context: Context, args: list[Typed]) -> Typed:
         mistyped("array_repeat", args)
     value, count = args[0], cast(context, args[1], INT)
     to = array(value.type)
-    # A value is computed for each element only where it can't fail; one that can fails for no element too.
+    # A value is computed for each element only where it can't fail; one that can fails for no
+    # element too.
     sql = f"CAST(list_transform(range(greatest({count.sql}, 0)), lambda x: {value.sql}) AS {to.duck})"
     if value.throws:
         refuse("`array_repeat` of a value that can fail")

@@ -1,4 +1,5 @@
-"""Conversions that are written as functions: a type's name, and the one-argument forms of `to_…`."""
+"""Conversions that are written as functions: a type's name, and the one-argument forms of
+`to_…`."""
 
 from __future__ import annotations
 

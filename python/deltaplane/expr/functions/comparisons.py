@@ -1,4 +1,5 @@
-"""Comparisons of two values and of one with several. NaN equals itself and is above all; -0.0 equals 0.0."""
+"""Comparisons of two values and of one with several. NaN equals itself and is above all; -0.0
+equals 0.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Choosing between values: CASE, IF, COALESCE and their kin. Only the branch that is taken is evaluated."""
+"""Choosing between values: CASE, IF, COALESCE and their kin. Only the branch that is taken is
+evaluated."""
 
 from __future__ import annotations
 

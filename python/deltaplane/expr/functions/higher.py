@@ -1,6 +1,7 @@
 """Functions of arrays and maps that take lambda functions.
 
-A condition that can fail is evaluated for each element here, in Spark for those up to the one that decides.
+A condition that can fail is evaluated for each element here, in Spark for those up to the one that
+decides.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Intervals: months, or microseconds. Dates and times moved by one, the interval between two, sums and multiples.
+"""Intervals: months, or microseconds. Dates and times moved by one, the interval between two, sums
+and multiples.
 
 Months go by the calendar and end at a month's last day; days and shorter units have their length.
 """
@@ -70,7 +71,8 @@ def _moved(context: Context, sign: str, value: Typed, by: Typed) -> Typed:
     at = cast(context, value, TIMESTAMP) if value.type == DATE else value
     by_clock = by.literal is not None and abs(int(by.literal)) < _DAY
     if at.type == TIMESTAMP and not by_clock:
-        # Whole days are those of the session's zone: with a fixed distance from UTC they have one length.
+        # Whole days are those of the session's zone: with a fixed distance from UTC they have one
+        # length.
         context.shifted(at.sql, to_local=True)
     return made(at.type, f"({at.sql} + to_microseconds({count.sql}))", at, count, throws=True, partial=True)
 

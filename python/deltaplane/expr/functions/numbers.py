@@ -1,6 +1,7 @@
 """Arithmetic with Spark's result types, and functions of numbers that are exact on every machine.
 
-Overflow and division by zero are errors. Functions whose last digit depends on a mathematical library aren't listed.
+Overflow and division by zero are errors. Functions whose last digit depends on a mathematical
+library aren't listed.
 """
 
 from __future__ import annotations
@@ -97,7 +98,8 @@ def _product(context: Context, args: list[Typed]) -> Typed:
 
 
 def _divided(a: Typed, b: Typed, to: SparkType, sql: str) -> Typed:
-    """Guards against a divisor of zero, which is no error under a null dividend; under a null divisor nothing is."""
+    """Guards against a divisor of zero, which is no error under a null dividend; under a null
+    divisor nothing is."""
     checked = guarded(f"{b.sql} = 0 AND {a.sql} IS NOT NULL", *_ZERO, sql, to)
     return made(to, f"CASE WHEN {b.sql} IS NOT NULL THEN {checked} END", a, b, throws=True)
 
@@ -287,7 +289,8 @@ _MOST_DIGITS = 18
 
 
 def _half_up(value: Typed, digits: int) -> Typed:
-    """The digits that Java writes, rounded half up, as a number again; one without a fraction is what it is."""
+    """The digits that Java writes, rounded half up, as a number again; one without a fraction is
+    what it is."""
     of = value.type
     # Where versions of Java write other digits, there is no fraction, or no digit that is left.
     number = f"CAST(CAST(CAST({plain()} AS DECIMAL(38,{digits})) AS VARCHAR) AS {of.duck})"

@@ -1,5 +1,5 @@
-"""LIKE and RLIKE with a constant pattern, what a regular expression finds, and splitting at a constant text without the
-signs of regular expressions."""
+"""LIKE and RLIKE with a constant pattern, what a regular expression finds, and splitting at a
+constant text without the signs of regular expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A regular expression of Java in the words of RE2, where the two mean the same; what they don't share is refused by name.
+"""A regular expression of Java in the words of RE2, where the two mean the same; what they don't
+share is refused by name.
 
 Whether a text matches somewhere needs no groups and no greediness; what matches does, as far as
 both find the same.
@@ -28,9 +29,11 @@ _COUNT = re.compile(r"\{(\d{1,4})(,(\d{1,4})?)?\}")
 
 @dataclass(frozen=True)
 class Pattern:
-    """`text` for RE2. `at_end`: it ends with Java's `$`, so that a last line terminator may follow the match.
+    """`text` for RE2. `at_end`: it ends with Java's `$`, so that a last line terminator may follow
+    the match.
 
-    `groups` are counted and `empty` is known (whether nothing at all may match) of patterns that capture.
+    `groups` are counted and `empty` is known (whether nothing at all may match) of patterns that
+    capture.
     """
 
     text: str
@@ -40,7 +43,8 @@ class Pattern:
 
 
 class _Part(NamedTuple):
-    """A part's text, how many repetitions stand in each other at most, whether it may match nothing."""
+    """A part's text, how many repetitions stand in each other at most, whether it may match
+    nothing."""
 
     text: str
     repeats: int
@@ -48,11 +52,13 @@ class _Part(NamedTuple):
 
 
 def translated(pattern: str, captures: bool = False) -> Pattern:
-    """The pattern for RE2; only one that `captures` finds what Java finds, others whether it finds something.
+    """The pattern for RE2; only one that `captures` finds what Java finds, others whether it finds
+    something.
 
     Raises:
         InvalidArgumentError: not a regular expression.
-        UnsupportedExpressionError: a construct that Java and RE2 understand differently, or one of them not at all.
+        UnsupportedExpressionError: a construct that Java and RE2 understand differently, or one of
+            them not at all.
 
     >>> translated("^(a|b)+c$").text == r"^(?:a|b)+c\\z"
     True

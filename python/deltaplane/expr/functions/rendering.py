@@ -14,7 +14,8 @@ _FAMILY = "text"
 _SPECIFIER = re.compile(r"%(-)?(0)?([1-9]\d{0,2})?([sdx%n])")
 _WITHIN = r"[^\x{10000}-\x{10ffff}]"
 _SMALLEST = {8: "128", 16: "32768", 32: "2147483648", 64: "9223372036854775808"}
-# Java writes decimals with more digits behind the point with an exponent where they are small; a cast doesn't.
+# Java writes decimals with more digits behind the point with an exponent where they are small; a
+# cast doesn't.
 _MOST_SCALE = 6
 
 # --- Java's Formatter ---

@@ -199,7 +199,8 @@ def _elt(context: Context, args: list[Typed]) -> Typed:
     return made(STRING, f"CASE {whens} WHEN {index.sql} IS NULL THEN NULL ELSE {bad} END", index, *values, throws=True)
 
 
-# Letters whose other case is several letters, depends on its neighbours or is newer than DuckDB's Unicode.
+# Letters whose other case is several letters, depends on its neighbours or is newer than DuckDB's
+# Unicode.
 _NEW = r"\x{a7cb}-\x{a7dc}\x{10d50}-\x{10d85}\x{16ea0}-\x{16ed3}"
 _ODD_LOWER = (
     r"[\x{149}\x{19b}\x{1f0}\x{264}\x{390}\x{3b0}\x{587}\x{1c8a}\x{1e96}-\x{1e9a}\x{1f50}-\x{1fff}\x{fb00}-\x{fb17}"
@@ -223,7 +224,8 @@ _cased("lower lcase", _ODD_UPPER, "lower({0})")
 @admit(_FAMILY, "initcap")
 def _initcap(context: Context, args: list[Typed]) -> Typed:
     (value,) = _strings(context, "initcap", args, 1)
-    # Words are what blanks part; which letter begins one, and how it is written there, is known of ASCII's.
+    # Words are what blanks part; which letter begins one, and how it is written there, is known of
+    # ASCII's.
     odd = rf"NOT regexp_full_match({value.sql}, '[\x00-\x7f]*')"
     words = f"list_transform(string_split(lower({value.sql}), ' '), lambda w: upper(left(w, 1)) || substring(w, 2))"
     why = "a character beyond ASCII in `initcap`"

@@ -28,7 +28,8 @@ _FAMILY = "times"
 
 
 def local(context: Context, name: str, value: Typed) -> Typed:
-    """A clock's time: a zone-less timestamp is one, everything else is taken in the session's zone."""
+    """A clock's time: a zone-less timestamp is one, everything else is taken in the session's
+    zone."""
     if value.type == TIMESTAMP_NTZ:
         return value
     if not takes(TIMESTAMP, value.type):
@@ -206,7 +207,8 @@ def strftime(pattern: str) -> str:
     return "".join(made_of)
 
 
-# What a text has where a pattern of these letters reads it; a year has a sign where it has more digits, or is below 0.
+# What a text has where a pattern of these letters reads it; a year has a sign where it has more
+# digits, or is below 0.
 _READ = {"yyyy": "([0-9]{4}|-[0-9]{4,6}|[+][0-9]{5,6})", "HH": "([01][0-9]|2[0-3])", "mm": "([0-5][0-9])"}
 _READ |= {"MM": "([0-9]{2})", "dd": "([0-9]{2})", "ss": _READ["mm"]}
 

@@ -1,4 +1,4 @@
-//! Data that no library should make, in every layout: faults that a reader could see are named, others are blanked.
+//! Invalid data in every layout: faults that a reader could see are named, others are blanked.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;

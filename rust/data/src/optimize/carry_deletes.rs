@@ -1,5 +1,5 @@
-//! Carries deletes over to optimized files: rows that others deleted by vectors while their files
-//! were joined or sorted are found in the new files, which get deletion vectors of their own.
+//! Carries deletes over to optimized files: rows that other writers deleted by vectors while their
+//! files were joined or sorted are found in the new files, which get deletion vectors of their own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,36 +16,37 @@ use crate::write::mark_rows;
 /// A new file.
 #[derive(Debug, Clone)]
 pub struct OptimizedFile {
-    /// As the log will have it.
+    /// Its add action.
     pub add: Add,
-    /// Where its rows were, if they were sorted and that is known.
+    /// The original positions of its rows, if they were sorted and the positions stored.
     pub lineage: Option<Arc<RowLineage>>,
 }
 
-/// Files whose live rows are those of new files: of one in order, or of several with traces.
+/// Files whose live rows are those of the new files: one new file in the same order, or several
+/// with row lineage.
 #[derive(Debug, Clone)]
 pub struct FileGroup {
-    /// The old files as they were read, each with its rows, deleted ones among them.
+    /// The old files as they were read, each with its number of rows, including deleted ones.
     pub old: Vec<(Add, u64)>,
-    /// The new ones.
+    /// The new files.
     pub new: Vec<OptimizedFile>,
 }
 
-/// What takes the place of the actions of old and new files.
+/// The actions that replace those of old and new files.
 #[derive(Debug, Default)]
 pub struct CarriedDeletes {
-    /// The old files as they are now.
+    /// The current state of the old files.
     pub removes: Vec<Remove>,
-    /// The new files with their vectors; those without a row left are none of them.
+    /// The new files with their vectors, without files that have no row left.
     pub adds: Vec<Add>,
     /// The file of the new vectors, relative to the table's root.
     pub vector_file: Option<String>,
 }
 
-/// Brings the vectors that old files have now over to the new files.
+/// Carries the current vectors of the old files over to the new files.
 ///
 /// # Errors
-/// `ConcurrentDeleteDelete` where rows of an old file came back; as [`mark_rows`].
+/// `ConcurrentDeleteDelete` if rows of an old file were restored; as [`mark_rows`].
 pub async fn carry_deletes(
     store: &Store,
     joined: &[&FileGroup],
@@ -107,7 +108,7 @@ fn came_back(path: &str) -> Error {
     )
 }
 
-/// The rows of a newer vector that an older one hasn't, by their places among the rows that the older one leaves.
+/// The rows that only the newer vector has, as positions among the rows that the older one leaves.
 fn new_places(before: &Positions, after: &Positions) -> Vec<u64> {
     let mut older = before.iter().peekable();
     let mut skipped = 0;

@@ -1,5 +1,5 @@
-//! New rows of a clustered table: many of them are brought in order before they are written, so that their files are good to
-//! skip at once; few are written as they come, and OPTIMIZE sorts them with others.
+//! Writes new rows of a clustered table: a large number of rows is sorted first, so that their
+//! files can be skipped well; a small number is written as it comes, and OPTIMIZE sorts it later.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use super::sort::{self, Keys, bytes};
 use crate::processors::processors;
 use crate::write::{FileWriter, WriteSpec};
 
-/// Bytes of rows that are held while they are sorted.
+/// Bytes of rows in memory during the sort.
 const MEMORY_BYTES: usize = 256 << 20;
 
-/// Writes rows to new data files of a table, as [`FileWriter`], in an order if there are so many.
+/// Writes rows to new data files of a table, as [`FileWriter`], sorted if there are many.
 pub struct ClusteredWriter {
     writer: FileWriter,
     order: Option<(Order, usize)>,
@@ -28,9 +28,9 @@ pub struct ClusteredWriter {
 
 /// Rows that aren't written yet.
 enum Held {
-    /// Too few to be sorted so far.
+    /// Too few to sort so far.
     Few { rows: Vec<RecordBatch>, bytes: usize },
-    /// Until a sample of all of them gives the order.
+    /// In a temporary file, until a sample of all rows gives the order.
     Many(Box<Many>),
 }
 
@@ -43,7 +43,7 @@ struct Many {
 }
 
 impl ClusteredWriter {
-    /// A writer that has written nothing yet. From so many bytes on rows are sorted; without an order never.
+    /// A writer without rows. Rows are sorted from this many bytes on; without an order never.
     ///
     /// # Errors
     /// As [`FileWriter::new`].
@@ -58,10 +58,10 @@ impl ClusteredWriter {
         })
     }
 
-    /// Takes rows, in the table's schema.
+    /// Writes rows in the table's schema.
     ///
     /// # Errors
-    /// As [`FileWriter::write`]; `StoreUnavailable` where temporary files have no room.
+    /// As [`FileWriter::write`]; `StoreUnavailable` if temporary files have no room.
     pub async fn write(&mut self, batch: RecordBatch) -> Result<()> {
         let Some((order, from_bytes)) = &self.order else {
             return self.writer.write(batch).await;
@@ -83,10 +83,11 @@ impl ClusteredWriter {
         }
     }
 
-    /// Writes what is held and ends all files; their adds in the order in which the files were begun.
+    /// Writes the rows in memory and closes all files; returns their adds in the order in which the
+    /// files were begun.
     ///
     /// # Errors
-    /// As [`write`](Self::write); nothing is left of it then, as far as the store lets it.
+    /// As [`write`](Self::write); its files are then deleted, as far as the store permits.
     pub async fn finish(mut self) -> Result<Vec<Add>> {
         let written = match (self.held, &self.order) {
             (Held::Few { rows, .. }, _) => as_they_came(&mut self.writer, rows).await,
@@ -102,7 +103,7 @@ impl ClusteredWriter {
         }
     }
 
-    /// Gives up: deletes every file that was begun, as far as the store lets it.
+    /// Deletes every file that was begun, as far as the store permits.
     pub async fn abort(self) {
         self.writer.abort().await;
     }

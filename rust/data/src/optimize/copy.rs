@@ -1,5 +1,6 @@
-//! Rows of files, one file after the other, into new ones. Where files have columns in pages that can stand in the new
-//! file as they are, some files make a row group together and only their other columns are decoded.
+//! Copies rows of files, one file after the other, into new files. Where files have columns whose
+//! pages can be copied as bytes, several files make a row group together and only their other
+//! columns are decoded.
 
 use std::sync::Arc;
 
@@ -15,15 +16,16 @@ use super::outputs::Outputs;
 use crate::read::{Chunk, FileChunks, FileRead, ReadSpec, Wanted, chunks};
 use crate::write::{CopiedColumn, row_group_limits};
 
-/// Row groups of fewer rows and bytes are written anew, joined with their neighbours.
+/// Smaller row groups are decoded and joined with their neighbours.
 const FEWEST_ROWS: u64 = 1 << 17;
 const FEWEST_BYTES: u64 = 16 << 20;
-/// So many are enough: what is copied is in memory twice, as it was read and as it is written.
+/// A row group is closed from this size on: copied bytes are in memory twice, as read and as
+/// written.
 const ENOUGH_ROWS: u64 = 1 << 19;
 const ENOUGH_BYTES: u64 = 16 << 20;
-/// So many files without anything to copy, and the others aren't asked.
+/// After this many files without a copyable column the rest aren't checked.
 const FRUITLESS: usize = 16;
-/// Files that are looked at ahead of the one whose turn it is.
+/// Files that are examined ahead of the current one.
 const AHEAD: usize = 4;
 
 /// Moves the rows.
@@ -57,13 +59,14 @@ pub(super) async fn copy(of: &OptimizeJob, files: Vec<FileRead>, out: &mut Outpu
     copying.end_plain().await
 }
 
-/// Files whose turn comes together.
+/// Files that make one row group.
 #[derive(Default)]
 struct Group {
     files: Vec<FileRead>,
     rows: u64,
     bytes: u64,
-    /// What can be copied: for each wanted column a chunk after the other; none where one file can't give it.
+    /// The copyable columns: for each wanted column its chunks in order; `None` if one file can't
+    /// provide it.
     columns: Vec<Option<Vec<Chunk>>>,
 }
 
@@ -88,7 +91,7 @@ impl Group {
         self.bytes += found.bytes;
     }
 
-    /// Whether something is left to copy when these come, too.
+    /// Whether a copyable column remains when this file joins.
     fn agrees(&self, columns: &[Option<Vec<Chunk>>]) -> bool {
         let mut both = self.columns.iter().zip(columns);
         self.files.is_empty() || both.any(|(a, b)| a.is_some() && b.is_some())
@@ -98,13 +101,13 @@ impl Group {
 struct Copying<'a, 'b> {
     of: &'a OptimizeJob,
     out: &'a mut Outputs<'b>,
-    /// The scan's columns in order, and for each the leaf that it is in new files, where it may be copied.
+    /// The scan's columns in order, and for each its leaf in new files, if it may be copied.
     columns: Vec<(String, Option<ColumnDescPtr>)>,
     codec: CompressionCodec,
     most_rows: u64,
     most_bytes: u64,
     group: Group,
-    /// Files before the group whose columns are all decoded.
+    /// Files before the group, all of whose columns are decoded.
     plain: Group,
 }
 
@@ -164,7 +167,8 @@ impl<'a, 'b> Copying<'a, 'b> {
         Ok(())
     }
 
-    /// Writes the group if it makes a row group worth having beside the one before, else lets its rows join that one.
+    /// Writes the group if it makes a large enough row group, otherwise adds its rows to the
+    /// previous one.
     async fn end_group(&mut self) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
         let alone = self.plain.files.is_empty() || self.plain.is_large();
@@ -199,7 +203,7 @@ impl<'a, 'b> Copying<'a, 'b> {
         self.out.write_beside(copied, batches).await
     }
 
-    /// All columns, the copied ones without their values.
+    /// All columns, with nulls in place of the copied ones.
     fn with_gaps(&self, batch: &RecordBatch, is_copied: &impl Fn(usize) -> bool) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let (schema, mut here) = (batch.schema(), 0..batch.num_columns());

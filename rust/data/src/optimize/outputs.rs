@@ -1,4 +1,5 @@
-//! New files one after the other: each is ended when it has its rows, and made durable while the next ones are written.
+//! Writes new files one after the other: each is closed when it has its rows, and made durable
+//! while the next ones are written.
 
 use std::sync::Arc;
 
@@ -15,20 +16,20 @@ use super::row_lineage::{LineageWriter, taken_off};
 use super::{OptimizeJob, OptimizedFile};
 use crate::write::{CopiedColumn, RowSink, WriteSpec, Written};
 
-/// Files whose last rows may be encoded at once, at most: each holds a row group.
+/// Files whose last rows are encoded concurrently, at most: each holds a row group.
 const MOST_ENDING: usize = 4;
 
-/// The files of one arrangement.
+/// The files of one job.
 pub(super) struct Outputs<'a> {
     of: &'a OptimizeJob,
     sink: Option<RowSink>,
-    /// Rows of a file, and those that the open one still takes.
+    /// Rows per file, and room left in the open one.
     most: u64,
     left: u64,
     begun: usize,
-    /// The bytes that keys of the open file begin with.
+    /// The common key prefix of the open file.
     begins: Vec<u8>,
-    /// Where the open file's rows were.
+    /// The original positions of the open file's rows.
     lineage: LineageWriter,
     ending: Vec<(JoinHandle<Result<Written>>, LineageWriter)>,
     done: Vec<OptimizedFile>,
@@ -49,7 +50,7 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Ends each file after so many rows.
+    /// Closes each file after this many rows.
     pub(super) fn cut_after(&mut self, rows: u64) {
         self.most = rows.max(1);
         self.left = self.most;
@@ -74,7 +75,7 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
-    /// Writes a row group of which some columns are copied.
+    /// Writes a row group with some copied columns.
     pub(super) async fn write_beside(
         &mut self,
         columns: Vec<(usize, CopiedColumn)>,
@@ -88,7 +89,8 @@ impl<'a> Outputs<'a> {
         self.sink()?.copyable()
     }
 
-    /// Writes sorted rows; where keys of one file have these bytes in common, it ends with them and by nothing else.
+    /// Writes sorted rows. A file ends exactly where the first `file_bytes` bytes of the key
+    /// change.
     pub(super) async fn write_keyed(&mut self, slice: &Keyed, file_bytes: usize) -> Result<()> {
         let rows = RecordBatch::from(&slice.rows);
         if file_bytes == 0 {
@@ -144,7 +146,7 @@ impl<'a> Outputs<'a> {
             .await
             .map_err(|e| Error::internal(format!("ending a data file: {e}")))?;
         let adds = ended?.adds;
-        // Rows of one partition, as OPTIMIZE's groups are, make one file.
+        // Rows of one partition, as OPTIMIZE's groups have, make one file.
         let mut lineage = match adds.len() {
             1 => lineage.end(&self.of.store, self.of.lineage).await,
             _ => None,
@@ -156,7 +158,7 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
-    /// Ends the last file; all that were written.
+    /// Closes the last file; returns all that were written.
     pub(super) async fn finish(mut self) -> Result<Vec<OptimizedFile>> {
         let ended = async {
             self.end().await?;
@@ -174,7 +176,7 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Gives up: deletes what was written, as far as the store lets it.
+    /// Deletes the written files, as far as the store permits.
     pub(super) async fn abort(mut self) {
         if let Some(sink) = self.sink.take() {
             sink.abort().await;

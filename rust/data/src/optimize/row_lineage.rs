@@ -15,19 +15,19 @@ use uuid::Uuid;
 
 use crate::read::{FILE, FileRead, ROW, ReadSpec};
 
-/// A place is a file's number in the group and, in so many bits below it, the row's position.
+/// A place is the file's number in the group followed by the row's position in this many bits.
 const POSITION_BITS: u32 = 40;
 const PLACE: &str = "_place";
-/// Bytes that are read at once: whole places.
+/// Bytes that are read at once, a whole number of places.
 const PART: u64 = 8 << 20;
 
-/// What a scan of one group's files must show so that rows can be followed, and how that becomes one number.
+/// Encodes each row's file and position as one number while the files of a group are scanned.
 pub(super) struct Places {
     numbers: HashMap<String, u64>,
 }
 
 impl Places {
-    /// The scan with the columns that tell; `None` where columns of the table have their names.
+    /// The scan with the needed hidden columns; `None` if columns of the table have their names.
     pub(super) fn of(files: &[FileRead], read: &ReadSpec) -> Option<(Places, ReadSpec)> {
         let taken = |name: &str| read.schema.field_ignore_case(name).is_some();
         if taken(FILE) || taken(ROW) {
@@ -46,7 +46,7 @@ impl Places {
         Some((Places { numbers }, shown))
     }
 
-    /// The rows with their places in one column, the last.
+    /// The rows with their places as the last column.
     pub(super) fn put(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         let wrong = || Error::internal("a scan doesn't say where its rows are");
         let (mut fields, mut columns) = (rows.schema().fields().to_vec(), rows.columns().to_vec());
@@ -77,7 +77,7 @@ impl Places {
     }
 }
 
-/// The rows, and the places of those that have some.
+/// The rows without the column of places, and the places if there were any.
 pub(super) fn taken_off(rows: &RecordBatch) -> Result<(RecordBatch, Option<UInt64Array>)> {
     let last = rows.num_columns().saturating_sub(1);
     // No column of a table is unsigned.
@@ -93,20 +93,20 @@ pub(super) fn taken_off(rows: &RecordBatch) -> Result<(RecordBatch, Option<UInt6
     Ok((rows, places))
 }
 
-/// Whether it is kept where sorted rows were.
+/// Whether and where the original positions of sorted rows are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineageStorage {
-    /// Nobody asks.
+    /// Not stored.
     No,
     /// In temporary files.
     Here,
-    /// In files of the table's store, for who commits on another machine, and deletes them. They have no hidden names: what
-    /// a crash leaves behind VACUUM takes.
+    /// In files of the table's store, for a commit on another machine, which deletes them. They
+    /// have no hidden names, so VACUUM deletes what a crash leaves behind.
     Stored,
 }
 
-/// The trace of a file that is being written. Where there is no room for it there is none: what others mark meanwhile can't
-/// be followed then, as if it weren't kept.
+/// Writes the lineage of one file. If there is no room for it, the file has no lineage, and
+/// concurrent deletes can't be carried over.
 #[derive(Default)]
 pub(super) enum LineageWriter {
     #[default]
@@ -135,7 +135,7 @@ impl LineageWriter {
         Ok(())
     }
 
-    /// What was written, from now on to be read.
+    /// Closes the lineage for writing and opens it for reading.
     pub(super) async fn end(self, store: &Store, storage: LineageStorage) -> Option<RowLineage> {
         let LineageWriter::Writing(out) = self else { return None };
         let mut file = out.into_inner().inspect_err(|e| warn_without_lineage(e)).ok()?;
@@ -168,14 +168,14 @@ async fn stored(file: &mut File, store: &Store) -> Result<String> {
     Ok(key)
 }
 
-/// The next bytes, whole places; none at the end.
+/// The next bytes, a whole number of places; empty at the end.
 fn part_of(file: &mut File) -> Result<Option<Vec<u8>>> {
     let mut part = Vec::new();
     file.take(PART).read_to_end(&mut part).map_err(unreadable)?;
     Ok(Some(part).filter(|part| !part.is_empty()))
 }
 
-/// Where the rows of a new file were.
+/// The original positions of a new file's rows.
 #[derive(Debug)]
 pub struct RowLineage(Location);
 
@@ -186,12 +186,12 @@ enum Location {
 }
 
 impl RowLineage {
-    /// One that another machine kept.
+    /// A lineage that another machine stored.
     pub fn stored(store: Store, key: String) -> RowLineage {
         RowLineage(Location::Stored { store, key })
     }
 
-    /// The file in the table's store that is to be deleted when nobody asks any more.
+    /// The file in the table's store, to be deleted after the last use.
     pub fn key(&self) -> Option<&str> {
         match &self.0 {
             Location::Here(_) => None,
@@ -199,10 +199,11 @@ impl RowLineage {
         }
     }
 
-    /// The rows of the new file that stand for marked rows of the old ones, which are given in their order.
+    /// The rows of the new file that correspond to deleted rows of the old ones, which are passed
+    /// in order.
     ///
     /// # Errors
-    /// `StoreUnavailable` where the temporary file can't be read; as the store, for one that is kept there.
+    /// `StoreUnavailable` if the temporary file can't be read; the store's errors for a stored one.
     pub async fn marked(&self, old: &[Positions]) -> Result<Positions> {
         let (mut found, mut row) = (Positions::new(), 0);
         if old.iter().all(Positions::is_empty) {

@@ -1,5 +1,6 @@
-//! Rows of files in the order of their keys: a sample of the columns that decide gives the keys, rows are sorted in runs
-//! that memory holds, and what is beyond goes to temporary files until all runs are merged.
+//! Sorts rows of files by their keys: a sample of the sort columns determines the keys, runs that
+//! fit into memory are sorted, and the rest is spilled to temporary files until all runs are
+//! merged.
 
 use std::sync::Arc;
 
@@ -16,22 +17,23 @@ use super::row_lineage::{LineageStorage, Places};
 use super::{OptimizeJob, Order};
 use crate::read::{FileRead, ReadSpec};
 
-/// A run is sorted when it has this part of the memory; as many again may be under way, half of all stays with sorted runs.
+/// A run is sorted when it fills one part in this many of the memory; as many again may be in
+/// flight, and half of all is for sorted runs.
 const RUN_PART: usize = 8;
-/// More rows in a run would only wait longer for their turn.
+/// A larger run would only delay the sort of its rows.
 const RUN_BYTES: usize = 256 << 20;
 /// Runs that are merged at once.
 const MOST_RUNS: usize = 64;
 /// Slices that are merged ahead of the writer.
 const MERGED_AHEAD: usize = 4;
-/// Of more files than these only some are looked at for the sample.
+/// If there are more files, only this many are sampled.
 const SAMPLED_FILES: usize = 1_000;
 
 /// Rows in order.
 pub(super) struct SortedRows {
     pub(super) slices: Run<'static>,
     pub(super) rows: u64,
-    /// How many first bytes keys of one file have in common.
+    /// Length of the common key prefix of one file's rows.
     pub(super) file_bytes: usize,
 }
 
@@ -63,13 +65,13 @@ pub(super) async fn sorted(of: &OptimizeJob, files: Vec<FileRead>, order: &Order
     })
 }
 
-/// What gives rows their keys.
+/// Computes keys of rows.
 #[derive(Clone)]
 pub(super) struct Keys {
     pub(super) by: Arc<RowOrder>,
-    /// Paths of the columns that decide.
+    /// Paths of the sort columns.
     pub(super) paths: Arc<Vec<Vec<String>>>,
-    /// Rows carry their places where there are some.
+    /// Set if rows carry their places.
     pub(super) places: Option<Arc<Places>>,
 }
 
@@ -86,8 +88,8 @@ impl Keys {
     }
 }
 
-/// All rows in the order of their keys, and how many they are. So many bytes of them are held, some batches get their keys at a
-/// time; `go_on` is asked before each.
+/// All rows sorted by key, and their number. Holds about `memory_bytes` of them, computes the keys
+/// of some batches concurrently, and calls `go_on` before each batch.
 pub(super) async fn in_order(
     rows: impl Stream<Item = Result<RecordBatch>>,
     keys: &Keys,
@@ -113,7 +115,7 @@ pub(super) async fn in_order(
     Ok((ahead(merge(runs.take().await?)), count))
 }
 
-/// Of the columns that decide; `None` where there are no rows.
+/// A sample of the sort columns; `None` without rows.
 async fn sample(of: &OptimizeJob, files: &[FileRead], order: &Order) -> Result<Option<Sample>> {
     let mut names: Vec<String> = order.columns.iter().filter_map(|path| path.first().cloned()).collect();
     names.sort_unstable();
@@ -139,10 +141,10 @@ async fn sample(of: &OptimizeJob, files: &[FileRead], order: &Order) -> Result<O
     Ok(sample)
 }
 
-/// Runs on their way.
+/// The sorted runs so far.
 struct Runs {
     run_bytes: usize,
-    /// Sorted runs that may stay in memory have so many bytes left.
+    /// Bytes of memory left for sorted runs.
     room: usize,
     held: Vec<Keyed>,
     bytes: usize,
@@ -151,8 +153,9 @@ struct Runs {
     spilled: Levels,
 }
 
-/// Runs in temporary files: of each level so many at most, then they become one of the next. So few files are open and few
-/// rows in memory while they are merged, and each row is rewritten as often as there are levels.
+/// Runs in temporary files. A full level is merged into one run of the next level, which bounds the
+/// open files and the rows in memory during a merge; each row is rewritten as often as there are
+/// levels.
 #[derive(Default)]
 struct Levels(Vec<Vec<SpilledRun>>);
 
@@ -243,7 +246,7 @@ impl Runs {
 }
 
 pub(super) fn bytes(array: &dyn Array) -> usize {
-    // Of what is shared with other rows only these rows' part.
+    // Counts only these rows' part of shared buffers.
     let data = array.to_data();
     data.get_slice_memory_size()
         .unwrap_or_else(|_| array.get_array_memory_size())

@@ -1,4 +1,5 @@
-//! Rows that are moved are the same ones, in the order that was asked for, whatever memory there was; what fails leaves nothing.
+//! Moved rows are unchanged and in the requested order, whatever the memory limit; a failure leaves
+//! no files.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -179,7 +180,7 @@ async fn marked_rows_are_found_again_where_they_were_sorted_to() {
                 .is_empty()
         );
     }
-    // Who doesn't need them pays nothing.
+    // Without lineage there is no cost.
     let way = OptimizeJob {
         lineage: LineageStorage::No,
         ..job(&folder, by(&["x"], Curve::ZOrder), 1 << 20)
@@ -217,7 +218,7 @@ async fn what_fails_leaves_no_file() {
 
 const COPIED_FILES: usize = 16;
 
-/// Columns of all types whose pages may be copied, and one that repeats.
+/// Columns of all types whose pages may be copied, and one with repeated values.
 fn many_types(first: i64) -> RecordBatch {
     let n = || first..first + PER_FILE as i64;
     let mixed = |n: i64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64);
@@ -277,7 +278,7 @@ fn of_many_types(folder: &Folder, compression: Compression) -> OptimizeJob {
     }
 }
 
-/// Of each column whether it has a dictionary, and its pages.
+/// For each column, whether it has a dictionary, and its number of pages.
 async fn pages_of(folder: &Folder, add: &Add) -> Vec<(bool, usize)> {
     let bytes = folder.store.read(&add.path).await.unwrap();
     let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Required);
@@ -306,7 +307,7 @@ async fn copied_pages_mean_what_their_rows_do() {
     assert_eq!(written.len(), COPIED_FILES);
     let mut files: Vec<FileRead> = written.iter().map(|a| FileRead::of(a).unwrap()).collect();
     let copied = logged(way.run(files.clone(), 1).await.unwrap());
-    // Pages of another codec can't be copied.
+    // Pages with another codec can't be copied.
     let encoded = of_many_types(&folder, Compression::Snappy)
         .run(files.clone(), 1)
         .await
@@ -320,7 +321,8 @@ async fn copied_pages_mean_what_their_rows_do() {
     let pages = pages_of(&folder, &copied[0]).await;
     assert_eq!(pages[..6], [(false, COPIED_FILES); 6]);
     assert!(pages[7].0 && pages[7].1 < COPIED_FILES);
-    // A file of which rows are left out is decoded, and so are its neighbours: too few rows for a group of their own.
+    // A file with deselected rows is decoded, and so are its neighbours: they have too few rows for
+    // a row group of their own.
     files[3].selected = Some(SelectedRows::Without(Arc::new([0, 5].into_iter().collect())));
     let less = logged(way.run(files, 1).await.unwrap());
     assert_eq!(rows(&less).num_rows(), COPIED_FILES * PER_FILE - 2);

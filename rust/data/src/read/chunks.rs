@@ -1,6 +1,6 @@
-//! Column chunks of a file that may stand in another file byte for byte: whole, of the same type
-//! and codec, without a dictionary, in pages worth keeping, with bounds that are exact. Knows
-//! nothing of where they go.
+//! Finds column chunks of a file that can be copied into another file as bytes: whole, of the same
+//! type and codec, without a dictionary, in large enough pages, with exact bounds. Knows nothing of
+//! the destination.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use super::FileRead;
 use super::plan::{Lookup, arrow_metadata};
 use super::source::{self, blocking};
 
-/// Pages of fewer rows, and of fewer bytes, are better written anew.
+/// Smaller pages are better decoded and written again.
 const FEWEST_PAGE_ROWS: i64 = 8_192;
 const FEWEST_PAGE_BYTES: i64 = 64 << 10;
 
-/// What chunks must be.
+/// Requirements for chunks.
 pub(crate) struct Wanted {
-    /// The columns, each with the leaf that it is in the other file; none where it can't be copied at all.
+    /// The columns, each with its leaf in the other file; `None` if it can't be copied at all.
     pub(crate) columns: Vec<(Field, Option<ColumnDescPtr>)>,
     /// How files name columns.
     pub(crate) mapping: Mapping,
-    /// How the pages are compressed.
+    /// The compression of the pages.
     pub(crate) codec: CompressionCodec,
-    /// Files with more rows, or bytes, are none of it.
+    /// Files with more rows, or bytes, aren't copied.
     pub(crate) most_rows: u64,
     pub(crate) most_bytes: u64,
 }
@@ -44,21 +44,21 @@ pub(crate) struct Chunk {
     /// Its pages, one after the other.
     pub(crate) bytes: Bytes,
     pub(crate) metadata: ColumnChunkMetaData,
-    /// Where they begin, from the first of them, and at which of the chunk's rows.
+    /// Their offsets relative to the first, and the chunk's row at which each begins.
     pub(crate) pages: Vec<PageLocation>,
     /// Their bounds.
     pub(crate) index: ColumnIndexMetaData,
     pub(crate) rows: u64,
 }
 
-/// A file's rows, and the wanted columns that can be copied: a chunk for each row group.
+/// A file's rows, and the wanted columns that can be copied: one chunk per row group.
 pub(crate) struct FileChunks {
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
     pub(crate) columns: Vec<Option<Vec<Chunk>>>,
 }
 
-/// Reads what can be copied of a file.
+/// Reads the copyable columns of a file.
 ///
 /// # Errors
 /// As `read_file`.
@@ -176,7 +176,7 @@ fn chunk(
     })
 }
 
-/// Whether values of one column are those of the other to the byte.
+/// Whether the two columns encode values as the same bytes.
 fn is_same(from: &ColumnDescriptor, to: &ColumnDescriptor) -> bool {
     from.physical_type() == to.physical_type()
         && from.logical_type_ref() == to.logical_type_ref()
@@ -188,7 +188,7 @@ fn is_same(from: &ColumnDescriptor, to: &ColumnDescriptor) -> bool {
         && to.max_rep_level() == 0
 }
 
-/// Whether the chunk's bounds and numbers of nulls are known and exact.
+/// Whether the chunk's bounds and null counts are known and exact.
 fn is_exact(metadata: &ColumnChunkMetaData) -> bool {
     let Some(stats) = metadata.statistics() else {
         return false;
@@ -213,7 +213,7 @@ pub(crate) fn may_be_copied(leaf: &ColumnDescriptor) -> bool {
         )
 }
 
-/// The pages' places from the first one, if they are all of the chunk and nothing else is.
+/// The pages' offsets from the first one, if the pages are exactly the chunk.
 fn from_first(pages: &[PageLocation], start: u64, length: u64, rows: i64) -> Option<Vec<PageLocation>> {
     let (start, length) = (i64::try_from(start).ok()?, i64::try_from(length).ok()?);
     let (mut at, mut row) = (start, 0);
@@ -233,7 +233,7 @@ fn from_first(pages: &[PageLocation], start: u64, length: u64, rows: i64) -> Opt
     (!found.is_empty() && at == start + length).then_some(found)
 }
 
-/// Whether each page's number of nulls is known, of floats also that of NaN.
+/// Whether each page's null count is known, and for floats its NaN count.
 fn tells_bounds(index: &ColumnIndexMetaData) -> bool {
     let floats = matches!(index, ColumnIndexMetaData::FLOAT(_) | ColumnIndexMetaData::DOUBLE(_));
     index.null_counts().is_some() && (!floats || index.nan_counts().is_some())

@@ -1,6 +1,6 @@
-//! Decodes one unit of a file (a row group, or rows of one) into batches of the output: converts columns,
-//! adds constants, filters exactly. What the predicate uses is decoded first, and of the other columns
-//! only the rows that match. Blocking; runs on a worker thread, called by `scan`.
+//! Decodes one unit of a file (a row group, or rows of one) into batches of the output: converts
+//! columns, adds constants, filters exactly. The predicate's columns are decoded first, and of the
+//! others only the matching rows. Blocking; runs on a worker thread.
 
 use std::sync::Arc;
 
@@ -28,11 +28,11 @@ pub(super) struct Unit {
     pub(super) first: u64,
     /// How many rows will be decoded.
     pub(super) rows: usize,
-    /// Which; `None` for the whole group.
+    /// The rows; `None` for the whole group.
     pub(super) selection: Option<RowSelection>,
 }
 
-/// Decodes a unit; `emit` returns false when nobody wants more.
+/// Decodes a unit; `emit` returns false when the receiver is gone.
 pub(super) fn decode(
     plan: &FilePlan,
     unit: Unit,
@@ -62,7 +62,8 @@ pub(super) fn decode(
     Ok(())
 }
 
-/// The columns by which rows are judged, of those that stay, and the unit of just these rows; `None` if there are none.
+/// The filter columns of the remaining rows, and the unit restricted to these rows; `None` if no
+/// row remains.
 fn matching(plan: &FilePlan, filter: &Part, unit: Unit, input: Input) -> Result<Option<(RecordBatch, Unit)>> {
     let failed = |e: ArrowError| Error::internal(format!("filtering rows: {e}"));
     let (mut masks, mut batches): (Vec<BooleanArray>, Vec<RecordBatch>) = (Vec::new(), Vec::new());
@@ -105,7 +106,7 @@ fn matching(plan: &FilePlan, filter: &Part, unit: Unit, input: Input) -> Result<
     )))
 }
 
-/// The output columns of the same rows of both parts.
+/// The output columns, from both parts of the same rows.
 fn joined(plan: &FilePlan, filter: &RecordBatch, rest: &RecordBatch) -> Result<RecordBatch> {
     let columns = plan.outputs.iter().map(|(of_filter, at)| {
         let from = if *of_filter { filter } else { rest };
@@ -118,18 +119,18 @@ fn joined(plan: &FilePlan, filter: &RecordBatch, rest: &RecordBatch) -> Result<R
         .map_err(|e| Error::internal(format!("filtered columns don't fit the table's schema: {e}")))
 }
 
-/// The batches of a part of the columns of a unit.
+/// The batches of a unit's columns, for one part of the plan.
 struct Rows<'a> {
     plan: &'a FilePlan,
     part: &'a Part,
     unit: &'a Unit,
-    /// To look again where it was that decoding failed.
+    /// For finding the position of a decoding error.
     input: Option<Input>,
-    /// Absent if nothing of the part is in the file.
+    /// Absent if the file has no column of the part.
     reader: Option<ParquetRecordBatchReader>,
-    /// Rows that are still to come without a reader.
+    /// Rows left to emit without a reader.
     left: usize,
-    /// The positions in the file of the rows that are still to come.
+    /// Positions in the file of the rows left to emit.
     positions: Positions,
 }
 
@@ -222,8 +223,8 @@ impl Rows<'_> {
         }
     }
 
-    /// The column whose text isn't UTF-8, and where: its leaves are decoded once more, each by itself and by rows. A
-    /// dictionary is decoded whole, before its rows.
+    /// The column with invalid UTF-8, and the row: decodes its leaves once more, each by itself,
+    /// row by row. A dictionary is decoded completely, before its rows.
     fn not_utf8(&self) -> Option<(String, String)> {
         let schema = self.plan.metadata.parquet_schema();
         self.part.leaves.iter().find_map(|leaf| {
@@ -298,7 +299,7 @@ fn stored(decoded: &[ArrayRef], at: usize, convert: &Convert, name: &str) -> Res
     })
 }
 
-/// The values of the one, where they are null those of the other.
+/// The values of `one`, replaced by those of `other` where they are null.
 fn first_of(one: &ArrayRef, other: &ArrayRef) -> Result<ArrayRef> {
     let failed = |e: ArrowError| Error::internal(format!("row ids: {e}"));
     zip(&is_not_null(one).map_err(failed)?, one, other).map_err(failed)

@@ -15,19 +15,19 @@ use super::part_stats::{Leaf, LeafStats};
 use super::plan::{FilePlan, Prepared};
 use super::{FileRead, ReadSpec};
 
-/// Which writers never cut a bound short: the flag that says so is newer than they are.
+/// Writers that never truncate bounds, although their footers lack the newer flag that says so.
 const WHOLE_BOUNDS: &str = "parquet-mr";
 
-/// What is known of a column.
+/// Statistics of a column.
 pub(crate) struct ColumnStats {
-    /// Least and greatest value of each row group that has one.
+    /// Least and greatest value of each row group, where known.
     pub bounds: ArrayRef,
-    /// Rows with null.
+    /// Number of null rows.
     pub nulls: u64,
 }
 
-/// The file's rows, and for each column that this read makes what its footer tells; `None` where the rows have to be looked
-/// at, as for floats, of which NaN is left out.
+/// The file's rows, and for each column of this read its statistics from the footer; `None` where
+/// only the rows can tell, as for floats, whose bounds leave NaN out.
 pub(crate) fn column_stats(
     footer: &Arc<ParquetMetaData>,
     file: &FileRead,
@@ -45,7 +45,7 @@ pub(crate) fn column_stats(
     Ok((rows, columns.collect()))
 }
 
-/// Whether Parquet orders values as the table does, all of them.
+/// Whether Parquet orders all values of the type as the table does.
 fn is_ordered(ty: &DataType) -> bool {
     use Primitive as P;
     matches!(
@@ -64,7 +64,7 @@ fn is_ordered(ty: &DataType) -> bool {
     )
 }
 
-/// What these statistics of row groups tell of the whole column, if they do.
+/// The statistics of the whole column, if those of the row groups determine them.
 fn whole(footer: &ParquetMetaData, leaf: &Leaf, stats: &LeafStats) -> Option<ColumnStats> {
     let nulls = stats.nulls.as_primitive_opt::<Int64Type>()?;
     let by_whole = footer

@@ -1,5 +1,6 @@
-//! Columns that a scan can show beside the table's: a row's file, its position there, its id and the version
-//! that last wrote it (P143). Says what makes them; `plan` finds the stored ones, `decode` makes arrays.
+//! The hidden columns that a scan can return besides the table's: a row's file, its position there,
+//! its id and the version that last wrote it (P143). Names their sources; `plan` finds stored ones,
+//! `decode` makes arrays.
 
 use std::sync::{Arc, LazyLock};
 
@@ -29,7 +30,8 @@ static FIELDS: LazyLock<[Field; 4]> = LazyLock::new(|| {
     ]
 });
 
-/// The schema of these columns; with `encoded` the files' paths come as a dictionary, one entry for each batch.
+/// The schema of these columns; with `encoded` the files' paths are a dictionary with one entry per
+/// batch.
 pub(super) fn schema<'a>(fields: impl IntoIterator<Item = &'a Field>, table: &StructType, encoded: bool) -> SchemaRef {
     let plain = row_schema(fields);
     if !encoded || table.field_ignore_case(FILE).is_some() {
@@ -46,12 +48,12 @@ fn encoded_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
 }
 
-/// The hidden column of this name. A column of the table with the name comes before it.
+/// The hidden column of this name. A table's own column of the name takes precedence.
 pub(super) fn field(name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|f| f.name == name)
 }
 
-/// What a hidden column holds where the file doesn't store it.
+/// The values of a hidden column that the file doesn't store.
 #[derive(Debug, Clone)]
 pub(super) enum Hidden {
     /// The same in every row: an array of one.
@@ -60,7 +62,7 @@ pub(super) enum Hidden {
     Position(i64),
 }
 
-/// The name under which a file may store the column, and what the column holds otherwise.
+/// The name under which a file may store the column, and its values otherwise.
 pub(super) fn source<'a>(name: &str, spec: &'a ReadSpec, file: &FileRead) -> Result<Option<(Option<&'a str>, Hidden)>> {
     let missing = |what: &str| {
         Error::corrupt_log(format!(

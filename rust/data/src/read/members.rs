@@ -1,5 +1,5 @@
-//! Many values of which a column must hold one, as the keys of a join: what can't is left out
-//! before the other columns of its rows are decoded. Knows no predicate.
+//! A set of values of which a column must have one, as with join keys: rows without one are left
+//! out before their other columns are decoded. Knows no predicate.
 
 use std::collections::HashSet;
 
@@ -11,10 +11,11 @@ use deltaplane_error::{Error, Result};
 
 use crate::hashes::Seed;
 
-/// Up to so many bits a number, a bit for each one between the smallest and the largest takes no more memory than a set does.
+/// Up to this many bits per number, a bitmap from the smallest to the largest takes no more memory
+/// than a hash set.
 const BITS_EACH: u64 = 128;
 
-/// The values.
+/// The set.
 #[derive(Debug, Clone)]
 pub struct Members {
     column: String,
@@ -32,8 +33,8 @@ enum Values {
 }
 
 impl Members {
-    /// The values of these arrays, nulls left out, for a top-level column; `None` for types that aren't looked up: all but
-    /// whole numbers, days, microseconds and text.
+    /// The values of these arrays, without nulls, for a top-level column; `None` for unsupported
+    /// types: all except integers, dates, timestamps and strings.
     pub fn new(column: &str, arrays: &[ArrayRef], nulls: bool) -> Option<Members> {
         let values = match arrays.first().map(|a| a.data_type()) {
             Some(DataType::Utf8) => {
@@ -55,7 +56,7 @@ impl Members {
         &self.column
     }
 
-    /// Which rows hold one of the values; all where the column is of another type. Never null.
+    /// Which rows have one of the values; all rows if the column has another type. Never null.
     pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let array = batch
             .column_by_name(&self.column)
@@ -89,7 +90,7 @@ impl Members {
     }
 }
 
-/// Values that are whole numbers, or stored as such.
+/// Values that are integers, or stored as such.
 fn numbers(array: &ArrayRef) -> Option<ArrayRef> {
     let whole = matches!(
         array.data_type(),

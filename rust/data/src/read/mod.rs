@@ -1,7 +1,7 @@
-//! Reads data files as a table's rows: what is asked (`ReadSpec`), of which files (`FileRead`).
+//! Reads data files as a table's rows: the request (`ReadSpec`) and the files (`FileRead`).
 //! `source` fetches bytes, `vectors` deleted rows, `plan` fits a file to the table, `row_groups`
 //! and `pages` skip, `decode` makes batches, `scan` runs all in parallel; `chunks` reads columns as
-//! they are. Knows no log.
+//! bytes. Knows no log.
 
 mod chunks;
 mod decode;
@@ -42,14 +42,14 @@ pub use scan::{read_file, scan};
 pub(crate) use source::Input;
 pub use vectors::Vectors;
 
-/// A file that was found, and its footer.
+/// An opened file, and its footer.
 pub(crate) struct SourceFile {
     source: source::Source,
     pub(crate) footer: Arc<ParquetMetaData>,
 }
 
 impl SourceFile {
-    /// Opens a file and reads its footer, with the page index if it has one and it is wanted.
+    /// Opens a file and reads its footer, with the page index if it exists and is wanted.
     pub(crate) async fn open(store: &Store, file: &FileRead, page_index: bool) -> Result<Self> {
         let opened = async {
             let source = source::open(store, file).await?;
@@ -59,13 +59,13 @@ impl SourceFile {
         opened.await.map_err(|e: Error| e.with_path(file.path.clone()))
     }
 
-    /// What reads these bytes, by their places in the file.
+    /// Fetches these byte ranges for a decoder.
     pub(crate) async fn fetch(&self, ranges: Vec<Range<u64>>) -> Result<Input> {
         self.source.fetch(ranges).await
     }
 }
 
-/// Rows per batch that scans are quick with; wide rows get fewer.
+/// Rows per batch at which scans are fast; wide rows get fewer.
 pub const DEFAULT_BATCH_ROWS: usize = 65_536;
 
 /// One data file to read.
@@ -79,11 +79,11 @@ pub struct FileRead {
     pub partition_values: BTreeMap<String, Option<String>>,
     /// Rows according to the statistics.
     pub num_records: Option<u64>,
-    /// Rows that are deleted: they aren't read.
+    /// Deleted rows, which aren't read.
     pub deletion_vector: Option<DeletionVector>,
-    /// Only the rows of this vector are read, as far as they aren't deleted; `None` for all.
+    /// Only the rows of this vector are read, except deleted ones; `None` for all.
     pub only: Option<DeletionVector>,
-    /// Which rows a command picks of those that the vectors leave; `None` for all.
+    /// Which of the remaining rows a command selects; `None` for all.
     pub selected: Option<SelectedRows>,
     /// The id of the first row, where rows don't store their own (P143).
     pub base_row_id: Option<i64>,
@@ -91,12 +91,12 @@ pub struct FileRead {
     pub default_row_commit_version: Option<i64>,
 }
 
-/// Rows of a file by physical position (P124), beside what its vectors say.
+/// Rows of a file by physical position (P124), in addition to its vectors.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SelectedRows {
-    /// These alone.
+    /// Only these.
     Only(Arc<Positions>),
-    /// All but these.
+    /// All except these.
     Without(Arc<Positions>),
 }
 
@@ -120,8 +120,8 @@ impl FileRead {
 pub struct ReadSpec {
     /// The table's whole schema.
     pub schema: Arc<StructType>,
-    /// Top-level columns in output order, matched ignoring case; `None` means all. Beside those of the table there
-    /// are `_file`, `_row`, `_row_id` and `_row_commit_version`.
+    /// Top-level columns in output order, matched ignoring case; `None` means all. Hidden columns:
+    /// `_file`, `_row`, `_row_id` and `_row_commit_version`.
     pub columns: Option<Vec<String>>,
     /// The table's partition columns.
     pub partition_columns: Vec<String>,
@@ -129,15 +129,15 @@ pub struct ReadSpec {
     pub mapping: Mapping,
     /// Only rows for which this is true.
     pub predicate: Option<Predicate>,
-    /// Only rows that hold one of these values.
+    /// Only rows with one of these values.
     pub members: Option<Arc<Members>>,
     /// Most rows in a batch.
     pub batch_rows: usize,
-    /// The physical column that stores row ids that don't follow from the row's place (P141).
+    /// The physical column that stores row ids which differ from those computed by position (P141).
     pub stored_row_ids: Option<String>,
     /// The physical column that stores row commit versions (P141).
     pub stored_row_commit_versions: Option<String>,
-    /// Whether `_file` comes as a dictionary, for readers of many rows of a file.
+    /// Whether `_file` is a dictionary, for readers of many rows per file.
     pub encoded_files: bool,
 }
 

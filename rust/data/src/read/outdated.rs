@@ -1,5 +1,6 @@
-//! Whether a data file still holds what its table has no more: rows that a vector deletes, columns that were dropped,
-//! values in a type that was widened since. Such a file is read all the same; a purge writes it anew.
+//! Checks whether a data file has content that its table no longer has: rows that a vector deletes,
+//! dropped columns, values of a type that was widened since. Such a file is still readable; a purge
+//! rewrites it.
 
 use std::collections::HashSet;
 
@@ -13,7 +14,8 @@ use super::plan::arrow_metadata;
 use super::{FileRead, ReadSpec, source};
 use crate::convert::find_column;
 
-/// Whether the file differs from what a writer would write now; costs its footer unless it has a vector.
+/// Whether the file differs from one that a writer would write now; reads its footer unless it has
+/// a vector.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile` with the file's path, and the store's errors.
@@ -37,7 +39,7 @@ fn differs(fields: &Fields, spec: &ReadSpec) -> bool {
     columns_differ(fields, &spec.schema, spec.mapping, &hidden)
 }
 
-/// `hidden` are columns that files may have beside the table's.
+/// `hidden` are columns that files may have besides the table's.
 fn columns_differ(fields: &Fields, table: &StructType, mapping: Mapping, hidden: &dyn Fn(&String) -> bool) -> bool {
     let place = |f: &Field| find_column(fields, f, mapping);
     let known: HashSet<usize> = table.fields().iter().filter_map(place).collect();
@@ -133,7 +135,7 @@ mod tests {
         for (old, now, differs) in [
             (ArrowType::Int8, Primitive::Integer, true),
             (ArrowType::Int32, Primitive::Integer, false),
-            // Without an annotation a byte is stored as wide as an integer.
+            // Without an annotation a byte is stored as an integer.
             (ArrowType::Int32, Primitive::Byte, false),
             (ArrowType::Float32, Primitive::Double, true),
             (ArrowType::Float64, Primitive::Double, false),

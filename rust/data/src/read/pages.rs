@@ -1,5 +1,5 @@
-//! Leaves out the pages of a row group that can't hold a matching row, by the file's page index.
-//! Columns have pages of their own: what is judged are the row ranges between any two page starts.
+//! Skips pages of a row group that can't have a matching row, by the file's page index. Columns
+//! have different pages, so the row ranges between any two page starts are judged.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use super::FileRead;
 use super::part_stats::{Leaf, LeafStats, judge};
 use super::plan::FilePlan;
 
-/// The rows of a row group that may match; `None` if that is all of them, or can't be told.
+/// The rows of a row group that may match; `None` if all may, or nothing is known.
 pub(super) fn selection(
     plan: &FilePlan,
     file: &FileRead,
@@ -32,7 +32,7 @@ pub(super) fn selection(
     let mut starts: Vec<usize> = paged.iter().flat_map(|p| p.starts.iter().copied()).collect();
     starts.sort_unstable();
     starts.dedup();
-    // With one page each, the statistics of the row group have said it all.
+    // With one page each, the row group's statistics were equivalent.
     if starts.len() < 2 {
         return Ok(None);
     }
@@ -70,7 +70,7 @@ impl Paged {
             .iter()
             .map(|p| usize::try_from(p.first_row_index).ok())
             .collect::<Option<_>>()?;
-        // Anything else isn't an index of this row group.
+        // Otherwise it isn't an index of this row group.
         let ascending = starts.windows(2).all(|w| matches!(w, [a, b] if a < b));
         if !ascending || starts.first() != Some(&0) || starts.last().is_none_or(|last| *last >= rows) {
             return None;
@@ -82,7 +82,7 @@ impl Paged {
         complete.then_some(Paged { stats, starts })
     }
 
-    /// The statistics of the pages that hold these rows.
+    /// The statistics of the pages with these rows.
     fn at(&self, rows: &[usize]) -> Result<LeafStats> {
         let page = |row: &usize| u32::try_from(self.starts.partition_point(|s| s <= row).saturating_sub(1)).ok();
         let pages: UInt32Array = rows.iter().map(page).collect();

@@ -1,5 +1,5 @@
-//! Statistics of parts of a file (row groups, pages) in the shape of a log's, so that the pruner
-//! that leaves out files leaves out parts of one. Pure once the footer is there.
+//! Statistics of parts of a file (row groups, pages) in the format of the log's, so that the pruner
+//! of files also skips parts of one. Pure after the footer was read.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::plan::{FilePlan, leaf_count};
 use crate::convert::{Convert, Rules, find_column};
 use crate::types::row_type;
 
-/// A leaf column of the file whose bounds mean what the table's type means.
+/// A leaf column of the file whose bounds are valid for the table's type.
 pub(super) struct Leaf {
     /// Its position among the file's leaves.
     pub(super) index: usize,
@@ -32,7 +32,7 @@ pub(super) struct Leaf {
     target: ArrowType,
 }
 
-/// One leaf's statistics, a value for each part.
+/// One leaf's statistics, a value per part.
 pub(super) struct LeafStats {
     pub(super) path: Vec<String>,
     pub(super) min: ArrayRef,
@@ -63,18 +63,18 @@ impl Leaf {
         Some(found.ok()?.with_missing_null_counts_as_zero(false))
     }
 
-    /// INT96 has no order at all.
+    /// INT96 has no order.
     fn is_ordered(&self, plan: &FilePlan) -> bool {
         plan.metadata.parquet_schema().column(self.index).physical_type() != Physical::INT96
     }
 
-    /// A value for each row group.
+    /// One value per row group.
     pub(super) fn of_groups(&self, plan: &FilePlan) -> Option<LeafStats> {
         let groups = plan.metadata.metadata().row_groups();
         // The old bounds of bytes were compared as signed.
         let signed = groups.iter().filter_map(|g| g.columns().get(self.index)).any(|c| {
             matches!(c.column_type(), Physical::BYTE_ARRAY | Physical::FIXED_LEN_BYTE_ARRAY)
-                // Where there are none, they read as the old ones.
+                // Without the new bounds the library returns the old ones.
                 && c.statistics()
                     .is_some_and(|s| s.is_min_max_deprecated() && (s.min_bytes_opt().is_some() || s.max_bytes_opt().is_some()))
         });
@@ -84,7 +84,7 @@ impl Leaf {
         self.stats(min, max, nulls, self.is_ordered(plan) && !signed)
     }
 
-    /// A value for each page of a row group.
+    /// One value per page of a row group.
     pub(super) fn of_pages(
         &self,
         plan: &FilePlan,
@@ -121,7 +121,7 @@ impl Leaf {
     }
 }
 
-/// Which parts, of so many rows each, may hold a matching row.
+/// Which parts, with these numbers of rows, may have a matching row.
 pub(super) fn judge(pruner: &Pruner, file: &FileRead, rows: Int64Array, leaves: &[LeafStats]) -> Result<BooleanArray> {
     let parts = rows.len();
     let nested = |pick: &dyn Fn(&LeafStats) -> ArrayRef| {

@@ -1,6 +1,6 @@
-//! Fits one data file to the table: which leaves to decode, how each becomes the table's type, what
-//! is a constant, what is missing (P182). Columns are found as the table's mapping says (P113).
-//! Pure once the footer is there.
+//! Fits one data file to the table: which leaves to decode, how each becomes the table's type,
+//! which columns are constant or missing (P182). Columns are found by the table's mapping (P113).
+//! Pure after the footer was read.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ use super::{FileRead, Members, ReadSpec};
 use crate::convert::{Convert, Mismatch, Rules, field_id, find_column};
 use crate::types::row_type;
 
-/// What a scan needs to know, worked out once for all its files.
+/// The plan of a scan, computed once for all its files.
 pub(super) struct Prepared {
-    /// Columns to make: the output, then those that rows are only judged by.
+    /// Columns to compute: the output, then those that only filters need.
     needed: Vec<Field>,
-    /// Whether rows are judged by a needed column, for each.
+    /// For each needed column, whether filters use it.
     filters: Vec<bool>,
     /// Schema of the output.
     pub(super) output_schema: SchemaRef,
@@ -78,12 +78,12 @@ impl Prepared {
         })
     }
 
-    /// Whether rows are left out by their values.
+    /// Whether rows are filtered by their values.
     fn judges(&self) -> bool {
         self.predicate.is_some() || self.members.is_some()
     }
 
-    /// Which rows stay, of a batch of the columns by which they are judged. Never null.
+    /// Which rows of a batch of filter columns remain. Never null.
     pub(super) fn keep(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let met = self.predicate.as_ref().map(|p| p.evaluate(batch)).transpose()?;
         let met = met.map(|met| match met.null_count() {
@@ -99,7 +99,7 @@ impl Prepared {
     }
 }
 
-/// Adds what the predicate uses and the output doesn't have, structs with just the leaves it uses.
+/// Adds the predicate's columns that the output lacks, and of structs only the needed leaves.
 fn add_predicate_columns(needed: &mut Vec<Field>, paths: &[Vec<String>], table: &StructType) -> Result<()> {
     let mut by_column: Vec<(&Field, Vec<&[String]>)> = Vec::new();
     for path in paths {
@@ -146,7 +146,7 @@ fn only_leaves(field: &Field, rests: &[&[String]]) -> Field {
     }
 }
 
-/// Where a needed column comes from.
+/// The source of a needed column.
 pub(super) enum ColumnSource {
     /// The column at this position of the decoded batch.
     File(usize, Convert),
@@ -154,7 +154,8 @@ pub(super) enum ColumnSource {
     Constant(ArrayRef),
     /// Null in every row.
     Missing(ArrowType),
-    /// The column at this position of the decoded batch where it isn't null (`None`: nowhere), else this.
+    /// The column at this position of the decoded batch where it isn't null (`None`: not in the
+    /// file), otherwise the computed values.
     Hidden(Option<(usize, Convert)>, Hidden),
 }
 
@@ -168,28 +169,29 @@ pub(super) struct Part {
     pub(super) schema: SchemaRef,
 }
 
-/// How to read one file.
+/// The plan for reading one file.
 pub(super) struct FilePlan {
     pub(super) prepared: Arc<Prepared>,
     pub(super) metadata: ArrowReaderMetadata,
-    /// What rows are judged by, decoded first; `None` where none is left out.
+    /// Filter columns, decoded first; `None` without a filter.
     pub(super) filter: Option<Part>,
-    /// The other columns, of which only the rows that match are decoded.
+    /// The other columns, of which only matching rows are decoded.
     pub(super) rest: Part,
-    /// Where each output column is: whether in `filter`, and its position there or in `rest`.
+    /// The place of each output column: whether in `filter`, and its position there or in `rest`.
     pub(super) outputs: Vec<(bool, usize)>,
     /// Most rows in a batch of this file.
     pub(super) batch_rows: usize,
-    /// What a row takes when it is decoded, about; at least 1.
+    /// About how many bytes a decoded row takes; at least 1.
     pub(super) row_bytes: usize,
     pub(super) path: String,
 }
 
-/// Decoded bytes of a batch are kept below about this, so that very wide tables don't exhaust memory.
+/// Target bytes of a decoded batch, so that very wide tables don't exhaust memory.
 const BATCH_BYTES: usize = 64 << 20;
-/// And never above this, about half of what the offsets of a column of text reach.
+/// Most bytes of a decoded batch, about half of what the offsets of a string column reach.
 const MAX_BATCH_BYTES: usize = 1 << 30;
-/// A value that is longer is counted as long as it is, though a dictionary may hold it once for many rows.
+/// Values above this length count with their full length, though a dictionary may hold one once for
+/// many rows.
 const LONG_VALUE: usize = 16 << 10;
 
 impl FilePlan {
@@ -228,7 +230,7 @@ impl FilePlan {
         })
     }
 
-    /// Whether the rows need no byte of the file but its footer.
+    /// Whether the footer alone provides the rows.
     pub(super) fn decodes_nothing(&self) -> bool {
         self.parts().all(|p| p.leaves.is_empty())
     }
@@ -338,7 +340,7 @@ fn constant(file: &FileRead, key: &str, field: &Field) -> Result<ArrayRef> {
     partition_array(std::iter::once(value), &field.name, *p)
 }
 
-/// What a row of these leaves takes in memory.
+/// Bytes of memory per row of these leaves.
 fn row_bytes(metadata: &ArrowReaderMetadata, leaves: &[usize]) -> usize {
     let groups = metadata.metadata().row_groups();
     let rows = claimed_sum(groups.iter().map(|g| g.num_rows()));
@@ -357,11 +359,11 @@ fn row_bytes(metadata: &ArrowReaderMetadata, leaves: &[usize]) -> usize {
     } else {
         encoded
     };
-    // Encodings can make a value vanish; in memory it takes some bytes nevertheless.
+    // An encoding can reduce a value to nothing; in memory it takes some bytes.
     encoded.max(leaves.len() * 4).max(1)
 }
 
-/// A file's columns, found as the mapping says.
+/// A file's columns, looked up by the mapping.
 pub(super) struct Lookup<'a> {
     fields: &'a Fields,
     mapping: Mapping,
@@ -400,7 +402,8 @@ impl<'a> Lookup<'a> {
 
     /// Position, field and first leaf of a column.
     pub(super) fn find(&self, field: &Field) -> Result<Option<(usize, &'a FieldRef, usize)>> {
-        // A column without an id isn't the table's own: the change data feed's stand under their names.
+        // A column without an id isn't the table's own: those of the change data feed are found by
+        // name.
         let Some(id) = self.mapping.id(field) else {
             return Ok(self.find_by_name(self.mapping.physical_name(field)));
         };
@@ -437,7 +440,7 @@ pub(super) fn leaf_count(t: &ArrowType) -> usize {
     }
 }
 
-/// Picks the leaves of a file's column that the table's type has; returns the type that is decoded then.
+/// Selects the leaves of a file's column that the table's type has; returns the type to decode.
 fn select(from: &ArrowType, to: &DataType, mapping: Mapping, next: &mut usize, leaves: &mut Vec<usize>) -> ArrowType {
     match (from, to) {
         (ArrowType::Struct(fields), DataType::Struct(s)) => {
@@ -462,7 +465,7 @@ fn select(from: &ArrowType, to: &DataType, mapping: Mapping, next: &mut usize, l
             if leaves.len() > before {
                 return ArrowType::Struct(kept.into());
             }
-            // Which structs are null still has to be known: the first leaf tells.
+            // The first leaf is decoded to tell which structs are null.
             leaves.push(start);
             first_leaf_only(from)
         }
@@ -488,9 +491,9 @@ fn first_leaf_only(t: &ArrowType) -> ArrowType {
     }
 }
 
-/// The footer with Arrow types that come from Parquet's own types alone: what a writer embedded says how
-/// its program held the rows, not what they are. INT96 is asked for in microseconds: as nanoseconds, years
-/// like 1 and 9999 wrap.
+/// The footer with Arrow types derived from Parquet's types alone: an embedded Arrow schema
+/// describes the writer's memory, not the values. INT96 is read in microseconds: in nanoseconds,
+/// years like 1 and 9999 overflow.
 pub(super) fn arrow_metadata(footer: Arc<ParquetMetaData>) -> Result<ArrowReaderMetadata> {
     let wrap = |e| {
         Error::corrupt_file(format!(

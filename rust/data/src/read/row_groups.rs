@@ -1,5 +1,5 @@
-//! Cuts a file into units of work, without the row groups and pages that can't hold a matching row.
-//! Pure once the footer is there.
+//! Splits a file into units of work, without the row groups and pages that can't have a matching
+//! row. Pure after the footer was read.
 
 use arrow::array::{BooleanArray, Int64Array};
 use deltaplane_error::{Error, Result};
@@ -13,14 +13,15 @@ use super::part_stats::{Leaf, judge};
 use super::plan::FilePlan;
 use super::vectors::{LiveRows, both};
 
-/// Batches that a unit has at least: enough to be worth a hand-over.
+/// Batches per unit at least, so that handing over a unit pays.
 const UNIT_BATCHES: usize = 4;
-/// Decoded bytes of a unit, about, at most: every unit under way may be held whole.
+/// Most decoded bytes of a unit, about: every unit in flight may be in memory completely.
 const UNIT_BYTES: usize = 96 << 20;
 
-/// The file's work, for so many workers. A row group is one unit if it can: each unit decodes the dictionaries anew, and
-/// the page that it shares with the one before. The last one is shared out, so that all have something to do until the
-/// end. One of a remote file always is a unit, because its bytes are fetched at once.
+/// The file's units for `workers` workers. A row group is one unit if possible, because each unit
+/// decodes the dictionaries, and the page that it shares with the previous one, again. The last one
+/// is divided, so that all workers are busy until the end. A row group of a remote file always is
+/// one unit, because its bytes are fetched at once.
 pub(super) fn units(
     plan: &FilePlan,
     file: &FileRead,
@@ -42,7 +43,7 @@ pub(super) fn units(
     let count = (0..groups.len()).filter(|g| kept(*g)).count().max(1);
     let last = (0..groups.len()).rev().find(|g| kept(*g));
     let mut units = Vec::new();
-    // Physical rows before the group, whether they are read or not (P124).
+    // Physical rows before the group, whether read or skipped (P124).
     let mut start = 0_u64;
     for (row_group, group) in groups.iter().enumerate() {
         let sane = usize::try_from(group.num_rows())
@@ -86,7 +87,7 @@ pub(super) fn units(
     Ok(units)
 }
 
-/// The selected rows of a row group in units of at most about so many of its rows.
+/// Splits the selected rows of a row group into units of at most about `most` rows.
 fn cut(group: Unit, most: usize, units: &mut Vec<Unit>) {
     let Unit {
         row_group,
@@ -123,7 +124,7 @@ fn cut(group: Unit, most: usize, units: &mut Vec<Unit>) {
     }
 }
 
-/// Which row groups may hold a matching row; `None` if that can't be told.
+/// Which row groups may have a matching row; `None` if nothing is known.
 fn keep(plan: &FilePlan, file: &FileRead, leaves: &[Leaf]) -> Result<Option<BooleanArray>> {
     let groups = plan.metadata.metadata().row_groups();
     let stats: Vec<_> = leaves.iter().filter_map(|leaf| leaf.of_groups(plan)).collect();

@@ -1,5 +1,5 @@
-//! Runs a scan: files are opened ahead, their units decoded on worker threads, batches handed out in order.
-//! What is under way is bounded by the parallelism, and ends when the stream is dropped.
+//! Runs a scan: files are opened ahead, their units decoded on worker threads, batches returned in
+//! order. Parallelism bounds the work in flight, which ends when the stream is dropped.
 
 use std::sync::Arc;
 
@@ -18,19 +18,20 @@ use super::vectors::{LiveRows, Vectors};
 use super::{FileRead, ReadSpec, SourceFile};
 use crate::processors::processors;
 
-/// A unit's batches, and the room that it takes until all of them are taken.
+/// A unit's batches, and the permit that it holds until all of them are taken.
 type Batches = (mpsc::Receiver<Result<RecordBatch>>, Option<OwnedSemaphorePermit>);
 
-/// Shares of a whole unit that a part of one is counted in.
+/// A whole unit counts as this many shares.
 const SHARES: u32 = 4;
 
-/// What units take while they are under way.
+/// The limits for units in flight.
 struct Limits {
-    /// Permits to decode: one for each processor. Units are under way beyond them, since one's batches are taken while
-    /// the others are decoded; more at work than there are processors would all end later, the one waited for too.
+    /// Permits to decode: one per processor. More units are in flight, since the batches of one are
+    /// taken while others are decoded; with more decoders than processors all would finish later,
+    /// including the one that the reader waits for.
     workers: Arc<Semaphore>,
-    /// Room for units, in shares of one: what was decoded before it is its turn is held. A short unit takes less of it,
-    /// or a long one before it would keep the workers waiting.
+    /// Room for units, in shares of one: a unit decoded before its turn is held in memory. A short
+    /// unit takes fewer shares, otherwise a long one before it would keep the workers waiting.
     room: Arc<Semaphore>,
 }
 
@@ -45,8 +46,9 @@ impl Limits {
 
 /// The rows of these files in the files' order, as batches of [`ReadSpec::output_schema`].
 ///
-/// Up to `parallelism` files are opened and row groups decoded at a time; memory is proportional to the
-/// batches in flight. The stream must be polled inside a tokio runtime; the first error ends it.
+/// Up to `parallelism` files are opened and row groups decoded at a time; memory is proportional to
+/// the batches in flight. The stream must be polled inside a tokio runtime; the first error ends
+/// it.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile`, `UnsupportedFeature` with the file's path, and the store's errors.
@@ -77,7 +79,8 @@ pub async fn read_file(
     Ok(rows_of(opened, parallelism))
 }
 
-/// The rows of one file that is open already and has no vectors. Must be called inside a tokio runtime.
+/// The rows of one file that is open already and has no vectors. Must be called inside a tokio
+/// runtime.
 pub(crate) fn read_opened(
     found: SourceFile,
     file: &FileRead,
@@ -153,7 +156,7 @@ async fn drive(
 
 async fn fail(e: Error, out: &mpsc::UnboundedSender<Batches>) {
     let (tx, rx) = mpsc::channel(1);
-    // Room for one: never waits.
+    // There is room for one message, so this never waits.
     let _ = tx.send(Err(e)).await;
     let _ = out.send((rx, None));
 }
@@ -197,12 +200,12 @@ async fn open(
     Opened::new(SourceFile { source, footer }, prepared, &file, &live, parallelism).map_err(name)
 }
 
-/// Starts the units one after the other; false when nobody takes their batches any more.
+/// Starts the units one after the other; false when the receiver is gone.
 async fn start_units(file: Opened, limits: &Limits, out: &mpsc::UnboundedSender<Batches>) -> bool {
     let longest = file.units.iter().map(|unit| unit.rows).max().unwrap_or(1).max(1);
     for unit in file.units {
         let shares = (unit.rows * SHARES as usize).div_ceil(longest);
-        // Room first, then the work: what is under way stays bounded.
+        // First room, then a worker: the work in flight stays bounded.
         let room = limits
             .room
             .clone()
@@ -220,7 +223,7 @@ async fn start_units(file: Opened, limits: &Limits, out: &mpsc::UnboundedSender<
 }
 
 fn start(source: Source, plan: SharedPlan, unit: Unit, workers: Arc<Semaphore>) -> mpsc::Receiver<Result<RecordBatch>> {
-    // Room for all of its batches: a worker that waits for its turn would be one less at work.
+    // Room for all of its batches: a worker that waits for the reader would be one fewer at work.
     let (tx, rx) = mpsc::channel((unit.rows / plan.batch_rows).saturating_add(1));
     tokio::spawn(async move {
         let result = run(source, plan.clone(), unit, &workers, tx.clone()).await;

@@ -1,5 +1,5 @@
 //! Bytes of one Parquet file: a local file is read in place, a remote one by ranges fetched
-//! beforehand. Knows only positions.
+//! beforehand. Knows only offsets.
 
 use std::fs::File;
 use std::io::{BufReader, Read};
@@ -16,17 +16,17 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::FileRead;
 
-/// First read of a remote file's end: holds most footers, so that one request is enough.
+/// The first read of a remote file's end: has most footers, so that one request is enough.
 const FOOTER_BYTES: u64 = 64 << 10;
 /// Wanted ranges closer than this are fetched in one request: a request costs more than the gap.
 const MERGE_GAP_BYTES: u64 = 1 << 20;
-/// Requests for one row group under way at once.
+/// Concurrent requests for one row group.
 const PARALLEL_REQUESTS: usize = 8;
 
-/// Reads of a range whose answer is shorter than the log states.
+/// Attempts to read a range whose answer is shorter than the log states.
 pub(super) const READS: usize = 4;
 
-/// A data file that was found.
+/// An opened data file.
 #[derive(Clone)]
 pub(super) enum Source {
     /// On the local disk.
@@ -41,7 +41,7 @@ pub(super) struct Remote {
     store: Store,
     key: String,
     size_bytes: u64,
-    /// What is there, where it is worth knowing: bytes of it may have been kept.
+    /// The store's object, if identifying it is useful because its bytes may be cached.
     shown: Option<ObjectInfo>,
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn open(store: &Store, file: &FileRead) -> Result<Source> {
             Err(e) => Err(Error::new(Kind::StoreDenied, format!("opening a data file failed: {e}")).with_source(e)),
         };
     }
-    // The log tells a file's size but not what tells it from another one of its name.
+    // The log states a file's size, but not its identity among files of the same name.
     let shown = match file.size_bytes == 0 || store.keeps_data() {
         true => Some(store.head(&key).await.map_err(not_found)?),
         false => None,
@@ -65,7 +65,7 @@ pub(super) async fn open(store: &Store, file: &FileRead) -> Result<Source> {
         (0, Some(shown)) => shown.size_bytes,
         (n, _) => n,
     };
-    // Without a tag nothing is kept, and reading the very file that was shown may cost a look each time.
+    // Without a tag nothing is cached, and reading an exact object may cost a `head` each time.
     let shown = shown.filter(|s| s.etag.is_some() && store.keeps_data());
     Ok(Source::Remote(Remote {
         store,
@@ -95,8 +95,7 @@ pub(super) fn corrupt(e: &ParquetError) -> Error {
     ))
 }
 
-/// Runs file access or decoding where it may block. A decoder that gives up on bytes it didn't expect
-/// by panicking is the damaged file's fault, not the caller's.
+/// Runs file access or decoding where it may block. A panic of the decoder means a damaged file.
 pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(f).await.map_err(|e| {
         if e.is_panic() {
@@ -108,7 +107,7 @@ pub(super) async fn blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + '
 }
 
 impl Source {
-    /// The file's footer, with its page index if it has one and it is wanted.
+    /// The file's footer, with its page index if it exists and is wanted.
     pub(super) async fn footer(&self, page_index: bool) -> Result<Arc<ParquetMetaData>> {
         let policy = if page_index {
             PageIndexPolicy::Optional
@@ -128,7 +127,7 @@ impl Source {
         footer.map(Arc::new)
     }
 
-    /// Whether byte ranges have to be named before decoding starts.
+    /// Whether byte ranges must be fetched before decoding.
     pub(super) fn is_remote(&self) -> bool {
         matches!(self, Source::Remote(_))
     }
@@ -173,7 +172,7 @@ impl Remote {
     async fn footer(&self, mut reader: ParquetMetaDataReader) -> Result<ParquetMetaData> {
         let size_bytes = self.size_bytes;
         let mut wanted = FOOTER_BYTES.min(size_bytes);
-        // The second read knows exactly how much it needs.
+        // The second read requests exactly the needed bytes.
         for _ in 0..3 {
             let tail = self.read(size_bytes - wanted..size_bytes).await?;
             match reader.try_parse_sized(&tail, size_bytes) {
@@ -223,7 +222,7 @@ impl LocalFile {
         std::os::windows::fs::FileExt::seek_read(&self.file, out, at)
     }
 
-    /// Reads into the room that a buffer has, which needn't be cleared before; how many bytes.
+    /// Reads into a buffer's spare room without clearing it; returns the number of bytes.
     #[cfg(unix)]
     fn append_at(&self, out: &mut Vec<u8>, at: u64) -> std::io::Result<usize> {
         Ok(rustix::io::pread(&self.file, rustix::buffer::spare_capacity(out), at)?)
@@ -239,7 +238,7 @@ impl LocalFile {
     }
 }
 
-/// Reads on from a position.
+/// Reads sequentially from a position.
 pub(super) struct Cursor<T> {
     input: T,
     at: u64,
@@ -270,7 +269,7 @@ fn read_exact(file: &LocalFile, start: u64, length: usize) -> ParquetResult<Byte
             ));
         }
     }
-    // There may have been more room.
+    // The spare room may be larger.
     out.truncate(length);
     Ok(out.into())
 }
@@ -296,15 +295,15 @@ impl ChunkReader for LocalFile {
     }
 }
 
-/// What a footer's own reads ask for at most before they name a length.
+/// The most bytes of a footer's reads before they state a length.
 const HEADER_BYTES: u64 = 4 << 10;
 
-/// What a decoder reads from.
+/// A decoder's input.
 #[derive(Clone)]
 pub(crate) enum Input {
     /// A local file.
     Local(Arc<LocalFile>),
-    /// Fetched parts by position, and the file's size.
+    /// Fetched parts by offset, and the file's size.
     Parts(Arc<Vec<(u64, Bytes)>>, u64),
 }
 
@@ -318,7 +317,7 @@ impl Length for Input {
 }
 
 impl Input {
-    /// The fetched bytes from a position to the end of their part.
+    /// The fetched bytes from an offset to the end of their part.
     fn part(&self, start: u64) -> ParquetResult<Bytes> {
         let Input::Parts(parts, _) = self else {
             return Err(ParquetError::General("no part".to_owned()));

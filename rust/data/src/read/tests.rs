@@ -92,7 +92,8 @@ fn int96_is_exact_from_year_1_to_9999() {
 
 #[test]
 fn physical_variants_become_the_tables_types() {
-    // P182: timestamps of any unit, decimals as integers or bytes, unannotated text, widened integers
+    // P182: timestamps of any unit, decimals as integers or bytes, unannotated text, widened
+    // integers
     let bytes = raw(
         "message m { required int64 ms (TIMESTAMP(MILLIS,true)); required int64 ns (TIMESTAMP(NANOS,false));
           required int32 d1 (DECIMAL(9,2)); required int64 d2 (DECIMAL(18,2)); required binary d3 (DECIMAL(20,2));
@@ -656,7 +657,8 @@ mod properties {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(96))]
-        /// Neither files (by the statistics we write) nor row groups and pages (by Parquet's) that hold a match are skipped.
+        /// Neither files (by the statistics we write) nor row groups and pages (by Parquet's) that
+        /// hold a match are skipped.
         #[test]
         fn skipping_never_loses_a_row(rows in rows(), json in tree(), groups in 1..20usize, batch_rows in 1..20usize) {
             let s = json_schema(r#"{"type":"struct","fields":[

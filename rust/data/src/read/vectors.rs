@@ -1,5 +1,5 @@
-//! Fetches the deletion vectors of a scan's files and says which rows are read. A vector costs one
-//! ranged read; a file of vectors that is asked for again is kept whole while it is small.
+//! Fetches the deletion vectors of a scan's files and computes which rows are read. A vector costs
+//! one ranged read; a small file of vectors that is read again is cached as a whole.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -15,17 +15,17 @@ use tokio::sync::OnceCell;
 use super::source::READS;
 use super::{FileRead, SelectedRows};
 
-/// Files of vectors up to this size are kept whole.
+/// Files of vectors up to this size are cached.
 const WHOLE_BYTES: u64 = 8 << 20;
-/// Files of vectors that are remembered at once: the files of one commit stand together in a plan.
+/// Files of vectors in the cache: the files of one commit are adjacent in a plan.
 const REMEMBERED: usize = 8;
 
 type Whole = Arc<OnceCell<Option<Bytes>>>;
 
-/// The deletion vectors of a table, fetched as a scan asks for them.
+/// The deletion vectors of a table, fetched on demand.
 pub struct Vectors {
     store: Store,
-    /// Files that were asked for, the last ones last.
+    /// Files that were read, the most recent last.
     files: Mutex<Vec<(String, Whole)>>,
 }
 
@@ -62,10 +62,11 @@ impl Vectors {
         }
     }
 
-    /// The rows that a vector names.
+    /// The deleted rows of a vector.
     ///
     /// # Errors
-    /// `FileMissing` and `CorruptFile` (P120), `UnsupportedFeature` for another kind of storage, and the store's errors.
+    /// `FileMissing` and `CorruptFile` (P120), `UnsupportedFeature` for another kind of storage,
+    /// and the store's errors.
     pub async fn load(&self, dv: &DeletionVector) -> Result<Positions> {
         match Place::of(dv)? {
             Place::Inline(bytes) => Positions::parse(&bytes, dv.cardinality),
@@ -82,7 +83,7 @@ impl Vectors {
         }
     }
 
-    /// A vector's bytes. A shorter answer is read again: the connection may have cut it.
+    /// A vector's bytes. A truncated answer is read again.
     async fn whole_frame(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
         let expected = range.end - range.start;
         let mut frame = self.fetch(path, range.clone()).await?;
@@ -95,7 +96,7 @@ impl Vectors {
         Ok(frame)
     }
 
-    /// A range of a file, as far as the file goes.
+    /// A range of a file, cut at the file's end.
     async fn fetch(&self, path: &str, range: Range<u64>) -> Result<Bytes> {
         let (store, key) = self.store.resolve(path)?;
         let Some(whole) = self.known(path) else {
@@ -118,7 +119,7 @@ impl Vectors {
         }
     }
 
-    /// The place for the whole of a file that is asked for again.
+    /// The cache entry of a file, if it is read for the second time.
     fn known(&self, path: &str) -> Option<Whole> {
         let mut files = self.files.lock().ok()?;
         if let Some((_, whole)) = files.iter().find(|(known, _)| known == path) {
@@ -140,7 +141,7 @@ async fn read_if_small(store: &Store, key: &str) -> Result<Option<Bytes>> {
     }
 }
 
-/// What a file has of a range that its end cuts; `None` if the end isn't the reason of a failure.
+/// The part of a range before the file's end; `None` if a failure has another reason.
 async fn clipped(store: &Store, key: &str, range: Range<u64>) -> Result<Option<Bytes>> {
     let size = store.head(key).await.map_err(missing)?.size_bytes;
     if size >= range.end {
@@ -162,8 +163,8 @@ fn missing(e: Error) -> Error {
     .with_source(e)
 }
 
-/// Which rows of a file are read, by physical position (P124). Positions behind the last row mean nothing, as in the
-/// reference engine.
+/// Which rows of a file are read, by physical position (P124). Positions beyond the last row are
+/// ignored, as in the reference engine.
 #[derive(Debug, Default)]
 pub(super) struct LiveRows {
     deleted: Option<Positions>,
@@ -171,7 +172,7 @@ pub(super) struct LiveRows {
 }
 
 impl LiveRows {
-    /// The rows to read of those from `start` on; `None` if that is all of them.
+    /// The rows to read of `rows` rows from `start` on; `None` for all.
     pub(super) fn selection(&self, start: u64, rows: usize) -> Option<RowSelection> {
         let within = start..start + rows as u64;
         let of = |positions: &Positions| positions.runs(within.clone());
@@ -196,7 +197,7 @@ impl LiveRows {
     }
 }
 
-/// The rows that both select.
+/// The intersection of both selections.
 pub(super) fn both(a: Option<RowSelection>, b: Option<RowSelection>) -> Option<RowSelection> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.intersection(&b)),

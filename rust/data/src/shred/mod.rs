@@ -1,6 +1,6 @@
-//! Variants laid out in typed columns of a file (P154): `shape` chooses the columns by the file's
-//! first rows, values that fit go there, all others and what is left of objects stay bytes.
-//! `variant` puts them together again.
+//! Stores variants in typed columns of a file (P154): `shape` chooses the columns by the file's
+//! first rows, fitting values go there, and other values and other fields stay bytes. `variant`
+//! reassembles them.
 
 mod shape;
 
@@ -28,10 +28,10 @@ const EPOCH_DAYS: i32 = 719_163;
 
 type Made<T> = std::result::Result<T, ArrowError>;
 
-/// How the variants of a column are laid out in one file.
+/// The layout of a column's variants in one file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Layout {
-    /// The column has none, or none that would be typed.
+    /// Without typed columns.
     Plain,
     Variant(Typed),
     /// The fields of a struct, some of which have variants.
@@ -43,8 +43,8 @@ pub(crate) enum Layout {
 pub(crate) struct Typed(Shape);
 
 impl Layout {
-    /// The layout for a column of this type that begins with these rows. Variants in lists and maps stay bytes, since
-    /// readers rarely look for parts of them.
+    /// The layout for a column of this type that begins with these rows. Variants in lists and maps
+    /// stay bytes, since readers rarely need parts of them.
     pub(crate) fn choose(t: &DataType, rows: &ArrayRef) -> Self {
         match (t, rows.as_struct_opt()) {
             (DataType::Primitive(Primitive::Variant), Some(variants)) => {
@@ -68,7 +68,7 @@ impl Layout {
         }
     }
 
-    /// The field as the file has it.
+    /// The field in the file.
     pub(crate) fn field(&self, plain: &FieldRef) -> FieldRef {
         let t = match (self, plain.data_type()) {
             (Layout::Variant(Typed(shape)), _) => ArrowType::Struct(shape.column()),
@@ -80,7 +80,7 @@ impl Layout {
         Arc::new(plain.as_ref().clone().with_data_type(t))
     }
 
-    /// Rows as the file has them.
+    /// The rows in the file's layout.
     pub(crate) fn lay_out(&self, rows: &ArrayRef) -> Result<ArrayRef> {
         let done = match (self, rows.as_struct_opt()) {
             (Layout::Variant(Typed(shape)), Some(variants)) => shred(variants, shape),
@@ -113,7 +113,7 @@ fn parts(variants: &StructArray, row: usize) -> Option<(&[u8], &[u8])> {
 
 fn sampled(variants: &StructArray) -> Option<Shape> {
     let (mut seen, mut places) = (Seen::default(), Places::default());
-    // Spread over all rows that are there.
+    // Spread over all rows.
     let step = variants.len().div_ceil(SAMPLE_ROWS).max(1);
     for row in (0..variants.len()).step_by(step).filter(|row| !variants.is_null(*row)) {
         let (metadata, value) = parts(variants, row)?;
@@ -136,7 +136,7 @@ fn shred(variants: &StructArray, shape: &Shape) -> Made<ArrayRef> {
             continue;
         };
         metadata.append_value(names);
-        // What can't be read goes into the file as it came, as without typed columns.
+        // An unreadable variant goes into the file unchanged, as without typed columns.
         match VariantMetadata::try_new(names) {
             Ok(names) => match Variant::try_new_with_metadata(names.clone(), value) {
                 Ok(v) => forms.push(&names, v)?,
@@ -151,7 +151,7 @@ fn shred(variants: &StructArray, shape: &Shape) -> Made<ArrayRef> {
     Ok(Arc::new(StructArray::try_new(shape.column(), columns, nulls)?))
 }
 
-/// Both forms of the values in one place.
+/// Collects both forms of the values at one path.
 struct Forms<'a> {
     value: BinaryBuilder,
     typed: Column<'a>,
@@ -165,7 +165,7 @@ impl<'a> Forms<'a> {
         }
     }
 
-    /// No value at all: the row is null, or an object lacks the field.
+    /// No value: the row is null, or an object lacks the field.
     fn missing(&mut self) {
         self.value.append_null();
         self.typed.append_null();
@@ -239,13 +239,13 @@ impl<'a> Forms<'a> {
         Ok([Arc::new(self.value.finish()), self.typed.finish()?])
     }
 
-    /// Both as one column, which has a row for every one of what it is in.
+    /// Both forms as one column, with one row for each row of the parent.
     fn group(self, shape: &Shape) -> Made<StructArray> {
         StructArray::try_new(shape.forms(), self.finish()?.to_vec(), None)
     }
 }
 
-/// A typed column on its way.
+/// A typed column being built.
 enum Column<'a> {
     Boolean(BooleanBuilder),
     Integer(Int64Builder),
@@ -321,7 +321,7 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Appends a primitive of the column's own kind; tells whether it is one.
+    /// Appends a primitive of the column's own kind; false for any other value.
     fn append(&mut self, v: &Variant<'_, '_>) -> bool {
         let Some(kind) = Kind::of(v) else { return false };
         match (self, v) {

@@ -1,5 +1,6 @@
-//! Which typed columns the variants of one file get (P154): what most of a sample's values are, with bounds on depth and
-//! number, so that neither odd values nor wide objects make a file of columns. Knows no bytes of files.
+//! Chooses the typed columns of one file's variants (P154): the prevailing kinds of a sample, with
+//! bounds on depth and number, so that neither rare values nor wide objects make too many columns.
+//! Knows no file.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,24 +9,24 @@ use parquet_variant::{Variant, VariantDecimal4, VariantDecimal8};
 
 use crate::variant::{METADATA, TYPED, VALUE};
 
-/// Objects and lists inside each other that get columns.
+/// Nesting depth of objects and lists with typed columns.
 const MOST_DEPTH: usize = 8;
 /// Typed columns of one variant column.
 const MOST_COLUMNS: usize = 256;
-/// Different places in values that a sample keeps apart; what else is in them stays untyped.
+/// Distinct paths that a sample tracks; further paths stay untyped.
 const MOST_PLACES: usize = 4096;
-/// A field gets a column if one of so many objects has it.
+/// A field gets a column if at least one in this many objects has it.
 const ONE_IN: usize = 10;
 
-/// What one typed column holds. Only values that come back as they were are put there.
+/// The kind of one typed column. Only values that can be restored exactly are stored in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     Boolean,
-    /// Whole numbers, each of which a variant holds in the smallest width.
+    /// Integers; a variant stores each in the smallest width.
     Integer,
     Float,
     Double,
-    /// Decimals of so many digits at most, all of one scale.
+    /// Decimals with at most this many digits, all of one scale.
     Decimal(u8, u8),
     Date,
     Timestamp,
@@ -35,7 +36,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The kind of a primitive value; `None` for what has no column that all readers know.
+    /// The kind of a primitive value; `None` for kinds without a column that all readers support.
     pub(super) fn of(v: &Variant<'_, '_>) -> Option<Self> {
         Some(match v {
             Variant::BooleanTrue | Variant::BooleanFalse => Kind::Boolean,
@@ -74,7 +75,7 @@ impl Kind {
     }
 }
 
-/// What the typed column of a place holds.
+/// The typed column at a path.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
     Primitive(Kind),
@@ -104,7 +105,8 @@ impl Shape {
         ArrowField::new("element", self.group(), false).into()
     }
 
-    /// A place inside of a value: the untyped and the typed form, of which at most one is there but for objects.
+    /// A path inside a value: the untyped and the typed form, of which at most one is set, except
+    /// for objects.
     fn group(&self) -> ArrowType {
         ArrowType::Struct(self.forms())
     }
@@ -125,10 +127,10 @@ impl Shape {
     }
 }
 
-/// The values that a sample has in one place.
+/// The sample's values at one path.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// All but nulls.
+    /// All values except nulls.
     values: usize,
     kinds: HashMap<Kind, usize>,
     objects: usize,
@@ -138,7 +140,7 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Counts a value; `places` are those that may be told apart from here on.
+    /// Counts a value; `places` is the remaining number of distinct paths.
     pub(super) fn add(&mut self, v: &Variant<'_, '_>, places: &mut Places) {
         self.add_at(v, places, 0);
     }
@@ -178,7 +180,7 @@ impl Seen {
         }
     }
 
-    /// What most of the values are; `None` where no kind is most of them.
+    /// The prevailing kind of the values; `None` if none prevails.
     pub(super) fn shape(&self) -> Option<Shape> {
         self.shape_within(&mut { MOST_COLUMNS })
     }
@@ -199,8 +201,8 @@ impl Seen {
         Some(Shape::Primitive(*kind))
     }
 
-    /// The fields that are often there, the most frequent first while there are columns for them. Names that differ in
-    /// case alone get none: readers that ignore case couldn't tell them apart.
+    /// The frequent fields, the most frequent first, while columns are left. Names that differ in
+    /// case alone get none: readers that ignore case couldn't distinguish them.
     fn object(&self, columns: &mut usize) -> Option<Shape> {
         let mut folded: HashMap<String, usize> = HashMap::new();
         for name in self.fields.keys() {
@@ -219,7 +221,7 @@ impl Seen {
     }
 }
 
-/// How many places may still be told apart.
+/// How many more distinct paths may be tracked.
 pub(super) struct Places(usize);
 
 impl Default for Places {

@@ -1,4 +1,5 @@
-//! Any variants come back from typed columns as they were, whatever columns the first rows chose (P154).
+//! Any variants come back from typed columns as they were, whatever columns the first rows chose
+//! (P154).
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use arrow::array::BinaryArray;

@@ -1,5 +1,6 @@
 //! The statistics of one leaf column: null count, smallest and largest value by Spark's order.
-//! Knows the rules for NaN, zero signs and truncation (P160, P162, P163, P168); knows no other column.
+//! Knows the rules for NaN, zero signs and truncation (P160, P162, P163, P168); knows no other
+//! column.
 
 use std::borrow::Cow;
 
@@ -25,7 +26,7 @@ pub(super) struct Leaf {
     bounds: Bounds,
 }
 
-/// A smallest or largest value, as far as statistics say it.
+/// A smallest or largest value, as far as statistics express it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Bound<'a> {
     /// Whole numbers, days and microseconds.
@@ -130,7 +131,7 @@ impl Leaf {
         }
     }
 
-    /// A bound as JSON; `None` if it can't be said.
+    /// A bound as JSON; `None` if JSON can't express it.
     pub(super) fn json(&self, bound: &Bound<'_>) -> Option<String> {
         match bound {
             Bound::Int(v) => self.int_text(*v),
@@ -188,7 +189,7 @@ fn wider(a: Option<(f64, f64)>, b: Option<(f64, f64)>) -> Option<(f64, f64)> {
     }
 }
 
-/// The array with null wherever its parent is null: what stands below a null parent means nothing.
+/// The array with null wherever its parent is null: values below a null parent are meaningless.
 fn mask(array: &ArrayRef, parent: &NullBuffer) -> Result<ArrayRef> {
     let null_parent = BooleanArray::new(!parent.inner(), None);
     nullif(array, &null_parent).map_err(|e| Error::internal(format!("masking a nested column for its statistics: {e}")))

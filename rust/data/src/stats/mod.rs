@@ -1,6 +1,6 @@
-//! Statistics of a data file, made while its rows stream through (protocol section 8, P160 to
-//! P168). Owns the JSON text; `leaf` owns one leaf's numbers, `text` their form, `variant` the
-//! bounds inside of variants. Knows neither files nor Parquet.
+//! Statistics of a data file, collected while its rows are written (protocol section 8, P160 to
+//! P168). Owns the JSON text; `leaf` owns one leaf's values, `text` their format, `variant` the
+//! bounds inside variants. Knows neither files nor Parquet.
 
 mod leaf;
 mod text;
@@ -45,7 +45,7 @@ pub(crate) struct ColumnStats {
 #[derive(Debug, Clone)]
 enum Node {
     Leaf(Leaf),
-    /// Null counts of the column, bounds of what its values hold.
+    /// Null counts of the column, and bounds of the values inside its variants.
     Variant(Leaf, Paths),
     /// Measured children with their position in the struct.
     Struct(Vec<(usize, ColumnStats)>),
@@ -59,7 +59,8 @@ enum Section {
     Nulls,
 }
 
-/// Empty statistics for each column of `schema` in order, by physical names; `None` for one that isn't measured.
+/// Empty statistics for each column of `schema` in order, by physical names; `None` for one that
+/// isn't measured.
 pub(crate) fn new_columns(
     schema: &StructType,
     partition_columns: &[String],
@@ -122,7 +123,7 @@ impl ColumnStats {
         self.update_below(array, None)
     }
 
-    /// Takes in rows of which only the bounds, as values of this column, and the number of nulls are known.
+    /// Adds rows of which only the bounds, as values of this column, and the null count are known.
     pub(crate) fn absorb(&mut self, bounds: Option<&ArrayRef>, nulls: u64) -> Result<()> {
         if let Some(bounds) = bounds {
             self.update(bounds)?;
@@ -151,7 +152,7 @@ impl ColumnStats {
         }
     }
 
-    /// Takes in the same rows as they stand in the file, where variants may have typed columns (P169).
+    /// Adds the same rows in the file's layout, where variants may have typed columns (P169).
     pub(crate) fn update_typed(&mut self, stored: &ArrayRef) -> Result<()> {
         self.update_typed_below(stored, None)
     }

@@ -8,14 +8,14 @@ pub(super) fn string(s: &str) -> String {
     serde_json::Value::from(s).to_string()
 }
 
-/// Days since 1970-01-01; `None` beyond what a calendar date can say.
+/// Days since 1970-01-01; `None` outside the range of calendar dates.
 pub(super) fn date(days: i64) -> Option<String> {
     let from_year_one = i32::try_from(days + 719_163).ok()?;
     let d = NaiveDate::from_num_days_from_ce_opt(from_year_one)?;
     Some(format!("\"{}\"", d.format("%Y-%m-%d")))
 }
 
-/// Microseconds, cut down to the millisecond before: readers take a maximum as up to 1 ms more (P164).
+/// Microseconds, truncated to the millisecond before: readers add up to 1 ms to a maximum (P164).
 pub(super) fn timestamp(micros: i64, zone: &str) -> Option<String> {
     let t = DateTime::from_timestamp_millis(micros.div_euclid(1000))?;
     Some(format!("\"{}{zone}\"", t.format("%Y-%m-%dT%H:%M:%S%.3f")))
@@ -59,7 +59,7 @@ fn special(v: f64) -> String {
     string(name)
 }
 
-/// At most `length` characters from the start: never above the string itself.
+/// The first `length` characters: never above the string itself.
 pub(super) fn lower_prefix(s: &str, length: usize) -> &str {
     s.char_indices()
         .nth(length)
@@ -79,7 +79,7 @@ pub(super) fn upper_prefix(s: &str, length: usize) -> Option<String> {
         out.push('\u{7f}');
         return Some(out);
     }
-    // Nothing is above U+10FFFF, so a run of it has to be kept.
+    // No character is above U+10FFFF, so a run of it has to be kept.
     let run = rest.chars().take_while(|c| *c == char::MAX).count();
     if run > length {
         return None;

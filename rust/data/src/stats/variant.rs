@@ -1,5 +1,6 @@
-//! Bounds inside of variants (P169): of each path to a primitive that has a typed column in the file and, where it is there at
-//! all, stands in it. Owns which paths have bounds and how a log writes them; `leaf` owns the bounds of one.
+//! Bounds inside variants (P169): for each path to a primitive that has a typed column in the file
+//! and is always stored there. Owns which paths have bounds and their format in the log; `leaf`
+//! owns the bounds of one.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,22 +18,23 @@ use parquet_variant::{Variant, VariantBuilder, VariantDecimal4, VariantDecimal8,
 use super::leaf::{Bound, Leaf};
 use crate::variant::{TYPED, VALUE};
 
-/// Paths of one column that a file has bounds of: those with the most values. All of a wide object's would make a log of them.
+/// Paths of one column with bounds in a file: those with the most values. All paths of a wide
+/// object would bloat the log.
 const MOST_PATHS: usize = 32;
-/// Bytes of a path that has bounds.
+/// Longest path with bounds, in bytes.
 const LONGEST_PATH: usize = 512;
 /// Days from the first of January of year 1 to that of 1970.
 const EPOCH_DAYS: i64 = 719_163;
-/// The lowest bits of a value's first byte, and what they are for an object.
+/// The mask of the basic type in a value's first byte, and its value for an object.
 const BASIC_TYPE: u8 = 3;
 const OBJECT: u8 = 2;
 
-/// What is known of one variant column's values.
+/// Statistics of one variant column.
 #[derive(Debug, Clone)]
 pub(super) struct Paths {
     prefix: usize,
     known: BTreeMap<Vec<String>, Path>,
-    /// Some object stands in the file as bytes that can't be told apart, so that anything may be in it.
+    /// Some object is stored as undecodable bytes, so that it may have any field.
     hidden: bool,
 }
 
@@ -41,7 +43,7 @@ struct Path {
     leaf: Leaf,
     primitive: Primitive,
     values: usize,
-    /// Some values have another type, or are a variant's null.
+    /// Some values have another type, or are a variant null.
     mixed: bool,
 }
 
@@ -54,7 +56,7 @@ impl Paths {
         }
     }
 
-    /// Takes in the next rows as the file has them; those that are null in `parent` have no value.
+    /// Adds the next rows in the file's layout; rows that are null in `parent` have no value.
     pub(super) fn update(&mut self, variants: &StructArray, parent: Option<&NullBuffer>) -> Result<()> {
         if variants.column_by_name(TYPED).is_none() {
             return Ok(());
@@ -64,7 +66,7 @@ impl Paths {
         self.group(variants, nulls.as_ref(), &mut Vec::new())
     }
 
-    /// A place inside of values: their untyped and their typed form.
+    /// A path inside values: their untyped and their typed form.
     fn group(&mut self, forms: &StructArray, parent: Option<&NullBuffer>, path: &mut Vec<String>) -> Result<()> {
         let (Some(value), Some(typed)) = (forms.column_by_name(VALUE), forms.column_by_name(TYPED)) else {
             return Ok(());
@@ -95,7 +97,7 @@ impl Paths {
         known.leaf.update(typed, parent)
     }
 
-    /// JSON text of one of both bounds of all paths; `None` if there is none.
+    /// One of both bounds of all paths, as JSON text; `None` if there is none.
     pub(super) fn text(&self, of: for<'a> fn(&'a Leaf) -> Option<Bound<'a>>) -> Option<String> {
         if self.hidden {
             return None;
@@ -129,20 +131,21 @@ impl Paths {
 }
 
 impl Path {
-    /// Whether both bounds hold for every value at this path. Readers differ in where NaN stands.
+    /// Whether both bounds are valid for every value at this path. Readers order NaN differently.
     fn is_bounded(&self) -> bool {
         !self.mixed && self.values > 0 && !matches!(self.leaf.max(), Some(Bound::Float(v)) if v.is_nan())
     }
 }
 
-/// How many rows have something in this column; those that are null in `parent` have nothing.
+/// The number of rows with a value in this column; rows that are null in `parent` have none.
 fn there(column: &ArrayRef, parent: Option<&NullBuffer>) -> usize {
     let nulls = NullBuffer::union(parent, column.nulls());
     column.len() - nulls.map_or(0, |n| n.null_count())
 }
 
-/// Whether an object stands in a file's rows as bytes alone. Readable ones have a typed form as soon as some fields have
-/// columns, so that this one isn't readable; without such columns its own path is what is mixed.
+/// Whether some row has an object as bytes alone. A decodable one has a typed form as soon as some
+/// fields have columns, so this one can't be decoded; without such columns its own path counts as
+/// mixed.
 fn hides_object(variants: &StructArray, nulls: Option<&NullBuffer>) -> bool {
     let (Some(values), Some(typed)) = (
         variants.column_by_name(VALUE).and_then(|c| c.as_binary_opt::<i32>()),
@@ -175,8 +178,8 @@ fn bounded(t: &ArrowType) -> Option<Primitive> {
     })
 }
 
-/// A bound as a variant. Whole numbers and decimals have the width of their column whatever the value, so that both bounds
-/// are of one type.
+/// A bound as a variant. Integers and decimals have the width of their column, so that both bounds
+/// have one type.
 fn variant<'a>(p: Primitive, bound: &'a Bound<'_>) -> Option<Variant<'a, 'a>> {
     Some(match (p, bound) {
         (Primitive::Long, Bound::Int(v)) => Variant::Int64(*v),

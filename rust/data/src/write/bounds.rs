@@ -1,6 +1,7 @@
-//! Bounds of floating-point chunks and pages that every reader may prune by. Footers and page indexes leave NaN out of a
-//! smallest and a greatest value, yet Spark orders it above all numbers (P168): a chunk with NaN gets no bounds. A bound
-//! of zero gets the sign that covers both zeros. Called wherever a chunk goes into a file; knows no file.
+//! Makes bounds of floating-point chunks and pages safe for every reader's pruning. Footers and
+//! page indexes leave NaN out of minimum and maximum, yet Spark orders it above all numbers (P168):
+//! a chunk with NaN gets no bounds. A bound of zero gets the sign that covers both zeros. Applied
+//! wherever a chunk goes into a file; knows no file.
 
 use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter};
 use parquet::basic::{Encoding, Type as Physical};
@@ -13,7 +14,7 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 
 use super::plain::Kind;
 
-/// Leaves out or corrects what a reader could prune a chunk of floating-point numbers by and lose rows.
+/// Removes or corrects bounds of floating-point numbers by which a reader could skip matching rows.
 ///
 /// # Errors
 /// Those of the Parquet library for metadata that contradicts itself.
@@ -24,8 +25,8 @@ pub(super) fn make_sound(close: &mut ColumnCloseResult) -> Result<()> {
     let bounds = close.metadata.statistics().map(sound);
     let mut metadata = close.metadata.clone().into_builder();
     if has_dictionary(&close.metadata) && bounds.as_ref().is_none_or(may_hold_zero) {
-        // Spark looks for 0.0 in a dictionary by its bits, which -0.0 doesn't have. It asks no dictionary unless these counts
-        // say that all pages use it.
+        // Spark looks for 0.0 in a dictionary by its bits, which -0.0 doesn't have. It uses a
+        // dictionary only if these counts say that all pages use it.
         metadata = metadata.clear_page_encoding_stats();
     }
     if let Some(bounds) = bounds {
@@ -39,7 +40,7 @@ pub(super) fn make_sound(close: &mut ColumnCloseResult) -> Result<()> {
     Ok(())
 }
 
-/// Ends a column, with bounds that every reader may prune by.
+/// Closes a column, with bounds that are safe for every reader.
 ///
 /// # Errors
 /// Those of the writer.
@@ -49,14 +50,15 @@ pub(super) fn closed(writer: ArrowColumnWriter) -> Result<ArrowColumnChunk> {
     Ok(chunk)
 }
 
-/// The statistics without bounds where a value is NaN or may be, else with bounds that cover both zeros.
+/// The statistics without bounds if a value may be NaN, otherwise with bounds that cover both
+/// zeros.
 fn sound(of: &Statistics) -> Statistics {
     let numbers = of.nan_count_opt() == Some(0) && !of.is_min_max_deprecated();
     macro_rules! floats {
         ($of:expr) => {{
             let both = $of.min_opt().copied().zip($of.max_opt().copied());
             let both = both.filter(|(min, max)| numbers && !min.is_nan() && !max.is_nan());
-            // Adding zero makes +0.0 of both zeros.
+            // Adding zero turns both zeros into +0.0.
             let (min, max) = both.map(|(min, max)| (-(-min + 0.0), max + 0.0)).unzip();
             ValueStatistics::new(min, max, $of.distinct_count(), $of.null_count_opt(), false)
                 .with_nan_count($of.nan_count_opt())
@@ -69,7 +71,7 @@ fn sound(of: &Statistics) -> Statistics {
     }
 }
 
-/// The index with bounds that cover both zeros; `None` where a page holds NaN, or may.
+/// The index with bounds that cover both zeros; `None` if a page may have NaN.
 fn sound_index(kind: Kind, index: ColumnIndexMetaData) -> Result<Option<ColumnIndexMetaData>> {
     let pages = 0..usize::try_from(index.num_pages())?;
     if !pages.clone().all(|page| index.nan_count(page) == Some(0)) {
@@ -107,7 +109,7 @@ fn sound_index(kind: Kind, index: ColumnIndexMetaData) -> Result<Option<ColumnIn
     }
 }
 
-/// A page's bounds as bytes; empty where it has no value.
+/// A page's bounds as bytes; empty if it has no value.
 pub(super) fn page_bounds(index: &ColumnIndexMetaData, page: usize) -> (Vec<u8>, Vec<u8>) {
     fn bytes<T: AsBytes + ?Sized>(min: Option<&T>, max: Option<&T>) -> (Vec<u8>, Vec<u8>) {
         let bytes = |v: Option<&T>| v.map(|v| v.as_bytes().to_vec()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How pages are compressed that get new values. Knows no page.
+//! Compresses pages with new values. Knows no page.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,23 +10,23 @@ use zstd::zstd_safe::{CParameter, ParamSwitch};
 
 use super::Compression;
 
-/// Of levels above this one size counts for more than time.
+/// Above this level, size matters more than time.
 const MOST_QUICK_LEVEL: i32 = 3;
-/// zstd's largest step between the places where it looks for what was there before: it finds next to nothing.
+/// zstd's largest step between searches for repeated bytes: it then finds next to nothing.
 const NO_SEARCH: u32 = 128 << 10;
 
-/// Compresses the pages of chunks, of several at a time. What has compressed one chunk goes on with the next: its tables take
-/// a megabyte, which would stay with the thread that gave them back.
+/// Compresses the pages of several chunks concurrently. A compressor is reused for the next chunk:
+/// its tables take a megabyte, which the allocator would otherwise hold per thread.
 pub(super) struct Codecs {
     now: Compression,
     at_rest: Mutex<Vec<Compressors>>,
 }
 
-/// For one chunk at a time; `None` where nothing is compressed.
+/// Compressors for one chunk at a time; `None` without compression.
 #[derive(Default)]
 struct Compressors {
     level: Option<Compressor<'static>>,
-    /// Codes bytes by how often each comes, and looks for no repeated ones.
+    /// Entropy coding without a search for repeated bytes.
     quick: Option<Compressor<'static>>,
 }
 
@@ -34,12 +34,13 @@ struct Compressors {
 pub(super) struct Codec<'a> {
     of: &'a Codecs,
     with: Compressors,
-    /// Whether repeated bytes are looked for in numbers too: from the page on where it didn't suffice not to.
+    /// Whether numbers are searched for repeated bytes too: from the first page on for which
+    /// entropy coding alone was not enough.
     searches: bool,
 }
 
 impl Codecs {
-    /// For chunks that are compressed in this way.
+    /// For chunks with this compression.
     pub(super) fn new(now: Compression) -> Codecs {
         Codecs {
             now,
@@ -47,7 +48,7 @@ impl Codecs {
         }
     }
 
-    /// Whether a chunk's compression is spoken, and the one that files have now.
+    /// Whether a chunk's compression is supported, and the one that files have now.
     pub(super) fn speak(&self, chunk: CompressionCodec) -> bool {
         matches!(
             (self.now, chunk),
@@ -56,7 +57,7 @@ impl Codecs {
         )
     }
 
-    /// For the pages of a chunk; `None` for a compression that isn't spoken.
+    /// For the pages of a chunk; `None` for an unsupported compression.
     pub(super) fn of_chunk(&self, chunk: CompressionCodec) -> Result<Option<Codec<'_>>> {
         if !self.speak(chunk) {
             return Ok(None);
@@ -86,9 +87,10 @@ impl Codec<'_> {
         })
     }
 
-    /// Compresses numbers of a fixed width, which took so many bytes before one in some was replaced. Numbers that don't
-    /// repeat share only their high bytes: to search them for more takes three times as long, and those who read them
-    /// twice. Where it comes to an eighth more than before they are searched, as are all that follow.
+    /// Compresses numbers of a fixed width; `before` is the size of the old page. Numbers that
+    /// don't repeat share only their high bytes: searching them takes three times as long to write
+    /// and twice as long to read. If the result is an eighth larger than before, this page and all
+    /// later ones are searched.
     pub(super) fn compress_numbers(&mut self, bytes: Vec<u8>, before: usize) -> Result<Bytes> {
         if let (false, Some(quick)) = (self.searches, &mut self.with.quick) {
             let made = quick.compress(&bytes)?;
@@ -111,7 +113,7 @@ impl Drop for Codec<'_> {
 fn quick() -> Result<Compressor<'static>> {
     let mut made = Compressor::new(1)?;
     made.set_parameter(CParameter::TargetLength(NO_SEARCH))?;
-    // Left to itself, such a step would leave it out.
+    // By default this step would disable entropy coding of literals.
     made.set_parameter(CParameter::LiteralCompressionMode(ParamSwitch::Enable))?;
     Ok(made)
 }

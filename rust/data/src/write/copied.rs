@@ -1,5 +1,5 @@
-//! Columns of a row group that come as pages of other files instead of as rows: joined chunks, with
-//! the indexes and bounds that they have together.
+//! Columns of a row group that are pages of other files instead of rows: joined chunks, with their
+//! combined indexes and bounds.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -37,15 +37,15 @@ pub(crate) struct CopiedColumn {
 }
 
 impl CopiedColumn {
-    /// These chunks, which are of this leaf, one after the other.
+    /// Joins these chunks of one leaf, in order.
     ///
     /// # Errors
-    /// `Internal` where they can't be.
+    /// `Internal` if they can't be joined.
     pub(crate) fn join(leaf: &ColumnDescPtr, codec: CompressionCodec, chunks: Vec<Chunk>) -> Result<Self> {
         joined(leaf, codec, chunks).map_err(|e| Error::internal(format!("joining the pages of data files failed: {e}")))
     }
 
-    /// These pages, which `close` and the bounds tell of, in order.
+    /// These pages in order, described by `close` and the bounds.
     pub(super) fn new(pages: Vec<Bytes>, close: ColumnCloseResult, bounds: Statistics, rows: u64) -> Self {
         CopiedColumn {
             pages: Pages(pages),
@@ -55,14 +55,14 @@ impl CopiedColumn {
         }
     }
 
-    /// Smallest and largest value as an array of the column's type, if there is one; the number of nulls.
+    /// Smallest and largest value as an array of the column's type, if known; and the null count.
     pub(super) fn bounds(&self, of: &ArrowType) -> Result<(Option<ArrayRef>, u64)> {
         let nulls = self.bounds.as_ref().and_then(Statistics::null_count_opt).unwrap_or(0);
         let array = self.bounds.as_ref().map(|b| array(b, of)).transpose()?;
         Ok((array.flatten(), nulls))
     }
 
-    /// Ends the next column of a row group by it.
+    /// Closes the next column of a row group with it.
     pub(super) fn append_to(mut self, group: &mut SerializedRowGroupWriter<'_, Parts>) -> ParquetResult<()> {
         bounds::make_sound(&mut self.close)?;
         group.append_column(&self.pages, self.close)

@@ -1,5 +1,5 @@
-//! One Parquet file being written: columns are encoded on all cores, statistics made on the way,
-//! finished row groups sent to the store. Knows no partitioning and no table size.
+//! Writes one Parquet file: columns are encoded on all cores, statistics collected meanwhile,
+//! finished row groups sent to the store. Knows neither partitions nor target sizes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,16 +30,17 @@ use crate::shred::Layout;
 use crate::stats::{self, ColumnStats};
 use crate::types::file_schema;
 
-/// An encoded row group of this many bytes is ended, however few its rows.
+/// A row group is closed at this many encoded bytes, however few its rows.
 pub(super) const ROW_GROUP_BYTES: usize = 128 << 20;
 
-/// A row group of at most this many values is encoded by one thread: a second would cost more than it brings.
+/// A row group of at most this many values is encoded by one thread: a second would cost more than
+/// it brings.
 const ALONE_VALUES: usize = 65_536;
 
-/// What all files of one writer have in common.
+/// Settings that all files of one writer share.
 pub(super) struct FileSpec {
     schema: SchemaRef,
-    /// The types of columns, where variants are to be laid out in typed columns.
+    /// The types of columns, if variants get typed columns.
     shredded: Option<StructType>,
     stats: Vec<Option<ColumnStats>>,
     properties: WriterPropertiesPtr,
@@ -78,7 +79,7 @@ impl FileSpec {
         })
     }
 
-    /// The leaf that each column is in the files, where it is one whose pages may come from other files.
+    /// Each column's leaf in the files, if its pages may be copied from other files.
     pub(super) fn copyable(&self) -> Result<Vec<Option<ColumnDescPtr>>> {
         let schema = FileSpec::in_parquet(&self.schema)?;
         let mut leaves = schema.columns().iter();
@@ -93,12 +94,12 @@ impl FileSpec {
         Ok(fields.collect())
     }
 
-    /// How pages are compressed.
+    /// The compression of pages.
     pub(super) fn codec(&self) -> Result<CompressionCodec> {
         codec(self.compression).map(CompressionCodec::from)
     }
 
-    /// The same as a user sets it.
+    /// The compression as users set it.
     pub(super) fn compression(&self) -> Compression {
         self.compression
     }
@@ -109,7 +110,7 @@ impl FileSpec {
         format!("{}{dir}{}-{number:05}-{id}.c000{extension}", kind.dir(), kind.name())
     }
 
-    /// How the columns of a file that begins with these rows are laid out.
+    /// The layout of columns in a file that begins with these rows.
     fn layouts(&self, rows: &RecordBatch) -> Vec<Layout> {
         match &self.shredded {
             None => vec![Layout::Plain; self.schema.fields().len()],
@@ -120,23 +121,23 @@ impl FileSpec {
         }
     }
 
-    /// How the columns of a file that begins with these rows are encoded.
+    /// The encoding of columns in a file that begins with these rows.
     fn properties(&self, rows: &RecordBatch) -> WriterPropertiesPtr {
         let names: Vec<_> = self.schema.fields().iter().map(|f| f.name().as_str()).collect();
         self.properties_of(&names, rows.columns())
     }
 
-    /// How columns that begin with these values are encoded.
+    /// The encoding of columns that begin with these values.
     pub(super) fn properties_of(&self, names: &[&str], columns: &[ArrayRef]) -> WriterPropertiesPtr {
         let unique = names
             .iter()
             .zip(columns)
-            // A column without rows comes as pages, which have no dictionary.
+            // A column without rows is copied as pages, which have no dictionary.
             .filter(|(_, c)| *c.data_type() == ArrowType::Null || hardly_repeats(c));
         self.without_dictionary(unique.map(|(name, _)| ColumnPath::new(vec![(*name).to_owned()])))
     }
 
-    /// How columns are encoded of which these get no dictionary.
+    /// The encoding of columns, without a dictionary for these.
     pub(super) fn without_dictionary(&self, columns: impl Iterator<Item = ColumnPath>) -> WriterPropertiesPtr {
         let mut columns = columns.peekable();
         if columns.peek().is_none() {
@@ -152,10 +153,10 @@ impl FileSpec {
         &self.schema
     }
 
-    /// The same as Parquet has them.
+    /// The columns in Parquet's schema.
     ///
     /// # Errors
-    /// `SchemaMismatch` for what Parquet doesn't hold.
+    /// `SchemaMismatch` for types that Parquet doesn't have.
     pub(super) fn in_parquet(schema: &Schema) -> Result<SchemaDescriptor> {
         let converter = ArrowSchemaConverter::new().schema_root("spark_schema");
         converter
@@ -163,7 +164,7 @@ impl FileSpec {
             .map_err(|e| Error::schema_mismatch(format!("Parquet can't hold the table's schema: {e}")))
     }
 
-    /// What is measured of the column at this position.
+    /// The statistics to collect of the column at this position.
     pub(super) fn stats_of(&self, column: usize) -> Option<ColumnStats> {
         self.stats.get(column).cloned().flatten()
     }
@@ -173,7 +174,7 @@ impl FileSpec {
         self.now_ms
     }
 
-    /// How the names of the files end.
+    /// The ending of file names.
     fn extension(&self) -> &'static str {
         match self.compression {
             Compression::Uncompressed => ".parquet",
@@ -202,11 +203,11 @@ fn codec(c: Compression) -> Result<Codec> {
 /// One top-level column of the row group being encoded.
 struct Column {
     field: FieldRef,
-    /// One for each leaf; empty between row groups.
+    /// One writer per leaf; empty between row groups.
     writers: Vec<ArrowColumnWriter>,
     stats: Option<ColumnStats>,
     layout: Layout,
-    /// What the column is in this row group, instead of its rows.
+    /// The copied pages of this row group, instead of its rows.
     copied: Option<CopiedColumn>,
 }
 
@@ -261,7 +262,7 @@ pub(super) fn encoding(column: &str, e: &ParquetError) -> Error {
     Error::internal(format!("encoding the column `{column}` as Parquet failed: {e}"))
 }
 
-/// A data file of which the end isn't written yet.
+/// A data file whose end isn't written yet.
 pub(super) struct OpenFile {
     spec: Arc<FileSpec>,
     number: usize,
@@ -270,7 +271,7 @@ pub(super) struct OpenFile {
     upload: Upload,
     writer: SerializedFileWriter<Parts>,
     factory: ArrowRowGroupWriterFactory,
-    /// Empty while columns are being encoded, and for good after that failed.
+    /// Empty while columns are being encoded, and after that failed.
     columns: Vec<Column>,
     groups: usize,
     group_rows: usize,
@@ -278,7 +279,8 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Begins a file at this decoded path below the table's root, which will begin with these rows.
+    /// Creates a file at this decoded path below the table's root, which will begin with these
+    /// rows.
     pub(super) async fn create(
         store: &Store,
         spec: Arc<FileSpec>,
@@ -328,13 +330,13 @@ impl OpenFile {
         self.number
     }
 
-    /// About how large the file would be if it were ended now.
+    /// About how large the file would be if it were closed now.
     pub(super) fn bytes(&self) -> u64 {
         let group: usize = self.writers().map(ArrowColumnWriter::get_estimated_total_bytes).sum();
         u64::try_from(self.writer.bytes_written() + group).unwrap_or(u64::MAX)
     }
 
-    /// What the unfinished row group holds in memory.
+    /// The memory of the unfinished row group.
     pub(super) fn memory_bytes(&self) -> usize {
         self.writers().map(ArrowColumnWriter::memory_size).sum()
     }
@@ -343,8 +345,8 @@ impl OpenFile {
         self.columns.iter().flat_map(|c| &c.writers)
     }
 
-    /// Begins a row group in which these columns, by their numbers, are copied; all have equally many rows, at most those
-    /// of a row group. What the rows that follow have there is left out.
+    /// Begins a row group in which these columns, by number, are copied; all have equally many
+    /// rows, at most those of a row group. Later rows' values of these columns are ignored.
     pub(super) async fn copy(&mut self, columns: Vec<(usize, CopiedColumn)>) -> Result<()> {
         self.end_row_group().await?;
         for (at, copied) in columns {
@@ -364,7 +366,7 @@ impl OpenFile {
             self.run(Some(rows.slice(from, n)), full).await?;
             from += n;
         }
-        // Copied columns are a row group's whole ones.
+        // Copied columns cover a whole row group.
         let copies = self.columns.iter().any(|c| c.copied.is_some());
         if !copies && self.memory_bytes() >= ROW_GROUP_BYTES {
             self.end_row_group().await?;
@@ -372,7 +374,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Ends the row group and sends its bytes to the store.
+    /// Closes the row group and sends its bytes to the store.
     pub(super) async fn end_row_group(&mut self) -> Result<()> {
         if self.group_rows == 0 {
             Ok(())
@@ -381,14 +383,14 @@ impl OpenFile {
         }
     }
 
-    /// Encodes a batch column by column, then ends the row group if asked to.
+    /// Encodes a batch column by column, then closes the row group if asked to.
     async fn run(&mut self, rows: Option<RecordBatch>, end: bool) -> Result<()> {
         let columns = self.take_columns()?;
         let n = rows.as_ref().map_or(0, RecordBatch::num_rows);
         let values = columns.len() * (self.group_rows + n);
         let columns = columns.into_iter().enumerate();
         let encoded = match values {
-            // Sooner done than another thread would have begun.
+            // Faster than starting another thread.
             ..=ALONE_VALUES => encode_columns(columns, rows.as_ref(), end),
             _ => encode_on_all_cores(columns, rows, end).await,
         };
@@ -451,7 +453,8 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Ends the last row group and writes the footer; [`Closing::finish`] then makes the file durable.
+    /// Closes the last row group and writes the footer; [`Closing::finish`] then makes the file
+    /// durable.
     pub(super) async fn close(mut self) -> Result<Closing> {
         self.end_row_group().await?;
         let stats: Vec<_> = std::mem::take(&mut self.columns).into_iter().map(|c| c.stats).collect();
@@ -473,7 +476,7 @@ impl OpenFile {
         })
     }
 
-    /// Gives the file up.
+    /// Discards the file.
     pub(super) async fn abort(self) {
         if let Err(e) = self.upload.abort().await {
             tracing::warn!(file = %self.path, error = %e, "an aborted upload couldn't be taken back");
@@ -481,7 +484,7 @@ impl OpenFile {
     }
 }
 
-/// A file of which only the last bytes and the store's confirmation are missing.
+/// A file that lacks only the last bytes and the store's confirmation.
 pub(super) struct Closing {
     upload: Upload,
     tail: Vec<Bytes>,
@@ -489,7 +492,7 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// Sends the rest; the add's size is what the store confirmed.
+    /// Sends the rest; the add's size is the one that the store confirmed.
     pub(super) async fn finish(mut self) -> Result<Add> {
         for bytes in self.tail {
             self.upload.write(bytes).await?;
@@ -504,7 +507,7 @@ impl Closing {
 
 type Encoded = (usize, Column, Vec<Chunk>);
 
-/// Encodes columns, as many at once as there are processors; in their order.
+/// Encodes columns in parallel, one per processor; returns them in order.
 async fn encode_on_all_cores(
     columns: impl ExactSizeIterator<Item = (usize, Column)> + Send + 'static,
     rows: Option<RecordBatch>,

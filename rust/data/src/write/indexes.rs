@@ -1,8 +1,9 @@
-//! Numbers of dictionary entries as pages hold them: runs of one number, and packed bits. Knows no page and no dictionary.
+//! Dictionary indexes in the encoding of pages: runs of one number, and packed bits. Knows no page
+//! and no dictionary.
 
 /// Numbers that are packed together.
 const PACKED: usize = 8;
-/// Numbers behind one header: more of them take a longer one, which other writers don't make.
+/// Most numbers behind one header: more would need a longer header, which other writers don't make.
 const MOST_PACKED: usize = 63 * PACKED;
 
 /// How many bits the largest of these numbers needs.
@@ -11,7 +12,7 @@ pub(super) fn bits_of(numbers: &[u32]) -> u8 {
     u8::try_from(u32::BITS - most.leading_zeros()).unwrap_or(0)
 }
 
-/// So many numbers of this width, or `None` if the bytes don't hold them.
+/// Unpacks this many numbers of this width; `None` if the bytes don't have them.
 pub(super) fn unpack(bytes: &[u8], width: u8, count: usize) -> Option<Vec<u32>> {
     let (width, mut bytes) = (usize::from(width), bytes);
     if width > 32 {
@@ -37,14 +38,14 @@ pub(super) fn unpack(bytes: &[u8], width: u8, count: usize) -> Option<Vec<u32>> 
             bytes = rest;
         }
         if header < 2 {
-            // An empty run gets nowhere.
+            // An empty run makes no progress.
             return None;
         }
     }
     Some(numbers)
 }
 
-/// A number of seven bits a byte, and what stands behind it.
+/// A variable-length number of seven bits per byte, and the bytes after it.
 fn varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut value = 0;
     for (i, byte) in bytes.iter().enumerate().take(5) {

@@ -1,5 +1,5 @@
-//! What a writer's files hold beside a table's columns: ids that rewritten rows keep (P142), or what happened to
-//! rows that changed (P130). Such columns have no statistics.
+//! Additional columns of a writer's files: row ids that rewritten rows keep (P142), or change types
+//! (P130). Such columns have no statistics.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use super::WriteSpec;
 use crate::read::{ROW_COMMIT_VERSION, ROW_ID};
 use crate::stats::StatsConfig;
 
-/// What files are for.
+/// The purpose of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileKind {
     /// Rows of the table.
     #[default]
     Data,
-    /// Rows that changed; no part of the table.
+    /// Changed rows, which aren't part of the table.
     Changes,
 }
 
@@ -38,7 +38,7 @@ impl FileKind {
         }
     }
 
-    /// How the files' names begin.
+    /// The beginning of the files' names.
     pub(super) fn name(self) -> &'static str {
         match self {
             FileKind::Data => "part",
@@ -48,7 +48,8 @@ impl FileKind {
 }
 
 impl WriteSpec {
-    /// The same with two columns more in each file: the ids of the rows and the versions that last wrote them.
+    /// The same with two more columns in each file: the rows' ids and the versions that last wrote
+    /// them.
     pub fn keeping_ids(self, ids: &StoredIds) -> Self {
         let mut columns = [&ids.id, &ids.version].map(|name| Field::new(name.as_str(), Primitive::Long, true));
         if ids.for_iceberg {
@@ -59,7 +60,7 @@ impl WriteSpec {
         self.beside(columns)
     }
 
-    /// The same for files of changed rows, with the column that says what happened to each.
+    /// The same for files of changed rows, with the column of change types.
     pub fn of_changes(self) -> Self {
         WriteSpec {
             kind: FileKind::Changes,
@@ -80,7 +81,7 @@ impl WriteSpec {
     }
 }
 
-/// A scan's rows with their ids under the names that files store them by.
+/// A scan's rows with their ids under the column names of files.
 pub(super) fn name_ids(batch: &RecordBatch, ids: &StoredIds) -> Result<RecordBatch> {
     let schema = batch.schema();
     let fields = schema.fields().iter().map(|f| match f.name().as_str() {
@@ -92,7 +93,7 @@ pub(super) fn name_ids(batch: &RecordBatch, ids: &StoredIds) -> Result<RecordBat
     RecordBatch::try_new(Arc::new(schema), batch.columns().to_vec()).map_err(layout)
 }
 
-/// Rows as a change of this type; ids are left out, since change files have none (P143).
+/// Rows with this change type; without ids, since change files have none (P143).
 pub(super) fn as_change(batch: &RecordBatch, change: &str) -> Result<RecordBatch> {
     let schema = batch.schema();
     let kept = schema.fields().iter().zip(batch.columns());
@@ -110,7 +111,7 @@ fn layout(e: arrow::error::ArrowError) -> Error {
     Error::internal(format!("can't lay out rewritten rows: {e}"))
 }
 
-/// A written file of changed rows as the log names it.
+/// The action for a written file of changed rows.
 pub(super) fn change_file(add: Add) -> AddCdcFile {
     AddCdcFile {
         path: add.path,

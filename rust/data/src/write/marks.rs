@@ -1,5 +1,5 @@
-//! Deletes rows by marking them: writes the deletion vectors of a commit into one file and says
-//! what the commit must say. Knows no log.
+//! Deletes rows by deletion vectors: writes the vectors of a commit into one file and returns the
+//! actions. Knows no log.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Add, Remove};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::read::Vectors;
 
-/// Vectors that are fetched at once.
+/// Vectors that are fetched concurrently.
 const PARALLEL_VECTORS: usize = 16;
 
 /// The actions that delete rows.
@@ -18,7 +18,7 @@ const PARALLEL_VECTORS: usize = 16;
 pub struct Marked {
     /// Files with their new vectors.
     pub adds: Vec<Add>,
-    /// The same files with their old ones, and files of which no row is left.
+    /// The same files with their old vectors, and files without remaining rows.
     pub removes: Vec<Remove>,
     /// Rows that weren't deleted before.
     pub deleted_rows: u64,
@@ -26,12 +26,13 @@ pub struct Marked {
     pub vector_file: Option<String>,
 }
 
-/// Deletes rows, by position, of live files of a table. All new vectors stand in one file (P122); a file without rows
-/// left is removed (P123).
+/// Deletes rows of live files by position. All new vectors are in one file (P122); a file without
+/// remaining rows is removed (P123).
 ///
 /// # Errors
-/// `InvalidArgument` for rows that a file doesn't have or a file without counted rows (P121); what reading the old
-/// vectors and writing the new ones raises. Nothing is written before all of that is known.
+/// `InvalidArgument` for rows that a file doesn't have, or a file without a row count (P121); the
+/// errors of reading the old vectors and writing the new ones. Nothing is written before all
+/// vectors are known.
 pub async fn mark_rows(store: &Store, files: Vec<(Add, Positions)>, now_ms: i64) -> Result<Marked> {
     let vectors = Vectors::new(store.clone());
     let load = |(add, deleted): (Add, Positions)| {

@@ -1,4 +1,4 @@
-//! The one writer of data files: rows in, committed-ready `Add`s out (files are written, no log is
+//! The writer of data files: rows in, `Add`s ready for a commit out (files are written, no log is
 //! touched). Owns partitions, file size and memory; `split` groups rows, `file` encodes one Parquet
 //! file.
 
@@ -44,26 +44,27 @@ pub use patch::Patcher;
 pub use sink::{RowSink, Written};
 use split::{Part, Sorted, Splitter, bytes_of};
 
-/// Rows that are worth handing to the encoder at once: below it the hand-over costs more than the encoding.
+/// Fewest rows to pass to the encoder at once: below it passing them costs more than the encoding.
 const CHUNK_ROWS: usize = 8_192;
-/// Rows encoded between two looks at the file's size.
+/// Rows encoded between two checks of the file's size.
 const MAX_CHUNK_ROWS: usize = 131_072;
-/// Rows held back for partitions that have no open file, in bytes, before the largest is written out.
+/// Bytes of rows held for partitions without an open file; beyond it the largest partition is
+/// written.
 const PENDING_BYTES: usize = 256 << 20;
-/// Encoded but unfinished row groups of all open files, in bytes, before the largest is ended.
+/// Bytes of unfinished row groups of all open files; beyond it the largest is closed.
 const ENCODED_BYTES: usize = 512 << 20;
-/// Files whose last bytes may be on their way to the store at once: their waits for the disk overlap.
+/// Files that are being closed concurrently, so that their waits for the disk overlap.
 const MAX_CLOSING: usize = 16;
-/// The same of files that are small, which do little but wait, and the bytes that all of them may have.
+/// The same for small files, which mostly wait, and the bytes that all of them may have.
 const MAX_SMALL_CLOSING: usize = 64;
 const SMALL_CLOSING_BYTES: u64 = 16 << 20;
 
 /// How the pages of data files are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// None.
     Uncompressed,
-    /// Snappy, the widest understood.
+    /// Snappy, which most readers support.
     Snappy,
     /// Zstandard at this level, 1 to 22.
     Zstd(i32),
@@ -74,30 +75,30 @@ pub enum Compression {
 }
 
 impl Default for Compression {
-    /// Half of snappy's bytes for a few per cent more CPU.
+    /// Half of snappy's size for a few per cent more CPU.
     fn default() -> Self {
         Compression::Zstd(1)
     }
 }
 
-/// What to write and how.
+/// The content and form of a write's files.
 #[derive(Debug, Clone)]
 pub struct WriteSpec {
     /// The table's schema, partition columns included.
     pub schema: Arc<StructType>,
     /// Partition columns in directory order.
     pub partition_columns: Vec<String>,
-    /// How files and their adds name the columns.
+    /// The mapping of column names in files and their adds.
     pub mapping: Mapping,
-    /// Whether files hold the partition columns too, after the others (P156).
+    /// Whether files also have the partition columns, after the others (P156).
     pub partition_columns_in_files: bool,
-    /// A file is ended once it has about this many bytes.
+    /// A file is closed at about this many bytes.
     pub target_file_size_bytes: u64,
     /// Which columns get statistics.
     pub stats: StatsConfig,
-    /// Columns that never get any, by name.
+    /// Columns that never get statistics, by name.
     pub unmeasured: Vec<String>,
-    /// What the files are for.
+    /// The purpose of the files.
     pub kind: FileKind,
     /// Page compression.
     pub compression: Compression,
@@ -105,11 +106,11 @@ pub struct WriteSpec {
     pub shred_variants: bool,
     /// Most rows in a row group.
     pub row_group_rows: usize,
-    /// Most files being encoded at once; rows of further partitions wait in memory, bounded.
+    /// Most files being encoded at once; rows of further partitions wait in bounded memory.
     pub max_open_partitions: usize,
     /// `modificationTime` of the adds, ms since the epoch.
     pub now_ms: i64,
-    /// The number in the name of the first file, from which the others count: files that were begun later come later.
+    /// The number in the name of the first file, from which later files count on.
     pub first_file: usize,
 }
 
@@ -135,7 +136,7 @@ impl WriteSpec {
     }
 }
 
-/// The partition columns, and the columns of files: no void (P181).
+/// The partition columns, and the stored columns: without void (P181).
 fn of_files(spec: &WriteSpec) -> Result<(Vec<String>, StructType)> {
     let partition_columns = check_partition_columns(spec)?;
     let stored = spec.schema.fields().iter();
@@ -150,12 +151,12 @@ fn of_files(spec: &WriteSpec) -> Result<(Vec<String>, StructType)> {
     Ok((partition_columns, stored))
 }
 
-/// What a row group may hold at most, by these files' spec.
+/// The most rows and bytes of a row group in files of this spec.
 pub(crate) fn row_group_limits(spec: &WriteSpec) -> (u64, u64) {
     (spec.row_group_rows.max(1) as u64, ROW_GROUP_BYTES as u64)
 }
 
-/// Rows of one partition on their way into a file.
+/// One partition's rows that are being written.
 #[derive(Default)]
 struct Partition {
     pending: Vec<RecordBatch>,
@@ -166,7 +167,7 @@ struct Partition {
 
 /// Writes rows to new data files of a table.
 ///
-/// Memory is bounded by constants, whatever the number of partitions. After an error only
+/// Constants bound the memory, whatever the number of partitions. After an error only
 /// [`FileWriter::abort`] is useful.
 pub struct FileWriter {
     store: Store,
@@ -181,11 +182,11 @@ pub struct FileWriter {
     closing: Vec<OnItsWay>,
     adds: Vec<Add>,
     begun: Begun,
-    /// The last batch, where there are partitions.
+    /// The last batch, if the table is partitioned.
     held: Option<Arc<Sorted>>,
 }
 
-/// A file that ends in the background.
+/// A file that is being closed in the background.
 struct OnItsWay {
     bytes: u64,
     add: JoinHandle<Result<Add>>,
@@ -211,11 +212,11 @@ impl Begun {
 }
 
 impl FileWriter {
-    /// A writer that has written nothing yet. No request is made.
+    /// A writer without rows. Makes no request.
     ///
     /// # Errors
-    /// `InvalidArgument` for partition columns that are unknown, all columns, or of a nested or void type (P173);
-    /// `SchemaMismatch` for a schema that can't be stored (P181).
+    /// `InvalidArgument` for partition columns that are unknown, all columns, or of a nested or
+    /// void type (P173); `SchemaMismatch` for a schema that can't be stored (P181).
     pub fn new(store: Store, spec: WriteSpec) -> Result<Self> {
         let (partition_columns, stored) = of_files(&spec)?;
         let splitter = Splitter::new(&spec, &partition_columns, &stored)?;
@@ -239,12 +240,13 @@ impl FileWriter {
         })
     }
 
-    /// A file is ended once it has about this many bytes.
+    /// A file is closed at about this many bytes.
     pub(crate) fn target_file_size_bytes(&self) -> u64 {
         self.target_file_size_bytes
     }
 
-    /// Writes rows: a batch in the table's schema, partition columns included, as `cast_batch` makes it.
+    /// Writes rows: a batch in the table's schema, partition columns included, as `cast_batch`
+    /// makes it.
     ///
     /// # Errors
     /// `SchemaMismatch` if the batch isn't in the table's schema; errors of the store.
@@ -268,19 +270,20 @@ impl FileWriter {
         self.add(parts).await
     }
 
-    /// Takes the batch that is held apart.
+    /// Splits the held batch by partition.
     async fn take_held(&mut self) -> Result<()> {
         let Some(held) = self.held.take() else { return Ok(()) };
         let all: Vec<usize> = (0..held.partitions().count()).collect();
         self.add(held.parts(&all, CHUNK_ROWS)?).await
     }
 
-    /// Writes what the batch that is held has of partitions of which nothing else is there, each a file that is encoded at once:
-    /// its rows are taken where they are encoded, so that never all of them stand in memory twice. Takes the others apart.
+    /// Writes the held batch's rows of partitions that have no other rows, each as a file that is
+    /// encoded at once: rows are gathered where they are encoded, so that the batch is never in
+    /// memory twice. Splits the others by partition.
     async fn end_held(&mut self) -> Result<()> {
         let Some(held) = self.held.take() else { return Ok(()) };
         let (mut alone, mut others) = (Vec::new(), Vec::new());
-        // Different values may be one partition: an empty text is null in a path.
+        // Different values may be one partition: an empty string is null in a path.
         let mut values: HashMap<_, usize> = HashMap::new();
         for (key, _) in held.partitions() {
             *values.entry(key).or_default() += 1;
@@ -301,7 +304,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Takes rows, as far as memory has a place for them.
+    /// Holds rows within the memory bounds.
     async fn add(&mut self, parts: Vec<Part>) -> Result<()> {
         for part in parts {
             let p = self.partition(&part.key);
@@ -313,8 +316,8 @@ impl FileWriter {
         self.bound_memory().await
     }
 
-    /// The columns whose pages may be copied from other files: their positions in the table's schema, and the leaf that
-    /// each is in new files. How the pages must be compressed.
+    /// The columns whose pages may be copied from other files: their positions in the table's
+    /// schema, and each one's leaf in new files. Also the required compression.
     ///
     /// # Errors
     /// `SchemaMismatch` for a schema that Parquet can't hold.
@@ -324,11 +327,11 @@ impl FileWriter {
         Ok((found, self.spec.codec()?))
     }
 
-    /// Writes a row group of its own in which some columns, by their positions in the table's schema, are copied. The
-    /// batches are in the table's schema but for these columns, which are of Arrow's null type, and of one partition.
+    /// Writes a row group with some copied columns, given by their positions in the table's schema.
+    /// In the batches these columns have Arrow's null type; all rows are of one partition.
     ///
     /// # Errors
-    /// As [`write`](Self::write); `Internal` where rows and copied columns aren't equally many.
+    /// As [`write`](Self::write); `Internal` if the numbers of rows and copied rows differ.
     pub(crate) async fn write_beside(
         &mut self,
         columns: Vec<(usize, CopiedColumn)>,
@@ -363,7 +366,7 @@ impl FileWriter {
         }
     }
 
-    /// Ends all files and returns their adds in the order in which the files were begun.
+    /// Closes all files and returns their adds in the order in which the files were begun.
     pub async fn finish(mut self) -> Result<Vec<Add>> {
         self.end_held().await?;
         let mut keys: Vec<_> = self.partitions.keys().cloned().collect();
@@ -392,7 +395,7 @@ impl FileWriter {
         Ok(adds)
     }
 
-    /// Gives up: deletes every file this writer has begun, as far as the store lets it.
+    /// Deletes every file that this writer has begun, as far as the store permits.
     pub async fn abort(mut self) {
         for p in self.partitions.values_mut() {
             if let Some(file) = p.file.take() {
@@ -409,7 +412,7 @@ impl FileWriter {
         }
     }
 
-    /// Encodes what is pending for a partition, beginning and ending files by size.
+    /// Encodes the pending rows of a partition, beginning and closing files by size.
     async fn encode(&mut self, key: &[Option<String>]) -> Result<()> {
         let Some(p) = self.partitions.get_mut(key) else {
             return Ok(());
@@ -429,7 +432,7 @@ impl FileWriter {
         self.partitions.entry(key.to_vec()).or_default()
     }
 
-    /// The open file of a partition; where there is none, one is begun that will begin with these rows.
+    /// The open file of a partition; if there is none, begins one that starts with these rows.
     async fn open(&mut self, key: &[Option<String>], rows: &RecordBatch) -> Result<&mut OpenFile> {
         let Some(p) = self.partitions.get_mut(key) else {
             return Err(Error::internal("rows of a partition that wasn't begun"));
@@ -455,7 +458,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Ends the open file of a partition; its last bytes go out in the background.
+    /// Closes the open file of a partition; its last bytes are sent in the background.
     async fn close(&mut self, key: &[Option<String>]) -> Result<()> {
         let Some(file) = self.partitions.get_mut(key).and_then(|p| p.file.take()) else {
             return Ok(());
@@ -468,19 +471,19 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Whether all that a partition has yet to write is one file that is encoded at once.
+    /// Whether all pending rows of a partition make one file that is encoded at once.
     fn is_one_small_file(&self, key: &[Option<String>]) -> bool {
         let found = self.partitions.get(key);
         found.is_some_and(|p| p.file.is_none() && self.is_small(p.pending_rows, p.pending_bytes as u64))
     }
 
-    /// Whether so much is one file that is encoded at once.
+    /// Whether these rows make one file that is encoded at once.
     fn is_small(&self, rows: usize, bytes: u64) -> bool {
         (1..=CHUNK_ROWS).contains(&rows) && bytes < self.target_file_size_bytes
     }
 
-    /// Writes rows of a partition as a file, from its first byte to its last in the background: many small files
-    /// are encoded side by side, where the columns of each alone would not keep the cores busy.
+    /// Writes rows of a partition as a complete file in the background: many small files are
+    /// encoded concurrently, where the columns of one alone would not keep the cores busy.
     async fn write_whole(
         &mut self,
         key: &[Option<String>],
@@ -509,7 +512,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Waits until a file of so many bytes may end in the background.
+    /// Waits until a file of this size may be closed in the background.
     async fn room_for(&mut self, bytes: u64) -> Result<()> {
         while !has_room(&self.closing, bytes) {
             self.collect_one().await?;
@@ -531,7 +534,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Writes out the largest partitions until what is held in memory is below the bounds.
+    /// Writes out the largest partitions until memory is below the bounds.
     async fn bound_memory(&mut self) -> Result<()> {
         while self.partitions.values().map(|p| p.pending_bytes).sum::<usize>() > PENDING_BYTES {
             let Some(key) = self.largest(|p| p.pending_bytes) else {
@@ -563,7 +566,7 @@ impl FileWriter {
 }
 
 impl Partition {
-    /// Whether no row of it waits or stands in an open file.
+    /// Whether it has no pending rows and no open file.
     fn is_empty(&self) -> bool {
         self.file.is_none() && self.pending_rows == 0
     }
@@ -593,7 +596,7 @@ impl Partition {
     }
 }
 
-/// Whether one more file, of so many bytes, may end beside these.
+/// Whether one more file of this size may be closed concurrently with these.
 fn has_room(closing: &[OnItsWay], bytes: u64) -> bool {
     let all = closing.iter().map(|file| file.bytes).fold(bytes, u64::saturating_add);
     let most = if all <= SMALL_CLOSING_BYTES {
@@ -646,7 +649,8 @@ fn check_partition_columns(spec: &WriteSpec) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Void can only be left out of files at the top and in structs (P181).
+/// Only top-level columns and fields of structs can be void, because files can leave these out
+/// (P181).
 fn check_storable(s: &StructType) -> Result<()> {
     let void = DataType::Primitive(Primitive::Void);
     if s.fields().is_empty() || s.fields().iter().all(|f| f.data_type == void) {

@@ -1,6 +1,6 @@
-//! A column chunk of which some rows get new values, page by page: pages without such a row are
-//! taken over as bytes; in the others the new values are put between the old ones' bytes, so that
-//! nothing is decoded and no dictionary is made anew. Knows no file.
+//! Patches some rows of a column chunk page by page: other pages are copied as bytes; in the
+//! patched ones new values are placed between the bytes of the old ones, so that nothing is decoded
+//! and no dictionary is rebuilt. Knows no file.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -29,10 +29,10 @@ use super::plain::{Kind, Range, Values, put, split, widen};
 use crate::hashes::Seed;
 use crate::read::Input;
 
-/// A page, and a dictionary, grow to so many bytes at most.
+/// Most bytes of a page, and of a dictionary.
 const MOST_PAGE_BYTES: usize = 4 << 20;
 const MOST_DICTIONARY_BYTES: usize = 2 << 20;
-/// A bound is at most as long as those that writers don't cut off.
+/// Longest bound that writers don't truncate.
 const MOST_BOUND_BYTES: usize = 64;
 
 /// A chunk of a file.
@@ -47,19 +47,19 @@ impl OldChunk {
         self.footer.row_group(self.group).column(self.leaf)
     }
 
-    /// Whether the chunk takes new values page by page, as far as its footer tells: it has no nulls, bounds that are exact,
-    /// and is of one of a few types, compressed in the way that files are now.
+    /// Whether the chunk can be patched page by page, judged by its footer: it has no nulls, exact
+    /// bounds, one of a few types, and the current compression.
     pub(super) fn is_patchable(&self, codecs: &Codecs) -> bool {
         let index = self.footer.page_index_for_row_group(self.group);
         let indexed = index.offset_index(self.leaf).and(index.column_index(self.leaf));
         indexed.and_then(|bounds| self.kind(bounds)).is_some() && codecs.speak(self.metadata().compression_codec())
     }
 
-    /// The chunk, which is read from `input`, with new values in these of its rows, which are in order. `None` where it takes
-    /// none so: it isn't patchable, has encodings that aren't one of a few, or would grow too much.
+    /// The chunk, read from `input`, with new values in these of its rows, which are in order.
+    /// `None` if it can't be patched: not patchable, unsupported encodings, or too much growth.
     ///
     /// # Errors
-    /// What the pages raise that can't be read.
+    /// Errors of unreadable pages.
     pub(super) fn patched(
         &self,
         input: &Input,
@@ -132,7 +132,7 @@ impl OldChunk {
         }
     }
 
-    /// What the chunk's values are, if they can be patched.
+    /// The kind of the chunk's values, if they can be patched.
     fn kind(&self, bounds: &ColumnIndexMetaData) -> Option<Kind> {
         let chunk = self.metadata();
         let kind = Kind::of(chunk.column_descr().physical_type())?;
@@ -148,7 +148,7 @@ impl OldChunk {
         (flat && exact && (0..usize::try_from(bounds.num_pages()).ok()?).all(known)).then_some(kind)
     }
 
-    /// The chunk as it goes into the new file; `None` where its bounds aren't known any more.
+    /// The new chunk; `None` if its bounds are no longer known.
     fn ended(&self, mut made: Made<'_>, input: &Input) -> Result<Option<CopiedColumn>> {
         let chunk = self.metadata();
         let Some(bounds) = made.bounds(chunk) else {
@@ -207,16 +207,16 @@ struct Dictionary {
     kind: Kind,
     page: Bytes,
     values: Values,
-    /// The numbers of new values that it has.
+    /// The indexes of new values that it has.
     numbers: HashMap<Box<[u8]>, u32, Seed>,
-    /// New values behind its own, as its page holds them.
+    /// New values after its own, in the page's format.
     added: Vec<u8>,
 }
 
 impl Dictionary {
     fn of(kind: Kind, page: Bytes, count: usize, new: &Values) -> Option<Dictionary> {
         let values = Values::parse(kind, &page, count)?;
-        // A look-up for each of its values takes longer than one at their lengths.
+        // Looking up every value would take longer than comparing lengths first.
         let mut lengths = [false; 256];
         let mut wanted: HashMap<&[u8], Option<u32>, Seed> = HashMap::default();
         for value in new.iter() {
@@ -244,7 +244,7 @@ impl Dictionary {
         })
     }
 
-    /// The number of a new value; `None` where the dictionary would grow too large.
+    /// The index of a new value; `None` if the dictionary would grow too large.
     fn number(&mut self, value: &[u8]) -> Option<u32> {
         if let Some(number) = self.numbers.get(value) {
             return Some(*number);
@@ -271,10 +271,10 @@ impl Dictionary {
     }
 }
 
-/// A page that is there, decompressed.
+/// An existing page, decompressed.
 struct OldPage {
     bytes: Bytes,
-    /// How many of them say that there are no nulls.
+    /// Bytes of the levels that say that there are no nulls.
     levels: usize,
     count: u32,
     encoding: Encoding,
@@ -318,37 +318,37 @@ impl OldPage {
 
 /// The rows of a page that get new values.
 struct Changed<'a> {
-    /// By their places in the chunk.
+    /// Their positions in the chunk.
     rows: &'a [usize],
-    /// The page's first one.
+    /// The page's first row.
     first: usize,
     new: &'a Values,
-    /// Which of the new values is the first row's.
+    /// Index of the first row's new value.
     from: usize,
 }
 
 impl<'a> Changed<'a> {
-    /// Places in the page and new values.
+    /// Positions in the page, and new values.
     fn iter(&self) -> impl Iterator<Item = (usize, &'a [u8])> {
         let rows = self.rows.iter().enumerate();
         rows.filter_map(|(i, row)| Some((row - self.first, self.new.get(self.from + i)?)))
     }
 }
 
-/// A chunk in the making.
+/// A chunk being built.
 struct Made<'a> {
     kind: Kind,
     codec: Codec<'a>,
     dictionary: Option<Dictionary>,
-    /// The data pages; their places are from the first of them on.
+    /// The data pages; their offsets are relative to the first.
     sink: TrackedWrite<Vec<u8>>,
     locations: Vec<PageLocation>,
-    /// Of each page.
+    /// Bounds of each page.
     bounds: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Of the values that were there before, and of the new ones.
+    /// Bounds of the replaced values, and of the new ones.
     replaced: Option<(Vec<u8>, Vec<u8>)>,
     brought: Option<(Vec<u8>, Vec<u8>)>,
-    /// Bytes that the pages have more than before, decompressed.
+    /// By how many decompressed bytes the pages grew.
     grown: i64,
 }
 
@@ -367,7 +367,7 @@ impl<'a> Made<'a> {
         }
     }
 
-    /// Takes a page over.
+    /// Copies a page.
     fn keep(&mut self, location: &PageLocation, bytes: &[u8], bounds: (Vec<u8>, Vec<u8>)) -> Result<()> {
         self.locations.push(PageLocation {
             offset: i64::try_from(self.sink.bytes_written())?,
@@ -377,7 +377,7 @@ impl<'a> Made<'a> {
         Ok(self.sink.write_all(bytes)?)
     }
 
-    /// Writes a page with new values; `None` where it can't be.
+    /// Writes a page with new values; `None` if that is impossible.
     fn patch(
         &mut self,
         location: &PageLocation,
@@ -414,7 +414,7 @@ impl<'a> Made<'a> {
         Ok(Some(()))
     }
 
-    /// The bytes of a page, which were so many compressed ones before.
+    /// The compressed bytes of a page; `location` has its previous compressed size.
     fn compressed(&mut self, bytes: Vec<u8>, old: &OldPage, location: &PageLocation) -> Result<Bytes> {
         let before = usize::try_from(location.compressed_page_size)?;
         let numbers = old.encoding == Encoding::PLAIN && self.kind.width().is_some();
@@ -482,8 +482,8 @@ impl<'a> Made<'a> {
         Some(out)
     }
 
-    /// Notes the bounds of a page: what they were, unless a new value is beyond them or one of them was replaced. `again`
-    /// looks at all of its values.
+    /// Records the bounds of a page: the old ones, unless a new value is beyond them or one of them
+    /// was replaced. `again` reads all of its values.
     fn bound<'v>(
         &mut self,
         replaced: Range<'_>,
@@ -495,7 +495,7 @@ impl<'a> Made<'a> {
         let new = kind.extremes(changed.iter().map(|(_, value)| value))?;
         widen(kind, &mut self.replaced, replaced);
         widen(kind, &mut self.brought, new);
-        // Of texts the bounds may be cut off: they stay as they are.
+        // Bounds of strings may be truncated: they stay.
         let gone = |bound: &[u8], value: &[u8], is_beyond: fn(Ordering) -> bool| {
             kind != Kind::Bytes && !is_beyond(kind.order(value, bound))
         };

@@ -1,4 +1,5 @@
-//! Bytes of a file between the encoder and the store: kept in buffers of one size, so that none has to be copied as it grows.
+//! A file's bytes between the encoder and the store: in buffers of one size, so that growth never
+//! copies.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,14 +9,14 @@ use bytes::Bytes;
 /// Bytes of a buffer.
 const PART_BYTES: usize = 1 << 20;
 
-/// What was written and not taken yet.
+/// Bytes that were written and not taken yet.
 #[derive(Default)]
 pub(super) struct Parts {
     full: FullParts,
     open: Vec<u8>,
 }
 
-/// The buffers that are full, for whoever takes them while a writer has the parts.
+/// The full buffers, readable while a writer holds the parts.
 #[derive(Default, Clone)]
 pub(super) struct FullParts(Arc<Mutex<Vec<Bytes>>>);
 
@@ -41,7 +42,7 @@ impl Parts {
         all
     }
 
-    /// Those of them that are full, now and later.
+    /// The full buffers, now and later.
     pub(super) fn full(&self) -> FullParts {
         self.full.clone()
     }

@@ -1,6 +1,6 @@
-//! A file written anew of which some columns get other values: their chunks are patched page by
-//! page, or else decoded and encoded; those of all other columns are taken over as bytes, with
-//! their statistics and page indexes. Rows stay where they are. Knows no log.
+//! Rewrites a file with new values in some columns: their chunks are patched page by page, or else
+//! decoded and encoded; chunks of all other columns are copied as bytes, with their statistics and
+//! page indexes. Rows keep their positions. Knows no log.
 
 mod append;
 mod encode;
@@ -50,21 +50,22 @@ pub struct Patcher {
     store: Store,
     spec: FileSpec,
     parquet: SchemaDescriptor,
-    /// Positions of the assigned columns among those of the files.
+    /// Positions of the assigned columns in the files.
     at: Vec<usize>,
     /// The assigned columns, in that order.
     assigned: StructType,
     read: ReadSpec,
-    /// Permits to patch a chunk, one for each processor: those under way beyond them would only take memory.
+    /// Permits to patch a chunk, one per processor: more chunks in flight would only take memory.
     workers: Arc<Semaphore>,
-    /// Permits to make a file, one more than there are processors: while one waits for the store the others compute.
+    /// Permits to write a file, one more than processors: while one waits for the store the others
+    /// compute.
     makers: Semaphore,
     codecs: Arc<Codecs>,
 }
 
 impl Patcher {
-    /// A patcher of these columns of the table that `spec` describes; `None` where files have to be written whole: they
-    /// name columns in another way, lay values out by what they are, or have one of the columns in their paths.
+    /// A patcher for these columns; `None` if files have to be rewritten completely: they use other
+    /// column names, choose layouts by values, or have one of the columns in their paths.
     ///
     /// # Errors
     /// As [`super::FileWriter::new`].
@@ -97,8 +98,8 @@ impl Patcher {
         }))
     }
 
-    /// Whether a file takes new values: it has no deleted rows, is the table's own, and its columns are as a writer would
-    /// write them now. Costs its footer.
+    /// Whether a file can be patched: it has no deleted rows, is the table's own, and its columns
+    /// have the current form. Reads its footer.
     ///
     /// # Errors
     /// `FileMissing`, `CorruptFile` with the file's path, and the store's errors.
@@ -115,11 +116,12 @@ impl Patcher {
         Ok(same && stats == Some(rows_of(&raw.footer)) && is_whole(&raw.footer))
     }
 
-    /// Writes a file anew at this path with these values in some of its rows, all of them if `rows` is `None`; `values` has the
-    /// assigned columns among others, in the order of these rows. The old file stays where it is.
+    /// Writes the patched file to this path, with these values in some of its rows, or in all if
+    /// `rows` is `None`; `values` has the assigned columns among others, in the order of these
+    /// rows. The old file stays.
     ///
     /// # Errors
-    /// `SchemaMismatch` for values of other types; as [`Patcher::takes`]. Nothing is at the path then.
+    /// `SchemaMismatch` for values of other types; as [`Patcher::takes`]. The path is then free.
     pub async fn patch(&self, file: &Add, rows: Option<&Positions>, path: &str, values: &RecordBatch) -> Result<Add> {
         let making = self.makers.acquire().await;
         let making = making.map_err(|e| Error::internal(format!("making a data file: {e}")))?;
@@ -181,7 +183,7 @@ impl Patcher {
         Ok(to_json(rows_of(&raw.footer), &made))
     }
 
-    /// Makes the chunks of a row group, in order; a few of them are under way. Gives the columns back.
+    /// Makes the chunks of a row group in order, a few of them concurrently. Returns the columns.
     async fn chunks(&self, group: &Group<'_>, columns: Vec<Column>, to: mpsc::Sender<Chunk>) -> Result<Vec<Column>> {
         let (patched, encoded): (Vec<_>, Vec<_>) = columns.into_iter().partition(|c| self.is_patchable(group, c));
         let (mut done, mut ready) = match encoded.is_empty() {
@@ -210,7 +212,7 @@ impl Patcher {
             while let Some((chunk, column)) = made.try_next().await? {
                 done.extend(column);
                 if to.send(chunk).await.is_err() {
-                    // Whoever takes them says why there is no use of more.
+                    // The receiver reports why it ended.
                     return Ok(done);
                 }
             }
@@ -229,7 +231,8 @@ impl Patcher {
         let (old, input, rows) = (group.old(column.leaf), input.clone(), group.new.rows.clone());
         let values = group.new.of_column(column.number)?;
         let (workers, codecs) = (self.workers.clone(), self.codecs.clone());
-        // On its own: it goes on, and gives its permit back, while chunks before it wait for the store.
+        // A task of its own: it finishes, and returns its permit, while chunks before it wait for
+        // the store.
         let made = tokio::spawn(async move {
             let permit = workers.acquire().await;
             let _at_work = permit.map_err(|e| Error::internal(format!("patching a data file: {e}")))?;
@@ -252,14 +255,14 @@ impl Patcher {
         made.ok_or_else(|| Error::internal("a column of a data file wasn't encoded"))
     }
 
-    /// These columns encoded anew, and their chunks by the numbers of their leaves.
+    /// Encodes these columns; returns them and their chunks by leaf number.
     async fn encoded(&self, group: &Group<'_>, columns: Vec<Column>) -> Result<(Vec<Column>, BTreeMap<usize, Chunk>)> {
         let old = self.old_values(group, &columns).await?;
         let encoder = Encoder::new(group.encoders, columns, group.number)?;
         encoder.encode(old, &group.new).await
     }
 
-    /// The rows of these columns in a row group as they are in the file; nothing is read where all get new values.
+    /// The current rows of these columns in a row group; reads nothing if all get new values.
     async fn old_values(
         &self,
         group: &Group<'_>,
@@ -282,12 +285,14 @@ impl Patcher {
         read_file(&self.store, &read, &Arc::new(spec)).await.map(Some)
     }
 
-    /// Begins a file with the schema of the old one, to which the chunks belong, and what its footer says beside.
+    /// Begins a file with the schema of the old one, to which the chunks belong, and the old
+    /// footer's metadata.
     fn begin(&self, raw: &SourceFile, new: &NewValues) -> Result<Writer> {
         let about = raw.footer.file_metadata();
         let properties = match new.positions {
             None => self.spec.properties_of(&self.names(), new.values.columns()),
-            // Few new values say nothing of the old ones between which they stand: a dictionary that didn't pay there doesn't here.
+            // A few new values tell nothing about the old ones around them: a dictionary that
+            // didn't pay before doesn't pay now.
             Some(_) => {
                 let groups = raw.footer.row_groups().iter().take(1);
                 let plain = groups
@@ -304,7 +309,7 @@ impl Patcher {
         SerializedFileWriter::new(Parts::default(), schema, Arc::new(properties)).map_err(failed)
     }
 
-    /// The decoded path of the file that a file becomes: another one of its directory.
+    /// The decoded path of a file's replacement: a new name in its directory.
     ///
     /// # Errors
     /// `CorruptLog` for a path that can't be decoded.
@@ -346,7 +351,7 @@ impl Patcher {
     }
 }
 
-/// A row group of a file that gets new values.
+/// A row group of a file being patched.
 struct Group<'a> {
     file: &'a Add,
     raw: &'a SourceFile,
@@ -365,7 +370,7 @@ impl Group<'_> {
     }
 }
 
-/// An assigned column on its way into the file.
+/// An assigned column being written.
 struct Column {
     /// Among the assigned ones.
     number: usize,
@@ -388,10 +393,10 @@ fn rows_of(footer: &ParquetMetaData) -> u64 {
     u64::try_from(footer.file_metadata().num_rows()).unwrap_or(0)
 }
 
-/// Chunks of fewer bytes in all are fetched from an object store at once.
+/// Adjacent chunks with fewer bytes in all are fetched from an object store in one request.
 const FETCHED_BYTES: u64 = 16 << 20;
 
-/// The leaves of a row group, in order, those together whose chunks are fetched so.
+/// The leaves of a row group in order, grouped by request.
 fn fetched_together(group: &RowGroupMetaData) -> Vec<Range<usize>> {
     let (mut parts, mut from, mut bytes) = (Vec::new(), 0, 0);
     for (leaf, chunk) in group.columns().iter().enumerate() {
@@ -412,17 +417,17 @@ fn range_of(footer: &ParquetMetaData, group: usize, leaf: usize) -> Range<u64> {
     start..start.saturating_add(length)
 }
 
-/// What Spark says in a footer of dates and times in the calendar of before 1582.
+/// Prefix of Spark's footer keys for dates and times in the calendar before 1582.
 const LEGACY: &str = "org.apache.spark.legacy";
 
-/// Whether chunks may be taken over as bytes: all that belongs to them is known, and means the same in a new file.
+/// Whether chunks may be copied as bytes: all their metadata is known, and valid in a new file.
 fn is_whole(footer: &ParquetMetaData) -> bool {
     let about = footer.file_metadata();
     let orders = about.schema_descr().columns().iter().enumerate().all(|(i, c)| {
         let now = ColumnOrder::column_order_for_type(c.logical_type_ref(), c.converted_type(), c.physical_type());
         about.column_orders().is_some() && about.column_order(i) == now
     });
-    // Such a mark is of all dates and times of a file, and the new ones are in today's calendar.
+    // Such a mark applies to all dates and times of a file, and the new ones use today's calendar.
     let marks = about.key_value_metadata().into_iter().flatten();
     let of_today = marks.into_iter().all(|m| !m.key.starts_with(LEGACY));
     let groups = footer.row_groups();
@@ -443,7 +448,7 @@ fn takes_over(chunk: &ColumnChunkMetaData) -> bool {
         && chunk.file_path().is_none()
 }
 
-/// Whether the log says of a file without deleted rows that its bounds are wider than they need be.
+/// Whether the log says that the bounds of a file without deleted rows are wider than necessary.
 fn has_loose_bounds(add: &Add) -> bool {
     let stats = add
         .stats

@@ -1,4 +1,4 @@
-//! Values as data pages hold them, as bytes: where one ends, which of two is smaller, and bounds of many. Knows no page.
+//! Values in the plain encoding of data pages: their lengths, order and bounds. Knows no page.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 /// Smallest and largest value.
 pub(super) type Range<'a> = (&'a [u8], &'a [u8]);
 
-/// The types of values that are patched.
+/// The types of values that can be patched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Int32,
@@ -58,7 +58,7 @@ impl Kind {
         }
     }
 
-    /// A bound as it is written: of the two zeros the one that is below, or above, the other.
+    /// A bound as it is written: a zero gets the sign of the lower or upper zero.
     pub(super) fn bound(self, value: &[u8], upper: bool) -> Vec<u8> {
         let zero = if upper { 0.0 } else { -0.0 };
         match self {
@@ -125,7 +125,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// New values of a column; `None` if one of them is null, or a number that isn't one.
+    /// New values of a column; `None` if one of them is null or NaN.
     pub(super) fn of(kind: Kind, array: &ArrayRef) -> Option<Values> {
         if array.null_count() > 0 {
             return None;
@@ -212,7 +212,7 @@ impl Values {
     }
 }
 
-/// The first of plain values, and those behind it.
+/// The first of plain values, and the rest.
 pub(super) fn split(kind: Kind, values: &[u8]) -> Option<(&[u8], &[u8])> {
     match kind.width() {
         Some(width) => values.split_at_checked(width),

@@ -1,5 +1,6 @@
-//! Which columns of a file get no dictionary: those whose first values hardly repeat. There a dictionary costs each value's
-//! bytes once more in numbers, and a look-up. Knows neither files nor the table.
+//! Which columns of a file get no dictionary: those whose first values hardly repeat. There a
+//! dictionary would only add indexes to the values' bytes, and a look-up per value. Knows neither
+//! files nor the table.
 
 use std::hash::BuildHasher;
 
@@ -8,11 +9,12 @@ use arrow::datatypes::DataType as ArrowType;
 
 use crate::hashes::Seed;
 
-/// Fewer values tell too little; of more, looking costs more than it tells.
+/// Fewer values tell too little; examining more costs more than it tells.
 const FEWEST_VALUES: usize = 100;
 const MOST_VALUES: usize = 16_384;
 
-/// Whether nearly all of a column's first values differ. False for what is nested, and where there are too few.
+/// Whether nearly all of a column's first values differ. False for nested types, and for too few
+/// values.
 pub(super) fn hardly_repeats(column: &ArrayRef) -> bool {
     let first = column.slice(0, column.len().min(MOST_VALUES));
     match first.data_type() {
@@ -44,9 +46,10 @@ pub(super) fn hardly_repeats(column: &ArrayRef) -> bool {
     }
 }
 
-/// Whether at least 95 of 100 differ, as far as their hashes tell: one bit stands for each, so that two that differ have the
-/// same one in less than one of a hundred cases. A hash's first bits depend on all of a value's; others don't where a value
-/// ends in zeros, as whole floating numbers do.
+/// Whether at least 95 of 100 values differ, judged by hashes: each value sets one bit, and two
+/// different values share a bit in less than one of a hundred cases. Uses a hash's first bits,
+/// which depend on all bits of the value; others don't if a value ends in zeros, as integral
+/// floating-point numbers do.
 fn all_differ<'a>(most: usize, values: impl Iterator<Item = &'a [u8]>) -> bool {
     let seed = Seed::default();
     let mut seen = vec![0_u64; most.max(1).next_power_of_two()];

@@ -1,5 +1,5 @@
-//! Rows that a command rewrites, on their way into files of the table and, where changes are recorded, into files of
-//! changes (P130). Rows keep their ids where they have some (P142).
+//! Rows that a command rewrites, on their way into files of the table and, where changes are
+//! recorded, into files of changes (P130). Rows keep their ids where they have some (P142).
 
 use std::sync::Arc;
 
@@ -50,7 +50,8 @@ pub struct RowSink {
 }
 
 impl RowSink {
-    /// A sink for rows of the table that `spec` describes, which keep their ids in the columns `ids`.
+    /// A sink for rows of the table that `spec` describes, which keep their ids in the columns
+    /// `ids`.
     ///
     /// # Errors
     /// As [`FileWriter::new`].
@@ -70,7 +71,8 @@ impl RowSink {
         })
     }
 
-    /// Writes rows that the table has from now on; their ids and versions are the scan's hidden columns.
+    /// Writes rows that the table has from now on; their ids and versions are the scan's hidden
+    /// columns.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &self.ids {
             Some(ids) => self.data.write(&name_ids(batch, ids)?).await,

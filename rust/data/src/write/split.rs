@@ -85,7 +85,8 @@ impl Splitter {
         self.columns.iter().cloned().zip(key.iter().cloned()).collect()
     }
 
-    /// The directory of the partition, with a slash at its end; empty for a table without partitions.
+    /// The directory of the partition, with a slash at its end; empty for a table without
+    /// partitions.
     pub(super) fn dir(&self, key: &[Option<String>]) -> String {
         self.columns
             .iter()
@@ -94,8 +95,8 @@ impl Splitter {
             .collect()
     }
 
-    /// The batch by partitions, in the order of their first rows. A part of fewer than `copy_below` rows
-    /// is copied, so that holding it back doesn't hold the whole batch.
+    /// The batch by partitions, in the order of their first rows. A part of fewer than `copy_below`
+    /// rows is copied, so that holding it back doesn't hold the whole batch.
     pub(super) fn split(&self, batch: &RecordBatch, copy_below: usize) -> Result<Vec<Part>> {
         if self.at.is_empty() {
             return Ok(vec![Part {
@@ -226,7 +227,8 @@ pub(super) fn bytes_of(column: &ArrayRef) -> usize {
 struct Groups {
     /// In the order of their first rows.
     groups: Vec<Group>,
-    /// For each share of the batch its rows, those of one group after those of another, each in order.
+    /// For each share of the batch its rows, those of one group after those of another, each in
+    /// order.
     rows: Vec<ScalarBuffer<u32>>,
 }
 

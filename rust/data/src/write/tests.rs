@@ -564,7 +564,8 @@ fn wrong_partition_columns_are_named() {
 
 #[test]
 fn files_have_the_canonical_parquet_types() {
-    // P102, section 4: optional fields, integers for small decimals, INT64 microseconds, three-level lists
+    // P102, section 4: optional fields, integers for small decimals, INT64 microseconds,
+    // three-level lists
     let (s, b) = all_primitives();
     let t = Folder::new();
     let adds = t.write(&s, &[], &[b]).unwrap();

@@ -1,5 +1,5 @@
-//! What is known of a checkpoint's copy in the local cache, for all versions that start from that checkpoint.
-//! `local_copy` looks for it and makes it.
+//! The state of a checkpoint's copy in the local cache, shared by all versions that start from that
+//! checkpoint. `local_copy` looks the copy up and writes it.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use tokio::sync::Mutex;
 
 use crate::checkpoint::reader::CheckpointReader;
 
-/// What became of the copy of one checkpoint. The versions that start from it share it.
+/// The copy of one checkpoint, shared by the versions that start from it.
 #[derive(Clone, Default)]
 pub(crate) struct CheckpointCopy(pub(crate) Arc<Mutex<Sought>>);
 
-/// How far the search for it is.
+/// The state of the search for a copy.
 #[derive(Default)]
 pub(crate) enum Sought {
-    /// No plan has asked for it.
+    /// No plan has asked for the copy yet.
     #[default]
     NotYet,
-    /// There is none, and none is to be made.
+    /// There is no copy, and none will be written.
     InVain,
-    /// Here it is.
+    /// The copy.
     Found(Copied),
 }
 
@@ -28,7 +28,7 @@ pub(crate) enum Sought {
 #[derive(Clone)]
 pub(crate) struct Copied {
     pub(crate) reader: Arc<CheckpointReader>,
-    /// Where the cache has it, and under which name.
+    /// The cache and the name under which it has the copy.
     pub(crate) made: Store,
     pub(crate) key: String,
 }

@@ -1,4 +1,5 @@
-//! One Parquet file of a checkpoint while it is written: rows of one action each, streamed, and read back at the end.
+//! Writes one Parquet file of a checkpoint: rows of one action each, streamed, and verified by
+//! reading the footer back.
 
 use std::sync::Arc;
 
@@ -20,13 +21,14 @@ use crate::checkpoint::parquet_file::ParquetFile;
 use crate::checkpoint::row_group_writer::{ReusedRowGroup, RowGroups};
 use crate::checkpoint::skipping::{BOUNDS_KEY, BOUNDS_VALUE};
 
-/// Under this key a footer notes the order of the file's adds.
+/// The footer's key for the sort order of the file's adds.
 pub(crate) const ORDER_KEY: &str = "deltaplane.order";
 
 /// Rows of a row group: small enough that a reader can skip most of a large checkpoint.
 pub(crate) const ROW_GROUP_ROWS: usize = 100_000;
 
-/// Rows of a page: what a reader has to decode at least. Each page costs some hundred bytes of index in all columns.
+/// Rows of a page, the least that a reader decodes. Each page costs some hundred bytes of index in
+/// all columns.
 const PAGE_ROWS: usize = 4_096;
 
 /// A file that isn't finished.
@@ -39,16 +41,16 @@ pub(crate) struct CheckpointFile {
     actions: u64,
 }
 
-/// A file that is durable and was read back.
+/// A file that is durable and verified.
 pub(crate) struct WrittenFile {
     pub actions: u64,
     pub size_bytes: u64,
-    /// As it was read back; absent where another writer's file has its place.
+    /// The footer that was read back; absent if another writer's file has the name.
     pub footer: Option<ArrowReaderMetadata>,
 }
 
-/// Whether a file has an index of its pages. A file of a few pages is read as a whole, and its index would be a good part
-/// of it.
+/// Whether a file has a page index. A file of a few pages is read as a whole, and its index would
+/// be a large part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pages {
     Indexed,
@@ -56,7 +58,7 @@ pub(crate) enum Pages {
 }
 
 impl CheckpointFile {
-    /// Begins a file of these columns.
+    /// Creates a file with these columns.
     pub(crate) async fn create(
         store: &Store,
         key: String,
@@ -92,12 +94,12 @@ impl CheckpointFile {
         })
     }
 
-    /// How many actions were written.
+    /// Number of actions written.
     pub(crate) fn actions(&self) -> u64 {
         self.actions
     }
 
-    /// Says something in the footer.
+    /// Adds a key and value to the footer.
     pub(crate) fn note(&mut self, key: &str, value: String) {
         self.groups.note(KeyValue::new(key.to_owned(), value));
     }
@@ -132,14 +134,14 @@ impl CheckpointFile {
         }
     }
 
-    /// Ends the row group: rows that come later stand in another one. Returns how many there are.
+    /// Closes the row group; later rows go into another one. Returns the number of row groups.
     pub(crate) async fn end_group(&mut self) -> Result<usize> {
         self.groups.end().map_err(write_error)?;
         self.send().await?;
         Ok(self.groups.complete())
     }
 
-    /// A row group of another file with these columns, as it stands there.
+    /// Copies the bytes of another file's row group, which must have the same columns.
     pub(crate) async fn copy_group(&mut self, reused_row_group: &ReusedRowGroup<'_>) -> Result<()> {
         self.groups.copy(reused_row_group).map_err(write_error)?;
         self.actions += reused_row_group.rows();
@@ -154,7 +156,7 @@ impl CheckpointFile {
         }
     }
 
-    /// Writes live files as they come.
+    /// Writes live files in the order of the run.
     pub(crate) async fn write_run(&mut self, mut run: Run<'_>) -> Result<()> {
         while let Some(Keyed { rows, .. }) = run.try_next().await? {
             self.write("add", rows).await?;
@@ -162,7 +164,8 @@ impl CheckpointFile {
         Ok(())
     }
 
-    /// Ends the file and reads its footer back: one with another number of rows than was written goes (P061).
+    /// Closes the file and reads its footer back; deletes it if its number of rows differs from the
+    /// number written (P061).
     pub(crate) async fn finish(mut self) -> Result<WrittenFile> {
         self.groups.finish().map_err(write_error)?;
         self.send().await?;
@@ -174,7 +177,7 @@ impl CheckpointFile {
         };
         let file = ParquetFile::open(&self.store, self.key.clone()).await?;
         let footer = match file.footer().await {
-            // Another writer's file of the same version has its place: that one looks after it.
+            // Another writer's file of the same version has the name; that writer verifies it.
             Err(e) if e.kind() == Kind::VersionNotFound => return Ok(written),
             footer => footer?,
         };
@@ -192,8 +195,8 @@ impl CheckpointFile {
     }
 }
 
-/// The columns whose values come again and again: names and values of partitions. A dictionary of any other column is as
-/// long as the column, and has to be read whole before any page is.
+/// Columns with repeated values: names and values of partitions. In any other column a dictionary
+/// would be as long as the column, and would have to be read before any page.
 fn repeated_columns(schema: &SchemaRef) -> Vec<ColumnPath> {
     let mut found = Vec::new();
     for action in ["add", "remove"] {
@@ -217,7 +220,7 @@ fn repeated_columns(schema: &SchemaRef) -> Vec<ColumnPath> {
     found
 }
 
-/// Only the file's bytes are made here, which go to the store elsewhere.
+/// Encoding only fills a buffer; writing it to the store reports its own errors.
 fn write_error(e: ParquetError) -> Error {
     Error::internal(format!("the checkpoint can't be written: {e}")).with_source(e)
 }

@@ -1,14 +1,15 @@
-//! Which row groups of a classic checkpoint of ours hold live files alone, as its footer notes it.
+//! Which row groups of a classic checkpoint contain only live files, as deltaplane's footers record
+//! it.
 
 use std::ops::Range;
 
 use crate::checkpoint::part::Part;
 
-/// Under this key a footer notes which row groups hold live files alone.
+/// The footer's key for the row groups that contain only live files.
 pub(crate) const GROUPS_KEY: &str = "deltaplane.groups";
 
-/// Row groups that hold live files alone: some in the checkpoint's order, and behind them what came since, in that order
-/// among itself.
+/// Row groups that contain only live files: first some in the checkpoint's order, then those of
+/// files added since, sorted among themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LiveGroups {
     pub sorted: Range<usize>,
@@ -16,7 +17,7 @@ pub(crate) struct LiveGroups {
 }
 
 impl LiveGroups {
-    /// Between these groups of the file.
+    /// From the indexes of these groups.
     pub(crate) fn between(first: usize, sorted_until: usize, until: usize) -> Self {
         LiveGroups {
             sorted: first..sorted_until,
@@ -24,17 +25,17 @@ impl LiveGroups {
         }
     }
 
-    /// Those that a file of ours notes, if it was opened.
+    /// The groups that an opened file of deltaplane records.
     pub(crate) fn of(part: &Part) -> Option<Self> {
         part.own_mark(GROUPS_KEY).and_then(LiveGroups::from_text)
     }
 
-    /// As a note.
+    /// As the footer's text.
     pub(crate) fn to_text(&self) -> String {
         format!("{} {} {}", self.sorted.start, self.sorted.end, self.recent.end)
     }
 
-    /// From a note; `None` if it is none.
+    /// From the footer's text; `None` if it is invalid.
     fn from_text(text: &str) -> Option<Self> {
         let numbers: Vec<usize> = text.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
         match numbers.as_slice() {

@@ -1,5 +1,5 @@
-//! Checkpoints as files: opening and streaming them, skipping what a predicate rules out, and the Parquet
-//! files that they are made of. Knows no snapshot; `checkpoint_writer` decides what goes into a new one.
+//! Checkpoints as files: opening and streaming them, skipping by a predicate, and their Parquet
+//! files. Knows no snapshot; `checkpoint_writer` decides the content of a new one.
 
 pub(crate) mod copy_state;
 pub(crate) mod file;

@@ -1,4 +1,4 @@
-//! One Parquet file of the log as the Parquet reader wants it: byte ranges of the store.
+//! One Parquet file of the log for the Parquet reader: byte ranges of the store.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMask, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
-/// How much of a file's end is read at once for its footer: most footers fit.
+/// Bytes at a file's end that are read at once for its footer: most footers fit.
 const FOOTER_BYTES: usize = 64 * 1024;
 
 /// A file of the log.
@@ -21,22 +21,23 @@ const FOOTER_BYTES: usize = 64 * 1024;
 pub(crate) struct ParquetFile {
     store: Store,
     pub key: String,
-    /// What was there when it was opened: a mixture with what another writer puts there later would be no file at all.
+    /// The object as it was when the file was opened: reads of a later object under the same name
+    /// would mix two files.
     shown: ObjectInfo,
 }
 
 impl ParquetFile {
-    /// Asks for the file's size.
+    /// Asks the store for the file's size.
     pub(crate) async fn open(store: &Store, key: String) -> Result<Self> {
         Ok(Self::listed(store, store.head(&key).await?))
     }
 
-    /// What the store showed of it.
+    /// The object's key, size and tag.
     pub(crate) fn info(&self) -> &ObjectInfo {
         &self.shown
     }
 
-    /// The very file that the store showed, in a listing or to somebody else, without asking for it.
+    /// The exact file that a listing or another process saw, without asking the store.
     pub(crate) fn listed(store: &Store, shown: ObjectInfo) -> Self {
         ParquetFile {
             store: store.clone(),
@@ -57,7 +58,8 @@ impl ParquetFile {
             .map_err(|e| self.unreadable(e))
     }
 
-    /// The footer with page indexes as far as they are there: the bounds of some columns' pages, and the places of some.
+    /// The footer with page indexes where they exist: the bounds of some columns' pages, and the
+    /// offsets of some.
     pub(crate) async fn page_index(
         &self,
         footer: &ArrowReaderMetadata,
@@ -73,16 +75,16 @@ impl ParquetFile {
         ArrowReaderMetadata::try_new(Arc::new(loaded), options()).map_err(|e| self.unreadable(e))
     }
 
-    /// Some of its bytes.
+    /// A range of bytes.
     pub(crate) async fn bytes(&self, range: Range<u64>) -> Result<Bytes> {
         self.clone().get_bytes(range).await.map_err(|e| self.unreadable(e))
     }
 
-    /// What a failure to read this file means: the store's own error, or a damaged file.
+    /// Converts a failure to read this file: the store's own error, or a damaged file.
     pub(crate) fn unreadable(&self, e: ParquetError) -> Error {
         match e {
             ParquetError::External(inner) => match inner.downcast::<Error>() {
-                // It was there when its size was asked for.
+                // It existed when its size was asked for.
                 Ok(own) if own.kind() == Kind::ObjectNotFound => Error::version_not_found(
                     "a checkpoint vanished or was replaced while the table was being read, by log cleanup or another writer: open the table again",
                 )

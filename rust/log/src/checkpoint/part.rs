@@ -1,5 +1,5 @@
-//! One file of a checkpoint: opened when something is read of it, its columns streamed, of adds
-//! only those rows that may match.
+//! One file of a checkpoint: opened at the first read, its columns streamed, of adds only the rows
+//! that may match.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -29,16 +29,16 @@ use crate::checkpoint::sidecar_stats::{SidecarFile, SidecarRange};
 use crate::checkpoint::skipping;
 use crate::checkpoint::skipping::{Chosen, is_sound, mark};
 
-/// Rows of a batch of file actions: large enough for columnar speed, small enough that what is made of one on its way takes
-/// a few megabytes.
+/// Rows of a batch of file actions: large enough for columnar speed, small enough that converting a
+/// batch takes a few megabytes.
 const BATCH_ROWS: usize = 8 * 1024;
 /// Bytes of a batch, where rows are long.
 const BATCH_BYTES: usize = 16 << 20;
-/// A column's values in one row group take no more, or this much for each row: longer ones are no actions, and decoding
-/// holds each several times.
+/// A column's values in one row group may take at most this much, or this much per row. Longer
+/// values are no actions, and decoding holds several copies of each.
 const COLUMN_BYTES: i64 = 128 << 20;
 const ROW_BYTES: i64 = 16 << 10;
-/// A sample of a file's rows is so many runs of so many.
+/// A sample of a file's rows is this many runs of consecutive rows.
 const SAMPLED_RUNS: usize = 128;
 const SAMPLED_ROWS: usize = 64;
 /// Actions that every checkpoint has.
@@ -67,19 +67,20 @@ impl FileActions {
     }
 }
 
-/// A file of a checkpoint. Sidecars are opened when something is read of them: a table may have thousands.
+/// A file of a checkpoint. Sidecars are opened when something is read of them: a table may have
+/// thousands.
 pub(crate) struct Part {
     store: Store,
     key: String,
     opened: OnceCell<Opened>,
-    /// What a listing showed of it, where that tells it from another file of its name.
+    /// The listed object, if its tag tells it from another file of the same name.
     listed: Option<ObjectInfo>,
-    /// How the top file names it, if it does.
+    /// The sidecar action of the top file, if the file is a sidecar.
     pub sidecar: Option<SidecarFile>,
     range: OnceLock<Option<SidecarRange>>,
-    /// The very file and its row groups that are wanted, where that isn't all of whatever has the key.
+    /// The exact file and the row groups to read, if that is a part of the file.
     wanted: Option<(ObjectInfo, Vec<usize>)>,
-    /// Whether it alone is a checkpoint.
+    /// Whether the file alone is the whole checkpoint.
     is_whole: bool,
 }
 
@@ -103,7 +104,7 @@ impl Part {
         }
     }
 
-    /// A file that a listing showed like this.
+    /// A file as a listing returned it.
     pub(crate) fn listed(store: &Store, shown: ObjectInfo) -> Self {
         let listed = Some(shown.clone()).filter(|s| s.etag.is_some());
         Part {
@@ -112,12 +113,12 @@ impl Part {
         }
     }
 
-    /// The same, which has to have all that a checkpoint has.
+    /// The same file, required to contain the whole checkpoint.
     pub(crate) fn whole(self) -> Self {
         Part { is_whole: true, ..self }
     }
 
-    /// A file that somebody has seen, for some of its row groups.
+    /// Some row groups of a file that another process has seen.
     pub(crate) fn of_row_groups(store: &Store, seen: ObjectInfo, groups: Vec<usize>) -> Self {
         Part {
             wanted: Some((seen.clone(), groups)),
@@ -125,7 +126,7 @@ impl Part {
         }
     }
 
-    /// The same file for these row groups of it, opened.
+    /// Only these row groups of the same file, opened.
     pub(crate) async fn only(&self, groups: Range<usize>) -> Result<Part> {
         let opened = self.opened().await?.clone();
         let part = Part::of_row_groups(&self.store, opened.file.info().clone(), groups.collect());
@@ -140,14 +141,14 @@ impl Part {
         Ok(self.opened().await?.footer.metadata())
     }
 
-    /// The same with the whole page index of these row groups.
+    /// The same footer with the whole page index of these row groups.
     pub(crate) async fn with_page_index(&self, groups: Range<usize>) -> Result<ArrowReaderMetadata> {
         let Opened { file, footer } = self.opened().await?;
         let all = || ColumnChunkMask::row_groups(groups.clone());
         file.page_index(footer, all(), all()).await
     }
 
-    /// One of its row groups, to be copied. `footer` has its page index.
+    /// One of its row groups, for copying. `footer` has its page index.
     pub(crate) async fn reused_row_group<'a>(
         &self,
         footer: &'a ArrowReaderMetadata,
@@ -169,12 +170,12 @@ impl Part {
         })
     }
 
-    /// Where it is.
+    /// The file's key.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Of a file that was opened: what it is, and its row groups with adds, each with its bytes.
+    /// For an opened file: the object, and its row groups with adds, each with its bytes.
     pub(crate) fn groups_of_adds(&self) -> Option<(&ObjectInfo, Vec<(usize, u64)>)> {
         let Opened { file, footer } = self.opened.get()?;
         let all = footer.metadata().row_groups();
@@ -184,13 +185,13 @@ impl Part {
         Some((file.info(), sized.collect()))
     }
 
-    /// What the top file tells of a sidecar of ours.
+    /// The sidecar's range that the top file records, if deltaplane wrote it.
     pub(crate) fn range(&self) -> Option<&SidecarRange> {
         let range = || self.sidecar.as_ref().and_then(SidecarRange::from_tags);
         self.range.get_or_init(range).as_ref()
     }
 
-    /// Whether it may hold such actions, as far as is known without opening it.
+    /// Whether it may have such actions, judged without opening it.
     pub(crate) fn may_have(&self, what: FileActions) -> bool {
         self.range().is_none_or(|range| match what {
             FileActions::Adds => range.adds > 0,
@@ -198,18 +199,18 @@ impl Part {
         })
     }
 
-    /// Whether it is known that this program wrote it, without opening it.
+    /// Whether deltaplane is known to have written it, without opening it.
     pub(crate) fn is_known_own(&self) -> bool {
         let opened = self.opened.get().is_some_and(|o| is_sound(o.footer.metadata()));
         opened || self.range().is_some()
     }
 
-    /// Whether this program wrote it, with parsed bounds that are bounds.
+    /// Whether deltaplane wrote it, with sound parsed bounds.
     pub(crate) async fn is_sound(&self) -> Result<bool> {
         Ok(is_sound(self.opened().await?.footer.metadata()))
     }
 
-    /// Whether this program wrote it, with all of these fields of such actions.
+    /// Whether deltaplane wrote it, with all of these fields of such actions.
     pub(crate) async fn has_own_structs(&self, what: FileActions, wanted: &Schema) -> Result<bool> {
         let footer = &self.opened().await?.footer;
         let action = footer.schema().field_with_name(what.column());
@@ -220,19 +221,20 @@ impl Part {
         Ok(has_all && is_sound(footer.metadata()))
     }
 
-    /// Whether what its rows are filtered by leaves nothing for whoever has their other columns.
+    /// Whether the filter columns alone rule out every row, so that the other columns need not be
+    /// read.
     pub(crate) async fn is_filtered(&self, skipping: &Skipping) -> Result<bool> {
         let footer = &self.opened().await?.footer;
         let is_own = is_sound(footer.metadata());
         Ok(row_filter::is_complete(footer, &skipping.pruner, is_own))
     }
 
-    /// Opens it, if it isn't yet.
+    /// Opens the file unless it is open.
     pub(crate) async fn open(&self) -> Result<()> {
         self.opened().await.map(|_| ())
     }
 
-    /// What its footer says under this key, where it was opened and is sound.
+    /// The footer's value for this key, if the file is open and sound.
     pub(crate) fn own_mark(&self, key: &str) -> Option<&str> {
         let footer = self.opened.get()?.footer.metadata();
         mark(footer, key).filter(|_| is_sound(footer))
@@ -252,7 +254,7 @@ impl Part {
 
     async fn open_anew(&self) -> Result<Opened> {
         if let Some((seen, _)) = &self.wanted {
-            // Row groups are those of one file: another one under its name is an error.
+            // Row groups belong to one exact file: another file under its name is an error.
             let file = ParquetFile::listed(&self.store, seen.clone());
             let footer = file.footer().await?;
             return Ok(Opened { file, footer });
@@ -260,7 +262,7 @@ impl Part {
         if let Some(listed) = &self.listed {
             let file = ParquetFile::listed(&self.store, listed.clone());
             match file.footer().await {
-                // Another writer replaced it since, or cleaned it up: what is there now is looked at.
+                // Another writer has replaced or deleted it since: the current object is opened.
                 Err(e) if e.kind() == Kind::VersionNotFound => {}
                 footer => {
                     let footer = footer?;
@@ -273,26 +275,26 @@ impl Part {
         Ok(Opened { file, footer })
     }
 
-    /// Whether an action of this name may stand in the file, which was opened.
+    /// Whether the opened file may have an action of this name.
     pub(crate) fn may_hold(&self, name: &str) -> bool {
         self.opened.get().is_some_and(|opened| holds(&opened.footer, name))
     }
 
-    /// Rows of the file.
+    /// Number of rows.
     pub(crate) async fn rows(&self) -> Result<usize> {
         let footer = &self.opened().await?.footer;
         Ok(usize::try_from(footer.metadata().file_metadata().num_rows()).unwrap_or(0))
     }
 }
 
-/// Whether an action of this name may stand in a file.
+/// Whether a file may have an action of this name.
 fn holds(footer: &ArrowReaderMetadata, name: &str) -> bool {
     let column = footer.schema().field_with_name(name);
     let is_action = column.is_ok_and(|f| matches!(f.data_type(), DataType::Struct(_)));
     is_action && !groups_with(footer.metadata(), name).is_empty()
 }
 
-/// Whether a file is a checkpoint, and has nothing in other files.
+/// Refuses a file that isn't a whole checkpoint by itself.
 fn check_whole(footer: &ArrowReaderMetadata) -> Result<()> {
     if let Some(name) = STATE.iter().find(|name| !holds(footer, name)) {
         return Err(no_checkpoint(name));
@@ -305,36 +307,37 @@ fn check_whole(footer: &ArrowReaderMetadata) -> Result<()> {
     Ok(())
 }
 
-/// A file without this action, which every checkpoint has (P050).
+/// The error for a file without an action that every checkpoint has (P050).
 pub(crate) fn no_checkpoint(name: &str) -> Error {
     Error::corrupt_file(format!(
         "the file has a checkpoint's name and no {name} action: it isn't a checkpoint; restore it, or delete it if the commits before it still exist"
     ))
 }
 
-/// Which rows of a file's column are wanted.
+/// Selects rows of a file's column.
 #[derive(Clone, Copy)]
 pub(crate) enum Rows<'a> {
-    /// Each that is an action.
+    /// Every action.
     All,
-    /// The same, of an action of which there are few.
+    /// Every action of a rare kind.
     Few,
-    /// Some of them.
+    /// A sample.
     Sample,
-    /// Those that aren't seen not to match.
+    /// Actions that the predicate doesn't rule out.
     Matching(&'a Skipping),
 }
 
-/// How statistics come that are text.
+/// How statistics in text are returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Texts {
-    /// In a column of their own.
+    /// Copied into a column.
     Copied,
-    /// In the pages that they were read from: for who looks at them once, since they are most of a checkpoint's bytes.
+    /// As views of the decoded pages, for readers that use them once, since they are most of a
+    /// checkpoint's bytes.
     InPlace,
 }
 
-/// A column's actions among these rows, without some of its fields.
+/// The actions of a column in these rows, without some of its fields.
 pub(crate) async fn part_column<'a>(
     part: &'a Part,
     name: &'static str,
@@ -414,7 +417,7 @@ pub(crate) async fn part_column<'a>(
         .boxed())
 }
 
-/// The same file, whose statistics as text are decoded to views.
+/// The same file with statistics in text decoded to views.
 fn in_place(footer: &ArrowReaderMetadata) -> Option<ArrowReaderMetadata> {
     let viewed = |field: &FieldRef| match (field.name().as_str(), field.data_type()) {
         ("stats", DataType::Utf8) => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
@@ -432,8 +435,9 @@ fn in_place(footer: &ArrowReaderMetadata) -> Option<ArrowReaderMetadata> {
     ArrowReaderMetadata::try_new(footer.metadata().clone(), options).ok()
 }
 
-/// Those of an action's fields that have no value in any of these row groups: null is what a field reads as that is left
-/// out. A checkpoint has many that few tables use. Lists and maps are no such fields, since they may be empty.
+/// Fields of an action without a value in any of these row groups: a field that isn't read is null
+/// as well. A checkpoint has many fields that few tables use. Lists and maps are excluded, since
+/// they may be empty.
 fn without_values<'a>(
     footer: &ArrowReaderMetadata,
     action: &str,
@@ -455,7 +459,7 @@ fn without_values<'a>(
     empty
 }
 
-/// Whether a field holds simple values alone.
+/// Whether a field has only primitive values.
 fn is_flat(field: &Field) -> bool {
     match field.data_type() {
         DataType::Struct(inner) => inner.iter().all(|f| is_flat(f)),
@@ -463,7 +467,7 @@ fn is_flat(field: &Field) -> bool {
     }
 }
 
-/// How many rows of these columns are decoded at once, so that memory is bounded.
+/// Rows of these columns to decode at once within the memory bound.
 fn batch_rows(part: &Part, footer: &ParquetMetaData, groups: &[usize], mask: &ProjectionMask) -> Result<usize> {
     let mut most = BATCH_ROWS;
     for (at, group) in footer.row_groups().iter().enumerate() {
@@ -494,12 +498,12 @@ fn batch_rows(part: &Part, footer: &ParquetMetaData, groups: &[usize], mask: &Pr
     Ok(most.max(1))
 }
 
-/// Whether a column is part of this action.
+/// Whether a column belongs to this action.
 pub(crate) fn is_of(column: &ColumnChunkMetaData, action: &str) -> bool {
     column.column_path().parts().first().is_some_and(|p| p == action)
 }
 
-/// Whether it is known to hold no value.
+/// Whether it is known to have no value.
 pub(crate) fn is_all_null(column: &ColumnChunkMetaData) -> bool {
     let nulls = column.statistics().and_then(|s| s.null_count_opt());
     nulls.is_some_and(|n| i64::try_from(n) == Ok(column.num_values()))
@@ -519,7 +523,7 @@ fn groups_with(footer: &ParquetMetaData, name: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Whether all of these fields are there, each with its type.
+/// Whether all of these fields exist, each with its type.
 fn covers(found: &Fields, wanted: &Fields) -> bool {
     wanted.iter().all(|want| {
         let have = found.find(want.name()).map(|(_, f)| f.data_type());
@@ -530,7 +534,7 @@ fn covers(found: &Fields, wanted: &Fields) -> bool {
     })
 }
 
-/// Runs of rows all over these row groups.
+/// Runs of rows spread over these row groups.
 fn spread(footer: &ParquetMetaData, groups: &[usize]) -> RowSelection {
     let (mut runs, mut first) = (Vec::new(), 0);
     let runs_of_group = (SAMPLED_RUNS / groups.len().max(1)).max(1);
@@ -545,7 +549,7 @@ fn spread(footer: &ParquetMetaData, groups: &[usize]) -> RowSelection {
     RowSelection::from_consecutive_ranges(runs.into_iter(), first)
 }
 
-/// The rows whose action is there; `None` when there is none.
+/// The rows whose action isn't null; `None` if there is none.
 fn present(batch: &RecordBatch) -> Result<Option<StructArray>> {
     let damaged = |e| Error::corrupt_file(format!("the checkpoint can't be decoded: {e}"));
     let column = batch.column(0);

@@ -24,7 +24,7 @@ use crate::checkpoint::sidecar_stats::{SidecarFile, SidecarRange};
 use crate::checkpoint::skipping::BOUNDS_KEY;
 use crate::listing::listed;
 
-/// Columns that say what is in a file, and the structs among them.
+/// Columns that describe a file's content, and the structs among them.
 const DESCRIBING: &[&str] = &[
     "partitionValues",
     "stats",
@@ -33,11 +33,11 @@ const DESCRIBING: &[&str] = &[
     "tags",
 ];
 const PARSED: &[&str] = &["stats_parsed", "partitionValues_parsed"];
-/// Columns that are given as they stand to who looks at them once.
+/// Columns that are returned as views to readers that use them once.
 const VIEWED: &[&str] = &["stats_parsed", "partitionValues_parsed", "stats"];
-/// Those that a commit has, too.
+/// Columns that commits have as well.
 const LOGGED: &[&str] = &["partitionValues", "stats", "tags"];
-/// Columns of files that say nothing of their statistics.
+/// Columns of files without any statistics.
 const NO_STATISTICS: &[&str] = &[
     "path",
     "partitionValues",
@@ -46,7 +46,7 @@ const NO_STATISTICS: &[&str] = &[
     "deletionVector",
     "clusteringProvider",
 ];
-/// Sidecars that are opened at a time.
+/// Sidecars that are opened concurrently.
 const OPENED_AHEAD: usize = 8;
 
 /// An opened checkpoint.
@@ -54,7 +54,7 @@ pub(crate) struct CheckpointReader {
     parts: Vec<Part>,
     /// Actions of a JSON manifest.
     manifest: Vec<Action>,
-    /// The one file of a classic checkpoint as two, where it notes two runs of live files.
+    /// The file of a classic checkpoint split in two, if it records two runs of live files.
     runs: OnceCell<Option<[Part; 2]>>,
 }
 
@@ -67,8 +67,9 @@ pub enum PlanColumns {
     Logged,
     /// Also the parsed structs where a checkpoint has them.
     Parsed,
-    /// The same, but of a checkpoint's file of ours that has all of these fields the structs alone: they say what the maps and
-    /// the JSON say, for a fraction of the bytes. Tags are left out. JSON may come as views.
+    /// The same, but of a checkpoint's file of ours that has all of these fields the structs alone:
+    /// they say what the maps and the JSON say, for a fraction of the bytes. Tags are left out.
+    /// JSON may come as views.
     Structs(SchemaRef),
 }
 
@@ -80,8 +81,9 @@ pub(crate) struct Checked {
 }
 
 impl CheckpointReader {
-    /// Reads the footers, but for those of sidecars. A file that can't be opened makes the checkpoint unusable (P057): the
-    /// caller falls back to an older one. A sidecar that can't is damage that shows while it is read.
+    /// Reads the footers, but for those of sidecars. A file that can't be opened makes the
+    /// checkpoint unusable (P057): the caller falls back to an older one. A sidecar that can't is
+    /// damage that shows while it is read.
     pub(crate) async fn open(store: &Store, files: &CheckpointFiles) -> Result<Self> {
         let (mut reader, sidecars) = Self::open_top(store, files).await?;
         for s in sidecars {
@@ -90,8 +92,8 @@ impl CheckpointReader {
         Ok(reader)
     }
 
-    /// A checkpoint of one file that names no sidecars: it is opened when something is read of it, and damage shows then.
-    /// `None` where it is none.
+    /// A checkpoint of one file without sidecars, opened at the first read, which then reports
+    /// damage. `None` for other checkpoints.
     pub(crate) fn of_one_file(store: &Store, files: &CheckpointFiles) -> Option<Self> {
         let [file] = files.files.as_slice() else { return None };
         if file.kind != LogFile::ClassicCheckpoint {
@@ -104,7 +106,7 @@ impl CheckpointReader {
         })
     }
 
-    /// Opens what isn't opened yet, but for sidecars.
+    /// Opens all files except sidecars.
     pub(crate) async fn open_all(&self) -> Result<()> {
         for part in self.parts.iter().filter(|p| p.sidecar.is_none()) {
             part.open().await?;
@@ -112,7 +114,7 @@ impl CheckpointReader {
         Ok(())
     }
 
-    /// The file of a copy that holds a checkpoint's adds alone.
+    /// The file of a copy, which has only a checkpoint's adds.
     pub(crate) async fn copy(made: &Store, key: &str) -> Result<Self> {
         let part = Part::new(made, key.to_owned(), None);
         part.open().await?;
@@ -123,12 +125,12 @@ impl CheckpointReader {
         })
     }
 
-    /// Whether this program laid it out, as far as was opened.
+    /// Whether deltaplane wrote it, as far as its files are open.
     pub(crate) fn is_own(&self) -> bool {
         self.parts.first().is_some_and(|top| top.own_mark(BOUNDS_KEY).is_some())
     }
 
-    /// The paths by which a checkpoint names its sidecars, which may be gone.
+    /// The paths by which a checkpoint names its sidecars; these may be deleted.
     pub(crate) async fn sidecar_names(store: &Store, files: &CheckpointFiles) -> Result<Vec<String>> {
         let (_, sidecars) = Self::open_top(store, files).await?;
         sidecars.iter().map(|s| paths::decode(&s.path)).collect()
@@ -159,8 +161,8 @@ impl CheckpointReader {
         Ok((reader, sidecars))
     }
 
-    /// Refuses a file that holds no table's state (P050), by footers alone: where the state is known from elsewhere,
-    /// another program's file would count as a checkpoint without data files.
+    /// Refuses a file without a table's state (P050), judged by footers alone. Where the state is
+    /// known already, a foreign file would otherwise pass as a checkpoint without data files.
     fn check_state(&self, files: &CheckpointFiles) -> Result<()> {
         let by_manifest = |a: &Action| match a {
             Action::Protocol(_) => Some("protocol"),
@@ -192,12 +194,13 @@ impl CheckpointReader {
         Ok(Checked { actions, adds })
     }
 
-    /// The files that it consists of.
+    /// Its files.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Path and deletion vector of each file action of a part, in batches like those of [`Self::part_files`].
+    /// Path and deletion vector of each file action of a part, in batches like those of
+    /// [`Self::part_files`].
     pub(crate) fn keys<'a>(&'a self, part: &'a Part) -> BoxStream<'a, Result<RecordBatch>> {
         let of = move |what: FileActions| {
             stream::once(part_column(part, what.column(), DESCRIBING, Rows::All, Texts::Copied))
@@ -229,7 +232,8 @@ impl CheckpointReader {
         Ok(out)
     }
 
-    /// Non-null rows of one action column but file actions, which sidecars may have too, with all its fields but these.
+    /// The non-null rows of one action column, with all fields except `without`. Not for file
+    /// actions, which sidecars may have too.
     fn column(&self, name: &'static str, without: &'static [&'static str]) -> BoxStream<'_, Result<StructArray>> {
         stream::iter(self.parts.iter().filter(|p| p.sidecar.is_none()))
             .then(move |p| part_column(p, name, without, Rows::Few, Texts::Copied))
@@ -256,13 +260,14 @@ impl CheckpointReader {
         Ok(out)
     }
 
-    /// Those files in their order, some of them opened ahead: a store answers many at a time.
+    /// These files in their order, some of them opened ahead: a store answers many requests at a
+    /// time.
     fn opened_ahead<'a>(parts: Vec<&'a Part>) -> impl Stream<Item = Result<&'a Part>> {
         let open = |p: &'a Part| async move { p.open().await.map(|()| p) };
         stream::iter(parts).map(open).buffered(OPENED_AHEAD)
     }
 
-    /// The files that may hold such actions, by what is known without opening them.
+    /// The files that may have such actions, judged without opening them.
     fn holding(&self, what: FileActions, skipping: Option<&Skipping>) -> Result<Vec<&Part>> {
         let all: Vec<&Part> = self.parts.iter().filter(|p| p.may_have(what)).collect();
         let Some(skipping) = skipping.filter(|_| what == FileActions::Adds) else {
@@ -281,8 +286,8 @@ impl CheckpointReader {
         Ok(all.into_iter().filter(keeps).collect())
     }
 
-    /// File actions as batches of the protocol's file schemas with these columns; others are null. Adds that can be seen not
-    /// to match are left out, not all of them.
+    /// File actions as batches of the protocol's file schemas with these columns; other columns are
+    /// null. Leaves out many, but not all, adds that can't match.
     pub(crate) fn files<'a>(
         &'a self,
         what: FileActions,
@@ -310,17 +315,17 @@ impl CheckpointReader {
         }
     }
 
-    /// Whether it may name a file twice: other programs' may, this one's are written from a plan.
+    /// Whether it may name a file twice. Checkpoints of deltaplane never do; foreign ones may.
     pub(crate) fn may_repeat(&self) -> bool {
         !self.manifest.is_empty() || !self.parts.iter().all(Part::is_known_own)
     }
 
-    /// What the one file of a checkpoint of ours notes of its order.
+    /// The order that the single file of deltaplane's checkpoint records.
     pub(crate) fn order_note(&self) -> Option<&str> {
         self.own_top().filter(|_| self.parts.len() == 1)
     }
 
-    /// The files whose adds are in that order, each in itself.
+    /// The files whose adds are in that order, each by itself.
     pub(crate) async fn parts_in_order(&self) -> Result<Vec<&Part>> {
         let Some(part) = self.parts.first() else {
             return Ok(Vec::new());
@@ -339,7 +344,7 @@ impl CheckpointReader {
         })
     }
 
-    /// What the top file of a V2 checkpoint of ours notes of the order in its sidecars.
+    /// The order of the sidecars that the top file of deltaplane's V2 checkpoint records.
     pub(crate) fn sidecars_order(&self) -> Option<&str> {
         self.own_top().filter(|_| self.parts.len() > 1)
     }
@@ -359,7 +364,7 @@ impl CheckpointReader {
         Ok(rows)
     }
 
-    /// Some live files from everywhere in the checkpoint, of which only statistics are told.
+    /// A sample of live files from the whole checkpoint, with statistics only.
     pub(crate) fn sample(&self) -> BoxStream<'_, Result<RecordBatch>> {
         let parts = self.parts.iter().filter(|p| p.may_have(FileActions::Adds)).collect();
         Self::opened_ahead(parts)
@@ -369,7 +374,7 @@ impl CheckpointReader {
             .boxed()
     }
 
-    /// The same without those of some parts, which are given in ascending order.
+    /// As `files`, without some parts, which are passed in ascending order.
     pub(crate) fn files_beside<'a>(
         &'a self,
         without: &'a [usize],
@@ -379,7 +384,8 @@ impl CheckpointReader {
         if without.is_empty() {
             return self.files(what, columns, None);
         }
-        // Only a checkpoint with sidecars has parts to leave out, and it has all its file actions there.
+        // Only a checkpoint with sidecars has parts to leave out, and all its file actions are
+        // there.
         let parts = self.parts.iter().enumerate();
         let parts = parts.filter(move |(i, p)| without.binary_search(i).is_err() && p.may_have(what));
         stream::iter(parts)
@@ -387,7 +393,7 @@ impl CheckpointReader {
             .boxed()
     }
 
-    /// The same of one of its files.
+    /// As `files`, of one part.
     pub(crate) fn part_files<'a>(
         part: &'a Part,
         what: FileActions,
@@ -404,7 +410,8 @@ impl CheckpointReader {
                     false => [VIEWED, &["partitionValues"]].concat(),
                 },
             };
-            // What is left is judged again by what the filter didn't see, unless that is nothing.
+            // The remaining rows are judged again by columns that the filter didn't see, if there
+            // are any.
             if let Some(skipping) = skipping
                 && !part.is_filtered(skipping).await?
             {
@@ -416,7 +423,7 @@ impl CheckpointReader {
                 (_, false) => &[],
             };
             let without: Vec<&str> = DESCRIBING.iter().copied().filter(|c| !read.contains(c)).collect();
-            // Of those that are filtered few are left, which are copied then.
+            // Filtering leaves few rows, which are then copied.
             let texts = match extra == VIEWED || skipping.is_some() {
                 true => Texts::InPlace,
                 false => Texts::Copied,
@@ -445,7 +452,7 @@ impl CheckpointReader {
     }
 }
 
-/// Columns by which a predicate judges files, as another writer may have them.
+/// Columns by which a predicate judges files, as foreign checkpoints may have them.
 fn judged(pruner: &Pruner) -> Vec<&'static str> {
     let mut columns = Vec::new();
     if !pruner.partition_columns_needed().is_empty() {

@@ -1,5 +1,5 @@
-//! Looks at the columns of a checkpoint that decide before any other is decoded: rows that a predicate rules out cost those
-//! columns alone.
+//! Filters a checkpoint's rows by the columns that a predicate needs before any other column is
+//! decoded: rows that it rules out cost those columns alone.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 
 use crate::scan_report::ScanCounters;
 
-/// The columns of a file that stand at or below these paths. Paths are lists since names of a table's columns have dots in them.
+/// The columns of a file at or below these paths. Paths are lists, since column names of a table
+/// may have dots.
 pub(crate) fn mask(schema: &SchemaDescriptor, paths: &[Vec<String>]) -> ProjectionMask {
     let chosen = |column: &ColumnDescPtr| paths.iter().any(|p| column.path().parts().starts_with(p));
     let columns = schema.columns().iter().enumerate();
@@ -26,16 +27,16 @@ pub(crate) fn path(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// A predicate, and what is counted while it leaves files out.
+/// A predicate, and counters of the files that it leaves out.
 #[derive(Clone)]
 pub(crate) struct Skipping {
     pub pruner: Arc<Pruner>,
-    /// Only where somebody asked why.
+    /// Only for `explain`.
     pub counters: Option<Arc<ScanCounters>>,
 }
 
 impl Skipping {
-    /// What the pruner says of these files.
+    /// The pruner's result for these files.
     pub(crate) fn keep(&self, files: &RecordBatch) -> Result<BooleanArray, Error> {
         match &self.counters {
             Some(counters) => counters.judge(&self.pruner, files),
@@ -44,8 +45,8 @@ impl Skipping {
     }
 }
 
-/// Finds the few rows of an action by one of its plain fields: its lists and maps aren't decoded for all the other rows
-/// then. `None` where it has none.
+/// Finds the rows of a rare action by one of its primitive fields, so that its lists and maps
+/// aren't decoded for all other rows. `None` if it has no such field.
 pub(crate) fn rare(footer: &ArrowReaderMetadata, action: &str, fields: &Fields) -> Option<RowFilter> {
     let plain = fields.iter().find(|f| !f.data_type().is_nested())?;
     let mask = mask(footer.parquet_schema(), &[path(&[action, plain.name()])]);
@@ -56,7 +57,8 @@ pub(crate) fn rare(footer: &ArrowReaderMetadata, action: &str, fields: &Fields) 
     Some(RowFilter::new(vec![Box::new(ArrowPredicateFn::new(mask, there))]))
 }
 
-/// The filters of a file's rows by the column `add`, the cheaper first; `None` where none of its columns decides.
+/// Row filters on the column `add`, the cheaper first; `None` if the predicate needs none of its
+/// columns.
 pub(crate) fn filter(footer: &ArrowReaderMetadata, skipping: &Skipping) -> Option<RowFilter> {
     let add = footer.schema().field_with_name("add").ok()?;
     let DataType::Struct(children) = add.data_type() else {
@@ -75,7 +77,8 @@ pub(crate) fn filter(footer: &ArrowReaderMetadata, skipping: &Skipping) -> Optio
     (!predicates.is_empty()).then(|| RowFilter::new(predicates))
 }
 
-/// Paths of the columns that decide: typed ones, then text, which is parsed only of files that are left.
+/// Paths of the columns that the predicate needs: typed ones, then text, which is parsed only for
+/// the remaining files.
 fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<Vec<String>>; 2] {
     let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
     let (mut typed, mut text) = (Vec::new(), Vec::new());
@@ -101,8 +104,8 @@ fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<Vec<String>>; 2] {
     [typed, text]
 }
 
-/// Whether the filter of a file's rows says all that its columns can say, so that none of them has to be looked at again.
-/// `is_own`: this program wrote it, so that its structs say what its maps and texts say.
+/// Whether the row filter uses everything that the columns can tell, so that they need not be
+/// judged again. `is_own`: deltaplane wrote the file, so its structs agree with its maps and texts.
 pub(crate) fn is_complete(footer: &ArrowReaderMetadata, pruner: &Pruner, is_own: bool) -> bool {
     let add = footer.schema().field_with_name("add").ok().map(|f| f.data_type());
     let Some(DataType::Struct(children)) = add else {
@@ -111,7 +114,7 @@ pub(crate) fn is_complete(footer: &ArrowReaderMetadata, pruner: &Pruner, is_own:
     let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
     let by_partitions = match of("partitionValues") {
         _ if pruner.partition_columns_needed().is_empty() => true,
-        // Another writer's struct may be null where the map isn't.
+        // In a foreign checkpoint the struct may be null where the map isn't.
         _ if has_partition_structs(children, pruner) => is_own,
         found => matches!(found, Some(DataType::Map(..))),
     };
@@ -128,20 +131,21 @@ pub(crate) fn is_complete(footer: &ArrowReaderMetadata, pruner: &Pruner, is_own:
             let sections = ["minValues", "maxValues", "nullCount"];
             is_own && sections.iter().all(|section| leaf(section, path).is_some())
         }),
-        // Text is all there is, and is read in a second stage, which doesn't see the partition values.
+        // There is only text, which is read in a second stage without the partition values.
         (_, _, found) => matches!(found, Some(DataType::Utf8)) && pruner.partition_columns_needed().is_empty(),
     };
     by_partitions && by_statistics
 }
 
-/// Whether the partition values that decide are there as a struct that counts.
+/// Whether the partition values that the predicate needs exist as a usable struct.
 fn has_partition_structs(children: &Fields, pruner: &Pruner) -> bool {
     let parsed = children.find("partitionValues_parsed").map(|(_, f)| f.data_type());
     let needed = !pruner.partition_columns_needed().is_empty();
     needed && matches!(parsed, Some(DataType::Struct(inner)) if pruner.believes_partition_structs(inner))
 }
 
-/// Whether each row is an add that may match by these columns. What can't be read is left to whoever reads the whole row.
+/// Whether each row is an add that may match by these columns. Rows whose columns can't be read
+/// pass; the reader of the whole row reports the error.
 fn judge(skipping: &Skipping, batch: &RecordBatch) -> Result<BooleanArray, ArrowError> {
     let Some(adds) = batch.columns().first().and_then(|c| c.as_struct_opt()) else {
         return Ok(BooleanArray::from(vec![true; batch.num_rows()]));

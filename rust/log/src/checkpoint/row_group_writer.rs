@@ -1,5 +1,5 @@
-//! A Parquet file of the log while it is written, a row group at a time: new ones from rows, others
-//! copied from a file that has them already, as they stand.
+//! Writes a Parquet file of the log, a row group at a time: new ones from rows, others by copying
+//! the bytes of another file's row group.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -14,17 +14,17 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::writer::SerializedFileWriter;
 
-/// Row groups on their way into a file.
+/// The file's row groups while it is written.
 pub(crate) struct RowGroups {
     file: SerializedFileWriter<Vec<u8>>,
     factory: ArrowRowGroupWriterFactory,
     schema: SchemaRef,
-    /// Rows of a group at most.
+    /// Most rows of a group.
     most: usize,
     open: Option<Open>,
 }
 
-/// A group that takes rows.
+/// The open row group.
 struct Open {
     columns: Vec<ArrowColumnWriter>,
     rows: usize,
@@ -35,13 +35,13 @@ pub(crate) struct ReusedRowGroup<'a> {
     /// The other file's footer, with the whole page index of this group.
     pub footer: &'a ParquetMetaData,
     pub group: usize,
-    /// The bytes of all its columns, which begin at this place of the file.
+    /// The bytes of all its columns, and their offset in the other file.
     pub bytes: Bytes,
     pub start: u64,
 }
 
 impl RowGroups {
-    /// None yet, of these columns.
+    /// An empty file with these columns.
     pub(crate) fn new(schema: &SchemaRef, properties: WriterProperties) -> Result<Self> {
         let most = properties.max_row_group_row_count().unwrap_or(usize::MAX);
         let writer = ArrowWriter::try_new(Vec::new(), schema.clone(), Some(properties))?;
@@ -55,17 +55,17 @@ impl RowGroups {
         })
     }
 
-    /// How many groups are complete.
+    /// Number of complete groups.
     pub(crate) fn complete(&self) -> usize {
         self.file.flushed_row_groups().len()
     }
 
-    /// Says something in the footer.
+    /// Adds a key and value to the footer.
     pub(crate) fn note(&mut self, note: KeyValue) {
         self.file.append_key_value_metadata(note);
     }
 
-    /// More rows for the group that is open, and for further ones where it is full.
+    /// Writes rows to the open group, and to further ones when it is full.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let mut at = 0;
         while at < batch.num_rows() {
@@ -88,7 +88,7 @@ impl RowGroups {
         Ok(())
     }
 
-    /// Ends the group that is open: rows that come later are in another one.
+    /// Closes the open group; later rows go into another one.
     pub(crate) fn end(&mut self) -> Result<()> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let mut group = self.file.next_row_group()?;
@@ -98,7 +98,8 @@ impl RowGroups {
         group.close().map(|_| ())
     }
 
-    /// A group as it stands in another file, whose columns are the same. Ends the one that is open.
+    /// Copies the bytes of a row group of another file with the same columns. Closes the open row
+    /// group first.
     pub(crate) fn copy(&mut self, reused_row_group: &ReusedRowGroup<'_>) -> Result<()> {
         self.end()?;
         let metadata = reused_row_group.metadata()?;
@@ -111,12 +112,12 @@ impl RowGroups {
         group.close().map(|_| ())
     }
 
-    /// The bytes that nobody took yet.
+    /// The bytes that haven't been taken yet.
     pub(crate) fn take(&mut self) -> Bytes {
         Bytes::from(std::mem::take(self.file.inner_mut()))
     }
 
-    /// Ends the file: what is left of it can be taken then.
+    /// Closes the file; its remaining bytes can then be taken.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.end()?;
         self.file.finish().map(|_| ())
@@ -140,13 +141,13 @@ impl Open {
 }
 
 impl ReusedRowGroup<'_> {
-    /// Rows of it.
+    /// Number of rows.
     pub(crate) fn rows(&self) -> u64 {
         let group = self.footer.row_groups().get(self.group);
         group.and_then(|g| u64::try_from(g.num_rows()).ok()).unwrap_or(0)
     }
 
-    /// The bytes from this place of the file on.
+    /// The bytes from this offset of the file on.
     fn rest_from(&self, start: u64) -> Result<Bytes> {
         let rest = usize::try_from(start.wrapping_sub(self.start)).ok();
         let rest = rest.filter(|at| *at <= self.bytes.len());
@@ -159,7 +160,7 @@ impl ReusedRowGroup<'_> {
         found.ok_or_else(|| ParquetError::General(format!("there is no row group {}", self.group)))
     }
 
-    /// What a writer would have said at the end of this column.
+    /// The metadata that a writer would have produced for this column.
     fn closed(
         &self,
         group: &RowGroupMetaData,

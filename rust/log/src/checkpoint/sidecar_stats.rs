@@ -1,5 +1,6 @@
-//! How a V2 checkpoint names its sidecars, and what is known of one without opening it: how much it holds and between which values, as a tag of the action that
-//! names it. Plans leave sidecars out by it, and new checkpoints choose by it which ones to write anew.
+//! How a V2 checkpoint names its sidecars. A tag of the sidecar action states row counts and
+//! bounds, so that plans skip sidecars without opening them, and new checkpoints choose by it which
+//! ones to rewrite.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,14 +22,14 @@ use crate::checkpoint::skipping::ranges_of_group;
 
 /// The tag's name.
 const TAG: &str = "deltaplane.range";
-/// Longer texts aren't worth their room in a file that is read whenever the table is opened.
+/// Longer texts would take too much room in a file that every opening of the table reads.
 const LONGEST_TEXT: usize = 64;
 
-/// A sidecar as the top file of a V2 checkpoint names it.
+/// A sidecar action of a V2 checkpoint's top file.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SidecarFile {
-    /// As it stands there: mostly a bare file name.
+    /// As the checkpoint spells it: usually a bare file name.
     pub path: String,
     #[serde(default)]
     pub size_in_bytes: i64,
@@ -39,7 +40,7 @@ pub(crate) struct SidecarFile {
 }
 
 impl SidecarFile {
-    /// Its place in the table.
+    /// Its key in the table.
     pub(crate) fn key(&self) -> Result<String> {
         let path = paths::decode(&self.path)?;
         Ok(if path.contains('/') {
@@ -50,15 +51,15 @@ impl SidecarFile {
     }
 }
 
-/// What one sidecar holds.
+/// The content of one sidecar.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SidecarRange {
-    /// The file and its size: said of another one it says nothing.
+    /// The file's name and size: the range is ignored for any other file.
     file: String,
     size: i64,
     pub adds: u64,
     pub removes: u64,
-    /// Which order its adds are in.
+    /// The name of its adds' order.
     order: String,
     /// The keys of its first and last add in that order, in hexadecimal.
     first: String,
@@ -66,10 +67,11 @@ pub(crate) struct SidecarRange {
     bounds: Vec<LeafRange>,
 }
 
-/// Least minimum and greatest maximum of a leaf in all adds, as the protocol writes partition values; `None` is unknown.
+/// Least minimum and greatest maximum of a leaf over all adds, in the format of partition values;
+/// `None` if unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct LeafRange {
-    /// The leaf that has the minimum, below the column `add`.
+    /// The path of the leaf with the minimum, below the column `add`.
     at: Vec<String>,
     #[serde(rename = "type")]
     ty: String,
@@ -77,14 +79,14 @@ struct LeafRange {
     max: Option<String>,
 }
 
-/// A sidecar's adds in their order.
+/// The keys of a sidecar's first and last add in their order.
 pub(crate) struct Span {
     pub first: Vec<u8>,
     pub last: Vec<u8>,
 }
 
 impl SidecarRange {
-    /// What a file holds that was just written.
+    /// The range of a file that was just written.
     pub(crate) fn of(
         file: &SidecarFile,
         footer: &ArrowReaderMetadata,
@@ -114,21 +116,21 @@ impl SidecarRange {
         })
     }
 
-    /// What a sidecar's tags say of it.
+    /// The range in a sidecar's tags.
     pub(crate) fn from_tags(of: &SidecarFile) -> Option<SidecarRange> {
         let text = of.tags.as_ref()?.get(TAG)?.as_deref()?;
         let found: SidecarRange = serde_json::from_str(text).ok()?;
         (found.file == of.path && found.size == of.size_in_bytes).then_some(found)
     }
 
-    /// As tags.
+    /// The range as tags.
     pub(crate) fn tags(&self) -> Result<BTreeMap<String, Option<String>>> {
         let text = serde_json::to_string(self)
             .map_err(|e| Error::internal(format!("a sidecar's range can't be noted: {e}")).with_source(e))?;
         Ok([(TAG.to_owned(), Some(text))].into())
     }
 
-    /// Where its adds stand in this order; `None` if they are in another one.
+    /// The span of its adds in this order; `None` if they are in another order.
     pub(crate) fn span(&self, order: &FileOrder) -> Result<Option<Span>> {
         if self.order != name_of(order)? {
             return Ok(None);
@@ -139,7 +141,7 @@ impl SidecarRange {
     }
 }
 
-/// For each of these sidecars whether one of its adds may match.
+/// For each of these sidecars, whether one of its adds may match.
 pub(crate) fn may_match(ranges: &[&SidecarRange], pruner: &RunPruner) -> Result<BooleanArray> {
     let of_leaf = |leaf: &RunBounds| -> Result<Option<RunRange>> {
         let found: Vec<Option<&LeafRange>> = ranges
@@ -152,18 +154,18 @@ pub(crate) fn may_match(ranges: &[&SidecarRange], pruner: &RunPruner) -> Result<
         let Some(primitive) = Primitive::parse(ty) else {
             return Ok(None);
         };
-        // Of a column whose type has changed since, only those of one type are known.
+        // If a column's type has changed, only bounds of one type are comparable.
         let same = || found.iter().map(|b| b.filter(|b| b.ty == *ty));
         let array = |of: fn(&LeafRange) -> Option<&str>| partition_array(same().map(|b| b.and_then(of)), ty, primitive);
         let both = array(|b| b.min.as_deref()).and_then(|min| Ok((min, array(|b| b.max.as_deref())?)));
-        // Text that is no value was damaged: the files themselves tell.
+        // Text that is no valid value is damaged: the files themselves are read.
         Ok(both.ok())
     };
     let ranges_of_leaves = pruner.bounds().iter().map(of_leaf).collect::<Result<Vec<_>>>()?;
     pruner.keep(ranges.len(), &ranges_of_leaves)
 }
 
-/// The leaves that files are sorted by.
+/// The leaves by which files are sorted.
 fn leaves(order: &FileOrder) -> Vec<RunBounds> {
     let partitions = order.partition_paths().map(|path| RunBounds {
         min: path.to_vec(),
@@ -204,7 +206,7 @@ fn primitive_of(array: &dyn Array) -> Option<Primitive> {
     }
 }
 
-/// A short name of an order.
+/// A short name for an order.
 fn name_of(order: &FileOrder) -> Result<String> {
     Ok(format!("{:016x}", xxh3_64(order.to_text()?.as_bytes())))
 }

@@ -1,6 +1,6 @@
-//! Which row groups and rows of a checkpoint's file can hold files that match a predicate, by Parquet's statistics of the
-//! columns of bounds: nothing is decoded. Only files that this program wrote are judged so, because only they keep to
-//! [`BOUNDS_KEY`].
+//! Finds the row groups and rows of a checkpoint's file that may hold files matching a predicate,
+//! by Parquet's statistics of the columns of bounds: nothing is decoded. Applies only to files that
+//! deltaplane wrote, because only they keep the promise of [`BOUNDS_KEY`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,34 +19,35 @@ use parquet::schema::types::SchemaDescriptor;
 use crate::checkpoint::parquet_file::ParquetFile;
 use crate::checkpoint::row_filter::Skipping;
 
-/// Under this key a file says that its parsed bounds are bounds: no minimum above its maximum and no NaN, which Parquet's
-/// statistics would leave out. Where a writer logged such a thing, the file has null.
+/// The footer's key which promises that parsed bounds are sound: no minimum above its maximum and
+/// no NaN, which Parquet's statistics would leave out. The file has null where a writer logged such
+/// a bound.
 pub(crate) const BOUNDS_KEY: &str = "deltaplane.bounds";
 /// The value under that key.
 pub(crate) const BOUNDS_VALUE: &str = "sound";
 
-/// Whether a file's parsed bounds are bounds.
+/// Whether a file's parsed bounds are sound.
 pub(crate) fn is_sound(footer: &ParquetMetaData) -> bool {
     mark(footer, BOUNDS_KEY) == Some(BOUNDS_VALUE)
 }
 
-/// What a footer says under this key.
+/// The footer's value for this key.
 pub(crate) fn mark<'a>(footer: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     let marks = footer.file_metadata().key_value_metadata()?;
     marks.iter().find(|m| m.key == key)?.value.as_deref()
 }
 
-/// What of a file is to be decoded.
+/// The part of a file to decode.
 #[derive(Clone)]
 pub(crate) struct Chosen {
     pub footer: ArrowReaderMetadata,
     pub groups: Vec<usize>,
-    /// Rows of these groups, one after the other; all when absent.
+    /// Rows of these groups, one group after the other; all when absent.
     pub rows: Option<RowSelection>,
 }
 
 impl Chosen {
-    /// Row groups, and their adds.
+    /// Numbers of row groups and of their adds.
     fn size(&self) -> (usize, usize) {
         let all = self.footer.metadata().row_groups();
         let adds = self.groups.iter().filter_map(|g| all.get(*g)).map(adds_of);
@@ -54,7 +55,7 @@ impl Chosen {
     }
 }
 
-/// What of these row groups of adds may match; `read` are the columns that will be decoded.
+/// The part of these row groups of adds that may match; `read` are the columns to decode.
 pub(crate) async fn choose(
     file: &ParquetFile,
     all: Chosen,
@@ -74,7 +75,8 @@ pub(crate) async fn choose(
     Ok(chosen)
 }
 
-/// Rows of a row group that are adds: of those every one has a path. All of them where the footer doesn't say.
+/// Rows of a row group that are adds, of which each has a path. All rows if the footer doesn't
+/// tell.
 fn adds_of(group: &RowGroupMetaData) -> usize {
     let path = group
         .columns()
@@ -93,7 +95,7 @@ pub(crate) fn ranges_of_group(footer: &ArrowReaderMetadata, leaves: &[RunBounds]
     }
 }
 
-/// The same; `None` where nothing can be told.
+/// As `choose`; `None` if nothing can be skipped.
 async fn chosen(file: &ParquetFile, all: &Chosen, pruner: &RunPruner, read: &ProjectionMask) -> Result<Option<Chosen>> {
     let Some(columns) = Columns::of(&all.footer, pruner.bounds()) else {
         return Ok(None);
@@ -123,17 +125,17 @@ struct Column {
     field: Field,
 }
 
-/// The leaves that decide, in the pruner's order.
+/// The leaves that the predicate needs, in the pruner's order.
 struct Columns<'a> {
     schema: &'a SchemaDescriptor,
     bounds: Vec<Option<(Column, Column)>>,
     null_is_unknown: Vec<bool>,
-    /// A leaf that every add has a value in.
+    /// A leaf with a value in every add.
     path: Column,
 }
 
 impl<'a> Columns<'a> {
-    /// `None` where nothing can be told.
+    /// `None` if nothing can be skipped.
     fn of(footer: &'a ArrowReaderMetadata, leaves: &[RunBounds]) -> Option<Self> {
         if !is_sound(footer.metadata()) {
             return None;
@@ -166,7 +168,7 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// All that decide, and these.
+    /// All leaves that the predicate needs, and `more`.
     fn mask(&self, groups: &[usize], more: Option<&ProjectionMask>) -> ColumnChunkMask {
         let own = self
             .bounds
@@ -244,8 +246,9 @@ impl<'a> Columns<'a> {
         })
     }
 
-    /// Where each run of pages of a row group begins, and the ranges of the runs: columns have pages of their own, so a run
-    /// ends where one of any column does. `None` where a column has no index.
+    /// The starts of the runs of pages in a row group, and the ranges of the runs. Columns have
+    /// different pages, so a run ends where a page of any column does. `None` if a column has no
+    /// index.
     fn pages(&self, index: &dyn PageIndexProvider, group: usize, rows: usize) -> Result<Option<Paged>> {
         let bounds = self.bounds.iter().flatten().flat_map(|(min, max)| [min, max]);
         let mut all: BTreeSet<usize> = BTreeSet::new();
@@ -268,8 +271,8 @@ impl<'a> Columns<'a> {
                 min: pick(&converter.data_page_mins(index, &at).map_err(unusable)?)?,
                 max: pick(&converter.data_page_maxes(index, &at).map_err(unusable)?)?,
                 nulls: nulls.as_primitive::<UInt64Type>().clone(),
-                // Pages of two columns hold different rows, so that nulls can't be compared: a page with a row of another
-                // action counts as one with a bound that is unknown.
+                // Pages of two columns hold different rows, so null counts can't be compared: a
+                // page with a row of another action counts as one with an unknown bound.
                 others: UInt64Array::from(vec![0; starts.len()]),
             })
         })?;
@@ -279,23 +282,23 @@ impl<'a> Columns<'a> {
 
 /// The runs of pages of a row group.
 struct Paged {
-    /// First row of each.
+    /// First row of each run.
     starts: Vec<usize>,
-    /// What is known of each leaf in each of them.
+    /// The range of each leaf in each run, if known.
     ranges: Vec<Option<RunRange>>,
 }
 
-/// What Parquet says of a column in each run.
+/// Parquet's statistics of a column in each run.
 struct Known {
     min: ArrayRef,
     max: ArrayRef,
     nulls: UInt64Array,
-    /// Rows that are no adds.
+    /// Number of rows that aren't adds.
     others: UInt64Array,
 }
 
 impl Known {
-    /// The bound where every add has one.
+    /// The bound, where every add has one.
     fn trusted(&self, bound: &ArrayRef, null_is_unknown: bool) -> Result<ArrayRef> {
         if !null_is_unknown {
             return Ok(bound.clone());
@@ -309,7 +312,7 @@ impl Known {
     }
 }
 
-/// First rows of a column's pages in a row group, if that is what the index holds.
+/// First rows of a column's pages in a row group, if the index has them.
 fn page_starts(index: &dyn PageIndexProvider, group: usize, column: usize, rows: usize) -> Option<Vec<usize>> {
     let pages = index.page_locations(group, column)?;
     index.column_index(group, column)?;

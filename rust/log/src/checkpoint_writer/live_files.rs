@@ -1,5 +1,5 @@
-//! The live files of a snapshot as the rows of a new checkpoint, in one order: merged with those of
-//! the checkpoint before where that one is in a good order, sorted anew otherwise.
+//! The live files of a snapshot as the rows of a new checkpoint, in one order: merged with the rows
+//! of the previous checkpoint if those are in a suitable order, otherwise sorted.
 
 use std::borrow::Cow;
 
@@ -22,14 +22,14 @@ use crate::checkpoint_writer::sort::Sorter;
 use crate::commit::reader::is_damage;
 use crate::snapshot::filter;
 
-/// Rows that are laid out at once: statistics take several times their room meanwhile.
+/// Rows that are converted at once: statistics take several times their size meanwhile.
 const LAID_OUT_ROWS: usize = 8 * 1024;
 
-/// Where live files go.
+/// The destination of live files.
 pub(crate) enum Target<'a> {
-    /// The one file of a classic checkpoint.
+    /// The single file of a classic checkpoint.
     File(&'a mut CheckpointFile),
-    /// Those of a V2 checkpoint.
+    /// The sidecars of a V2 checkpoint.
     Sidecars(&'a mut SidecarWriter),
 }
 
@@ -42,27 +42,27 @@ impl Target<'_> {
     }
 }
 
-/// All live files in an order that was noted before.
+/// All live files in an order that a checkpoint records.
 pub(crate) struct InOrder<'a> {
     pub order: FileOrder,
     pub run: Run<'a>,
 }
 
 impl Snapshot {
-    /// The columns that the table is clustered by; none where its domain can't be read, which is no reason to go without a
-    /// checkpoint.
+    /// The table's clustering columns; empty if its domain can't be read, because a checkpoint is
+    /// needed all the same.
     pub(crate) async fn clustering(&self) -> Result<Vec<Vec<String>>> {
         let domains = self.domains().await?;
         let found = domains.iter().find(|d| d.domain == clustering::DOMAIN);
         Ok(found.and_then(|d| clustering::columns(d).ok()).unwrap_or_default())
     }
 
-    /// How many files the commits since the checkpoint added.
+    /// Number of files that commits since the checkpoint added.
     pub(crate) fn new_files(&self) -> Result<u64> {
         Ok(self.tail()?.live.iter().map(|b| b.num_rows() as u64).sum())
     }
 
-    /// The order that the one file of a checkpoint notes, where it suits the table still.
+    /// The order that the single file of a checkpoint records, if it still suits the table.
     pub(crate) async fn noted_order(&self, checkpoint: &CheckpointReader, rows: &AddRows) -> Result<Option<FileOrder>> {
         let Some(order) = checkpoint.order_note().and_then(FileOrder::from_text) else {
             return Ok(None);
@@ -72,8 +72,8 @@ impl Snapshot {
         Ok(Some(order).filter(|o| o.fits(rows.schema().fields(), &clustering, files)))
     }
 
-    /// The checkpoint's live files as they stand, with those of the commits since among them. `None` where the checkpoint is
-    /// in no order, or in one that doesn't suit the table any more.
+    /// The checkpoint's live files merged with those of later commits. `None` if the checkpoint has
+    /// no order, or one that no longer suits the table.
     pub(crate) async fn live_in_order<'a>(&'a self, rows: &'a AddRows) -> Result<Option<InOrder<'a>>> {
         let Some(checkpoint) = self.checkpoint_reader() else {
             return Ok(None);
@@ -95,7 +95,8 @@ impl Snapshot {
         }))
     }
 
-    /// The files of the commits since the checkpoint. `None` where there is no room to sort them.
+    /// The files of the commits since the checkpoint, sorted. `None` if there is no room to sort
+    /// them.
     pub(crate) fn new_in_order(&self, order: &FileOrder, rows: &AddRows) -> Result<Option<Run<'static>>> {
         let mut sorter = Sorter::default();
         let (tail, new) = (self.tail()?, usize::try_from(self.new_files()?).unwrap_or(usize::MAX));
@@ -109,7 +110,8 @@ impl Snapshot {
         sorter.take(order).map(Some)
     }
 
-    /// The files of one of the checkpoint's files that still are live. Errors: `CorruptFile` where they aren't in this order.
+    /// The files of one part of the checkpoint that are still live. Errors: `CorruptFile` if they
+    /// aren't in this order.
     pub(crate) fn again_in_order<'a>(&'a self, part: &'a Part, order: &FileOrder, rows: &'a AddRows) -> Run<'a> {
         let begun = async move {
             let (replay, is_sound) = (&self.tail()?.replay, part.is_sound().await?);
@@ -134,7 +136,8 @@ impl Snapshot {
             .boxed()
     }
 
-    /// Sorts the live files into one file or sidecars. Returns their order, if it is one.
+    /// Sorts the live files into one file or sidecars. Returns their order, unless they were
+    /// written in unsorted pieces.
     pub(crate) async fn write_sorted(&self, out: &mut Target<'_>, rows: &AddRows) -> Result<Option<FileOrder>> {
         let clustering = self.clustering().await?;
         let (mut adds, mut pieces, mut sorter, mut order) = (0, 0, Sorter::default(), None);
@@ -160,11 +163,11 @@ impl Snapshot {
             None => FileOrder::choose(sorter.held(), &clustering, adds)?,
         };
         out.write_run(&order, sorter.take(&order)?).await?;
-        // Where nothing tells files apart, pieces one after the other are in order too.
+        // With an empty order, pieces one after the other are in order too.
         Ok(Some(order).filter(|o| pieces == 0 || o.is_empty()))
     }
 
-    /// The order that suits a table of which only a part is in memory.
+    /// Chooses the order for a table of which only a part is in memory.
     async fn sampled_order(
         &self,
         rows: &AddRows,
@@ -178,7 +181,7 @@ impl Snapshot {
         }
         if let Some(checkpoint) = self.checkpoint_reader() {
             match self.checkpoint_sample(checkpoint, rows).await {
-                // The plan goes on beside a damaged checkpoint.
+                // The plan replaces a damaged checkpoint.
                 Err(e) if is_damage(&e) => {}
                 found => {
                     (sample, files) = found.map(|(sample, rows)| (sample, files + rows))?;
@@ -188,7 +191,7 @@ impl Snapshot {
         FileOrder::choose(&sample, clustering, files as u64)
     }
 
-    /// Some of the checkpoint's files, and the number of all.
+    /// A sample of the checkpoint's files, and the number of all.
     async fn checkpoint_sample(
         &self,
         checkpoint: &CheckpointReader,
@@ -200,7 +203,7 @@ impl Snapshot {
     }
 }
 
-/// Batches of few rows as one: each has its price, however few its rows.
+/// Combines batches of few rows: each batch has a fixed cost.
 fn together(batches: &[RecordBatch], rows: usize) -> Result<Cow<'_, [RecordBatch]>> {
     match batches {
         [first, _, ..] if rows <= LAID_OUT_ROWS => {
@@ -212,7 +215,7 @@ fn together(batches: &[RecordBatch], rows: usize) -> Result<Cow<'_, [RecordBatch
     }
 }
 
-/// A batch in pieces that are laid out one after the other.
+/// A batch in pieces that are converted one after the other.
 pub(crate) fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
     let rows = batch.num_rows();
     (0..rows)
@@ -220,7 +223,8 @@ pub(crate) fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
         .map(move |at| batch.slice(at, LAID_OUT_ROWS.min(rows - at)))
 }
 
-/// Fails where these keys aren't in order, after the last one before them: then the note was about something else.
+/// Fails if these keys aren't in order, or don't follow the last one before them: the recorded
+/// order is wrong.
 fn follows(last: &mut Vec<u8>, keys: &BinaryArray) -> Result<()> {
     let mut before = last.as_slice();
     for key in keys.iter().flatten() {

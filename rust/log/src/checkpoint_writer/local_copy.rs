@@ -1,5 +1,6 @@
-//! Copies of other programs' checkpoints in the local cache, laid out as ours are: sorted, with statistics as columns. Plans
-//! by a predicate go by them, and make them where the cache is asked to have them; all else reads the checkpoint itself.
+//! Copies of foreign checkpoints in the local cache with deltaplane's layout: sorted, with
+//! statistics as columns. Plans with a predicate read them, and write them where the cache's
+//! options ask for it; everything else reads the checkpoint itself.
 
 use std::sync::Arc;
 
@@ -19,14 +20,14 @@ use crate::checkpoint_writer::rows::{AddRows, adds_schema};
 use crate::commit::reader::is_damage;
 use crate::listing::listed;
 
-/// Checkpoints of fewer bytes are planned by in a moment as they are.
+/// A smaller checkpoint is planned directly in a moment.
 const LEAST_BYTES: u64 = 1 << 20;
-/// Copies of another layout get another number.
+/// The number of the copies' layout.
 const LAYOUT: u32 = 1;
 
 impl Snapshot {
-    /// The copy of its checkpoint that a plan by a predicate goes by, made if it isn't there; `None` where the checkpoint
-    /// itself will do, or has to.
+    /// The copy of its checkpoint for a plan with a predicate, written if it is missing; `None`
+    /// where the checkpoint itself suffices or must be read.
     pub(crate) async fn copied_checkpoint(&self) -> Option<Copied> {
         let mut sought = self.copy().0.lock().await;
         if matches!(*sought, Sought::NotYet) {
@@ -45,7 +46,8 @@ impl Snapshot {
         }
     }
 
-    /// Goes on without a copy that turned out damaged or gone; whoever opens the table next makes it anew.
+    /// Drops a copy that turned out damaged or missing; the next opening of the table writes it
+    /// again.
     pub(crate) async fn forget_copy(&self, copied: &Copied, damage: &Error) {
         warn!(table = %self.store().location(), error = %damage, "the copy of a checkpoint can't be read, going on with the checkpoint itself");
         *self.copy().0.lock().await = Sought::InVain;
@@ -83,8 +85,8 @@ impl Snapshot {
         }))
     }
 
-    /// What names the copy: the very files of the checkpoint, and how the table's statistics are laid out. `None` where the
-    /// store doesn't tell these files from others of their names.
+    /// The copy's name: the exact files of the checkpoint, and how the table's statistics are laid
+    /// out. `None` where the store can't identify the files' content.
     fn copy_key(&self, files: &CheckpointFiles) -> Option<String> {
         let mut hash = Xxh3::new();
         let mut add = |text: &str| {

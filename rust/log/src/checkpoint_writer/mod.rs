@@ -1,5 +1,6 @@
-//! Writing checkpoints by the table's policy (P050–P062): classic, or V2 with sidecars; streamed, read back, then hinted
-//! at. A failure never fails the commit that caused it: the log alone is enough.
+//! Writing checkpoints by the table's policy (P050–P062): classic, or V2 with sidecars; streamed,
+//! verified, then named by the hint. A failure never fails the commit that caused it: the log alone
+//! is enough.
 
 pub(crate) mod live_files;
 pub(crate) mod local_copy;
@@ -31,11 +32,11 @@ use crate::listing::last_checkpoint::LastCheckpoint;
 use crate::listing::name_of;
 use crate::{Snapshot, now_ms};
 
-/// Logs from this size on are packed tighter. Below it, setting a Zstandard context up for each page of each column costs
-/// more than all the rest of a checkpoint.
+/// Logs from this size on are compressed more. Below it, initialising Zstandard for each page of
+/// each column costs more than all the rest of a checkpoint.
 const LARGE_LOG_BYTES: u64 = 1 << 20;
 
-/// What was written.
+/// What a checkpoint contains, and the bytes written for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckpointReport {
     /// The version it holds.
@@ -44,17 +45,18 @@ pub struct CheckpointReport {
     pub kind: &'static str,
     /// Actions in all.
     pub actions: u64,
-    /// Live files among them, as far as they were written anew.
+    /// Live files among the rows that were written, not copied.
     pub adds: u64,
     /// Size of the new files in bytes.
     pub size_bytes: u64,
     /// Sidecars that it names.
     pub sidecars: u64,
-    /// Those among them that the checkpoint before had already.
+    /// Those among them that are reused from the previous checkpoint.
     pub kept_sidecars: u64,
 }
 
-/// Whether a checkpoint of this version is due; `among_many` if many others are committing in these moments.
+/// Whether a checkpoint of this version is due; `among_many` if many other writers are committing
+/// now.
 pub(crate) async fn is_due(snapshot: &Snapshot, among_many: bool) -> bool {
     let since = |checkpoint: Option<u64>| Tail {
         among_many,
@@ -64,7 +66,8 @@ pub(crate) async fn is_due(snapshot: &Snapshot, among_many: bool) -> bool {
     if !tail.is_due(version) || !tail.is_longer() {
         return tail.is_due(version);
     }
-    // Another writer may have written one since this one opened the table: a look is cheaper than one too many.
+    // Another writer may have written one since this table was opened: reading the hint is cheaper
+    // than a needless checkpoint.
     match last_checkpoint::read(snapshot.store()).await {
         Ok(hint) => since(hint).is_due(version),
         Err(_) => true,
@@ -80,17 +83,17 @@ pub(crate) async fn after_commit(snapshot: &Snapshot) -> bool {
     written.is_ok()
 }
 
-/// Where the live files of a classic checkpoint come from.
+/// The source of a classic checkpoint's live files.
 enum LiveFiles<'a> {
-    /// Much of the checkpoint before stands.
+    /// Most row groups of the previous checkpoint are copied.
     Beside(Base<'a>),
-    /// They come in order.
+    /// Live files in order.
     InOrder(InOrder<'a>),
-    /// They are to be sorted.
+    /// Live files to be sorted.
     Unsorted,
 }
 
-/// `None` where the checkpoint before is damaged.
+/// `None` if the previous checkpoint is damaged.
 fn unless_damaged<T>(found: Result<T>) -> Result<Option<T>> {
     match found {
         Err(e) if is_damage(&e) => Ok(None),
@@ -99,7 +102,8 @@ fn unless_damaged<T>(found: Result<T>) -> Result<Option<T>> {
 }
 
 impl Snapshot {
-    /// Writes a checkpoint of this version, of the kind that `delta.checkpointPolicy` says, and points the hint at it.
+    /// Writes a checkpoint of this version, of the kind that `delta.checkpointPolicy` says, and
+    /// points the hint at it.
     ///
     /// Memory: a few batches of adds, and the unexpired tombstones.
     pub async fn checkpoint(&self) -> Result<CheckpointReport> {
@@ -137,7 +141,8 @@ impl Snapshot {
             return Ok(report);
         }
         let rows = AddRows::of(self.state());
-        // A plan goes on beside a damaged checkpoint, and so does this: nothing is put there before all is written.
+        // As plans do, falls back to other sources if the checkpoint is damaged: nothing is put in
+        // place before all is written.
         let mut found = None;
         if let Some(base) = unless_damaged(self.base_of_groups(&rows).await)?.flatten() {
             let live = LiveFiles::Beside(base);
@@ -164,7 +169,7 @@ impl Snapshot {
         })
     }
 
-    /// The whole file; also tells how many live files it has.
+    /// Writes the whole file; also returns the number of its live files.
     async fn write_classic_file(
         &self,
         key: &str,
@@ -205,8 +210,8 @@ impl Snapshot {
         Ok((adds, out.finish().await?))
     }
 
-    /// A sound checkpoint that another writer put there: it holds the same, and whoever is reading it would get a mixture
-    /// if it were written again.
+    /// A sound checkpoint that another writer put there. It holds the same state and stays: a
+    /// reader that is in the middle of it would otherwise read parts of both.
     async fn classic_there(&self, key: &str) -> Result<Option<CheckpointReport>> {
         let found = match self.store().head(key).await {
             Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
@@ -239,7 +244,8 @@ impl Snapshot {
         }
     }
 
-    /// What decides when the next checkpoint is due, where `since` may be a newer one than this was opened from.
+    /// The facts that decide when the next checkpoint is due; `since` may be a newer checkpoint
+    /// than the one that this was opened from.
     pub(crate) fn log_tail(&self, since: Option<u64>) -> Tail {
         let properties = self.state().properties();
         let commits = self.commits_since(since);

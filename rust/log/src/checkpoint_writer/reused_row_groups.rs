@@ -1,6 +1,6 @@
 //! Reuses row groups of the previous classic checkpoint: groups whose files are all still live are
 //! copied as bytes, because decoding and encoding a large checkpoint for each hundred small commits
-//! would cost more than those commits. New files form groups of their own behind them until there
+//! would cost more than those commits. New files form groups of their own after them until there
 //! are many.
 
 use std::ops::Range;
@@ -19,17 +19,19 @@ use crate::checkpoint::part::{Part, is_all_null, is_of};
 use crate::checkpoint::reader::CheckpointReader;
 use crate::checkpoint_writer::rows::{AddRows, classic_schema};
 
-/// From so many files on, live files have row groups of their own: smaller checkpoints are quickly written as a whole.
+/// From this many files on, live files have row groups of their own; a smaller checkpoint is
+/// quickly written as a whole.
 const APART_FILES: u64 = 20_000;
-/// New files are written again with each checkpoint, until there is one to so many in order: then all are put in order.
+/// Each checkpoint writes the recently added files again, until they are more than one in this many
+/// of the sorted files; then all files are sorted together.
 const SORTED_TO_RECENT: u64 = 32;
 
-/// The checkpoint before, where much of it can stand.
+/// The previous checkpoint, if most of its groups can be reused.
 pub(crate) struct Base<'a> {
     part: &'a Part,
     pub order: FileOrder,
     groups: LiveGroups,
-    /// Those of the groups in order that lost files since.
+    /// The sorted groups that have lost files since.
     touched: Vec<usize>,
 }
 
@@ -43,8 +45,8 @@ impl Snapshot {
         Ok(older.saturating_add(self.new_files()?) >= APART_FILES)
     }
 
-    /// The checkpoint before, if it is a classic one of ours for the columns that the table has, and most of its groups can
-    /// stand.
+    /// The previous checkpoint, if it is a classic one of deltaplane with the table's current
+    /// columns, and most of its groups can be reused.
     pub(crate) async fn base_of_groups(&self, rows: &AddRows) -> Result<Option<Base<'_>>> {
         let Some(checkpoint) = self.checkpoint_reader() else {
             return Ok(None);
@@ -71,7 +73,7 @@ impl Snapshot {
                 touched.push(group);
             }
         }
-        // Where most of it has to be written again, all may as well be put in order.
+        // If most groups must be rewritten, sorting everything costs little more.
         let stands = touched.len() * 2 <= groups.sorted.len();
         Ok(stands.then_some(Base {
             part,
@@ -92,7 +94,8 @@ impl Snapshot {
         Ok(false)
     }
 
-    /// Writes all live files: what can stand of the checkpoint before, and what came since. Returns where they are.
+    /// Writes all live files: reused groups of the previous checkpoint, then newer files. Returns
+    /// which groups they are.
     pub(crate) async fn write_beside(
         &self,
         base: &Base<'_>,
@@ -126,7 +129,7 @@ impl Snapshot {
     }
 }
 
-/// Whether these groups are there and hold adds alone.
+/// Whether these groups exist and have only adds.
 fn are_live_files(footer: &ParquetMetaData, groups: &LiveGroups) -> bool {
     let is_alone = |group: &RowGroupMetaData| {
         let mut others = group.columns().iter().filter(|c| !is_of(c, "add"));
@@ -136,7 +139,8 @@ fn are_live_files(footer: &ParquetMetaData, groups: &LiveGroups) -> bool {
     found.is_some_and(|groups| groups.iter().all(is_alone))
 }
 
-/// Whether a file has just the columns that these rows have: with statistics as text only where the table wants them.
+/// Whether a file has exactly the columns of these rows: with statistics as text only where the
+/// table wants them.
 fn has_columns_of(footer: &ParquetMetaData, rows: &AddRows) -> Result<bool> {
     let wanted = ArrowSchemaConverter::new().convert(&classic_schema(rows.schema()));
     let wanted =

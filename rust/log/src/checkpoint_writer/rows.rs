@@ -51,7 +51,7 @@ pub(crate) fn manifest_schema(adds: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The one column of a file that has live files alone.
+/// The single column of a file that has only live files.
 pub(crate) fn adds_schema(adds: &Schema) -> SchemaRef {
     Arc::new(Schema::new(vec![struct_field("add", adds)]))
 }
@@ -73,7 +73,8 @@ pub(crate) fn unchanged(batch: &RecordBatch) -> Result<StructArray> {
     )
 }
 
-/// How a table's live files stand in its checkpoints: statistics as JSON text, as structs, or both (P051).
+/// The form of a table's live files in its checkpoints: statistics as JSON text, as structs, or
+/// both (P051).
 pub(crate) struct AddRows {
     schema: SchemaRef,
     keep_json: bool,
@@ -82,19 +83,19 @@ pub(crate) struct AddRows {
 
 struct Structs {
     stats: LoggedStats,
-    /// Partition columns by the name that the log has for them.
+    /// Partition columns by their names in the log.
     partitions: Vec<(String, Primitive)>,
 }
 
 impl AddRows {
-    /// What the table's properties say.
+    /// As the table's properties say.
     pub(crate) fn of(state: &TableState) -> Self {
         let properties = state.properties();
         let structs = properties.stats_as_struct.then(|| Structs::of(state));
         Self::with(properties.stats_as_json, structs)
     }
 
-    /// Statistics both ways, whatever the properties say: nothing of what a checkpoint tells is left out.
+    /// With statistics in both forms, whatever the properties say, so that a copy loses nothing.
     pub(crate) fn with_all(state: &TableState) -> Self {
         Self::with(true, Some(Structs::of(state)))
     }
@@ -139,8 +140,8 @@ impl AddRows {
         self.with_structs(batch, columns)
     }
 
-    /// The same of a checkpoint's rows that this program wrote: their structs are taken as they are where the table has the
-    /// same columns still.
+    /// As `rows`, for rows of a checkpoint that deltaplane wrote: their structs are reused if the
+    /// table still has the same columns.
     pub(crate) fn rows_again(&self, batch: &RecordBatch) -> Result<StructArray> {
         let own = self.schema.fields().iter().skip(ADD_SCHEMA.fields().len());
         let found = own.map(|field| {
@@ -379,7 +380,7 @@ pub(crate) fn domain_array(d: &[DomainMetadata]) -> Result<StructArray> {
     rows(domain_fields(), columns)
 }
 
-/// The one row that says which version a V2 checkpoint holds (P056).
+/// The row with a V2 checkpoint's version (P056).
 pub(crate) fn version_array(version: u64) -> Result<StructArray> {
     let version = i64::try_from(version).map_err(|_| Error::internal("a version is out of range"))?;
     let columns: Vec<ArrayRef> = vec![

@@ -1,40 +1,43 @@
-//! After how many commits a checkpoint is due: as the table's property says, else when it pays. Pure; called after commits
-//! and for reports.
+//! After how many commits a checkpoint is due: the table's interval, or an interval that balances
+//! costs. Pure.
 
-/// Commits between the checkpoints of a table that doesn't say and whose checkpoints are cheap.
+/// Commits between checkpoints of a table without its own interval and with cheap checkpoints.
 const USUAL: u64 = 10;
-/// Most commits that stand after the checkpoint of a table that doesn't say: whoever opens it reads each of them.
+/// Most commits after the checkpoint of a table without its own interval: opening the table reads
+/// each of them.
 const MOST: u64 = 100;
-/// Fewest commits between the checkpoints of such a table while many writers commit at once. Ten commits are over in a few
-/// milliseconds then, and as many more cost a reader less than a millisecond.
+/// Fewest commits between checkpoints of such a table while many writers commit at once. Ten
+/// commits then take a few milliseconds, and reading fifty costs a reader less than a millisecond
+/// more.
 const AMONG_MANY: u64 = 50;
-/// How many bytes of a checkpoint may be written for each byte of the commits that it stands for.
+/// Bytes of a checkpoint that may be written for each byte of the commits that it replaces.
 const WRITTEN_FOR_A_BYTE: u64 = 16;
-/// Bytes of commits that are never left to stand beside a checkpoint, however large that is.
+/// Bytes of commits after which a checkpoint is always due, however large it is.
 const MOST_BYTES: u64 = 32 << 20;
-/// About a commit that adds one file, where there is none to go by.
+/// Assumed size of a commit that adds one file, if none is known.
 const USUAL_COMMIT_BYTES: u64 = 1 << 10;
 
-/// What decides.
+/// The facts that decide.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tail {
-    /// `delta.checkpointInterval`, where the table says.
+    /// `delta.checkpointInterval`, if the table sets it.
     pub asked: Option<u64>,
     /// Whether the next checkpoint writes only what changed.
     pub incremental: bool,
-    /// Whether many writers are committing in these moments.
+    /// Whether many writers are committing now.
     pub among_many: bool,
     /// Bytes of the newest checkpoint; 0 where there is none.
     pub checkpoint_bytes: u64,
     /// Commits after it.
     pub commits: u64,
-    /// Their bytes.
+    /// Bytes of these commits.
     pub commit_bytes: u64,
 }
 
 impl Tail {
-    /// Commits after which a checkpoint is due. Where nobody asks for a number it grows with what the checkpoint costs, so
-    /// that checkpoints take a bounded share of the time of commits, until the commits themselves would be the burden.
+    /// Commits after which a checkpoint is due. Without an interval of the table it grows with the
+    /// checkpoint's size, so that checkpoints take a bounded share of the time of commits, up to
+    /// the number of commits that slows readers down.
     pub(crate) fn interval(&self) -> u64 {
         if let Some(asked) = self.asked {
             return asked;
@@ -50,8 +53,9 @@ impl Tail {
         commits.min(MOST).next_multiple_of(USUAL).clamp(USUAL, MOST)
     }
 
-    /// Whether a checkpoint of this version is due. Versions are those that the interval divides, as other engines have it;
-    /// of a longer interval those that the usual one does, once so many commits stand there.
+    /// Whether a checkpoint of this version is due. Due versions are multiples of the interval, as
+    /// in other engines. With an interval above the default, multiples of the default are due as
+    /// well, once that many commits follow the checkpoint.
     pub(crate) fn is_due(&self, version: u64) -> bool {
         let interval = self.interval();
         let (every, waited) = match self.is_longer() {
@@ -61,7 +65,7 @@ impl Tail {
         version > 0 && version.is_multiple_of(every) && waited
     }
 
-    /// Whether it waits for more commits than usual, of itself.
+    /// Whether it waits for more commits than the default, without being asked to.
     pub(crate) fn is_longer(&self) -> bool {
         self.asked.is_none() && self.interval() > USUAL
     }
@@ -106,10 +110,10 @@ mod tests {
     #[test]
     fn one_that_costs_more_waits_for_more_commits_and_never_for_long() {
         let after = |commits: u64| tail(MIB, commits, commits * KIB);
-        // A mebibyte is sixteen times what 64 such commits have.
+        // A mebibyte is sixteen times the size of 64 such commits.
         assert_eq!(after(1).interval(), 70);
         assert!(!after(69).is_due(70) && after(70).is_due(70));
-        // Nor is it due at just any version once it waits: writers would all write one.
+        // While waiting it isn't due at every version: otherwise all writers would write one.
         assert_eq!(due(after(75), 70..=90), [70, 80, 90]);
         let large = |commits: u64| tail(1 << 40, commits, commits * KIB);
         assert!(!large(99).is_due(100) && large(100).is_due(100));
@@ -155,7 +159,7 @@ mod tests {
                     interval == MOST || checkpoint <= WRITTEN_FOR_A_BYTE * interval * commit,
                     "{t:?}"
                 );
-                // More of either is never a reason to do the opposite.
+                // More bytes or commits never reverse a decision.
                 let more = Tail {
                     commit_bytes: t.commit_bytes * 2,
                     ..t

@@ -1,5 +1,5 @@
-//! Live files on their way into a checkpoint, sorted: as many as memory allows are held, the rest
-//! stands in temporary files until all are merged.
+//! Sorts live files for a checkpoint: holds as many as memory allows, and spills the rest to
+//! temporary files until all are merged.
 
 use arrow::array::{Array, StructArray};
 use deltaplane_error::Result;
@@ -9,9 +9,9 @@ use futures::StreamExt;
 use futures::stream;
 use tracing::warn;
 
-/// Bytes of rows that are held: some 40,000 files with statistics of eight columns.
+/// Bytes of rows in memory: some 40,000 files with statistics of eight columns.
 const HELD_BYTES: usize = 32 << 20;
-/// Bytes of temporary files at most, with which some twenty million files are sorted as one.
+/// Bytes of temporary files at most, enough to sort some twenty million files together.
 const SPILLED_BYTES: u64 = 16 << 30;
 
 /// Files that are being sorted.
@@ -24,9 +24,10 @@ pub(crate) struct Sorter {
 }
 
 impl Sorter {
-    /// Holds these rows too; true when no more should be held.
+    /// Adds these rows; true if memory is full.
     pub(crate) fn hold(&mut self, rows: StructArray) -> bool {
-        // Of what is shared with other rows only these rows' part: the whole of it would count many times.
+        // Counts only these rows' part of buffers shared with other rows: otherwise a buffer would
+        // count many times.
         let size = rows.to_data().get_slice_memory_size();
         self.bytes = self
             .bytes
@@ -35,19 +36,20 @@ impl Sorter {
         self.bytes >= HELD_BYTES
     }
 
-    /// What is held.
+    /// The rows in memory.
     pub(crate) fn held(&self) -> &[StructArray] {
         &self.held
     }
 
-    /// Whether all that came is still in memory.
+    /// Whether all rows are still in memory.
     pub(crate) fn is_all_held(&self) -> bool {
         self.spilled.is_empty()
     }
 
-    /// Makes room in memory. False where it can't: then it is time to take what there is.
+    /// Spills rows to make room. False if the limit of temporary files is reached: the caller then
+    /// takes the sorted rows.
     pub(crate) fn make_room(&mut self, order: &FileOrder) -> Result<bool> {
-        // Where nothing tells files apart there is nothing to sort.
+        // With an empty order there is nothing to sort.
         if order.is_empty() || self.spilled_bytes >= SPILLED_BYTES {
             return Ok(false);
         }
@@ -67,7 +69,7 @@ impl Sorter {
         }
     }
 
-    /// All that came, in order.
+    /// All rows, sorted.
     pub(crate) fn take(&mut self, order: &FileOrder) -> Result<Run<'static>> {
         let taken = std::mem::take(self);
         let mut runs = taken

@@ -1,6 +1,5 @@
-//! Writing V2 checkpoints (P056, P062): sidecars of the checkpoint before stand in the new one
-//! where no commit since touched them, the others and the new files are written anew, as
-//! `compaction` chooses.
+//! Writing V2 checkpoints (P056, P062): reuses sidecars of the previous checkpoint that no commit
+//! since touched, and rewrites the others together with new files, as `compaction` chooses.
 
 use arrow::array::{Array, RecordBatch};
 use deltaplane_error::{Error, Kind, Result};
@@ -28,23 +27,23 @@ use crate::environment::new_id;
 use crate::listing::last_checkpoint::TopFile;
 use crate::{Snapshot, now_ms};
 
-/// Sidecars that no checkpoint names are safe from clean-up for a day.
+/// Longest time to write a checkpoint: clean-up spares sidecars that no checkpoint names for a day.
 const LONGEST_WRITE_MS: i64 = 12 * 3_600_000;
-/// Sidecars that are looked through at a time.
+/// Sidecars that are examined concurrently.
 const AT_A_TIME: usize = 4;
 
-/// The checkpoint before, of which sidecars may stand in the new one.
+/// The previous checkpoint, whose sidecars may be reused.
 struct Base<'a> {
     checkpoint: &'a CheckpointReader,
     order: FileOrder,
     /// The sidecars of live files.
     live: Vec<LiveSidecar>,
-    /// Those of tombstones that can stand, by their places among the checkpoint's parts.
+    /// The reusable sidecars of tombstones, as indexes of the checkpoint's parts.
     tombstones: Vec<usize>,
 }
 
 struct LiveSidecar {
-    /// Its place among the checkpoint's parts.
+    /// Its index among the checkpoint's parts.
     part: usize,
     span: Span,
     adds: u64,
@@ -53,7 +52,7 @@ struct LiveSidecar {
 
 /// The sidecars of a new checkpoint.
 struct Sidecars {
-    /// Those of the checkpoint before that stand.
+    /// Reused sidecars of the previous checkpoint.
     kept: Vec<SidecarFile>,
     kept_actions: u64,
     new: WrittenSidecars,
@@ -75,7 +74,8 @@ impl Snapshot {
         let sidecars = match &base {
             None => self.all_sidecars(&rows, now).await?,
             Some(base) => match self.sidecars_beside(base, &rows, now).await {
-                // A plan goes on beside a damaged checkpoint; what was written already is named by none.
+                // As plans do, falls back to other sources if the checkpoint is damaged; sidecars
+                // written so far are unreferenced.
                 Err(e) if is_damage(&e) => self.all_sidecars(&rows, now).await?,
                 written => written?,
             },
@@ -83,7 +83,8 @@ impl Snapshot {
         self.write_top(sidecars, &rows, now).await
     }
 
-    /// The V2 checkpoint that this version was opened from, if it is sound: another one would only lie beside it.
+    /// The V2 checkpoint that this version was opened from, if it is sound: a second one would be
+    /// useless.
     async fn v2_there(&self) -> Result<Option<(CheckpointReport, TopFile)>> {
         let Some((files, reader)) = self.own_checkpoint() else {
             return Ok(None);
@@ -116,8 +117,8 @@ impl Snapshot {
         Ok(Some((report, file)))
     }
 
-    /// The checkpoint before, where it is one of ours in an order that suits the table, and its sidecars can't have been
-    /// cleaned up meanwhile.
+    /// The previous checkpoint, if it is one of deltaplane in an order that suits the table, and
+    /// its sidecars can't have been cleaned up meanwhile.
     async fn base(&self, rows: &AddRows, now: i64) -> Result<Option<Base<'_>>> {
         let Some(checkpoint) = self.checkpoint_reader().filter(|_| self.is_fresh()) else {
             return Ok(None);
@@ -165,7 +166,8 @@ impl Snapshot {
         if !fits(&order, files) {
             return Ok(None);
         }
-        // Those with fewer tombstones than come anew are written again with them, as small sidecars of live files are.
+        // Sidecars with fewer tombstones than are new are rewritten together with them, as small
+        // sidecars of live files are.
         let (mut coming, mut reused) = (self.tail()?.replay.touched() as u64, Vec::new());
         tombstones.sort_unstable();
         for (removes, part) in tombstones {
@@ -184,7 +186,7 @@ impl Snapshot {
         }))
     }
 
-    /// Whether commits since took back what a sidecar says, or one of its tombstones has expired.
+    /// Whether later commits touched a sidecar's files, or one of its tombstones has expired.
     async fn is_touched(&self, checkpoint: &CheckpointReader, part: usize, now: i64) -> Result<bool> {
         let Some(part) = checkpoint.parts().get(part) else {
             return Ok(true);
@@ -233,7 +235,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// New sidecars for what those of the checkpoint before don't say.
+    /// Writes new sidecars for all that the reused ones lack.
     async fn sidecars_beside(&self, base: &Base<'_>, rows: &AddRows, now: i64) -> Result<Sidecars> {
         let new_files = self.new_files()?;
         let live = base.live.iter().fold(new_files, |n, s| n.saturating_add(s.adds));
@@ -246,7 +248,7 @@ impl Snapshot {
         for batch in &self.tail()?.live {
             for part in parts(batch) {
                 if sorter.hold(rows.rows(&part)?) && !sorter.make_room(&base.order)? {
-                    // No room to sort them in: the whole is written in pieces.
+                    // No room to sort them: everything is written in pieces.
                     return self.all_sidecars(rows, now).await;
                 }
                 is_all_held &= sorter.is_all_held();
@@ -277,7 +279,7 @@ impl Snapshot {
             .chain(base.tombstones.iter().copied())
             .collect();
         kept.sort_unstable();
-        // Sidecars of live files hold no tombstones, whether they stand or not.
+        // Sidecars of live files never have tombstones.
         self.write_tombstones(&mut writer, now, &kept).await?;
         let kept_parts = || kept.iter().filter_map(|i| base.checkpoint.parts().get(*i));
         let actions = kept_parts()
@@ -306,7 +308,7 @@ impl Snapshot {
         chosen
     }
 
-    /// Writes these sidecars and new files as one run, in sidecars of about the same size.
+    /// Rewrites these sidecars and new files as one run, in sidecars of about equal size.
     async fn write_anew(
         &self,
         writer: &mut SidecarWriter,
@@ -319,7 +321,7 @@ impl Snapshot {
         let new = among.iter().map(|k| k.keys.len() as u64);
         let before = run.iter().filter_map(|i| base.live.get(*i)).map(|s| s.adds);
         let files = before.chain(new).fold(0, u64::saturating_add);
-        // One that outgrew its size a little stays one.
+        // A run slightly above the size of one sidecar stays one.
         let sidecars = files.div_ceil(full + full / 2).max(1);
         writer.begin(files.div_ceil(sidecars)).await?;
         let mut all: Vec<Run<'_>> = run.iter().filter_map(|i| self.again(base, *i, rows)).collect();
@@ -327,7 +329,7 @@ impl Snapshot {
         writer.write_run(&base.order, merge(all)).await
     }
 
-    /// The live files of a sidecar that still are.
+    /// The files of a sidecar that are still live.
     fn again<'a>(&'a self, base: &'a Base<'_>, sidecar: usize, rows: &'a AddRows) -> Option<Run<'a>> {
         let part = base.checkpoint.parts().get(base.live.get(sidecar)?.part)?;
         Some(self.again_in_order(part, &base.order, rows))
@@ -387,13 +389,13 @@ impl Base<'_> {
     }
 }
 
-/// New files in their order, which are taken by those that they belong among.
+/// New files in their order; each run takes those between its keys.
 struct NewFiles {
     held: Vec<Keyed>,
 }
 
 impl NewFiles {
-    /// Those between these keys.
+    /// The files between these keys.
     fn take_between(&mut self, span: Option<(&[u8], &[u8])>) -> Vec<Keyed> {
         let Some((first, last)) = span else { return Vec::new() };
         let (mut taken, mut left) = (Vec::new(), Vec::new());
@@ -412,7 +414,7 @@ impl NewFiles {
     }
 }
 
-/// Whether one of these rows, if they are tombstones, has expired.
+/// Whether one of these rows is an expired tombstone.
 fn any_expired(batch: &RecordBatch, cutoff_ms: i64) -> bool {
     let rows = deltaplane_protocol::files::rows::FileRows::new(batch);
     batch.column_by_name("deletionTimestamp").is_some()

@@ -1,5 +1,6 @@
-//! Log cleanup (P063–P065): deletes what no promised version needs, oldest commits first, so that a stop at any point
-//! leaves a table that opens. Checkpoint protection (P157) is obeyed.
+//! Log clean-up (P063–P065): deletes the files that no version within the retention needs, oldest
+//! commits first, so that an interruption at any point leaves a table that opens. Obeys checkpoint
+//! protection (P157).
 
 use std::collections::HashSet;
 
@@ -18,7 +19,7 @@ use crate::{Snapshot, now_ms};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// What was deleted.
+/// Counts of deleted files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CleanupReport {
     /// The oldest version that can be rebuilt; absent when nothing was deleted.
@@ -32,8 +33,8 @@ pub struct CleanupReport {
 impl Snapshot {
     /// Deletes log files that only versions past `delta.logRetentionDuration` need.
     ///
-    /// Kept: the newest usable checkpoint that is old enough, its commit and everything after. Without such a
-    /// checkpoint nothing goes.
+    /// Keeps the newest usable checkpoint that is old enough, its commit and everything after.
+    /// Without such a checkpoint nothing is deleted.
     pub async fn cleanup_metadata(&self) -> Result<CleanupReport> {
         let now = now_ms();
         let cutoff = midnight(now.saturating_sub(self.state().properties().log_retention_ms));
@@ -42,7 +43,7 @@ impl Snapshot {
             .map_err(|e| e.with_table(self.store().location().as_str()))
     }
 
-    /// Deletes log files that only versions before a moment need.
+    /// Deletes log files that only versions before a time need.
     pub(crate) async fn truncate_log(&self, now: i64, cutoff: i64) -> Result<CleanupReport> {
         self.state().check_write()?;
         self.state().check_properties()?;
@@ -82,7 +83,8 @@ impl Snapshot {
         };
         let itself = self.store().without_cache()?;
         for files in complete_checkpoints(names, Some(until.min(self.version()))) {
-            // What goes can't be had back: the checkpoint must be sound before the commits behind it are deleted.
+            // Deletion is irreversible: the checkpoint must be sound before the commits behind it
+            // are deleted.
             let sound = async { CheckpointReader::open(&itself, &files).await?.check().await };
             match sound.await {
                 Ok(_) => return Ok(Some(files)),
@@ -99,7 +101,8 @@ fn midnight(ms: i64) -> i64 {
     ms - ms.rem_euclid(DAY_MS)
 }
 
-/// Old clients look for a classic name only, and then fail on the protocol instead of finding no table (P059).
+/// Old clients look only for a classic name: with it they fail on the protocol instead of finding
+/// no table (P059).
 async fn classic_copy(store: &Store, kept: &CheckpointFiles) -> Result<()> {
     let [top] = kept.files.as_slice() else { return Ok(()) };
     if top.kind == (LogFile::UuidCheckpoint { json: false }) {
@@ -116,8 +119,8 @@ async fn delete(store: &Store, key: &str) -> Result<()> {
     }
 }
 
-/// Deletes sidecars that no checkpoint names and that are older than this: a younger one may belong to a checkpoint that
-/// is being written (P064).
+/// Deletes sidecars that no checkpoint names and that are older than this: a younger one may belong
+/// to an unfinished checkpoint (P064).
 async fn delete_sidecars(store: &Store, names: &[LogName], cutoff_ms: i64) -> Result<u64> {
     let dir = format!("{LOG_DIR}/{SIDECAR_DIR}");
     let listed = match store.list_from(&dir, "").await {
@@ -143,7 +146,7 @@ async fn delete_sidecars(store: &Store, names: &[LogName], cutoff_ms: i64) -> Re
     Ok(deleted)
 }
 
-/// Bare names of the sidecars of every checkpoint; one that can't be read keeps them all.
+/// Bare names of the sidecars of every checkpoint; an unreadable checkpoint keeps all sidecars.
 async fn referenced(store: &Store, names: &[LogName]) -> Result<HashSet<String>> {
     let mut used = HashSet::new();
     for files in complete_checkpoints(names, None) {

@@ -1,5 +1,5 @@
-//! CLONE: a table with another one's files (P078, P022): named where they are, or copied. A clone that is made again over
-//! itself only takes what is new. Knows no rows; called by the boundary.
+//! CLONE: a table with another one's files (P078, P022), referenced in place or copied. Cloning
+//! again over a clone only adds what is new. Knows no rows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -25,37 +25,38 @@ use crate::transaction::{Operation, Staged, commit};
 use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 
-/// Files that are copied at once.
+/// Files that are copied concurrently.
 const COPIES: usize = 8;
-/// Bytes that are read at once of a file that is copied.
+/// Bytes of a file that are read at once for copying.
 const CHUNK: u64 = 8 << 20;
 
-/// A clone as the caller asks for it.
+/// Arguments of CLONE.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CloneRequest {
     /// Names the source's files instead of copying them.
     pub shallow: bool,
-    /// Whether a table that is there becomes the clone; else it is an error.
+    /// Whether an existing table becomes the clone; otherwise it is an error.
     pub replace: bool,
-    /// Properties beside the source's.
+    /// Properties in addition to the source's.
     pub properties: BTreeMap<String, String>,
     /// Whether it is a dry run: no file is copied, and nothing is committed.
     pub dry_run: bool,
-    /// What the commit carries.
+    /// Settings of the commit.
     pub commit: CommitRequest,
 }
 
-/// What a clone did.
+/// The result of a clone.
 pub struct Cloned {
-    /// The version that it made; absent where the clone was as the source already, and in a dry run.
+    /// The new version; absent if the clone equalled the source already, and in a dry run.
     pub version: Option<u64>,
     /// Metrics under delta-spark's names.
     pub metrics: BTreeMap<String, i64>,
 }
 
-/// Copies files in this process's place, such as by tasks on other machines: from decoded paths in the source to keys in the
-/// clone. Called where waiting is allowed; gives the bytes of each, or nothing to leave them to this process.
+/// Copies files instead of this process, for example by tasks on other machines: from decoded paths
+/// in the source to keys in the clone. Called where blocking is allowed; returns the bytes of each,
+/// or nothing to leave the copying to this process.
 pub type Copies = Arc<dyn Fn(Vec<(String, String)>) -> Result<Option<Vec<u64>>> + Send + Sync>;
 
 /// The table that is cloned.
@@ -92,12 +93,12 @@ impl CloneSource<'_> {
     }
 }
 
-/// Makes the table at `target` a clone of this version of the source. What is told are bytes that were copied.
-/// `elsewhere` is asked to copy first.
+/// Makes the table at `target` a clone of this version of the source. Progress counts the copied
+/// bytes. `elsewhere` is asked to copy first.
 ///
 /// # Errors
-/// `TableAlreadyExists` unless it may be replaced, `ConcurrentWrite` when another writer commits to it meanwhile: copied
-/// files are orphans then.
+/// `TableAlreadyExists` unless the table may be replaced, `ConcurrentWrite` if another writer
+/// commits to it meanwhile: copied files are then orphans.
 pub async fn clone_table(
     source: &CloneSource<'_>,
     target: &Store,
@@ -205,13 +206,13 @@ async fn domains_of(table: Option<&Snapshot>) -> Result<Vec<deltaplane_protocol:
     }
 }
 
-/// A file of the source as the clone names it, and what has to be copied for it: from a decoded path to a key.
+/// A file as the clone names it, and the copies it needs: from decoded path to key.
 struct NewFile {
     add: Add,
     copies: Vec<(String, String)>,
 }
 
-/// What the clone gets and loses.
+/// The files that the clone adds and removes.
 #[derive(Default)]
 struct Files {
     new: Vec<NewFile>,
@@ -245,10 +246,10 @@ impl Files {
         Ok(files)
     }
 
-    /// Copies what is new; the number of files and of bytes.
+    /// Copies what is new; returns the numbers of files and bytes.
     async fn copy(&mut self, from: &Store, to: &Store, tell: &Tell, elsewhere: Option<Copies>) -> Result<(i64, i64)> {
         let total = u64::try_from(self.wanted().1).unwrap_or(0);
-        // Several vectors share a file.
+        // Several deletion vectors share a file.
         let wanted: BTreeMap<String, String> = self.new.iter().flat_map(|f| f.copies.iter().cloned()).collect();
         let wanted: Vec<(String, String)> = wanted.into_iter().collect();
         let sizes = match copied_elsewhere(&wanted, elsewhere).await? {
@@ -259,7 +260,8 @@ impl Files {
         Ok((count(sizes.len()), claimed_sum(bytes)))
     }
 
-    /// What would be copied, by the sizes in the log: of a file of vectors those that the table has.
+    /// The numbers of files and bytes to copy, by the sizes in the log: of a file of vectors only
+    /// those of the table.
     fn wanted(&self) -> (i64, i64) {
         let mut wanted: BTreeMap<&String, i64> = BTreeMap::new();
         for file in &self.new {
@@ -315,7 +317,7 @@ async fn live(base: Option<&Snapshot>) -> Result<HashMap<Key, Add>> {
     Ok(own)
 }
 
-/// The file where it is: relative paths of the source become absolute (P022).
+/// The file in place: the source's relative paths become absolute (P022).
 fn named(source: &Store, mut add: Add) -> Result<NewFile> {
     let root = hadoop_uri(source);
     if is_relative(source, &add.path)? {
@@ -350,7 +352,8 @@ fn is_relative(source: &Store, path: &str) -> Result<bool> {
     Ok(source.own_key(&decoded)?.is_some_and(|key| key == decoded))
 }
 
-/// The file under the same key in the clone; files elsewhere get a name that their path gives.
+/// The file under the same key in the clone; a file outside the source gets a name derived from its
+/// path.
 fn placed(source: &Store, mut add: Add) -> Result<NewFile> {
     let path = paths::decode(&add.path)?;
     let key = own_name(source, &path)?;
@@ -387,7 +390,7 @@ async fn copied_elsewhere(wanted: &[(String, String)], elsewhere: Option<Copies>
     done.map_err(|e| Error::internal(format!("copying was cut short: {e}")))?
 }
 
-/// Copies files of a table to another, from decoded paths to keys; the bytes of each.
+/// Copies files from one table to another, from decoded paths to keys; returns the bytes of each.
 ///
 /// # Errors
 /// `FileMissing` for a file that was vacuumed; errors of the stores.
@@ -400,7 +403,7 @@ async fn copy_all(from: &Store, to: &Store, files: &[(String, String)], copying:
     copies.buffered(COPIES).try_collect().await
 }
 
-/// How many bytes all copies together have, by the sizes in the log.
+/// Progress of all copies, in bytes by the sizes in the log.
 struct Copying<'a> {
     tell: &'a Tell,
     done: AtomicU64,
@@ -418,12 +421,12 @@ impl<'a> Copying<'a> {
 
     fn more(&self, bytes: u64) -> Result<()> {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        // The log knows no size of a file of vectors, only of those that the table has.
+        // The log has no size of a file of vectors, only those of the table's vectors in it.
         self.tell.tell("copying", done, Some(self.total.max(done)))
     }
 }
 
-/// Copies a file of the source; its size in bytes.
+/// Copies a file of the source; returns its size in bytes.
 async fn copy_file(from: &Store, path: &str, to: &Store, key: &str, copying: &Copying<'_>) -> Result<u64> {
     let (from, source) = from.resolve(path)?;
     let shown = from.head(&source).await.map_err(|e| match e.kind() {

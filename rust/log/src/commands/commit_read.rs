@@ -1,5 +1,5 @@
-//! Committing a read: a commit that changes nothing, so that what was read has its place among the versions. It fails
-//! when another writer changed any of it meanwhile.
+//! Commits a read: a commit without changes that gives a read its place in the order of versions.
+//! Fails if another writer changed the rows that were read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -18,27 +18,28 @@ use crate::transaction::{Committed, Operation, Staged, commit};
 use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 
-/// A read as the caller asks for it.
+/// Arguments of the commit.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRequest {
     /// The condition, as expression JSON.
     #[serde(default)]
     pub predicate: Option<String>,
-    /// The same as text, for the history.
+    /// The condition as text, for the history.
     #[serde(default)]
     pub predicate_sql: String,
-    /// What the commit carries.
+    /// Settings of the commit.
     #[serde(default)]
     pub commit: CommitRequest,
 }
 
 impl Snapshot {
-    /// Commits that the rows of this version that meet a condition were read, all rows without one.
+    /// Commits that rows of this version were read: those that meet a condition, or all rows
+    /// without one.
     ///
     /// # Errors
-    /// `ConcurrentAppend` and `ConcurrentDeleteRead` when another writer's rows should have been read, or rows that were
-    /// read are gone or changed; those of any commit.
+    /// `ConcurrentAppend` if another writer added rows that should have been read,
+    /// `ConcurrentDeleteRead` if it removed or changed rows that were read; those of any commit.
     pub async fn commit_read(&self, request: &ReadRequest) -> Result<Committed> {
         let staged = self.staged_read(request).await;
         let staged = staged.map_err(|e| e.with_table(self.store().location().as_str()))?;

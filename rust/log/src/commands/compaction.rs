@@ -1,4 +1,5 @@
-//! Writing log compactions (P012): the reconciliation of a run of commits in one file that readers may take instead.
+//! Writes log compactions (P012): a run of commits reconciled into one file that readers may read
+//! instead.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,10 +13,10 @@ use crate::Snapshot;
 use crate::commit::reader::Commit;
 
 impl Snapshot {
-    /// Writes one file that stands for the commits from `from` to `to`, both inclusive.
+    /// Writes one file that replaces the commits `from` to `to`, both inclusive, for readers.
     ///
-    /// Errors: `InvalidArgument` when that aren't at least two versions up to this one, `VersionNotFound` when one of
-    /// their commits is gone. One that is there already stays as it is.
+    /// Errors: `InvalidArgument` for fewer than two versions or one after this version,
+    /// `VersionNotFound` if a commit is missing. An existing compaction stays.
     pub async fn compact_logs(&self, from: u64, to: u64) -> Result<()> {
         self.write_compaction(from, to)
             .await
@@ -47,7 +48,8 @@ impl Snapshot {
     }
 }
 
-/// The newest word on everything: removes and tombstones of domains stay, provenance and change files go.
+/// The newest action per file, domain and application: removes and tombstones of domains stay,
+/// provenance and change files go.
 fn reconcile(commits: &[std::sync::Arc<Commit>]) -> Result<Vec<Action>> {
     let (mut protocol, mut metadata) = (None, None);
     let (mut txns, mut domains) = (BTreeMap::new(), BTreeMap::new());

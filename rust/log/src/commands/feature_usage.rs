@@ -17,11 +17,11 @@ use crate::commit::reader;
 use crate::listing::list_from;
 use crate::{PlanColumns, Snapshot, history, now_ms};
 
-/// Commits that are held at once while history is looked through.
+/// Commits in memory at once while history is searched.
 const COMMITS_AT_ONCE: usize = 64;
 const MINUTE_MS: i64 = 60 * 1000;
 
-/// Refuses where live files have to be written anew under other names first.
+/// Refuses if live files must first be rewritten under other column names.
 pub(crate) async fn check_names(snapshot: &Snapshot, dropped: &Dropped) -> Result<()> {
     if let Some(why) = &dropped.rewrite {
         let live = count(snapshot, |_, _| true).await?;
@@ -35,7 +35,8 @@ pub(crate) async fn check_names(snapshot: &Snapshot, dropped: &Dropped) -> Resul
     Ok(())
 }
 
-/// Refuses where live files need the feature. `rewritten`: the version at which none of them held old types any more.
+/// Refuses if live files need the feature. `rewritten`: the version at which no file was found to
+/// have an old type.
 pub(crate) async fn check_files(snapshot: &Snapshot, dropped: &Dropped, rewritten: Option<u64>) -> Result<()> {
     match to_rewrite(snapshot, dropped).await? {
         0 => Ok(()),
@@ -47,16 +48,16 @@ pub(crate) async fn check_files(snapshot: &Snapshot, dropped: &Dropped, rewritte
     }
 }
 
-/// What has to happen to live files before a feature can go.
+/// The rewrite of live files that must precede the drop of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RewriteFirst {
-    /// A purge takes out what needs it.
+    /// A purge, which removes the uses.
     Purge,
-    /// They get the columns' own names.
+    /// A rewrite under the columns' own names.
     RemoveColumnMapping,
 }
 
-/// The same of this drop; `None` where files can stay as they are.
+/// The rewrite that this drop needs; `None` if files can stay as they are.
 pub(crate) async fn rewrite_first(snapshot: &Snapshot, dropped: &Dropped) -> Result<Option<RewriteFirst>> {
     if dropped.rewrite.is_some() && count(snapshot, |_, _| true).await? > 0 {
         return Ok(Some(RewriteFirst::RemoveColumnMapping));
@@ -64,7 +65,7 @@ pub(crate) async fn rewrite_first(snapshot: &Snapshot, dropped: &Dropped) -> Res
     Ok((to_rewrite(snapshot, dropped).await? > 0).then_some(RewriteFirst::Purge))
 }
 
-/// How many live files may hold what a purge takes out of them.
+/// How many live files may have content that a purge removes.
 async fn to_rewrite(snapshot: &Snapshot, dropped: &Dropped) -> Result<usize> {
     match dropped.usage {
         FeatureUsage::None | FeatureUsage::RowIds => Ok(0),
@@ -89,8 +90,8 @@ async fn only_removes_since(snapshot: &Snapshot, version: Option<u64>) -> Result
     Ok(true)
 }
 
-/// Tombstones for the files of vectors that old versions still promise: programs that don't know vectors would take
-/// them for garbage.
+/// Tombstones for the files of deletion vectors that old versions need: programs that don't know
+/// vectors would delete them as garbage.
 pub(crate) async fn vector_tombstones(snapshot: &Snapshot) -> Result<Vec<Remove>> {
     let now = now_ms();
     let kept_ms = snapshot.state().properties().deleted_file_retention_ms;
@@ -120,7 +121,7 @@ pub(crate) async fn vector_tombstones(snapshot: &Snapshot) -> Result<Vec<Remove>
     Ok(missing.map(tombstone).collect())
 }
 
-/// Refuses where files have row ids after all.
+/// Refuses if files have row ids.
 pub(crate) async fn check_no_ids(snapshot: &Snapshot, dropped: &Dropped) -> Result<()> {
     if dropped.usage != FeatureUsage::RowIds {
         return Ok(());
@@ -144,8 +145,8 @@ async fn count(snapshot: &Snapshot, test: impl Fn(&FileRows<'_>, usize) -> bool)
     Ok(found)
 }
 
-/// Deletes history that may go, and refuses where what is left of it needs the feature: it must become old enough.
-/// `fresh`: traces were there until now, so that the history surely has some.
+/// Deletes expired history, and refuses if the rest needs the feature and must expire first.
+/// `fresh`: the feature was in use until now, so that history certainly needs it.
 pub(crate) async fn truncate(snapshot: &Snapshot, dropped: &Dropped, fresh: bool) -> Result<()> {
     let retention_ms = snapshot.state().properties().truncated_history_ms;
     let wait = |found: &str| {
@@ -185,7 +186,7 @@ pub(crate) async fn truncate(snapshot: &Snapshot, dropped: &Dropped, fresh: bool
     }
 }
 
-/// The first version that is still there whose actions need the feature.
+/// The first remaining version whose actions need the feature.
 async fn first_use(snapshot: &Snapshot, names: Vec<LogName>, uses: fn(&Action) -> bool) -> Result<Option<u64>> {
     let commits = history::commits(names);
     let Some(oldest) = commits.first().map(|c| c.version) else {
@@ -204,7 +205,7 @@ async fn first_use(snapshot: &Snapshot, names: Vec<LogName>, uses: fn(&Action) -
     Ok(None)
 }
 
-/// Whether what the oldest checkpoint holds needs the feature.
+/// Whether the oldest checkpoint's content needs the feature.
 async fn state_uses(oldest: &Snapshot, uses: fn(&Action) -> bool) -> Result<bool> {
     if uses(&Action::Metadata(oldest.state().metadata().clone())) {
         return Ok(true);

@@ -1,5 +1,5 @@
-//! FSCK: what of a table's log and files doesn't agree, told from one listing of the directory; and
-//! the repair, which takes files out of the log that are gone. Knows no rows.
+//! FSCK: finds disagreements between a table's log and its files by one listing of the directory;
+//! and the repair, which removes missing files from the log. Knows no rows.
 
 use std::collections::BTreeMap;
 
@@ -20,41 +20,41 @@ use crate::transaction::{Committed, Operation, Staged, commit};
 use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 
-/// What was found wrong.
+/// One disagreement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// `missing file`, `size`, `missing deletion vector`, `orphan`, `protocol` or `checksum`.
     pub kind: &'static str,
-    /// The file, if it is about one.
+    /// The file, if it concerns one.
     pub path: Option<String>,
-    /// What is wrong, and what to do.
+    /// The problem, and what to do.
     pub message: String,
 }
 
-/// A repair as the caller asks for it.
+/// Arguments of the repair.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RepairRequest {
-    /// Only says what would be taken out.
+    /// Only reports what would be removed.
     pub dry_run: bool,
-    /// What the commit carries.
+    /// Settings of the commit.
     pub commit: CommitRequest,
 }
 
-/// What a repair took out of the log, or would.
+/// What a repair removed from the log, or would remove.
 pub struct Repaired {
     /// Decoded paths of the files.
     pub files: Vec<String>,
-    /// The version that it made; absent where nothing was to do, or only asked for.
+    /// The new version; absent if nothing was to be removed, and in a dry run.
     pub version: Option<u64>,
 }
 
 impl Snapshot {
-    /// What of this version doesn't agree with the files that are there. What is told are objects that were listed, then
-    /// files that were looked for.
+    /// Compares this version with the existing files. Progress counts objects listed, then files
+    /// checked.
     ///
-    /// Costs a listing of the table's directory, sixteen bytes of memory for each object in it, and a request for each
-    /// file elsewhere.
+    /// Costs a listing of the table's directory, sixteen bytes of memory per object in it, and a
+    /// request for each file elsewhere.
     pub async fn check(&self, tell: &Tell) -> Result<Vec<Finding>> {
         let found = self.find(tell).await;
         found.map_err(|e| e.with_table(self.store().location().as_str()))
@@ -64,7 +64,7 @@ impl Snapshot {
         let store = self.store().without_cache()?;
         let columns = partition_names(self);
         let cutoff = now_ms().saturating_sub(self.state().properties().deleted_file_retention_ms);
-        // An older version doesn't know what later ones need.
+        // An older version doesn't know the files of later ones.
         let mut kept = RetainedFiles::of(&self.update().await?, cutoff).await?;
         kept.version(self).await?;
         let (mut there, mut findings) = (There::default(), self.protocol_findings());
@@ -138,10 +138,11 @@ impl Snapshot {
         }))
     }
 
-    /// Takes the files out of the log that are gone, so that the rest of the table can be read (FSCK REPAIR TABLE).
+    /// Removes missing files from the log, so that the rest of the table can be read (FSCK REPAIR
+    /// TABLE).
     ///
     /// # Errors
-    /// A conflict kind when another writer took one of them out meanwhile.
+    /// A conflict kind if another writer removed one of them meanwhile.
     pub async fn repair(&self, request: &RepairRequest) -> Result<Repaired> {
         let done = self.take_missing_out(request).await;
         done.map_err(|e| e.with_table(self.store().location().as_str()))
@@ -219,7 +220,7 @@ async fn data_finding(store: &Store, there: &There, path: &str, size: i64) -> Re
     })
 }
 
-/// What a listing showed: hashes of keys, and sizes.
+/// The listed objects: hashes of keys, and sizes.
 #[derive(Default)]
 struct There(Vec<(u64, u64)>);
 
@@ -236,7 +237,7 @@ impl There {
         self.0.sort_unstable();
     }
 
-    /// The size of the data file at this decoded path, if it is there.
+    /// The size of the data file at this decoded path, if it exists.
     async fn size_of(&self, store: &Store, path: &str) -> Result<Option<u64>> {
         if let Some(key) = store.own_key(path)? {
             let wanted = hash(&key);
@@ -244,7 +245,7 @@ impl There {
             if let Some((_, size)) = at.and_then(|at| self.0.get(at)) {
                 return Ok(Some(*size));
             }
-            // Hidden from listings, or spelled in another way.
+            // Hidden from listings, or spelled differently.
         }
         let (store, key) = store.resolve(path)?;
         match store.head(&key).await {

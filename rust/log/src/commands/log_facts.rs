@@ -1,6 +1,5 @@
-//! What a log says of itself, summed up: the folder's files by kind, what each commit did to the
-//! table's files, and which removed files still take room. Reads no data file, keeps no row for a
-//! live file.
+//! Sums over a log: the folder's files by kind, what each commit did to the table's files, and
+//! which removed files still take room. Reads no data file, and holds no row per live file.
 
 use std::collections::HashMap;
 
@@ -21,13 +20,13 @@ use crate::commit::reader::{Commit, File, FileLines};
 use crate::listing::list_from;
 use crate::{Snapshot, now_ms};
 
-/// What of a commit's own words is told: who did what, and which version it had read.
+/// The fields of a commit's info that are reported: who did what, and which version it had read.
 const INFO_FIELDS: [&str; 4] = ["operation", "engineInfo", "isBlindAppend", "readVersion"];
 
-/// Some files of the log.
+/// Counts of some files of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct LogFiles {
-    /// How many.
+    /// Number of files.
     pub files: u64,
     /// Their bytes.
     pub size_bytes: u64,
@@ -49,7 +48,7 @@ pub struct NewestCheckpoint {
     pub kind: &'static str,
     /// When it was written, ms since the epoch.
     pub modified_ms: i64,
-    /// Its files, sidecars not among them.
+    /// Its files, without sidecars.
     #[serde(flatten)]
     pub size: LogFiles,
 }
@@ -69,67 +68,69 @@ pub struct LogFolder {
     pub checksums: LogFiles,
     /// The version of the oldest commit that is still there.
     pub oldest_commit: Option<u64>,
-    /// When that one was written, ms since the epoch.
+    /// When that commit was written, ms since the epoch.
     pub oldest_commit_ms: Option<i64>,
     /// The newest version that has a checksum.
     pub newest_checksum: Option<u64>,
-    /// Where opening the version starts.
+    /// The checkpoint from which opening the version starts.
     pub newest_checkpoint: Option<NewestCheckpoint>,
-    /// Commits after it, which opening reads too.
+    /// Commits after it, which opening reads as well.
     pub commits_since_checkpoint: LogFiles,
     /// After how many commits the next checkpoint is due.
     pub checkpoint_interval: u64,
-    /// For how long the properties keep the log, ms.
+    /// The log's retention, ms.
     pub log_retention_ms: i64,
-    /// For how long they keep removed files, ms.
+    /// The removed files' retention, ms.
     pub deleted_file_retention_ms: i64,
-    /// Whether the log is cleaned up by itself.
+    /// Whether the log is cleaned up automatically.
     pub cleanup_enabled: bool,
 }
 
-/// What one commit did.
+/// Sums over one commit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CommitTotals {
     /// Its version.
     pub version: u64,
-    /// Its time, ms since the epoch, as history tells it.
+    /// Its time in the history, ms since the epoch.
     pub timestamp_ms: i64,
-    /// Bytes of the commit itself.
+    /// Bytes of the commit's own file.
     pub log_bytes: u64,
     /// Files that it added.
     pub added_files: u64,
     /// Their bytes.
     pub added_bytes: i64,
-    /// Files that it took out.
+    /// Files that it removed.
     pub removed_files: u64,
-    /// Their bytes, of those whose size it says.
+    /// Bytes of the removed files whose size it states.
     pub removed_bytes: i64,
-    /// Files taken out without a size.
+    /// Removed files without a size.
     pub removed_unsized: u64,
     /// Whether any of it changes the table's rows (P028).
     pub data_change: bool,
-    /// Its own words, as they are: whoever wrote it may have put any JSON there.
+    /// The other members of the commit info, unchanged: a foreign writer may have put any JSON
+    /// there.
     pub info: Map<String, Value>,
 }
 
-/// Files that were taken out of the table and may still take room. Files elsewhere, and those that live on with another
-/// deletion vector, are none of them.
+/// Files that were removed from the table and may still take room. Excludes files outside the
+/// table, and files that are still live with another deletion vector.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TombstoneTotals {
-    /// Files that VACUUM must still keep.
+    /// Files that VACUUM must keep.
     pub kept_files: u64,
-    /// Their bytes, of those whose size the log says.
+    /// Bytes of those whose size the log states.
     pub kept_bytes: i64,
     /// Files that VACUUM may delete, or has deleted: the log doesn't tell.
     pub expired_files: u64,
-    /// Their bytes, of those whose size the log says.
+    /// Bytes of those whose size the log states.
     pub expired_bytes: i64,
     /// Files without a size.
     pub unsized_files: u64,
 }
 
 impl Snapshot {
-    /// What stands in the log folder up to this version. Two listings, no file is read.
+    /// Counts and sizes of the log folder's files up to this version. Costs two listings; reads no
+    /// file.
     pub async fn log_folder(&self) -> Result<LogFolder> {
         let mut names = list_from(self.store(), 0).await?;
         names.retain(|n| reaches(n) <= self.version());
@@ -168,8 +169,8 @@ impl Snapshot {
         Ok(out)
     }
 
-    /// The size in bytes at which OPTIMIZE aims while the table has `table_bytes`, and that from which on it leaves a file
-    /// alone.
+    /// OPTIMIZE's target size in bytes for a table of `table_bytes`, and the size from which it
+    /// leaves a file alone.
     pub fn aimed_file_size(&self, table_bytes: i64) -> (i64, f64) {
         let asked = self.state().properties().target_file_size_bytes;
         let asked = asked.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
@@ -192,8 +193,8 @@ impl Snapshot {
         }
     }
 
-    /// What each of the newest `limit` commits up to this version did to the table's files, oldest first. Ends with what
-    /// the log still holds. Memory: some commits' text.
+    /// What each of the newest `limit` commits up to this version did to the table's files, oldest
+    /// first, as far back as the log goes. Memory: the text of some commits.
     pub async fn commit_totals(&self, limit: usize) -> Result<Vec<CommitTotals>> {
         let newest = self.newest_commits(Some(limit)).await?;
         let times: HashMap<u64, i64> = newest.iter().map(|(n, t)| (n.version, *t)).collect();
@@ -242,12 +243,12 @@ impl Snapshot {
         Ok(out)
     }
 
-    /// The files of the table's own directory that were taken out, and that the log still names. Memory: 32 bytes or so
-    /// for each of them.
+    /// The removed files of the table's own directory that the log still names. Memory: about 32
+    /// bytes per file.
     pub async fn tombstone_totals(&self) -> Result<TombstoneTotals> {
         let cutoff = now_ms().saturating_sub(self.state().properties().deleted_file_retention_ms);
         let gone = self.tombstones_as(i64::MIN, &[], &|batch| self.gone(&batch)).await?;
-        // Of one file that went several times, with one vector after the other, only the last time counts.
+        // If a file was removed several times, with successive vectors, only the last time counts.
         let mut files: HashMap<u64, Gone> = HashMap::new();
         for (key, one) in gone.into_iter().flatten() {
             let known = files.entry(key).or_insert(one);
@@ -275,7 +276,7 @@ impl Snapshot {
         Ok(out)
     }
 
-    /// The table's own files that these actions name.
+    /// The files of the table's own directory that these actions name.
     fn gone(&self, batch: &RecordBatch) -> Result<Vec<(u64, Gone)>> {
         let rows = FileRows::new(batch);
         let mut out = Vec::with_capacity(batch.num_rows());
@@ -290,14 +291,14 @@ impl Snapshot {
     }
 }
 
-/// A file that was taken out.
+/// A removed file.
 #[derive(Debug, Clone, Copy)]
 struct Gone {
     at_ms: i64,
     size: Option<i64>,
 }
 
-/// The version that a file of the log reaches.
+/// The last version that a file of the log covers.
 fn reaches(n: &LogName) -> u64 {
     match n.kind {
         LogFile::Compaction { to } => to,

@@ -1,5 +1,5 @@
-//! Commands on a table as the log sees them: which files they read, replace or delete, and their commits. Knows
-//! no rows: engines read and write them.
+//! Commands on the log: which files they read, replace or delete, and their commits. Knows no rows:
+//! engines read and write them.
 
 pub(crate) mod alter;
 pub(crate) mod cleanup;

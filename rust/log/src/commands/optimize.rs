@@ -1,5 +1,6 @@
-//! OPTIMIZE as the log sees it: which files are to be written anew together, and the commits that put the new ones in their
-//! place. No row changes, so nothing that others add is in the way. Who moves the rows is the caller's matter.
+//! OPTIMIZE as the log sees it: plans which files are rewritten together, and commits their
+//! replacements. No row changes, so files that other writers add don't conflict. The caller moves
+//! the rows.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -21,38 +22,41 @@ use crate::history::as_other;
 use crate::transaction::{Committed, RowConflictResolver};
 use crate::{Rewrite, RewriteRequest, Rewritten, Snapshot, now_ms};
 
-/// Aimed size of the files that are made after a commit, which shouldn't take long.
+/// Target size of files for compaction after a commit, which must be quick.
 const AFTER_COMMIT_TARGET: i64 = 128 << 20;
 
-/// Times that a commit is tried again without the groups that others took files of.
+/// How often a commit is repeated without the groups that other writers took files from.
 const MOST_LOSSES: usize = 10;
 
-/// OPTIMIZE as the caller asks for it.
+/// Arguments of OPTIMIZE.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayoutRequest {
-    /// Which partitions, how files are written, what commits carry. The target size of files stands here.
+    /// Which partitions, how files are written, what commits carry. Includes the target size of
+    /// files.
     pub rewrite: RewriteRequest,
-    /// Columns to order rows by; none to put small files together, or to cluster a clustered table.
+    /// Columns to order rows by; empty to join small files, or to cluster a clustered table.
     #[serde(default)]
     pub columns: Vec<String>,
     /// How rows are ordered: `zorder`, `hilbert` or `kdtree`.
     #[serde(default)]
     pub curve: Option<String>,
-    /// Whether files that are in order are ordered anew.
+    /// Whether files that are already in order are ordered again.
     #[serde(default)]
     pub full: bool,
-    /// Files with a larger share of deleted rows are written anew.
+    /// Files with a larger share of deleted rows are rewritten.
     pub most_deleted: f64,
-    /// Only partitions that this version wrote to and that have so many small files: compaction after a commit.
+    /// Only partitions that this version wrote to and that have at least this many small files:
+    /// compaction after a commit.
     #[serde(default)]
     pub auto_min_files: Option<usize>,
-    /// At most so many bytes of old files, those groups first that save most files for their bytes.
+    /// Rewrites at most this many bytes of old files; groups that save most files per byte come
+    /// first.
     #[serde(default)]
     pub most_bytes: Option<i64>,
 }
 
-/// What is to be done, checked against one version.
+/// A plan, checked against one version.
 pub struct LayoutPlan {
     rewrite: Rewrite,
     order: Option<Wanted>,
@@ -61,14 +65,14 @@ pub struct LayoutPlan {
     considered: usize,
 }
 
-/// An order of rows and what it comes from.
+/// An order of rows and where it comes from.
 struct Wanted {
     ordering: Ordering,
     paths: Vec<Vec<String>>,
     clusters: bool,
 }
 
-/// Files that took the place of others.
+/// New files that replace others.
 #[derive(Clone)]
 pub struct Moved {
     /// The old files.
@@ -77,24 +81,25 @@ pub struct Moved {
     pub adds: Vec<Add>,
 }
 
-/// What a commit made visible.
+/// The result of a commit.
 pub struct Placed {
     /// The commit.
     pub committed: Committed,
-    /// What it did, under delta-spark's names.
+    /// Its metrics, with delta-spark's names.
     pub metrics: BTreeMap<String, Value>,
-    /// What stands now.
+    /// The moves that are committed.
     pub moved: Vec<Moved>,
     /// New files of groups that were left out.
     pub lost: Vec<Add>,
 }
 
 impl LayoutPlan {
-    /// Finds the files that are to be written anew.
+    /// Finds the files to rewrite.
     ///
     /// # Errors
-    /// `InvalidArgument` for columns by which rows can't be ordered, and for a clustered table with columns of its own;
-    /// `UnsupportedExpression` for a condition on other columns than partitions'; as [`Rewrite::plan`].
+    /// `InvalidArgument` for columns by which rows can't be ordered, and for columns on a clustered
+    /// table; `UnsupportedExpression` for a condition on other columns than partition columns; as
+    /// [`Rewrite::plan`].
     pub async fn plan(base: &Snapshot, request: LayoutRequest) -> Result<Self> {
         let planned = Self::find(base, request).await;
         planned.map_err(|e| e.with_table(base.store().location().as_str()))
@@ -116,7 +121,8 @@ impl LayoutPlan {
             .or(asked.properties.target_file_size_bytes);
         let asked = asked.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
         let mut rules = Rules {
-            // Until the table's size is known the largest: what is no candidate then never is one.
+            // The largest possible target until the table's size is known: a file that is no
+            // candidate for it is none for a smaller one.
             target: asked.unwrap_or(automatic_target(i64::MAX)),
             most_deleted: request.most_deleted,
             full: request.full,
@@ -148,32 +154,32 @@ impl LayoutPlan {
         })
     }
 
-    /// What new files must be, and the version that is read.
+    /// The requirements of new files, and the version that is read.
     pub fn rewrite(&self) -> &Rewrite {
         &self.rewrite
     }
 
-    /// The files that are written anew, group by group.
+    /// The files to rewrite, group by group.
     pub fn bins(&self) -> &[Bin] {
         &self.bins
     }
 
-    /// Paths of the columns that rows are ordered by, and how; nothing where they stay as they are.
+    /// Paths of the columns to order rows by, and the curve; `None` if rows keep their order.
     pub fn order(&self) -> Option<(&[Vec<String>], Curve)> {
         self.order.as_ref().map(|w| (w.paths.as_slice(), w.ordering.curve))
     }
 
-    /// Aimed size of files, in bytes.
+    /// Target size of files, in bytes.
     pub fn target_bytes(&self) -> i64 {
         self.target
     }
 
-    /// The number of files that were looked at.
+    /// Number of files that were considered.
     pub fn considered(&self) -> usize {
         self.considered
     }
 
-    /// How many files the rows of a group make.
+    /// Number of files that the rows of a group make.
     pub fn outputs(&self, bin: &Bin) -> u64 {
         match self.order {
             None => 1,
@@ -184,11 +190,12 @@ impl LayoutPlan {
         }
     }
 
-    /// Puts new files in the place of old ones, in one commit. Groups of which another writer took a file meanwhile are
-    /// left out: their rows are that writer's to place. Where others only deleted rows by vectors, `row_conflicts` follows them.
+    /// Replaces old files by new ones in one commit. Leaves out groups of which another writer
+    /// removed a file meanwhile. If other writers only deleted rows by vectors, `row_conflicts`
+    /// applies these deletions to the new files.
     ///
     /// # Errors
-    /// `ConcurrentDeleteDelete` when none is left; nothing is visible then.
+    /// `ConcurrentDeleteDelete` if no group is left; nothing is visible then.
     pub async fn commit(&self, mut moved: Vec<Moved>, row_conflicts: Arc<dyn RowConflictResolver>) -> Result<Placed> {
         let mut lost = Vec::new();
         for _ in 0..MOST_LOSSES {
@@ -242,8 +249,8 @@ impl LayoutPlan {
         self.rewrite.commit(done).await
     }
 
-    /// The files, by their decoded paths, that commits removed since the version that was read; not those of which they
-    /// only marked rows, where these can be followed.
+    /// Decoded paths of the files that commits removed since the version that was read; without
+    /// files in which they only deleted rows that can be applied to the new files.
     async fn taken(&self, resolvable: &HashSet<String>) -> Result<HashSet<String>> {
         let base = self.rewrite.base();
         let mut found = HashSet::new();
@@ -263,7 +270,7 @@ impl LayoutPlan {
     }
 }
 
-/// By what rows are to be ordered: what the caller says, or what the table is clustered by.
+/// The order for rows: the caller's, or the table's clustering.
 async fn wanted(base: &Snapshot, request: &LayoutRequest) -> Result<Option<Wanted>> {
     let state = base.state();
     let clustered = clustered_by(base).await?;
@@ -311,7 +318,7 @@ async fn clustered_by(base: &Snapshot) -> Result<Vec<String>> {
     columns.iter().map(name).collect()
 }
 
-/// The parameters that delta-spark's history has.
+/// The parameters in delta-spark's history.
 fn say(request: &mut LayoutRequest, order: Option<&Wanted>) {
     let list = |columns: Option<&Vec<String>>| json!(json!(columns.cloned().unwrap_or_default()).to_string());
     let columns = |clusters: bool| list(order.filter(|w| w.clusters == clusters).map(|w| &w.ordering.columns));
@@ -326,7 +333,7 @@ fn say(request: &mut LayoutRequest, order: Option<&Wanted>) {
     parameters.extend(said.into_iter().chain(full).map(|(k, v)| (k.to_owned(), v)));
 }
 
-/// Files that may have to be written anew.
+/// Files that may have to be rewritten.
 struct Considered {
     files: Vec<Candidate>,
     count: usize,
@@ -358,7 +365,7 @@ impl Considered {
     }
 }
 
-/// Groups whose files have at most so many bytes together, those with the smallest files first.
+/// Groups with at most this many bytes together, those with the smallest files first.
 fn affordable(mut bins: Vec<Bin>, most: i64) -> Vec<Bin> {
     let file_bytes = |bin: &Bin| bin.bytes() / i64::try_from(bin.files.len()).unwrap_or(i64::MAX).max(1);
     bins.sort_by_key(file_bytes);
@@ -390,7 +397,7 @@ async fn partitions_written(base: &Snapshot) -> Result<BTreeSet<PartitionValues>
     Ok(found)
 }
 
-/// What was done, under delta-spark's names.
+/// Metrics, with delta-spark's names.
 fn metrics(moved: &[Moved]) -> BTreeMap<String, Value> {
     let old = || moved.iter().flat_map(|m| &m.bin.files);
     let new = || moved.iter().flat_map(|m| &m.adds);

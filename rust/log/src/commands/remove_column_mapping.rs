@@ -12,24 +12,24 @@ use deltaplane_protocol::schema::StructType;
 use crate::Snapshot;
 use crate::write::schema_checks::check_field_names;
 
-/// The table after it.
+/// The table without column mapping.
 pub(crate) struct WithoutColumnMapping {
     /// Its metadata.
     pub metadata: Metadata,
     /// Its schema.
     pub schema: Arc<StructType>,
-    /// Domains that name columns as files do.
+    /// Domains with the column names of files.
     pub domains: Vec<DomainMetadata>,
-    /// Whether files can stay: they have the names of the table's columns, and no columns that it doesn't have.
+    /// Whether files can stay: they use the table's column names, and have no other columns.
     pub files_fit: bool,
 }
 
 impl WithoutColumnMapping {
-    /// What becomes of this version.
+    /// Plans the removal on this version.
     ///
     /// # Errors
-    /// `InvalidArgument` for a table without column mapping, and for names that only tables with it can have (P116);
-    /// `UnsupportedFeature` where a feature needs it.
+    /// `InvalidArgument` for a table without column mapping, and for names that need it (P116);
+    /// `UnsupportedFeature` if another feature needs it.
     pub(crate) async fn of(base: &Snapshot) -> Result<Self> {
         let state = base.state();
         if state.mapping() == Mapping::None {

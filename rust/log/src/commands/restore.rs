@@ -1,5 +1,5 @@
-//! RESTORE: a new version that has an older one's files, columns and properties (P078, P200). Only files that commits since
-//! then touched are held, however many the table has.
+//! RESTORE: a new version with the files, columns and properties of an older one (P078, P200).
+//! Memory holds only the files that commits since then touched.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -28,47 +28,50 @@ use crate::transaction::{Operation, Staged, commit};
 use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 
-/// Files that are looked for at once: enough to hide a store's latency.
+/// Files that are checked concurrently: enough to hide a store's latency.
 const ASKED_AT_ONCE: usize = 32;
 /// Missing files that an error names.
 const NAMED: usize = 3;
 
-/// Which version, and what may be amiss.
+/// Arguments of RESTORE.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RestoreRequest {
-    /// The version; else the newest one at `timestamp_ms`.
+    /// The version; without it, the newest one at `timestamp_ms`.
     pub version: Option<u64>,
-    /// A moment, ms since the epoch.
+    /// A time, ms since the epoch.
     pub timestamp_ms: Option<i64>,
-    /// The moment as the user wrote it, for the history.
+    /// The time as the user wrote it, for the history.
     pub timestamp: Option<String>,
-    /// Leaves out files that are gone.
+    /// Leaves out missing files.
     pub ignore_missing_files: bool,
-    /// Goes on although a VACUUM began and didn't say that it ended: its process is gone.
+    /// Continues although a VACUUM started without recording its end, because its process is known
+    /// to be gone.
     pub ignore_unfinished_vacuum: bool,
-    /// Whether the protocol goes back too.
+    /// Whether the protocol may go back too.
     pub protocol_downgrade_allowed: bool,
-    /// Only says what would be done.
+    /// Only reports what would be done.
     pub dry_run: bool,
-    /// What the commit carries.
+    /// Settings of the commit.
     pub commit: CommitRequest,
 }
 
-/// What a restore did.
+/// The result of a restore.
 #[derive(Debug)]
 pub struct Restored {
-    /// The version that it made; absent where the table is already so, and of a dry run.
+    /// The new version; absent if the table already equals the older version, and in a dry run.
     pub version: Option<u64>,
     /// Metrics under delta-spark's names.
     pub metrics: BTreeMap<String, i64>,
 }
 
-/// Makes a new version of the table that is as an older one. What is told are files that come back and are there.
+/// Makes a new version of the table that equals an older one. Progress counts the returning files
+/// that were found.
 ///
 /// # Errors
-/// `VersionNotFound` for a version that isn't there, `FileMissing` for files of it that were vacuumed, `ConcurrentWrite`
-/// when another writer commits meanwhile, whatever it is, or while a VACUUM is deleting: nothing is visible then.
+/// `VersionNotFound` for a missing version, `FileMissing` for files of it that were vacuumed,
+/// `ConcurrentWrite` if another writer commits anything meanwhile, or while a VACUUM is deleting:
+/// nothing is visible then.
 pub async fn restore(store: &Store, request: &RestoreRequest, tell: &Tell) -> Result<Restored> {
     let done = run(store, request, tell).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
@@ -137,13 +140,14 @@ async fn stage(
             parameters: parameters.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
             metrics: metrics.collect(),
         },
-        // What another writer does meanwhile, a VACUUM for one, may be at odds with what was looked at.
+        // Any commit of another writer, such as a VACUUM, may invalidate what was checked.
         max_attempts: Some(1),
         ..request.commit.staged(now_ms())
     })
 }
 
-/// Of the domains clustering alone goes back, as in delta-spark: marks only rise, and users' are theirs.
+/// Of all domains only clustering goes back, as in delta-spark: high-water marks only rise, and
+/// users' domains belong to them.
 async fn clustered_as(now: &Snapshot, then: &Snapshot) -> Result<Vec<DomainMetadata>> {
     let of = async |snapshot: &Snapshot| match needs_domains(snapshot.state().protocol()) {
         true => Ok(snapshot
@@ -165,12 +169,12 @@ async fn clustered_as(now: &Snapshot, then: &Snapshot) -> Result<Vec<DomainMetad
 /// A file's identity: decoded path and deletion vector.
 type Key = (String, Option<String>);
 
-/// In what files two versions differ.
+/// The files in which two versions differ.
 #[derive(Default)]
 struct Files {
     back: HashMap<Key, Add>,
     gone: Vec<Remove>,
-    /// Files of the older version, and their bytes.
+    /// Number and bytes of the older version's files.
     count: i64,
     size: i64,
 }
@@ -205,7 +209,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Looks for the files that come back, and for their deletion vectors'.
+    /// Checks that returning files and their deletion vectors exist.
     async fn check_there(&mut self, store: &Store, ignore_missing: bool, tell: &Tell) -> Result<()> {
         let looked = stream::iter(self.back.iter()).map(|(key, add)| async move {
             let there = is_there(store, &key.0).await? && has_vector(store, add).await?;
@@ -257,8 +261,9 @@ impl Files {
     }
 }
 
-/// The files that commits after one version and up to another one touch, and the VACUUMs that began then. An earlier one deletes
-/// nothing that the older version has: it keeps what was there when it began.
+/// The files that commits after one version and up to another one touch, and the VACUUMs that
+/// started then. An earlier VACUUM deletes no file of the older version: it keeps the files that
+/// were live when it started.
 async fn touched(now: &Snapshot, then: &Snapshot) -> Result<(Replay, Unfinished)> {
     let mut names = commits(list_from(now.store(), then.version() + 1).await?);
     names.retain(|n| n.version <= now.version());
@@ -299,7 +304,7 @@ async fn has_vector(store: &Store, add: &Add) -> Result<bool> {
     }
 }
 
-/// Whether a file is there, in the table or where its log names it.
+/// Whether a file exists, in the table or where its log names it.
 async fn is_there(store: &Store, path: &str) -> Result<bool> {
     let (store, key) = store.resolve(path)?;
     match store.head(&key).await {

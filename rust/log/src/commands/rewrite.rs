@@ -1,6 +1,6 @@
-//! Commands that change rows of live files (DELETE, UPDATE, …) as the log sees them: which files may hold the rows,
-//! what new files must be, and the one commit that replaces old files by new ones. Who finds and writes the rows is
-//! the engine's matter.
+//! Commands that change rows of live files (DELETE, UPDATE, …) as the log sees them: which files
+//! may have the rows, the requirements of new files, and the one commit that replaces old files by
+//! new ones. The engine finds and writes the rows.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -28,12 +28,12 @@ use crate::write::plan::{FileTarget, PlannedWrite, plan_incoming};
 use crate::write::request::{CommitRequest, FileRequest, IncomingRequest};
 use crate::{PlanColumns, Snapshot, now_ms};
 
-/// Columns by which commands find rows.
+/// Columns that identify a row's position.
 const PLACE: [&str; 2] = ["_file", "_row"];
-/// Columns that rewritten rows keep in tables with row tracking.
+/// Columns that preserve row ids and versions in rewritten files.
 const IDS: [&str; 2] = ["_row_id", "_row_commit_version"];
 
-/// A command as the caller asks for it.
+/// Arguments of a command.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RewriteRequest {
@@ -42,25 +42,28 @@ pub struct RewriteRequest {
     /// Its parameters in the history.
     #[serde(default)]
     pub operation_parameters: BTreeMap<String, Value>,
-    /// Whether the table's rows change; a command that only moves them is no concern of other writers' (P028).
+    /// Whether the command changes rows; if it only moves them it doesn't conflict with other
+    /// writers (P028).
     #[serde(default = "yes")]
     pub data_change: bool,
-    /// A condition, as expression JSON, that every row meets which the command reads; all rows when absent.
+    /// A condition, as expression JSON, which every row that the command reads meets; all rows when
+    /// absent.
     #[serde(default)]
     pub predicate: Option<String>,
-    /// Whether what becomes of a row depends on other rows of the table, any of them, as a subquery's result does.
+    /// Whether the result for a row depends on any other rows of the table, as with a subquery.
     #[serde(default)]
     pub reads_others: bool,
-    /// The columns of rows that the command brings, where it brings some or the schema may grow.
+    /// The columns of new rows, if the command writes some or the schema may grow.
     #[serde(default)]
     pub incoming: Option<IncomingRequest>,
     /// How files are written.
     #[serde(default)]
     pub files: FileRequest,
-    /// What the commit carries.
+    /// Settings of the commit.
     #[serde(default)]
     pub commit: CommitRequest,
-    /// Whether the table's column mapping ends with it, so that new files have the columns' own names (P114).
+    /// Whether the command removes the table's column mapping, so that new files have the columns'
+    /// own names (P114).
     #[serde(default)]
     pub remove_column_mapping: bool,
     /// Whether it is a dry run: its files are discarded, and nothing is committed.
@@ -72,16 +75,16 @@ fn yes() -> bool {
     true
 }
 
-/// What a command did to the files.
+/// The result of a command.
 #[derive(Default)]
 pub struct Rewritten {
     /// New files, and files with new deletion vectors.
     pub adds: Vec<Add>,
-    /// What they replace.
+    /// The files that they replace.
     pub removes: Vec<Remove>,
     /// Files of changed rows (P130).
     pub cdc: Vec<AddCdcFile>,
-    /// The rows that are deleted by vectors.
+    /// Resolves conflicts with other writers that deleted rows by vectors.
     pub row_conflicts: Option<Arc<dyn RowConflictResolver>>,
     /// Metrics of the operation.
     pub metrics: BTreeMap<String, Value>,
@@ -104,8 +107,8 @@ impl Rewrite {
     /// Checks a command that changes rows of this version.
     ///
     /// # Errors
-    /// `UnsupportedFeature` for a table that can't be written, `InvalidArgument` for one that only takes new rows
-    /// (P100) and for a wrong condition.
+    /// `UnsupportedFeature` for a table that can't be written, `InvalidArgument` for an append-only
+    /// one (P100) and for an invalid condition.
     pub async fn plan(base: &Snapshot, request: RewriteRequest) -> Result<Self> {
         let planned = Self::check(base, request).await;
         planned.map_err(|e| e.with_table(base.store().location().as_str()))
@@ -172,12 +175,13 @@ impl Rewrite {
         &self.base
     }
 
-    /// Where new files go.
+    /// The store for new files.
     pub fn store(&self) -> &Store {
         &self.files
     }
 
-    /// Whether it is a dry run, which [`dry_run`](Self::dry_run) ends instead of [`commit`](Self::commit).
+    /// Whether it is a dry run, which [`dry_run`](Self::dry_run) ends instead of
+    /// [`commit`](Self::commit).
     pub fn is_dry_run(&self) -> bool {
         self.request.dry_run
     }
@@ -187,23 +191,23 @@ impl Rewrite {
         self.was_done
     }
 
-    /// Whether rows are deleted by vectors (P121); otherwise their files are written anew.
+    /// Whether rows are deleted by deletion vectors (P121); otherwise their files are rewritten.
     pub fn may_mark(&self) -> bool {
         self.request.data_change && self.others_may_mark()
     }
 
-    /// Whether others may delete rows by vectors meanwhile.
+    /// Whether other writers may delete rows by vectors meanwhile.
     pub fn others_may_mark(&self) -> bool {
         let state = self.base.state();
         deletion_vectors::check_may_mark(state.protocol(), state.metadata()).is_ok()
     }
 
-    /// Whether changed rows are to be recorded (P130).
+    /// Whether changed rows must be recorded (P130).
     pub fn records_changes(&self) -> bool {
         self.request.data_change && change_data_feed::is_on(self.base.state().metadata())
     }
 
-    /// Where rewritten rows keep their id and their version, where rows have ids (P142).
+    /// The columns in which rewritten rows store their id and version, if rows have ids (P142).
     pub fn stored_ids(&self) -> Result<Option<StoredIds>> {
         let metadata = self.base.state().metadata();
         if !row_tracking::is_on(metadata) {
@@ -216,7 +220,7 @@ impl Rewrite {
         })
     }
 
-    /// What new files must be.
+    /// The requirements of new files.
     pub fn target(&self) -> FileTarget<'_> {
         if let Some(planned) = &self.incoming {
             return planned.target();
@@ -236,12 +240,12 @@ impl Rewrite {
         }
     }
 
-    /// What to fill the identity columns of new rows with that come without them.
+    /// How to fill identity columns that new rows lack.
     pub fn fills(&self) -> &[Fill] {
         self.incoming.as_ref().map_or(&[], PlannedWrite::fills)
     }
 
-    /// The protocol of the table as it is and as the command leaves it.
+    /// The protocol of the table before and after the command.
     pub fn protocols(&self) -> (Protocol, Protocol) {
         let now = || self.base.state().protocol().clone();
         self.incoming
@@ -249,7 +253,7 @@ impl Rewrite {
             .map_or_else(|| (now(), now()), PlannedWrite::protocols)
     }
 
-    /// What expressions ask of changed rows.
+    /// The row rules for changed rows.
     pub fn row_rules(&self) -> &RowRules {
         &self.rules
     }
@@ -260,7 +264,8 @@ impl Rewrite {
         self.reads.as_ref().is_none_or(|(p, _)| p.partition_only(columns))
     }
 
-    /// Whether files have names that the table's columns don't have once it is done, so that all are written anew.
+    /// Whether live files use column names that the table will no longer have after this command,
+    /// so that all are rewritten.
     pub fn renames_columns(&self) -> bool {
         self.without_column_mapping
             .as_ref()
@@ -273,16 +278,16 @@ impl Rewrite {
         self.base.plan(pruner, PlanColumns::Logged)
     }
 
-    /// Makes this the command's result, in one commit.
+    /// Commits this result.
     ///
     /// # Errors
-    /// A conflict kind when another writer changed what the command read; nothing is visible then.
+    /// A conflict kind if another writer changed what the command read; nothing is visible then.
     pub async fn commit(&self, done: Rewritten) -> Result<Committed> {
         commit(self.base.store(), Some(self.base.clone()), &self.staged(done)).await
     }
 
-    /// What the commit of this result would be, if other files' rows were copied as `copy_state` says: by the bytes that
-    /// they have where they are, since nobody has read them.
+    /// Reports the commit of this result without making it. `copied` are the files whose other rows
+    /// would be copied; they count with their current bytes, since nothing was read.
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
@@ -327,7 +332,7 @@ impl Rewrite {
         staged.read = match changes {
             true if self.request.reads_others => ReadSet::Set(None),
             true => ReadSet::Rows(self.reads.as_ref().map(|(_, pruner)| pruner.clone())),
-            // Moved rows are the same, whatever others add.
+            // Moved rows stay the same, whatever other writers add.
             false => ReadSet::Nothing,
         };
         staged.is_serializable = changes && self.request.reads_others;

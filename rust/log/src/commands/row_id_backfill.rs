@@ -1,7 +1,7 @@
-//! Row ids for the files of a table that gets row tracking late (P140, P141): first every writer
-//! must know the feature, then old files get ids, a bounded number in each commit, then the
-//! property may say that all rows have one; and the way back. Each commit leaves a sound table;
-//! what was begun is gone on with by calling again.
+//! Row ids for the files of a table that gets row tracking later (P140, P141): first the feature is
+//! supported, so that every writer knows it; then old files get ids, a bounded number per commit;
+//! then the property may promise that all rows have one. Also the way back. Each commit leaves a
+//! sound table; calling again continues an interrupted backfill.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
@@ -15,17 +15,18 @@ use tracing::info;
 use crate::transaction::{Operation, Staged, commit};
 use crate::{PlanColumns, Snapshot};
 
-/// Files that one commit numbers: about ten megabytes of log.
+/// Files per commit: about ten megabytes of log.
 const FILES_IN_A_COMMIT: usize = 10_000;
-/// Commits beyond those that the files of the first look need: for files of writers who were still on their way.
+/// Commits beyond those that the files of the first pass need: for files that other writers add
+/// meanwhile.
 const SPARE_COMMITS: usize = 10;
 
-/// What becomes of the files' row ids.
+/// The goal of a backfill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowIds {
-    /// Files without ids get some.
+    /// Files without ids get ids.
     Assigned,
-    /// Files with ids lose them; writers must have been told to give no more.
+    /// Files with ids lose them; writers must have stopped assigning ids.
     Taken,
 }
 
@@ -37,16 +38,16 @@ impl RowIds {
         }
     }
 
-    /// Whether a file isn't yet as it shall be.
+    /// Whether a file isn't in the wanted state yet.
     fn waits(self, base_row_id: Option<i64>) -> bool {
         base_row_id.is_some() == (self == RowIds::Taken)
     }
 }
 
-/// Gives row ids to all live files, or takes them away; returns a version in which all are as wanted. `settings` holds
-/// what every commit carries.
+/// Assigns row ids to all live files, or removes them; returns a version in which all files are in
+/// the wanted state. `settings` are those of every commit.
 ///
-/// Errors: `UnsupportedFeature` for files without the statistic that says how many rows they have: nothing is
+/// Errors: `UnsupportedFeature` for files whose statistics lack the number of rows: nothing is
 /// committed then.
 pub(crate) async fn number_files(store: &Store, base: Snapshot, settings: &Staged, to: RowIds) -> Result<Snapshot> {
     let first = waiting(&base, to).await?;
@@ -79,7 +80,7 @@ pub(crate) async fn number_files(store: &Store, base: Snapshot, settings: &Stage
     )))
 }
 
-/// The table with the feature supported, so that files added from now on have ids.
+/// Supports the feature, so that files added from now on have ids.
 async fn supported(store: &Store, base: Snapshot, settings: &Staged) -> Result<Snapshot> {
     let state = base.state();
     let mut asked = Directives::default();
@@ -101,15 +102,15 @@ async fn supported(store: &Store, base: Snapshot, settings: &Staged) -> Result<S
     Ok(commit(store, Some(base), &staged).await?.snapshot)
 }
 
-/// Live files whose row ids aren't as wanted.
+/// Live files that aren't in the wanted state yet.
 #[derive(Default)]
 struct Waiting {
     /// How many there are.
     found: usize,
-    /// How many of them would have to say how many rows they have, and don't; and one such.
+    /// How many of them lack the number of rows that ids need, and one such file.
     uncounted: usize,
     example: Option<String>,
-    /// As many as fit into a commit, as it adds them again.
+    /// The files for one commit, which adds them again.
     files: Vec<Add>,
 }
 

@@ -1,4 +1,4 @@
-//! Setting a table's domains (P151): a commit that touches nothing else.
+//! Sets a table's domains (P151) by a commit that changes nothing else.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,11 @@ use crate::transaction::{Committed, Operation, Staged, commit};
 use crate::write::request::engine_info;
 
 impl Snapshot {
-    /// Sets a user's domain to this configuration, or removes it when there is none.
+    /// Sets a user's domain to this configuration, or removes it without one.
     ///
-    /// Errors: `InvalidArgument` for a name of the protocol's or an unknown domain to remove, `UnsupportedFeature`
-    /// when the table has no domains, `ConcurrentTransaction` when another writer set the same domain first.
+    /// Errors: `InvalidArgument` for a name of the protocol's, or for removing an unknown domain,
+    /// `UnsupportedFeature` if the table doesn't support domains, `ConcurrentTransaction` if
+    /// another writer set the same domain first.
     pub async fn set_domain(&self, domain: &str, configuration: Option<String>) -> Result<Committed> {
         check_user_domain(domain).map_err(|e| e.with_table(self.store().location().as_str()))?;
         let removed = configuration.is_none();

@@ -1,5 +1,5 @@
-//! File actions of commits from the newest to the oldest, those of many small ones in one batch: a
-//! tail of thousands of commits would be as many batches of one row else.
+//! File actions of commits from the newest to the oldest, with those of many small commits in one
+//! batch: a tail of thousands of commits would otherwise be as many batches of one row.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use deltaplane_protocol::replay::Turn;
 
 use crate::commit::reader::{Commit, CommitFiles, FileColumns};
 
-/// Tails up to this length keep each commit's columns, so that the next version has them too.
+/// Tails up to this length keep each commit's columns, for reuse by the next version.
 const SHORT_TAIL: usize = 64;
-/// A commit with more text than this keeps its own.
+/// A commit with more text than this keeps its own columns.
 const SMALL_COMMIT_BYTES: usize = 1 << 14;
 /// Actions of a batch.
 const RUN_ACTIONS: usize = 8192;
 
-/// Gives the file actions of these commits (ascending) to `take`, the newest first.
+/// Passes the file actions of these commits (ascending) to `take`, the newest first.
 pub(crate) fn newest_first(
     commits: &[Arc<Commit>],
     mut take: impl FnMut(&CommitFiles, &[Turn]) -> Result<()>,
 ) -> Result<()> {
-    // Most small commits add a file or none.
+    // Most small commits add at most one file.
     let room = commits.len().min(RUN_ACTIONS);
     let mut run = Run::new(0);
     for commit in commits.iter().rev() {

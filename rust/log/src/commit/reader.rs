@@ -1,4 +1,4 @@
-//! Reading commits: the few actions that make the state at once, the file actions when a plan asks.
+//! Reads commits: state actions are parsed at once, file actions when a plan needs them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,28 +17,29 @@ use tracing::warn;
 
 use crate::listing::listed;
 
-/// Runs of commits that are read and parsed at once, and the bytes of several of a run: enough to hide a store's latency, few
-/// enough to bound memory.
+/// Runs of commits that are read and parsed concurrently, and the target bytes of a run of several:
+/// enough to hide a store's latency, few enough to bound memory.
 const CONCURRENT_RUNS: usize = 4;
 const RUN_BYTES: u64 = 8 << 20;
-/// The most commits of a run. Runs of a long tail are longer, for handing one to another thread takes as long as reading some.
+/// The most commits of a run. Runs of a long tail are longer, because handing a run to another
+/// thread takes as long as reading some commits.
 const RUN_COMMITS: usize = 32;
 const LONG_RUN_COMMITS: usize = 256;
 
-/// Whether commits keep the lines of their file actions, which are most of them, for whoever asks.
+/// Whether commits keep the text of their file actions, which are most lines, for later readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileLines {
     Retained,
-    /// For who reads the state alone: `files` and `actions` fail.
+    /// For readers of the state alone: `files` and `actions` then fail.
     Dropped,
 }
 
-/// One commit, its file actions as columns once somebody wants them.
+/// One commit; its file actions become columns at the first use.
 pub(crate) struct Commit {
     pub name: LogName,
-    /// Every action but adds, removes, change files and what it says of itself.
+    /// All actions except adds, removes, change files and the commit info.
     pub state: Vec<Action>,
-    /// What it says of itself, as JSON: few ask, and all would pay for its parts.
+    /// The commit info as JSON, parsed at the first use, since few readers need it.
     info: Option<Bytes>,
     text: Option<Bytes>,
     files: OnceLock<CommitFiles>,
@@ -52,7 +53,7 @@ pub(crate) struct CommitFiles {
 }
 
 impl CommitFiles {
-    /// Those of a commit that is about no file.
+    /// The file actions of a commit without any.
     pub(crate) fn none() -> Result<&'static Self> {
         static NONE: OnceLock<CommitFiles> = OnceLock::new();
         if let Some(none) = NONE.get() {
@@ -63,14 +64,14 @@ impl CommitFiles {
     }
 }
 
-/// The file actions of commits on their way into columns.
+/// File actions of several commits, collected into columns.
 pub(crate) struct FileColumns {
     adds: AddRows,
     removes: RemoveRows,
 }
 
 impl FileColumns {
-    /// With room for so many adds.
+    /// Reserves room for this many adds.
     pub(crate) fn with_capacity(adds: usize) -> Self {
         FileColumns {
             adds: AddRows::with_capacity(adds),
@@ -83,7 +84,7 @@ impl FileColumns {
         (self.adds.len(), self.removes.len())
     }
 
-    /// Takes those of a commit.
+    /// Appends those of a commit.
     pub(crate) fn push(&mut self, commit: &Commit) -> Result<()> {
         commit.each_file(|file| match file {
             File::Add(add) => self.adds.push(&add),
@@ -106,14 +107,15 @@ pub(crate) enum File<'a> {
     Remove(RemoveLine<'a>),
 }
 
-/// Whether a line surely is a file action, told by its first bytes: these lines are parsed later.
+/// Whether a line certainly is a file action, judged by its first bytes: these lines are parsed
+/// later.
 fn is_file_line(line: &str) -> bool {
     ["{\"add\":", "{\"remove\":", "{\"cdc\":"]
         .iter()
         .any(|p| line.starts_with(p))
 }
 
-/// Whether a line surely is none, so that it was parsed when the commit was read.
+/// Whether a line certainly is no file action, so that it was parsed when the commit was read.
 fn is_state_line(line: &str) -> bool {
     [
         "{\"commitInfo\":",
@@ -146,7 +148,7 @@ impl Commit {
             text: Some(text),
             files: OnceLock::new(),
         };
-        // Damage of a compaction has to show while the commits can still be read instead (P011).
+        // Damage of a compaction must be found while the commits can still be read instead (P011).
         if !commit.is_single() {
             commit.files()?;
         }
@@ -157,7 +159,7 @@ impl Commit {
         match lines {
             FileLines::Retained => self,
             FileLines::Dropped => Commit {
-                // Of its own, for a part of the text would keep all of it.
+                // A copy, because a slice would keep the whole text in memory.
                 info: self.info.as_deref().map(Bytes::copy_from_slice),
                 text: None,
                 files: OnceLock::new(),
@@ -172,17 +174,17 @@ impl Commit {
         Ok(as_text(text, &self.name)?.lines())
     }
 
-    /// Whether this is its text, to the letter.
+    /// Whether `text` is exactly this commit's.
     pub(crate) fn is_text(&self, text: &Bytes) -> bool {
         self.text.as_ref().is_some_and(|own| own == text)
     }
 
-    /// Whether it has few bytes of text, and nothing was made of them yet.
+    /// Whether its text is small and has not been converted to columns.
     pub(crate) fn is_small(&self, bytes: usize) -> bool {
         self.files.get().is_none() && self.text.as_ref().is_some_and(|text| text.len() <= bytes)
     }
 
-    /// The version that it reaches.
+    /// The last version that it covers.
     pub(crate) fn version(&self) -> u64 {
         match self.name.kind {
             LogFile::Compaction { to } => to,
@@ -195,14 +197,14 @@ impl Commit {
         self.name.kind == LogFile::Commit
     }
 
-    /// All actions, parsed anew.
+    /// All actions, parsed again.
     pub(crate) fn actions(&self) -> Result<Vec<Action>> {
         self.lines()?
             .filter_map(|line| in_commit(parse_line(line), &self.name).transpose())
             .collect()
     }
 
-    /// What it says of itself; empty where it says nothing.
+    /// Its commit info; empty if it has none.
     pub(crate) fn info(&self) -> Result<CommitInfo> {
         let Some(info) = &self.info else {
             return Ok(CommitInfo::new());
@@ -215,7 +217,7 @@ impl Commit {
         in_commit(serde_json::from_slice(info).map_err(damaged), &self.name)
     }
 
-    /// Each file action, parsed and let go.
+    /// Parses each file action and passes it on.
     pub(crate) fn each_file(&self, mut take: impl FnMut(File<'_>) -> Result<()>) -> Result<()> {
         for line in self.lines()?.filter(|l| !is_state_line(l)) {
             match in_commit(parse_file_line(line), &self.name)? {
@@ -254,7 +256,8 @@ fn in_commit<T>(r: Result<T>, name: &LogName) -> Result<T> {
     })
 }
 
-/// Reads a segment's commits: by its compactions where these can be read (P011), else one by one.
+/// Reads a segment's commits: by its compactions where these are readable (P011), otherwise one by
+/// one.
 pub(crate) async fn read_segment(store: &Store, segment: &LogSegment, lines: FileLines) -> Result<Vec<Arc<Commit>>> {
     let all = |names: &[LogName]| stream(store, names.to_vec(), lines).try_collect();
     match all(&segment.pieces).await {
@@ -266,7 +269,8 @@ pub(crate) async fn read_segment(store: &Store, segment: &LogSegment, lines: Fil
     }
 }
 
-/// Whether an error says that a file of the log is damaged or gone, rather than out of reach.
+/// Whether an error means that a file of the log is damaged or missing, rather than temporarily
+/// unreachable.
 pub(crate) fn is_damage(e: &Error) -> bool {
     matches!(
         e.kind(),
@@ -292,18 +296,18 @@ pub(crate) async fn read(store: &Store, names: &[LogName]) -> Result<Vec<Arc<Com
     stream(store, names.to_vec(), FileLines::Retained).try_collect().await
 }
 
-/// The same without their file actions.
+/// As `read`, without their file actions.
 pub(crate) async fn read_states(store: &Store, names: Vec<LogName>) -> Result<Vec<Arc<Commit>>> {
     stream(store, names, FileLines::Dropped).try_collect().await
 }
 
-/// The same, one after the other.
+/// As `read`, one after the other.
 pub(crate) fn stream(store: &Store, names: Vec<LogName>, lines: FileLines) -> BoxStream<'static, Result<Arc<Commit>>> {
     let store = store.clone();
     let mut runs = in_runs(names);
     if runs.len() <= 1 {
         let run = runs.pop().unwrap_or_default();
-        // Handing it to another thread takes longer than reading it.
+        // Handing it to another thread would take longer than reading it.
         let read =
             async move { futures::stream::iter(read_run(&store, run, lines).await.unwrap_or_else(|e| vec![Err(e)])) };
         return futures::stream::once(read).flatten().boxed();
@@ -325,10 +329,10 @@ pub(crate) fn stream(store: &Store, names: Vec<LogName>, lines: FileLines) -> Bo
         .boxed()
 }
 
-/// Commits that are read in one go, in their order.
+/// Commits grouped into runs that are read together, in their order.
 fn in_runs(names: Vec<LogName>) -> Vec<Vec<LogName>> {
     let most = (names.len() / (4 * CONCURRENT_RUNS)).clamp(RUN_COMMITS, LONG_RUN_COMMITS);
-    // The smallest commit takes its share, too, so that a run holds no more than so many.
+    // The smallest commit also counts with a share, so that a run holds at most `most` commits.
     let share = RUN_BYTES / u64::try_from(most).unwrap_or(1);
     let weighed = |name: LogName| {
         let bytes = name.size_bytes.max(share);
@@ -337,7 +341,7 @@ fn in_runs(names: Vec<LogName>) -> Vec<Vec<LogName>> {
     packed(names.into_iter().map(weighed), RUN_BYTES)
 }
 
-/// These things in runs of about so many bytes.
+/// Groups these items into runs of about `target` bytes.
 pub(crate) fn packed<T>(things: impl IntoIterator<Item = (T, u64)>, target_bytes: u64) -> Vec<Vec<T>> {
     let (mut runs, mut run, mut weight) = (Vec::new(), Vec::new(), 0u64);
     for (thing, bytes) in things {
@@ -366,7 +370,7 @@ async fn read_run(store: &Store, names: Vec<LogName>, lines: FileLines) -> Resul
 fn unread(e: Error, name: &LogName) -> Error {
     match e.kind() {
         Kind::CorruptLog => e.with_version(name.version),
-        // Cut short by the store.
+        // The store returned a truncated body.
         Kind::CorruptFile => e.with_kind(Kind::CorruptLog).with_version(name.version),
         Kind::ObjectNotFound => Error::version_not_found(
             "a commit vanished while the table was being read: log cleanup removed it; open the table again",

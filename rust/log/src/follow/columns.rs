@@ -1,5 +1,5 @@
-//! The columns that a follower keeps to until it is given others: what they are, which commits have
-//! others, and how these differ from them. Knows no store.
+//! The columns that a follower uses until it accepts others: which commits change them, and how two
+//! sets differ. Knows no store.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Action, Metadata, Protocol};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::reader::Commit;
 
-/// A table's columns, properties and protocol, as a follower keeps them.
+/// A table's columns, properties and protocol at a version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrackedColumns {
@@ -24,16 +24,16 @@ pub struct TrackedColumns {
     pub protocol: Protocol,
 }
 
-/// How columns differ from older ones, beyond those that came.
+/// How columns differ from older ones, apart from added columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ColumnSteps {
     /// Columns and fields with another name, by their older path.
     pub renamed: Vec<String>,
-    /// Those that are gone.
+    /// Dropped columns and fields.
     pub dropped: Vec<String>,
-    /// Those whose type has more values.
+    /// Columns with a wider type.
     pub widened: Vec<String>,
-    /// Why rows with the older columns can't be taken for rows with the newer ones, if they can't.
+    /// Why rows of the older columns can't be read as rows of the newer ones, if they can't.
     pub incompatible: Option<String>,
 }
 
@@ -47,10 +47,11 @@ impl TrackedColumns {
         }
     }
 
-    /// What a commit makes of them, if it changes columns, partitioning, properties of Delta's or the protocol.
+    /// The columns after a commit, if it changes columns, partitioning, Delta properties or the
+    /// protocol.
     ///
     /// # Errors
-    /// `CorruptLog` for a schema that is none.
+    /// `CorruptLog` for an invalid schema.
     pub(crate) fn after(&self, commit: &Commit) -> Result<Option<Self>> {
         let (mut metadata, mut protocol) = (None, None);
         for action in &commit.state {
@@ -71,7 +72,7 @@ impl TrackedColumns {
     /// Whether both show rows in the same way.
     ///
     /// # Errors
-    /// `CorruptLog` for a schema that is none.
+    /// `CorruptLog` for an invalid schema.
     pub fn shows_as(&self, other: &Self) -> Result<bool> {
         Ok(self.protocol == other.protocol
             && self.metadata.partition_columns == other.metadata.partition_columns
@@ -79,10 +80,10 @@ impl TrackedColumns {
             && self.schema()? == other.schema()?)
     }
 
-    /// How they differ from older ones. Columns are the same by their names in files.
+    /// The differences from older ones. Columns are matched by their names in files.
     ///
     /// # Errors
-    /// `CorruptLog` for a schema that is none.
+    /// `CorruptLog` for an invalid schema.
     pub fn steps_from(&self, older: &Self) -> Result<ColumnSteps> {
         let mapping = Mapping::of(&self.metadata.configuration)?;
         let (before, after) = (older.schema()?, self.schema()?);

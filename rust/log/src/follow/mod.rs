@@ -1,6 +1,6 @@
-//! Following a table: where a reader begins, how far it goes in one go, and which files hold the
-//! rows between two offsets. The commits between them are read, and of a starting version its file
-//! list; no row is.
+//! Follows a table: where a reader starts, how far it gets in one batch, and which files have the
+//! rows between two offsets. Reads the commits between them, and for a starting version its file
+//! list, but no rows.
 
 pub(crate) mod columns;
 pub(crate) mod offset;
@@ -32,31 +32,31 @@ use crate::history::{commits, moment, version_at};
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
 
-/// What a follower wants.
+/// Options of a follower.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TailRequest {
-    /// What is done with commits that are no appends.
+    /// How commits other than appends are treated.
     pub rules: TailRules,
-    /// Files whose path matches this regular expression are left out.
+    /// Ignores files whose path matches this regular expression.
     pub exclude: Option<String>,
-    /// Commits that log cleanup took before they were read are passed over.
+    /// Skips commits that log clean-up deleted before they were read.
     pub allow_data_loss: bool,
-    /// A start that is still to come is waited for.
+    /// Waits for a start in the future.
     pub waits_for_start: bool,
-    /// What happened to rows, from the change data feed, instead of new rows.
+    /// Returns changes of rows from the change data feed instead of new rows.
     pub changes: bool,
-    /// Rows are shown with these columns, and a reader stops before a commit with others.
+    /// Shows rows with these columns, and stops before a commit that changes them.
     pub columns: Option<TrackedColumns>,
 }
 
-/// Where a follower begins.
+/// Where a follower starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum TailStart {
     /// With all rows of the newest version.
     Snapshot,
-    /// Behind the newest version.
+    /// After the newest version.
     Latest,
     /// With the rows that this version added.
     Version(u64),
@@ -64,7 +64,7 @@ pub enum TailStart {
     Timestamp(i64),
 }
 
-/// One table, followed with the columns that it had when this was opened, or those of the request.
+/// A followed table, with the columns of its opening or of the request.
 pub struct Tail {
     store: Store,
     reading: Snapshot,
@@ -78,7 +78,7 @@ impl Tail {
     /// Opens a table to follow it.
     ///
     /// # Errors
-    /// `InvalidArgument` for what is no regular expression; what opening the table raises.
+    /// `InvalidArgument` for an invalid regular expression; the errors of opening the table.
     pub async fn open(store: &Store, request: TailRequest) -> Result<Self> {
         let exclude = request.exclude.as_deref().map(Regex::new).transpose();
         let exclude =
@@ -104,7 +104,7 @@ impl Tail {
         &self.reading
     }
 
-    /// Whether it tells what happened to rows.
+    /// Whether it returns changes of rows.
     pub fn tells_changes(&self) -> bool {
         self.request.changes
     }
@@ -120,10 +120,10 @@ impl Tail {
         Ok(newest)
     }
 
-    /// The offset to begin with.
+    /// The first offset.
     ///
     /// # Errors
-    /// `VersionNotFound` for a start that isn't there yet or any more.
+    /// `VersionNotFound` for a start that doesn't exist yet, or no longer.
     pub async fn start(&self, from: TailStart) -> Result<TailOffset> {
         self.find_start(from).await.map_err(|e| e.with_table(self.table()))
     }
@@ -173,13 +173,13 @@ impl Tail {
         Ok(at(first.first().map_or(version, |c| c.version), false))
     }
 
-    /// The offset that a reader at `start` comes to in one go, up to version `until` or the newest one. It is `start`
-    /// where nothing came.
+    /// The offset at which a batch ends that starts at `start` and goes up to version `until` or
+    /// the newest one. Equals `start` if nothing is new.
     ///
     /// # Errors
-    /// `UnsupportedFeature` for a commit that isn't an append, unless the request says what to do with it;
-    /// `SchemaMismatch` where the table's columns changed; `VersionNotFound` for commits that are gone;
-    /// `TableNotFound` for a table that is gone, or another one.
+    /// `UnsupportedFeature` for a commit that isn't an append, unless the request's rules cover it;
+    /// `SchemaMismatch` if the table's columns changed; `VersionNotFound` for missing commits;
+    /// `TableNotFound` for a table that is gone or was replaced by another one.
     pub async fn end(&self, start: &TailOffset, limits: TailLimits, until: Option<u64>) -> Result<TailOffset> {
         let end = self.find_end(start, limits, until).await;
         end.map_err(|e| e.with_table(self.table()))
@@ -215,7 +215,7 @@ impl Tail {
                 if index < before {
                     continue;
                 }
-                // What happened to the rows of one commit stays together.
+                // Changes of one commit stay together in one batch.
                 if taken.fills(limits) && !self.request.changes {
                     return Ok(TailOffset { version, index, ..at });
                 }
@@ -250,8 +250,8 @@ impl Tail {
         }
     }
 
-    /// The columns that the next rows have, for a reader that keeps to its columns and stands before a commit with others.
-    /// Commits in a row that change nothing else are taken together.
+    /// The columns of the next rows, for a reader that fixes its columns and has reached a commit
+    /// that changes them. Consecutive commits that change nothing else are taken together.
     ///
     /// # Errors
     /// As [`Tail::end`].
@@ -286,10 +286,10 @@ impl Tail {
         Ok(found)
     }
 
-    /// The columns of rows that are read at an offset, or of the newest version where there are none yet.
+    /// The columns at an offset, or of the newest version if nothing was read yet.
     ///
     /// # Errors
-    /// `VersionNotFound` where log cleanup took what tells them.
+    /// `VersionNotFound` if log clean-up deleted the needed commits.
     pub async fn columns_at(&self, at: &TailOffset) -> Result<TrackedColumns> {
         let found = self.find_columns_at(at).await;
         found.map_err(|e| e.with_table(self.table()))
@@ -305,7 +305,7 @@ impl Tail {
         Ok(TrackedColumns::of(snapshot.version(), snapshot.state()))
     }
 
-    /// What a commit makes of the columns that this reader keeps to.
+    /// The columns after a commit, if it changes those of this reader.
     fn changed(&self, commit: &Commit) -> Result<Option<TrackedColumns>> {
         match &self.request.columns {
             Some(kept) if commit.version() > kept.version => kept.after(commit),
@@ -357,10 +357,10 @@ impl Tail {
         Ok(found)
     }
 
-    /// What happened to rows between two offsets; all rows of a starting version came with it.
+    /// Changes of rows between two offsets; all rows of a starting version count as inserted.
     ///
     /// # Errors
-    /// As [`Tail::end`]; `InvalidArgument` where changes weren't recorded.
+    /// As [`Tail::end`]; `InvalidArgument` if changes weren't recorded.
     pub async fn changes(&self, start: &TailOffset, end: &TailOffset) -> Result<Vec<CommittedChange>> {
         let found = self.find_changes(start, end).await;
         found.map_err(|e| e.with_table(self.table()))
@@ -413,14 +413,14 @@ impl Tail {
         Ok(reader::stream(&self.store, names, FileLines::Retained))
     }
 
-    /// Their files; those that are gone raise, or are passed over where that is allowed.
+    /// The commits' files; missing ones are an error, or are skipped if that is allowed.
     async fn commit_names(&self, first: u64, end: u64) -> Result<Vec<LogName>> {
         let gone = format!("commits from version {first} on, which weren't read yet, are gone");
         self.commit_names_or(first, end, &gone).await
     }
 
     async fn commit_names_or(&self, first: u64, end: u64, gone: &str) -> Result<Vec<LogName>> {
-        // The commit before is looked for too: where even that is gone, so is the table.
+        // The previous commit is listed too: if even that is missing, the table is gone.
         let listed = list_from(&self.store, first.saturating_sub(1)).await?;
         if listed.is_empty() {
             return Err(Error::table_not_found(format!(
@@ -449,7 +449,7 @@ impl Tail {
         }
     }
 
-    /// Sizes of the files that a commit gives.
+    /// Sizes of the files that a commit contributes.
     fn sizes(&self, commit: &Commit) -> Result<Vec<i64>> {
         let actions = commit.actions()?;
         if !self.request.changes {
@@ -488,12 +488,12 @@ impl Tail {
         changed.map_or(Ok(()), |metadata| self.check_columns(metadata, commit.version()))
     }
 
-    /// That rows of a version have the columns that they are shown with: later versions must have no others.
+    /// Checks that a version has the columns that its rows are shown with.
     fn check_columns(&self, metadata: &Metadata, version: u64) -> Result<()> {
         if metadata.id != self.table_id() {
             return Err(replaced().with_version(version));
         }
-        // The columns that a reader keeps to came after the last version that it read with others.
+        // The reader's columns are newer than the last version that it read with others.
         if self
             .request
             .columns

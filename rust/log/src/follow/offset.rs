@@ -1,26 +1,26 @@
-//! How far a reader that follows a table has come, as a text that it keeps, and how much it takes
-//! in one go.
+//! The position of a reader that follows a table, as text, and the limits of one batch.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Add;
 use serde::{Deserialize, Serialize};
 
-/// The place of a file among those of a snapshot: older files come first, as in Spark's Delta source.
+/// The sort key of a file in a snapshot: older files come first, as in Spark's Delta source.
 pub(crate) type Place = (i64, String);
 
-/// How far a follower has come. Its text is JSON.
+/// A follower's position. Its text is JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TailOffset {
-    /// The table's id: an offset means nothing to another table at the same place.
+    /// The table's id: an offset is invalid for another table at the same location.
     pub table_id: String,
-    /// The version that is read next.
+    /// The next version to read.
     pub version: u64,
-    /// How many files of it have been read.
+    /// Number of its files that have been read.
     pub index: u64,
-    /// Whether all rows of the version are read rather than those that it added.
+    /// Whether all rows of the version are read, not only the added ones.
     pub is_starting_version: bool,
-    /// Of such a version, the last file that was read: its time of modification in ms, and its path as logged.
+    /// For such a version, the last file that was read: its modification time in ms, and its path
+    /// as logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Place>,
 }
@@ -29,7 +29,7 @@ impl TailOffset {
     /// From its text.
     ///
     /// # Errors
-    /// `InvalidArgument` for another text.
+    /// `InvalidArgument` for invalid text.
     pub fn parse(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|e| {
             Error::invalid_argument(format!(
@@ -43,7 +43,7 @@ impl TailOffset {
         serde_json::json!(self).to_string()
     }
 
-    /// Behind a version.
+    /// After a version.
     pub(crate) fn behind(&self, version: u64) -> Self {
         TailOffset {
             table_id: self.table_id.clone(),
@@ -54,7 +54,7 @@ impl TailOffset {
         }
     }
 
-    /// Behind so many more files of its snapshot, of which this is the last.
+    /// After this many more files of its snapshot, of which `last` is the last.
     pub(crate) fn behind_files(&self, count: u64, last: Place) -> Self {
         TailOffset {
             index: self.index.saturating_add(count),
@@ -68,31 +68,31 @@ impl TailOffset {
         self.version.saturating_add(u64::from(self.is_starting_version))
     }
 
-    /// The end of the versions whose commits are read before it, wholly or in part.
+    /// The end of the versions whose commits are read before this offset, completely or in part.
     pub(crate) fn commits_end(&self) -> u64 {
         let partly = !self.is_starting_version && self.index > 0;
         self.version.saturating_add(u64::from(partly))
     }
 }
 
-/// Where a file stands among those of its snapshot.
+/// The position of a file among those of its snapshot.
 pub(crate) fn place(add: &Add) -> Place {
     (add.modification_time, add.path.clone())
 }
 
-/// What is taken in one go; each bound is met by at least one file or version.
+/// The limits of a batch; at least one file or version is always taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TailLimits {
     /// Files.
     pub files: Option<u64>,
-    /// Bytes of files: the one that reaches the bound is the last.
+    /// Bytes of files; the file that reaches the limit is the last.
     pub bytes: Option<u64>,
-    /// Versions, of which the starting one is one.
+    /// Versions, including the starting one.
     pub versions: Option<u64>,
 }
 
-/// What was taken so far.
+/// The content of the batch so far.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     files: u64,
@@ -110,13 +110,13 @@ impl Taken {
         self.versions += 1;
     }
 
-    /// Whether no further file may be taken.
+    /// Whether no further file fits.
     pub(crate) fn fills(&self, limits: TailLimits) -> bool {
         limits.files.is_some_and(|most| self.files >= most.max(1))
             || limits.bytes.is_some_and(|most| self.files > 0 && self.bytes >= most)
     }
 
-    /// Whether no further version may be begun.
+    /// Whether no further version may start.
     pub(crate) fn ends(&self, limits: TailLimits) -> bool {
         self.fills(limits) || limits.versions.is_some_and(|most| self.versions >= most.max(1))
     }

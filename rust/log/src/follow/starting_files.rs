@@ -1,6 +1,5 @@
-//! The files of the version that a follower starts with, oldest first, some at a time: no list of
-//! all of them is held. A pass over the file list finds the next of them, which are kept for the
-//! calls that follow.
+//! The files of a follower's starting version, oldest first, in portions: the whole list is never
+//! in memory. One pass over the file list finds the next portion, which serves the following calls.
 
 use std::collections::BinaryHeap;
 use std::sync::Mutex;
@@ -14,7 +13,8 @@ use crate::checkpoint::reader::PlanColumns;
 use crate::follow::offset::{Place, place};
 use crate::snapshot::Snapshot;
 
-/// Files that are kept between two calls: a pass over a million files finds the next fifty thousand, in some 30 MB.
+/// Files in memory between two calls: a pass over a million files finds the next fifty thousand, in
+/// some 30 MB.
 const KEPT: usize = 50_000;
 
 /// The files of one snapshot.
@@ -23,17 +23,17 @@ pub(crate) struct SnapshotFiles {
     cached: Mutex<CachedFiles>,
 }
 
-/// Files that follow each other in their order.
+/// Consecutive files in their order.
 #[derive(Default, Clone)]
 struct CachedFiles {
     behind: Option<Place>,
     files: Vec<Add>,
-    /// Whether the snapshot has none behind them.
+    /// Whether no files of the snapshot follow.
     to_the_end: bool,
 }
 
 impl CachedFiles {
-    /// The files behind a place, if they are here.
+    /// The files after a position, if they are in memory.
     fn behind(&self, after: Option<&Place>) -> Option<(Vec<Add>, bool)> {
         let here = self.behind.as_ref() <= after;
         let files: Vec<Add> = self
@@ -54,7 +54,7 @@ impl SnapshotFiles {
         }
     }
 
-    /// The next files behind a place, in their order; and whether they are all that there are.
+    /// The next files after a position, in order; and whether none follow.
     pub(crate) async fn behind(&self, after: Option<&Place>) -> Result<(Vec<Add>, bool)> {
         let known = self.cached.lock().map_err(broken)?.behind(after);
         if let Some(known) = known {
@@ -89,7 +89,8 @@ impl SnapshotFiles {
         ))
     }
 
-    /// The files behind a place up to another one, that one too, in no order; all that follow where there is no other.
+    /// The files after one position up to and including another, in any order; all that follow
+    /// without an end.
     pub(crate) async fn between(&self, after: Option<&Place>, until: Option<&Place>) -> Result<Vec<Add>> {
         let within = |add: &Add| {
             let place = place(add);
@@ -123,7 +124,7 @@ impl SnapshotFiles {
     }
 }
 
-/// Without what is not needed to read the file, which is most of an add.
+/// Drops the fields that reading the file doesn't need, which are most of an add.
 pub(crate) fn slim(add: Add) -> Add {
     Add {
         stats: None,

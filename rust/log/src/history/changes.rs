@@ -1,5 +1,5 @@
-//! The change data feed: which files hold the rows that a range of versions changed (P131–P134), and whether
-//! the table recorded changes in all of it. Reads the range's commits, no row.
+//! The change data feed: which files have the rows that a range of versions changed (P131–P134),
+//! and whether changes were recorded in the whole range. Reads the range's commits, no rows.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ pub struct CommittedChange {
     pub file: FileChange,
 }
 
-/// The first and the last version of a range of times; `None` where no version is in it.
+/// The first and the last version within a range of times; `None` if there is none.
 ///
-/// The range begins with the first version at or after `from_ms` and ends with the last one at or before
-/// `until_ms`; without a bound it goes on to the oldest or newest version of the log.
+/// The range begins with the first version at or after `from_ms` and ends with the last one at or
+/// before `until_ms`; without a bound it goes on to the oldest or newest version of the log.
 pub async fn versions_between(
     latest: &Snapshot,
     from_ms: Option<i64>,
@@ -49,17 +49,18 @@ pub async fn versions_between(
 }
 
 impl Snapshot {
-    /// What the versions from `first` up to this one changed, oldest first, to be shown with this version's columns.
+    /// The changes of the versions from `first` up to this one, oldest first, for display with this
+    /// version's columns.
     ///
     /// # Errors
-    /// `VersionNotFound` for a range that the log doesn't hold, `InvalidArgument` where the feed was off in the range
-    /// or a column changed so that rows of older versions can't be shown (P132).
+    /// `VersionNotFound` for a range that the log doesn't have, `InvalidArgument` if the feed was
+    /// off in the range, or if a column changed so that older rows can't be shown (P132).
     pub async fn changes(&self, first: u64) -> Result<Vec<CommittedChange>> {
         let found = self.changes_between(first, self.version()).await;
         found.map_err(|e| e.with_table(self.store().location().as_str()))
     }
 
-    /// The same up to another version.
+    /// As `changes`, up to another version.
     pub(crate) async fn changes_between(&self, first: u64, last: u64) -> Result<Vec<CommittedChange>> {
         let names = commits(list_from(self.store(), 0).await?);
         let times: Vec<(u64, i64)> = monotone_times(&names);
@@ -99,7 +100,8 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// That names in files mean the same columns in all of these commits, of which the first left this metadata.
+    /// Checks that column names in files mean the same in all of these commits; `first` is the
+    /// metadata after the first one.
     fn check_one_mapping(&self, first: &Metadata, commits: &[Arc<Commit>]) -> Result<()> {
         let mut before = first;
         for commit in commits {
@@ -111,7 +113,7 @@ impl Snapshot {
         self.check_names(before, self.state().mapping(), self.version())
     }
 
-    /// That names in files still mean the same columns after a version's change of the metadata.
+    /// Checks that column names in files mean the same after a version's change of the metadata.
     fn check_names(&self, before: &Metadata, after: Mapping, version: u64) -> Result<()> {
         let schema = StructType::from_json(before.schema_string.as_deref().unwrap_or_default())?;
         let view = View {
@@ -131,7 +133,8 @@ impl Snapshot {
         }
     }
 
-    /// That changes were recorded in this version, and can be shown with the columns of this snapshot.
+    /// Checks that changes were recorded in this version, and can be shown with the columns of this
+    /// snapshot.
     fn check_recorded(&self, metadata: &Metadata, version: u64) -> Result<()> {
         if !change_data_feed::is_on(metadata) {
             return Err(Error::invalid_argument(format!(
@@ -165,7 +168,7 @@ fn as_metadata(action: &Action) -> Option<&Metadata> {
     }
 }
 
-/// A commit's own time where it has to carry one (P082, P085), else its file's.
+/// The in-commit timestamp where it is required (P082, P085), otherwise the file's time.
 fn time_of(commit: &Commit, metadata: &Metadata, file_time: i64) -> Result<i64> {
     let version = commit.version();
     match in_commit_timestamp::enabled_from(metadata) {

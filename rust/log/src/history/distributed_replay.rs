@@ -1,7 +1,9 @@
-//! The replay of one version in parts that other processes read: what they are, and the file actions of one.
+//! Splits the replay of one version into parts that other processes read, and reads the file
+//! actions of one part.
 //!
-//! A file of the checkpoint lives unless a commit after it names its key; of the commits' own words on a key the newest
-//! decides (`deltaplane_protocol::replay`). Whoever holds the parts' rows has to bring those of one key together.
+//! A file of the checkpoint is live unless a commit after it names its key; among commits the
+//! newest action on a key decides (`deltaplane_protocol::replay`). The caller has to join the rows
+//! of all parts by key.
 
 use std::sync::Arc;
 
@@ -26,21 +28,22 @@ use crate::history::{HistoryEntry, version_at};
 use crate::snapshot::Snapshot;
 use crate::snapshot::file_scan::{emit, fed, prune};
 
-/// Some of what holds a version's file actions, as text between processes.
+/// One portion of a version's file actions, as text for other processes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayPart {
-    /// Commits after the checkpoint, or compactions of some, by their bare names.
+    /// Commits after the checkpoint, or compactions, by their bare names.
     Commits(Vec<String>),
-    /// Row groups of a file of the checkpoint, which has to be the one that the version was opened from.
+    /// Row groups of a checkpoint file, which must be the exact file that the version was opened
+    /// from.
     RowGroups(SeenFile, Vec<usize>),
-    /// Sidecars, by their keys. Their names are theirs alone (P056).
+    /// Sidecars, by their keys, which are never reused (P056).
     Sidecars(Vec<String>),
     /// The adds in a V2 checkpoint's JSON manifest, by its key.
     Manifest(String),
 }
 
-/// A file as the store showed it.
+/// A file as the store listed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenFile {
     key: String,
@@ -74,33 +77,35 @@ impl From<&SeenFile> for ObjectInfo {
 /// All parts of a version.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct ReplayParts {
-    /// What holds the checkpoint's files.
+    /// The parts with the checkpoint's files.
     pub checkpoint: Vec<ReplayPart>,
-    /// Whether they may name a file twice, of which one is to be taken: other programs' may (P040).
+    /// Whether the checkpoint may name a file twice, of which one add counts: foreign checkpoints
+    /// may (P040).
     pub may_repeat: bool,
-    /// What holds the commits after it.
+    /// The parts with the commits after it.
     pub commits: Vec<ReplayPart>,
     /// Bytes of these commits.
     pub commit_bytes: u64,
 }
 
-/// The file actions of a commit, in the order in which the walk takes them: adds, then removes.
+/// The file actions of a commit, in the order of the replay: adds, then removes.
 #[derive(Debug, Clone)]
 pub struct CommitActions {
-    /// The version that it makes, or a compaction reaches.
+    /// Its version, or the last version that a compaction covers.
     pub version: u64,
-    /// Adds, by the protocol's names of columns.
+    /// Adds, with the protocol's column names.
     pub adds: RecordBatch,
     /// Removes, likewise.
     pub removes: RecordBatch,
 }
 
-/// What makes a version but for its files: for who leaves these to others. The file actions of commits, of which there may
-/// be gigabytes, are read past; a plan of it can't be asked for.
+/// A version without its file list, for readers that replay the files elsewhere. Skips the file
+/// actions of commits, of which there may be gigabytes; can't plan scans.
 pub struct LogHead(Snapshot);
 
 impl LogHead {
-    /// Opens a version, or the newest one. Costs what opening a snapshot costs, in memory only what isn't about files.
+    /// Opens a version, or the newest one. Costs the same reads as opening a snapshot, but memory
+    /// only for state actions.
     pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
         let opened = Snapshot::load(store, version, FileLines::Dropped).await;
         Ok(LogHead(opened.map_err(|e| e.with_table(store.location().as_str()))?))
@@ -135,7 +140,7 @@ impl LogHead {
 }
 
 impl Snapshot {
-    /// This version's parts, each of about so many bytes, or of one thing that is larger.
+    /// This version's parts, each of about this many bytes, or one item that is larger.
     pub async fn replay_parts(&self, target_bytes: u64) -> Result<ReplayParts> {
         self.with_open_checkpoint().await?.parts_of_open(target_bytes)
     }
@@ -153,7 +158,7 @@ impl Snapshot {
             .map(|f| ReplayPart::Manifest(format!("{LOG_DIR}/{}", f.name)));
         let in_parquet = checkpoint.map(|(_, reader)| reader.parts()).unwrap_or_default();
         let mut row_groups = Vec::new();
-        // A sidecar may be open too, by an earlier plan.
+        // An earlier plan may have opened a sidecar as well.
         for part in in_parquet.iter().filter(|part| part.sidecar.is_none()) {
             let closed = || Error::internal("a checkpoint's file isn't open").with_path(part.key());
             let (seen, groups) = part.groups_of_adds().ok_or_else(closed)?;
@@ -176,7 +181,8 @@ impl Snapshot {
         })
     }
 
-    /// Bytes of the log's files that a plan of this version may have to read, sidecars by what the checkpoint says of them.
+    /// Bytes of the log's files that a plan of this version may have to read; sidecars count with
+    /// the sizes in the checkpoint.
     pub fn replay_bytes(&self) -> u64 {
         let parts = self
             .checkpoint_reader()
@@ -189,11 +195,11 @@ impl Snapshot {
     }
 }
 
-/// The adds of a part of a checkpoint, as in a plan: without those that the pruner shows can't match, whatever later commits
-/// say of them.
+/// The adds of a part of a checkpoint, as in a plan: without those that the pruner rules out,
+/// before later commits are applied.
 ///
-/// Errors: a damaged file, by name; a file that isn't there any more, or isn't the one that was opened. No older checkpoint
-/// stands in: parts that were read already would come twice.
+/// Errors: a damaged file, by name; a file that is missing, or isn't the one that was opened. There
+/// is no fallback to an older checkpoint: parts that were read already would come twice.
 pub fn checkpoint_adds(
     store: &Store,
     part: ReplayPart,
@@ -225,13 +231,13 @@ pub fn checkpoint_adds(
     })
 }
 
-/// The file actions of a part's commits, in no order that matters.
+/// The file actions of a part's commits, in any order.
 pub fn commit_actions(store: &Store, part: ReplayPart) -> BoxStream<'static, Result<CommitActions>> {
     let names = match part {
         ReplayPart::Commits(names) => names,
         _ => return failed(Error::internal("a part of a checkpoint has no commits")),
     };
-    // Sizes and times were for whoever cut the parts; none is empty.
+    // Sizes and times only serve to form the parts, none of which is empty.
     let parsed: Option<Vec<LogName>> = names.iter().map(|name| LogName::parse(name, 1, 0)).collect();
     let Some(parsed) = parsed else {
         return failed(Error::internal("a part of the commits names something else"));

@@ -1,4 +1,4 @@
-//! The history of a log without its table: the commits that are asked for are read, nothing else.
+//! The history of a log without opening its table: reads only the requested commits.
 
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::CommitInfo;
@@ -13,10 +13,10 @@ use crate::history::{HistoryEntry, commits, newest_dated, with_earlier};
 use crate::listing::last_checkpoint;
 use crate::listing::list_from;
 
-/// The newest `limit` commits of a log, newest first, as [`Snapshot::history`] tells them, without opening the table: the
-/// log's other commits aren't read, and nobody asks whether this version can read the table.
+/// The newest `limit` commits of a log, newest first, as [`Snapshot::history`] returns them,
+/// without opening the table: other commits aren't read, and the table's protocol isn't checked.
 ///
-/// Errors: those of opening where there is no table, or its log has gaps.
+/// Errors: those of opening if there is no table, or its log has gaps.
 pub async fn log_history(store: &Store, limit: Option<usize>) -> Result<Vec<HistoryEntry>> {
     let entries = entries_of_log(store, limit).await;
     entries.map_err(|e| e.with_table(store.location().as_str()))
@@ -27,7 +27,7 @@ async fn entries_of_log(store: &Store, limit: Option<usize>) -> Result<Vec<Histo
     let read = reader::read_states(store, newest.iter().map(|(n, _)| n.clone()).collect()).await?;
     let infos: Vec<CommitInfo> = read.iter().map(|c| c.info()).collect::<Result<_>>()?;
     if infos.iter().any(|info| in_commit_timestamp::stamp_of(info).is_some()) {
-        // The metadata says whether that is their time (P082).
+        // The metadata tells whether in-commit timestamps apply (P082).
         return LogHead::open(store, None).await?.history(limit).await;
     }
     let entries = newest.into_iter().zip(infos);
@@ -39,7 +39,7 @@ async fn entries_of_log(store: &Store, limit: Option<usize>) -> Result<Vec<Histo
     Ok(entries.rev().collect())
 }
 
-/// The newest `limit` commits that a log holds, ascending, each with the time that its file tells.
+/// The newest `limit` commits of a log, ascending, each with its file's time.
 async fn newest_names(store: &Store, limit: Option<usize>) -> Result<Vec<(LogName, i64)>> {
     let hint = match limit {
         Some(_) => last_checkpoint::read(store).await?,
@@ -51,7 +51,7 @@ async fn newest_names(store: &Store, limit: Option<usize>) -> Result<Vec<(LogNam
         debug!(hint, "the checkpoint hint leads nowhere, listing the whole log");
         names = list_from(store, 0).await?;
     }
-    // As opening the table would judge the names.
+    // Judges the names as opening the table does.
     let checkpoint = complete_checkpoints(&names, None).into_iter().next();
     LogSegment::build(&names, checkpoint, None)?;
     Ok(newest_dated(commits(names), limit))

@@ -1,4 +1,4 @@
-//! Commit times and provenance: history, and which version a time means (P081–P086).
+//! Commit times and provenance: history, and the version at a time (P081–P086).
 
 pub(crate) mod changes;
 pub(crate) mod distributed_replay;
@@ -18,22 +18,23 @@ use crate::commit::reader::Commit;
 use crate::listing::list_from;
 use crate::snapshot::Snapshot;
 
-/// How many commits before the wanted ones have a say in their times: as many as files' times may be out of order by.
-/// delta-spark's history takes none.
+/// How many earlier commits influence the times of the wanted ones: as many as file times may be
+/// out of order by. delta-spark's history uses none.
 const EARLIER: usize = 100;
 
-/// One commit as history tells it.
+/// One entry of the history.
 #[derive(Debug, Clone)]
 pub struct HistoryEntry {
     /// Its version.
     pub version: u64,
-    /// Its time in ms: its own where it carries one, else the file's, made increasing (P081, P082).
+    /// Its time in ms: the in-commit timestamp, or else the file's time, made increasing (P081,
+    /// P082).
     pub timestamp_ms: i64,
-    /// What it says of itself; empty when it says nothing.
+    /// Its commit info; empty if it has none.
     pub info: CommitInfo,
 }
 
-/// What a commit says of itself to those whom it is in the way of.
+/// The description of a winning commit in a conflict error.
 pub(crate) fn as_other(c: &Commit, info: &CommitInfo) -> OtherCommit {
     let text = |k: &str| info.get(k).and_then(|v| v.as_str()).map(str::to_owned);
     OtherCommit {
@@ -52,7 +53,7 @@ pub(crate) fn commits(names: Vec<LogName>) -> Vec<LogName> {
     c
 }
 
-/// How many commits have a say in the times of the newest `limit`.
+/// How many commits influence the times of the newest `limit`.
 pub(crate) fn with_earlier(limit: Option<usize>) -> Option<u64> {
     limit.and_then(|l| u64::try_from(l.saturating_add(EARLIER)).ok())
 }
@@ -90,16 +91,17 @@ impl Snapshot {
         Ok(entries)
     }
 
-    /// The newest `limit` commits up to this version that the log holds, ascending, each with the time that its file tells.
+    /// The newest `limit` commits up to this version that the log has, ascending, each with its
+    /// file's time.
     pub(crate) async fn newest_commits(&self, limit: Option<usize>) -> Result<Vec<(LogName, i64)>> {
-        // What is older than these isn't asked for its time: a log may hold very many.
+        // Older commits need no times: a log may have very many.
         let first = with_earlier(limit).map_or(0, |n| self.version().saturating_add(1).saturating_sub(n));
         let mut names = commits(list_from(self.store(), first).await?);
         names.retain(|n| n.version <= self.version());
         Ok(newest_dated(names, limit))
     }
 
-    /// The time of a commit: its own where it carries one, else its file's.
+    /// A commit's time: the in-commit timestamp, or else the file's time.
     pub(crate) fn commit_time(&self, info: &CommitInfo, version: u64, file_time: i64) -> Result<i64> {
         match in_commit_timestamp::enabled_from(self.state().metadata()) {
             Some(from) if from <= version => in_commit_timestamp::time_of(info, version),
@@ -166,7 +168,7 @@ pub(crate) async fn version_at(store: &Store, timestamp_ms: i64) -> Result<u64> 
     })
 }
 
-/// A time for people.
+/// A time in a readable format.
 pub(crate) fn moment(ms: i64) -> String {
     match DateTime::from_timestamp_millis(ms) {
         Some(at) => at.to_rfc3339_opts(SecondsFormat::Millis, true),
@@ -174,7 +176,8 @@ pub(crate) fn moment(ms: i64) -> String {
     }
 }
 
-/// The newest of these commits that is no younger by its own time, which only grows: few are read (P082).
+/// The newest of these commits whose in-commit timestamp isn't after the time, by a binary search
+/// that reads few commits (P082).
 async fn newest_by_own_time(store: &Store, commits: &[LogName], timestamp_ms: i64) -> Result<Option<u64>> {
     let (mut low, mut high) = (0, commits.len());
     while low < high {

@@ -36,7 +36,8 @@ pub(crate) struct TopFile {
 
 /// Most hints are smaller.
 const USUAL_BYTES: u64 = 64 << 10;
-/// A hint that is larger isn't read on: some writers put a checkpoint's schema into it, nobody more.
+/// A larger hint isn't read completely: some writers put a checkpoint's schema into it, and nothing
+/// larger.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The hinted version; `None` when the hint is absent or unreadable: then the whole log is listed.
@@ -46,11 +47,11 @@ pub(crate) async fn read(store: &Store) -> Result<Option<u64>> {
         Ok(start) if start.len() as u64 == USUAL_BYTES => store.read_range(&key, 0..MOST_BYTES).await,
         start => start,
     };
-    // A hint that is cut off doesn't parse.
+    // A truncated hint doesn't parse.
     match start {
         Ok(bytes) => Ok(parse(&bytes)),
         Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
-        // No range begins within an empty object.
+        // No range starts within an empty object.
         Err(e) if e.kind() == Kind::InvalidArgument => match store.head(&key).await {
             Ok(found) if found.size_bytes == 0 => Ok(None),
             _ => Err(e),
@@ -62,7 +63,7 @@ pub(crate) async fn read(store: &Store) -> Result<Option<u64>> {
 fn parse(bytes: &[u8]) -> Option<u64> {
     let hint: LastCheckpoint = serde_json::from_slice(bytes).ok()?;
     let value: Value = serde_json::from_slice(bytes).ok()?;
-    // The order of long lists differs between writers (P017): only a hint without lists is judged.
+    // Writers order long lists differently (P017): only a hint without lists is checked.
     let expected = value.get("checksum").and_then(Value::as_str);
     let judged = expected.filter(|_| !bytes.contains(&b'['));
     if judged.is_some_and(|expected| expected != hint::checksum(&value)) {

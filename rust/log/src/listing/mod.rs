@@ -1,4 +1,4 @@
-//! Listing the log folder, from the hint where there is one (P003, P010).
+//! Lists the log folder, starting at the hint where there is one (P003, P010).
 
 pub(crate) mod last_checkpoint;
 
@@ -8,18 +8,18 @@ use deltaplane_protocol::segment::LogName;
 use deltaplane_store::{ObjectInfo, Store};
 use futures::TryStreamExt;
 
-/// How often a listing with a gap is made again while each one has another gap.
+/// How often a listing with a gap is repeated while the gap moves.
 const LOOKS: usize = 8;
 
 /// The log files from this version on, ascending by name.
 ///
-/// Errors: `TableNotFound` when the bucket or container isn't there.
+/// Errors: `TableNotFound` if the bucket or container doesn't exist.
 pub(crate) async fn list_from(store: &Store, version: u64) -> Result<Vec<LogName>> {
     let mut names = list_once(store, version).await?;
     for _ in 0..LOOKS {
         let Some(gap) = first_gap(&names) else { break };
-        // A directory that is written to meanwhile may show a commit and not the one before. That one was there before the
-        // next look begins, which shows it: only a gap that stays is one.
+        // During writes a listing may show a commit without the previous one. That one existed
+        // before the next listing starts, which therefore shows it: only a gap that stays is real.
         names = list_once(store, version).await?;
         if first_gap(&names) == Some(gap) {
             break;
@@ -45,7 +45,8 @@ async fn list_once(store: &Store, version: u64) -> Result<Vec<LogName>> {
         .await
 }
 
-/// All log files if the oldest commit is at least this old, else none: then nothing is looked at behind that one.
+/// All log files if the oldest commit is at least this old, otherwise none: the listing then ends
+/// at that commit.
 pub(crate) async fn list_where_old(store: &Store, cutoff_ms: i64) -> Result<Vec<LogName>> {
     let mut listed = store.list_from(LOG_DIR, "").await.map_err(no_place)?;
     let (mut names, mut is_old) = (Vec::new(), false);
@@ -62,13 +63,13 @@ pub(crate) async fn list_where_old(store: &Store, cutoff_ms: i64) -> Result<Vec<
     Ok(names)
 }
 
-/// What an object of the log is by its name, `None` where that means nothing; [`listed`] is the way back.
+/// The meaning of an object's name in the log, `None` if it has none; [`listed`] is the inverse.
 pub(crate) fn name_of(object: ObjectInfo) -> Option<LogName> {
     let name = object.key.rsplit('/').next().unwrap_or_default();
     LogName::parse(name, object.size_bytes, object.modified_ms).map(|n| n.with_etag(object.etag))
 }
 
-/// The object that a listing showed under this name.
+/// The listed object of this name.
 pub(crate) fn listed(name: &LogName) -> ObjectInfo {
     ObjectInfo {
         key: [LOG_DIR, "/", &name.name].concat(),
@@ -85,7 +86,7 @@ fn no_place(e: Error) -> Error {
     }
 }
 
-/// Whether a table is at this location: its log holds a commit or a checkpoint.
+/// Whether this location has a table: its log contains a commit or a checkpoint.
 pub async fn is_table(store: &Store) -> Result<bool> {
     let names = match list_from(store, 0).await {
         Err(e) if e.kind() == Kind::TableNotFound => return Ok(false),

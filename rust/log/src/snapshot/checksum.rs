@@ -1,5 +1,6 @@
-//! Version checksums in the log (P018, P019): read where they spare a look into the checkpoint, written after commits. A
-//! checksum that is absent, unreadable or at odds with the log is never an error, nor is one that can't be written.
+//! Version checksums in the log (P018, P019): read where they save reading the checkpoint, written
+//! after commits. A checksum that is absent, unreadable, inconsistent with the log or unwritable is
+//! never an error.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use tracing::warn;
 use crate::commit::reader::{Commit, newest_state};
 use crate::listing::listed;
 
-/// Commits of more bytes aren't parsed for a checksum.
+/// Commits with more bytes aren't parsed for a checksum.
 const DERIVED_BYTES: u64 = 256 << 10;
 
 /// The segment's newest checksum, if it agrees with the commits that it covers.
@@ -40,8 +41,8 @@ pub(crate) async fn read_sound(
 /// A checksum that this process wrote, and its version.
 pub(crate) type KnownChecksum = (u64, Arc<VersionChecksum>);
 
-/// The checksum of `version` from a known one and the commits since, where these are few; the file that their writers leave
-/// may be on its way.
+/// The checksum of `version`, computed from a known one and the commits since if these are few;
+/// their writers' checksum files may not exist yet.
 pub(crate) fn derived(known: &KnownChecksum, commits: &[Arc<Commit>], version: u64) -> Option<VersionChecksum> {
     let (since, sum) = known;
     let news = commits.get(commits.partition_point(|c| c.version() <= *since)..)?;
@@ -54,7 +55,7 @@ pub(crate) fn derived(known: &KnownChecksum, commits: &[Arc<Commit>], version: u
     news.iter().try_fold(first, |sum, c| sum.after(&c.actions().ok()?))
 }
 
-/// A checksum file; `None` when it is gone or can't be read as one.
+/// A checksum file; `None` if it is missing or invalid.
 pub(crate) async fn read(store: &Store, name: &LogName) -> Result<Option<VersionChecksum>> {
     let text = match store.read_text(&listed(name)).await {
         Ok(text) => text,

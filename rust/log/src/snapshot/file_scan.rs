@@ -18,11 +18,11 @@ use crate::commit::reader::is_damage;
 use crate::scan_report::{ScanCounters, ScanReport};
 use crate::snapshot::{Snapshot, filter};
 
-/// How many files a plan looked at.
+/// The number of files that a plan examined.
 pub struct Considered(Option<Arc<ScanCounters>>);
 
 impl Considered {
-    /// The number, once the plan was read to its end; `None` where it gave every file.
+    /// The number, once the plan was read to its end; `None` if it returned every file.
     pub fn files(&self) -> Option<u64> {
         let seen = self.0.as_ref()?.report();
         Some((seen.in_commits + seen.in_checkpoint).saturating_sub(seen.replaced))
@@ -30,13 +30,13 @@ impl Considered {
 }
 
 impl Snapshot {
-    /// The live files as batches of adds, newest commits first, then the checkpoint's: streamed,
-    /// and without the files that `pruner` shows can't match.
+    /// Live files as batches of adds, the newest commits' first, then the checkpoint's: streamed,
+    /// without the files that `pruner` rules out.
     pub fn plan(&self, pruner: Option<Arc<Pruner>>, columns: PlanColumns) -> BoxStream<'static, Result<RecordBatch>> {
         self.skipping_plan(pruner.map(|pruner| Skipping { pruner, counters: None }), columns)
     }
 
-    /// As `file_scan`, with a count of the files that it looks at.
+    /// As `plan`, with a count of the examined files.
     pub fn counted_plan(
         &self,
         pruner: Option<Arc<Pruner>>,
@@ -51,7 +51,7 @@ impl Snapshot {
         (self.skipping_plan(skipping, columns), considered)
     }
 
-    /// What a plan looks at, and why it leaves files out and keeps files.
+    /// The plan's figures: the examined files, and why files are left out or stay.
     pub async fn explain(&self, pruner: Arc<Pruner>) -> Result<ScanReport> {
         let counters = Arc::new(ScanCounters::default());
         let skipping = Skipping {
@@ -88,7 +88,8 @@ impl Snapshot {
         send: &mut Sender<Result<RecordBatch>>,
     ) -> Result<()> {
         let counters = skipping.and_then(|s| s.counters.as_deref());
-        // What was sent before a checkpoint turned out damaged: its rest comes from elsewhere.
+        // Remembers the files that were sent before a checkpoint turns out damaged; another source
+        // provides the rest.
         let (mut from, mut sent) = (self.clone(), Replay::new());
         loop {
             let tail = from.tail()?;
@@ -111,7 +112,7 @@ impl Snapshot {
             if skipping.is_some()
                 && let Some(copied) = from.copied_checkpoint().await
             {
-                // Few of the files that a predicate leaves are to be remembered; a copy may be gone as a whole.
+                // A predicate leaves few files to remember; a copy may be deleted as a whole.
                 let mut replayed = Replay::new();
                 match files.send(&copied.reader, &sent, Some(&mut replayed)).await? {
                     Ended::Well => return Ok(()),
@@ -124,7 +125,8 @@ impl Snapshot {
                 Ended::Damaged(damage, done) => (damage, done),
             };
             let other = from.beside_checkpoint(damage).await?;
-            // Reading the sound part again costs no memory while all is well.
+            // As long as nothing is damaged, this costs no memory; afterwards the sound part is
+            // read again.
             sent.absorb(&tail.replay);
             let mut again = checkpoint
                 .files(FileActions::Adds, columns.clone(), skipping)
@@ -138,17 +140,17 @@ impl Snapshot {
     }
 }
 
-/// How the reading of a checkpoint's files ended.
+/// How reading a checkpoint's files ended.
 enum Ended {
-    /// All were sent, or nobody wants more.
+    /// All were sent, or the receiver is gone.
     Well,
-    /// After so many batches.
+    /// The error, and how many batches were sent before it.
     Damaged(Error, usize),
 }
 
 /// A checkpoint's files on their way to a plan.
 struct CheckpointFiles<'a> {
-    /// What the commits after it say.
+    /// The commits after it, reconciled.
     replay: &'a Replay,
     skipping: Option<&'a Skipping>,
     columns: &'a PlanColumns,
@@ -156,7 +158,7 @@ struct CheckpointFiles<'a> {
 }
 
 impl CheckpointFiles<'_> {
-    /// Sends those of a checkpoint that weren't sent before; `replayed` takes what was.
+    /// Sends the files of a checkpoint that weren't sent before; `replayed` collects them.
     async fn send(
         &mut self,
         checkpoint: &CheckpointReader,
@@ -170,7 +172,7 @@ impl CheckpointFiles<'_> {
                 false => Err(e),
             };
         }
-        // A copy stands for another writer's checkpoint.
+        // The checkpoint is a copy of another writer's.
         let mut once = (replayed.is_some() || checkpoint.may_repeat()).then(SeenFiles::default);
         let mut batches = checkpoint.files(FileActions::Adds, self.columns.clone(), self.skipping);
         let mut done = 0;
@@ -180,7 +182,7 @@ impl CheckpointFiles<'_> {
                     let untouched = filter(&batch, &self.replay.checkpoint(&batch)?)?;
                     counters.inspect(|t| t.replaced(batch.num_rows() - untouched.num_rows()));
                     let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
-                    // Whoever takes the rows then has them alone.
+                    // Drops the other references, so that the receiver owns the rows alone.
                     drop((batch, untouched));
                     let mut kept = prune(unsent, self.skipping)?;
                     if let Some(once) = &mut once {
@@ -204,8 +206,8 @@ impl CheckpointFiles<'_> {
     }
 }
 
-/// A stream of what a future sends, and of its error last. Driven by whoever polls the stream: no task outlives its reader,
-/// and what was sent is taken before more is made.
+/// A stream of what a future sends, followed by its error if it has one. Polling the stream drives
+/// the future: no task outlives its reader, and what was sent is taken before more is made.
 pub(crate) fn fed<T, Feeding>(feed: impl FnOnce(Sender<Result<T>>) -> Feeding) -> BoxStream<'static, Result<T>>
 where
     T: Send + 'static,
@@ -216,14 +218,14 @@ where
     let feeding = feed(send);
     let task = async move {
         if let Err(e) = feeding.await {
-            // A dropped receiver means that nobody wants the error either.
+            // If the receiver is gone, so is the reader of the error.
             let _ = last.send(Err(e)).await;
         }
     };
     stream::select(receive, stream::once(task).filter_map(|()| async { None })).boxed()
 }
 
-/// Those of these files that aren't ruled out.
+/// The files that aren't ruled out.
 pub(crate) fn prune(batch: RecordBatch, skipping: Option<&Skipping>) -> Result<RecordBatch> {
     match skipping {
         Some(p) if batch.num_rows() > 0 => filter(&batch, &p.keep(&batch)?),
@@ -231,7 +233,7 @@ pub(crate) fn prune(batch: RecordBatch, skipping: Option<&Skipping>) -> Result<R
     }
 }
 
-/// Sends a batch that isn't empty; false when nobody wants more.
+/// Sends a batch unless it is empty; false if the receiver is gone.
 pub(crate) async fn emit(send: &mut Sender<Result<RecordBatch>>, batch: RecordBatch) -> bool {
     batch.num_rows() == 0 || send.send(Ok(batch)).await.is_ok()
 }

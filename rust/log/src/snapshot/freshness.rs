@@ -1,19 +1,20 @@
-//! How long what was read of a table may be built upon. Beyond it, the versions after it may have come, been checkpointed
-//! and cleaned up again: their names would be free, and nothing of them left to check against.
+//! How long a snapshot may be used as a base without a listing. After that, later versions may have
+//! been committed, checkpointed and cleaned up: their names would be free, and no trace of them
+//! left for conflict checks.
 
 use crate::{Snapshot, now_ms};
 
-/// The bound for usual retentions of the log; half the retention where that is less.
+/// The bound for usual retentions of the log; half the retention if that is less.
 const LONGEST_MS: i64 = 3_600_000;
-/// The bound for retentions of next to nothing: clean-up takes whole days.
+/// The bound for very short retentions: clean-up deletes whole days.
 const SHORTEST_MS: i64 = 60_000;
 
 impl Snapshot {
-    /// Whether it was the newest version so lately that commits after it can't have been cleaned up.
+    /// Whether it was the newest version so recently that later commits can't have been cleaned up.
     pub(crate) fn is_fresh(&self) -> bool {
         let retention = self.state().properties().log_retention_ms;
         let bound = (retention / 2).clamp(SHORTEST_MS, LONGEST_MS);
-        // A clock that was set back says nothing.
+        // If the clock was set back, freshness is unknown.
         (0..bound).contains(&now_ms().saturating_sub(self.newest_until_ms()))
     }
 }

@@ -1,5 +1,5 @@
-//! A snapshot: one immutable version of a table, made by `open` without the
-//! file list; plans stream that, pruned. A newer snapshot shares all that it can with the older one.
+//! A snapshot: one immutable version of a table, opened without its file list; plans stream that,
+//! pruned. A newer snapshot shares as much as possible with the older one.
 
 pub(crate) mod checksum;
 pub(crate) mod file_scan;
@@ -38,18 +38,19 @@ use crate::listing::{list_from, name_of};
 use crate::now_ms;
 use crate::snapshot::checksum::KnownChecksum;
 
-/// Commits after which an update starts anew from a newer checkpoint instead of growing the tail.
+/// Commits after which an update starts again from a newer checkpoint instead of extending the
+/// tail.
 const LONG_TAIL: usize = 64;
-/// Commits from which on even who knows of no newer checkpoint looks for one.
+/// Commits after which an update lists for a newer checkpoint even without a hint of one.
 const TOO_LONG_TAIL: usize = 256;
 /// One version of a table. Cheap to clone.
 #[derive(Clone)]
 pub struct Snapshot {
     inner: Arc<Inner>,
-    /// Since when it isn't known to be the newest version, in ms since the epoch: commits after it may be there, or may
-    /// have been cleaned up already.
+    /// The last time when it was known to be the newest version, in ms since the epoch: later
+    /// commits may exist, or may have been cleaned up already.
     newest_until_ms: i64,
-    /// What this process committed last, if it has made this version of that.
+    /// This process's last commit, if this version follows from it.
     last_own: Option<Own>,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Own {
     pub version: u64,
     /// When it was put, in ms since the epoch.
     pub put_ms: i64,
-    /// When one last followed many commits of others.
+    /// The time of its last commit behind many commits of other writers.
     pub crowded_ms: Option<i64>,
 }
 
@@ -75,11 +76,11 @@ struct Inner {
     tail: OnceLock<Tail>,
     /// The checksum, once this process has written it.
     checksum: OnceLock<Arc<VersionChecksum>>,
-    /// That of the version that this one was made of, if this process has written it.
+    /// The checksum of the previous version, if this process has written it.
     checksum_before: Option<KnownChecksum>,
 }
 
-/// What the checkpoint's and commits' other actions make, read when asked for.
+/// The remaining state of checkpoint and commits, read at the first use.
 #[derive(Default)]
 struct SideState {
     transactions: BTreeMap<String, SetTransaction>,
@@ -92,14 +93,14 @@ pub(crate) struct Tail {
     pub replay: Replay,
 }
 
-/// What opening a version reads of its log, but for sidecars.
+/// The files that opening a version reads from its log, without sidecars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSize {
     /// The checkpoint's version.
     pub checkpoint: Option<u64>,
     /// Bytes of its files.
     pub checkpoint_bytes: u64,
-    /// Files with the commits after it: a compaction stands for several.
+    /// Files that hold the commits after it: one compaction counts for several commits.
     pub commits: usize,
     /// Their bytes.
     pub commit_bytes: u64,
@@ -108,7 +109,7 @@ pub struct LogSize {
 }
 
 impl Snapshot {
-    /// Of what was read.
+    /// From the parts that were read.
     pub(crate) fn assemble(
         store: &Store,
         segment: LogSegment,
@@ -137,7 +138,7 @@ impl Snapshot {
         }
     }
 
-    /// The same files under other columns, for a reader that keeps to them.
+    /// The same files with other columns, for a reader that fixes its columns.
     pub(crate) fn showing(&self, state: TableState) -> Self {
         let inner = &self.inner;
         let (checkpoint, commits) = (inner.checkpoint.clone(), inner.commits.clone());
@@ -151,7 +152,7 @@ impl Snapshot {
         shown.newest_until(self.newest_until_ms)
     }
 
-    /// The version of its checkpoint, whose segment this is, as this one's columns show it.
+    /// The version of its checkpoint, with this segment and this one's columns.
     pub(crate) fn without_commits(&self, segment: LogSegment) -> Self {
         let inner = &self.inner;
         let (checkpoint, state) = (inner.checkpoint.clone(), inner.state.clone());
@@ -164,7 +165,7 @@ impl Snapshot {
         self
     }
 
-    /// The same as what this process committed on `base`, at this time.
+    /// The same, marked as this process's commit on `base` at this time.
     pub(crate) fn own(self, base: Option<&Self>, put_ms: i64) -> Self {
         let last_own = Some(Own {
             version: self.version(),
@@ -181,7 +182,7 @@ impl Snapshot {
         self.last_own
     }
 
-    /// Since when it isn't known to be the newest version, in ms since the epoch.
+    /// The last time when it was known to be the newest version, in ms since the epoch.
     pub(crate) fn newest_until_ms(&self) -> i64 {
         self.newest_until_ms
     }
@@ -205,7 +206,7 @@ impl Snapshot {
         if news.is_empty() && !newer_checkpoint {
             return Ok(self.clone().newest_until(listed_ms));
         }
-        // A checkpoint ahead of the commits, or a long tail that it would shorten: start from it.
+        // A checkpoint is ahead of the commits, or shortens a long tail: start from it.
         let contiguous = (next..).zip(&news).all(|(v, n)| n.version == v);
         if news.is_empty() || !contiguous || (newer_checkpoint && tail_length > LONG_TAIL) {
             return Self::load(&self.inner.store, None, FileLines::Retained).await;
@@ -221,7 +222,8 @@ impl Snapshot {
         Ok(updated.newest_until(listed_ms))
     }
 
-    /// With these commits, which follow without a gap, and the newest checksum if there is a newer one.
+    /// Extended by these commits, which follow without a gap, and by the newest checksum if there
+    /// is a newer one.
     pub(crate) fn extended(&self, news: Vec<Arc<Commit>>, checksum: Option<LogName>) -> Result<Self> {
         let (inner, state) = (&self.inner, self.state_after(&news)?);
         let mut segment = inner.segment.clone();
@@ -240,10 +242,10 @@ impl Snapshot {
         Ok(extended)
     }
 
-    /// The version that a commit of this process made of this one: as the newest it is known without a listing.
+    /// The version after a commit of this process on this one, without a listing.
     pub(crate) async fn after_own(&self, text: Bytes) -> Result<Self> {
         if self.has_too_long_tail() {
-            // Perhaps a checkpoint shortens it.
+            // A checkpoint may shorten it.
             return self.update().await;
         }
         let there = self.inner.store.head(&paths::commit(self.version() + 1)).await?;
@@ -251,8 +253,9 @@ impl Snapshot {
         self.extended(vec![Arc::new(Commit::parse(name, text)?)], None)
     }
 
-    /// The same version from a newer classic checkpoint, whose state must be known to be this table's; `None` where there is
-    /// none of this version that can be used, or where commits after it aren't in hand one by one.
+    /// The same version from a newer classic checkpoint, whose state must be known to be this
+    /// table's; `None` if there is no usable one of this version, or if later commits aren't in
+    /// memory one by one.
     pub(crate) async fn after_classic(&self, version: u64) -> Result<Option<Self>> {
         let inner = &self.inner;
         let found = match inner.store.head(&paths::classic_checkpoint(version)).await {
@@ -328,8 +331,9 @@ impl Snapshot {
         commits.find(|c| c.is_single() && c.version() == version)
     }
 
-    /// The commits after version `base` up to this one, oldest first, each by itself: those that a
-    /// checkpoint or a compaction stands for here are read. It ends before the first one that is gone.
+    /// Each commit after version `base` up to this one, oldest first. Reads the single commits even
+    /// where this snapshot used a checkpoint or a compaction instead. Ends before the first one
+    /// that is missing.
     pub(crate) async fn commits_after(&self, base: Option<u64>) -> Result<Vec<Arc<Commit>>> {
         let wanted: Vec<u64> = (base.map_or(0, |b| b + 1)..=self.version()).collect();
         let in_hand: Vec<Arc<Commit>> = wanted.iter().filter_map(|v| self.commit_in_hand(*v).cloned()).collect();
@@ -344,22 +348,22 @@ impl Snapshot {
         reader::read(&self.inner.store, &names).await
     }
 
-    /// How many commits stand after the checkpoint.
+    /// Number of commits after the checkpoint.
     pub fn tail_length(&self) -> usize {
         self.inner.segment.commits.len()
     }
 
-    /// Whether a newer checkpoint, if there is one, is the better beginning of newer versions.
+    /// Whether newer versions had better start from a newer checkpoint, if there is one.
     pub(crate) fn has_long_tail(&self) -> bool {
         self.inner.commits.len() >= LONG_TAIL
     }
 
-    /// Whether a listing has to look for one, since nothing else tells of it.
+    /// Whether a listing has to look for a newer checkpoint.
     pub(crate) fn has_too_long_tail(&self) -> bool {
         self.inner.commits.len() >= TOO_LONG_TAIL
     }
 
-    /// What opening it reads.
+    /// The files that opening it reads.
     pub fn log_size(&self) -> LogSize {
         let (segment, checkpoint_bytes) = (&self.inner.segment, self.checkpoint_bytes());
         LogSize {
@@ -371,19 +375,19 @@ impl Snapshot {
         }
     }
 
-    /// Bytes of the checkpoint's files, but for sidecars.
+    /// Bytes of the checkpoint's files, without sidecars.
     pub(crate) fn checkpoint_bytes(&self) -> u64 {
         let files = self.inner.segment.checkpoint.iter().flat_map(|c| &c.files);
         files.map(|n| n.size_bytes).fold(0, u64::saturating_add)
     }
 
-    /// The same with them.
+    /// Bytes of the checkpoint's files, with sidecars.
     pub(crate) fn whole_checkpoint_bytes(&self) -> u64 {
         let sidecars = self.replay_bytes().saturating_sub(self.log_bytes());
         sidecars.saturating_add(self.checkpoint_bytes())
     }
 
-    /// Bytes of the log's files that it was made from, but for sidecars.
+    /// Bytes of the log's files that it was read from, without sidecars.
     pub(crate) fn log_bytes(&self) -> u64 {
         self.inner.segment.size_bytes()
     }
@@ -460,15 +464,15 @@ impl Snapshot {
         Ok(self.inner.tail.get_or_init(|| Tail { live, replay }))
     }
 
-    /// The tombstones that a checkpoint of this version must carry: removed after `cutoff_ms` (P044, P050). Those in
-    /// `kept` parts of the checkpoint are left out.
+    /// The tombstones that a checkpoint of this version must have: removed after `cutoff_ms` (P044,
+    /// P050). Leaves out those in `kept` parts of the checkpoint.
     pub(crate) async fn tombstones(&self, cutoff_ms: i64, kept: &[usize]) -> Result<Vec<RecordBatch>> {
         let mut out = self.tombstones_as(cutoff_ms, kept, &Ok).await?;
         out.retain(|b| b.num_rows() > 0);
         Ok(out)
     }
 
-    /// The same, each batch as what is made of it.
+    /// As `tombstones`, with each batch converted by a function.
     pub(crate) async fn tombstones_as<T: Send>(
         &self,
         cutoff_ms: i64,
@@ -504,7 +508,7 @@ impl Snapshot {
         Ok(out)
     }
 
-    /// The checkpoint of this very version, if it was opened from one.
+    /// The checkpoint of exactly this version, if it was opened from one.
     pub(crate) fn own_checkpoint(&self) -> Option<(&CheckpointFiles, &CheckpointReader)> {
         self.base_checkpoint()
             .filter(|(files, _)| files.version == self.version())
@@ -515,7 +519,8 @@ impl Snapshot {
         self.inner.segment.checkpoint.as_ref().zip(self.checkpoint_reader())
     }
 
-    /// The files with the commits after the checkpoint, ascending: compactions only where they could be read.
+    /// The files with the commits after the checkpoint, ascending: compactions only where they
+    /// could be read.
     pub(crate) fn commit_files(&self) -> impl Iterator<Item = &LogName> {
         self.inner.commits.iter().map(|c| &c.name)
     }
@@ -525,22 +530,22 @@ impl Snapshot {
         self.inner.checkpoint.as_deref()
     }
 
-    /// What became of its copy.
+    /// The state of the checkpoint's copy.
     pub(crate) fn copy(&self) -> &CheckpointCopy {
         &self.inner.copy
     }
 
-    /// Keeps what was summed up of this very version, for the commit that follows it.
+    /// Remembers the sums of exactly this version, for the commit that follows it.
     pub(crate) fn keep_checksum(&self, sum: VersionChecksum) {
         let _ = self.inner.checksum.set(Arc::new(sum));
     }
 
-    /// What was kept of it.
+    /// The remembered sums.
     pub(crate) fn known_checksum(&self) -> Option<&Arc<VersionChecksum>> {
         self.inner.checksum.get()
     }
 
-    /// The checksum of this very version, if there is a sound one.
+    /// The checksum of exactly this version, if there is a sound one.
     pub(crate) async fn version_checksum(&self) -> Result<Option<VersionChecksum>> {
         let inner = &self.inner;
         if let Some(sum) = self.known_checksum() {

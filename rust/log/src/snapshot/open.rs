@@ -1,5 +1,5 @@
-//! How a version is opened: from the best checkpoint that can be used and the commits after it, or
-//! from its commits alone; and what stands in for a checkpoint that turns out damaged later.
+//! Opens a version: from the best usable checkpoint and the commits after it, or from commits
+//! alone; and finds a replacement for a checkpoint that turns out damaged later.
 
 use std::sync::Arc;
 
@@ -20,14 +20,14 @@ use crate::now_ms;
 use crate::snapshot::Snapshot;
 use crate::snapshot::checksum;
 
-/// How often the log is listed while clean-ups take what was listed before.
+/// How often the log is listed again while clean-ups delete listed files.
 const LISTINGS: usize = 4;
 
 impl Snapshot {
     /// Opens a version, or the newest one.
     ///
-    /// Costs one listing, one read for each commit after the checkpoint, and one of the version's checksum; where there is
-    /// none, or none that agrees, the checkpoint's footer with its few state rows.
+    /// Costs one listing, one read per commit after the checkpoint, and one of the version's
+    /// checksum; without a valid checksum, the checkpoint's footer with its few state rows.
     pub async fn open(store: &Store, version: Option<u64>) -> Result<Self> {
         let opened = Self::load(store, version, FileLines::Retained).await;
         opened.map_err(|e| e.with_table(store.location().as_str()))
@@ -38,7 +38,8 @@ impl Snapshot {
         loop {
             let listed_ms = now_ms();
             match Self::load_listed(store, version, lines).await {
-                // A clean-up went on between the listing and the reading: a newer checkpoint stands in for what it took.
+                // A clean-up deleted files between the listing and the reading: a newer checkpoint
+                // replaces them.
                 Err(e) if e.kind() == Kind::VersionNotFound && version.is_none() && listings < LISTINGS => {
                     debug!(error = %e, "the log changed while it was read, listing it again");
                     listings += 1;
@@ -73,7 +74,7 @@ impl Snapshot {
         }
     }
 
-    /// From the first of these checkpoints that can be used; else what keeps the newest of them from being used.
+    /// From the first of these checkpoints that is usable; otherwise the error of the newest one.
     async fn from_best(
         store: &Store,
         names: &[LogName],
@@ -95,7 +96,7 @@ impl Snapshot {
         Ok(Err(damage))
     }
 
-    /// From this checkpoint; what keeps it from being used.
+    /// From this checkpoint, or the error that makes it unusable.
     async fn from_checkpoint(
         store: &Store,
         names: &[LogName],
@@ -139,8 +140,8 @@ impl Snapshot {
         Ok(Self::assemble(store, segment, None, commits, Arc::new(state)))
     }
 
-    /// The same version without the checkpoint that turned out damaged: from the best other one that can be used, or from
-    /// the commits alone. Errors: the damage when there is no other way to make it; what keeps from trying.
+    /// The same version without the damaged checkpoint: from the best other usable one, or from
+    /// commits alone. Errors: the damage if there is no other way; the error of the attempt.
     pub(crate) async fn beside_checkpoint(&self, damage: Error) -> Result<Snapshot> {
         let Some((bad, _)) = self.base_checkpoint() else {
             return Err(damage);
@@ -161,8 +162,8 @@ impl Snapshot {
     async fn load_beside(&self, bad: &CheckpointFiles) -> Result<Snapshot> {
         let names = list_from(self.store(), 0).await?;
         let mut candidates = complete_checkpoints(&names, Some(self.version()));
-        // Best first: those before the damaged one were no better, or didn't exist when this was opened. One that is
-        // gone was cleaned up, behind newer ones that stand in for it.
+        // Best first: those before the damaged one were no better, or didn't exist at the opening.
+        // A missing one was cleaned up, and newer ones replace it.
         if let Some(at) = candidates.iter().position(|c| c.files == bad.files) {
             candidates.drain(..=at).for_each(drop);
         }
@@ -173,8 +174,8 @@ impl Snapshot {
         }
     }
 
-    /// The same version with its checkpoint opened, or from another one where it turns out damaged: for who asks what its
-    /// files say of themselves.
+    /// The same version with its checkpoint opened, or from another one if it is damaged, for
+    /// callers that read its files' metadata.
     pub(crate) async fn with_open_checkpoint(&self) -> Result<Self> {
         match self.checkpoint_reader() {
             Some(checkpoint) => match checkpoint.open_all().await {
@@ -186,7 +187,8 @@ impl Snapshot {
     }
 }
 
-/// Why the commits alone don't make the table, with the damaged checkpoint that would have stood in for the missing ones.
+/// The error of opening from commits alone, together with the damage of the checkpoint that would
+/// have replaced the missing ones.
 fn with_damage(e: Error, damage: Option<Error>) -> Error {
     let named = damage
         .as_ref()
@@ -202,7 +204,8 @@ fn with_damage(e: Error, damage: Option<Error>) -> Error {
     }
 }
 
-/// Protocol and metadata of a version, where its checkpoint needn't be asked: the newest in the commits, else the checksum's.
+/// Protocol and metadata without reading the checkpoint, where possible: the newest in the commits,
+/// otherwise the checksum's.
 async fn state_beside_checkpoint(
     store: &Store,
     segment: &LogSegment,
@@ -228,18 +231,19 @@ async fn state_beside_checkpoint(
     }
 }
 
-/// The same with the checkpoint's.
+/// Protocol and metadata, reading the checkpoint.
 async fn read_state(checkpoint: &CheckpointReader, commits: &[Arc<Commit>]) -> Result<TableState> {
     state_of(newest_state(commits), checkpoint.state_actions().await?)
 }
 
-/// Whether the checkpoint before these commits may have sidecars, by the protocol that it was written under (P056).
+/// Whether the checkpoint before these commits may have sidecars, by the protocol at its time
+/// (P056).
 fn may_have_sidecars(state: &TableState, commits: &[Arc<Commit>]) -> bool {
     let (since, _) = newest_state(commits);
     since.is_some() || features::allows_v2_checkpoints(state.protocol())
 }
 
-/// Protocol and metadata: the newest in the commits, else those of the checkpoint.
+/// Protocol and metadata: the newest in the commits, otherwise those of the checkpoint.
 fn state_of(newest: (Option<&Protocol>, Option<&Metadata>), checkpoint: Vec<Action>) -> Result<TableState> {
     let (mut protocol, mut metadata) = (newest.0.cloned(), newest.1.cloned());
     for a in checkpoint {
@@ -254,7 +258,7 @@ fn state_of(newest: (Option<&Protocol>, Option<&Metadata>), checkpoint: Vec<Acti
             "no {what} action in the whole log: the table can't be read; restore the log's first commit"
         ))
     };
-    // The protocol comes first: it says whether the rest can be understood (P047, P048).
+    // The protocol comes first: it decides whether the rest can be understood (P047, P048).
     let protocol = protocol.ok_or_else(|| missing("protocol"))?;
     TableState::new(protocol, metadata.ok_or_else(|| missing("metaData"))?)
 }

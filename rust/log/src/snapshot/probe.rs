@@ -15,8 +15,8 @@ use crate::{Snapshot, now_ms};
 
 /// Most commits that are probed one by one; listing is cheaper beyond this number.
 const MOST: usize = 64;
-/// A writer that sees at least `MANY_OTHERS` foreign commits within `SHORT_MS` of its own last commit is
-/// considered contended.
+/// A writer that sees at least `MANY_OTHERS` foreign commits within `SHORT_MS` of its own last
+/// commit is considered contended.
 const MANY_OTHERS: u64 = 3;
 const SHORT_MS: i64 = 1000;
 /// Own commits larger than this aren't read again to verify that they still exist.
@@ -27,9 +27,10 @@ fn is_moment(from_ms: i64, to_ms: i64) -> bool {
 }
 
 impl Snapshot {
-    /// The newest version of the very table that this process committed this version to; `None` where only opening the
-    /// table anew can tell. Names are no proof: a table may have been deleted, and made anew under the same ones. The
-    /// commit's own text is, for no two have the same transaction id.
+    /// The newest version of the table that this process committed this version to; `None` if only
+    /// opening the table again can tell. Names don't identify a table, which may have been deleted
+    /// and created again at the same place. The text of the commit does, since no two have the same
+    /// transaction id.
     pub async fn newest_after_own(&self) -> Result<Option<Self>> {
         if !self.is_fresh() {
             return Ok(None);
@@ -48,8 +49,8 @@ impl Snapshot {
         }
     }
 
-    /// When this process last committed behind many commits of others that came in a moment, where it now commits on this
-    /// version.
+    /// The time of this process's last commit behind many foreign commits in a short time, if it
+    /// now commits on this version.
     pub(crate) fn crowded_ms(&self, put_ms: i64) -> Option<i64> {
         let own = self.last_own()?;
         let others = self.version().saturating_sub(own.version);
@@ -57,14 +58,14 @@ impl Snapshot {
         crowded.then_some(put_ms).or(own.crowded_ms)
     }
 
-    /// Whether many others were committing in the moments before this commit of this process.
+    /// Whether many other writers were committing shortly before this process's last commit.
     pub(crate) fn is_among_many(&self) -> bool {
         let crowded = |own: Own| own.crowded_ms.is_some_and(|since| is_moment(since, own.put_ms));
         self.last_own().is_some_and(crowded)
     }
 
-    /// A long tail from the newer checkpoint that the hint names, with the commits after it that are in hand; any other as it
-    /// is. `None` where only a listing can tell.
+    /// Starts a long tail from the newer checkpoint that the hint names, with the commits after it
+    /// that are in memory; other tails stay. `None` if only a listing can tell.
     async fn shortened(self) -> Result<Option<Self>> {
         if !self.has_long_tail() {
             return Ok(Some(self));
@@ -77,8 +78,9 @@ impl Snapshot {
         }
     }
 
-    /// The newest version by the names of the commits after this one, which must be known to be the table's; `None` where
-    /// the store isn't near, or where so much is new that a listing is the better way.
+    /// The newest version, found by the names of later commits, which must be known to be the
+    /// table's; `None` on stores where probing is slow, or if so much is new that a listing is
+    /// cheaper.
     pub(crate) async fn newest_by_name(&self) -> Result<Option<Self>> {
         let (asked_ms, mut news) = (now_ms(), Vec::new());
         while news.len() < MOST {

@@ -14,28 +14,29 @@ use crate::Snapshot;
 use crate::transaction::rebase::{Rebase, rebase_to_newest};
 use crate::transaction::{AsOf, Staged};
 
-/// What a transaction would do, and what other writers may not do before it is committed.
+/// What a transaction would do, and which other commits would conflict with it.
 #[derive(Debug, Clone, Serialize)]
 pub struct DryRun {
     /// Name of the operation in the history.
     pub operation: String,
     /// Its metrics.
     pub metrics: BTreeMap<String, Value>,
-    /// Files that leave the table.
+    /// Files that it removes from the table.
     pub files_removed: usize,
     /// Their bytes.
     pub bytes_removed: i64,
-    /// Files of which rows get marked in a deletion vector.
+    /// Files in which it deletes rows by deletion vectors.
     pub files_marked: usize,
     /// New files of the table.
     pub files_written: usize,
     /// Bytes of new files, of vectors and of recorded changes.
     pub bytes_written: i64,
-    /// What it read of the table's rows: `nothing`, `rows`, each for itself, a `set` of them, or the `table` with its files.
+    /// The rows that it read: `nothing`, `rows` (each by itself), a `set` of them, or the `table`
+    /// with its files.
     pub reads: &'static str,
-    /// Whether no file can be ruled out to hold rows that it read.
+    /// Whether every file may contain rows that it read.
     pub reads_anywhere: bool,
-    /// The isolation that it is judged by.
+    /// The isolation level of its conflict check.
     pub isolation: &'static str,
     /// Applications whose version it sets.
     pub app_ids: Vec<String>,
@@ -45,7 +46,7 @@ pub struct DryRun {
     pub protocol: bool,
 }
 
-/// Checks a transaction as its commit would be checked now.
+/// Validates a transaction as its commit would be validated now.
 ///
 /// # Errors
 /// Those of [`commit`](crate::commit), without the attempt.
@@ -99,7 +100,8 @@ async fn checked(store: &Store, base: Option<&Snapshot>, staged: &Staged) -> Res
     })
 }
 
-/// How many files hold the new ones and rows that are copied beside them, where those are known by their bytes alone.
+/// Estimates how many files hold new rows and copied rows, if only the bytes of the latter are
+/// known.
 pub(crate) fn with_copies<'a>(
     written: impl Iterator<Item = &'a Add>,
     copied: &'a [Add],

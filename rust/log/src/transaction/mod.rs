@@ -1,6 +1,6 @@
-//! Committing: one put-if-absent of a file that a pure function of (base, staged intent) made. A
-//! loser checks the winners' actions, rebases onto the newest version and tries again, a bounded
-//! number of times.
+//! Commits: one put-if-absent of a file that is a pure function of (base, staged intent). A loser
+//! checks the winners' actions, rebases onto the newest version and tries again, a bounded number
+//! of times.
 
 pub(crate) mod dry_run;
 pub(crate) mod post_commit;
@@ -34,20 +34,20 @@ use crate::transaction::post_commit::{Ahead, Hooks};
 use crate::transaction::rebase::{Rebase, rebase_to_newest};
 use crate::{Snapshot, now_ms};
 
-/// Attempts when the caller sets no bound: each lost one means that another writer got on, so this
-/// is reached only behind hundreds of faster writers.
+/// Attempts if the caller sets no bound. Each lost attempt means that another writer succeeded, so
+/// hundreds of faster writers exhaust it, not bad luck.
 const DEFAULT_ATTEMPTS: usize = 1000;
 /// Losses in a row before an attempt waits, and the longest wait.
 const PATIENT_LOSSES: usize = 3;
 const LONGEST_WAIT_MS: u64 = 250;
-/// Puts of one commit under one name while the store leaves its outcome open, and the longest wait before the first
-/// repetition, which doubles each time. The store's `retry_timeout` bounds them too.
+/// Puts of one commit under one name while its outcome is unclear, and the longest wait before the
+/// first repetition, which doubles each time. The store's `retry_timeout` bounds them too.
 const PUT_REPEATS: u32 = 8;
 const FIRST_REPEAT_MS: u64 = 50;
-/// How long a commit that lost may keep the text, and the time in it, that it was made with.
+/// How long a losing commit may reuse its serialized text and the time in it.
 const STANDS_MS: i64 = 1000;
 
-/// What a commit does, under delta-spark's names.
+/// What a commit did, with delta-spark's names.
 #[derive(Debug, Clone, Default)]
 pub struct Operation {
     /// `WRITE`, `CREATE TABLE`, …
@@ -58,7 +58,7 @@ pub struct Operation {
     pub metrics: BTreeMap<String, Value>,
 }
 
-/// Everything that a commit will say, whatever version it lands on.
+/// The content of a commit, independent of its version.
 #[derive(Clone, Default)]
 pub struct Staged {
     /// Files to add.
@@ -67,7 +67,7 @@ pub struct Staged {
     pub removes: Vec<Remove>,
     /// Files of changed rows (P130).
     pub cdc: Vec<AddCdcFile>,
-    /// Marks rows again in files whose vectors grew while this transaction lost the race.
+    /// Repeats deletions in files whose vectors grew while this transaction lost the race.
     pub row_conflicts: Option<Arc<dyn RowConflictResolver>>,
     /// New metadata.
     pub metadata: Option<Metadata>,
@@ -77,44 +77,46 @@ pub struct Staged {
     pub transactions: Vec<SetTransaction>,
     /// Domains to set, or to remove.
     pub domains: Vec<DomainMetadata>,
-    /// What the intent rests on.
+    /// What the intent depends on.
     pub read: ReadSet,
-    /// Whether it must have seen all that others did to what it read, whatever the table's isolation level is.
+    /// Whether it must have seen all changes by other writers to what it read, whatever the table's
+    /// isolation level.
     pub is_serializable: bool,
-    /// For the commit's provenance.
+    /// The commit's provenance.
     pub operation: Operation,
     /// Free text of the user.
     pub user_metadata: Option<String>,
-    /// Free fields of the user, beside the standard ones.
+    /// Free fields of the user, besides the standard ones.
     pub extra_info: BTreeMap<String, Value>,
-    /// Program that writes.
+    /// The program that writes.
     pub engine_info: String,
-    /// Leaves out the checkpoint that is due after the commit.
+    /// Skips the checkpoint that is due after the commit.
     pub skip_checkpoint: bool,
-    /// Whether to clean up the log after the commit; as the table's properties say when absent.
+    /// Whether to clean up the log after the commit; by default as the table's properties say.
     pub cleanup: Option<bool>,
-    /// Attempts in all, the default bound when absent.
+    /// Attempts in all; the default bound when absent.
     pub max_attempts: Option<usize>,
 }
 
-/// What a transaction does to files of which others may mark more rows meanwhile, so that it can do it again on their newer
-/// vectors (row-level concurrency): it deletes other rows by vectors, or moves what is left.
+/// Repeats a transaction's work on files in which other writers deleted more rows meanwhile
+/// (row-level concurrency): deleting other rows by vectors, or moving the remaining ones.
 pub trait RowConflictResolver: Send + Sync {
     /// Decoded paths of the files.
     fn paths(&self) -> HashSet<String>;
 
-    /// What becomes of these files as they are now.
+    /// The new actions for the current state of these files.
     ///
     /// # Errors
-    /// A conflict kind when another writer deleted or changed one of the rows; errors of the store.
+    /// A conflict kind if another writer deleted or changed one of the rows; errors of the store.
     fn reapply(&self, files: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>>;
 
-    /// Whether it finds its rows again, by their ids, where others moved them.
+    /// Whether it can find its rows by their ids after others moved them.
     fn relocates_rows(&self) -> bool {
         false
     }
 
-    /// What becomes of rows that stood in the files of these decoded paths and now stand in some of `to`.
+    /// The new actions for rows that were in the files of these decoded paths and were moved to
+    /// some of `to`.
     ///
     /// # Errors
     /// As [`reapply`](Self::reapply).
@@ -131,9 +133,9 @@ pub trait RowConflictResolver: Send + Sync {
 /// Actions for files whose vectors grew.
 #[derive(Debug, Default)]
 pub struct ReappliedRows {
-    /// Decoded paths of the files whose actions these take the place of.
+    /// Decoded paths of the files whose earlier actions these replace.
     pub replaced: HashSet<String>,
-    /// Files as they are now.
+    /// The current files.
     pub removes: Vec<Remove>,
     /// Files with vectors.
     pub adds: Vec<Add>,
@@ -143,13 +145,13 @@ pub struct ReappliedRows {
 pub struct Committed {
     /// The table after it.
     pub snapshot: Snapshot,
-    /// Whether newer versions had better begin anew, from the checkpoint of it that was written.
+    /// Whether newer versions should be opened from the checkpoint that was written of this one.
     pub begins_anew: bool,
     /// Its version.
     pub version: u64,
-    /// Puts that were tried.
+    /// Number of attempted puts.
     pub attempts: usize,
-    /// What the operation did, as in the commit.
+    /// Metrics of the operation, as in the commit.
     pub metrics: BTreeMap<String, Value>,
 }
 
@@ -193,11 +195,11 @@ impl Staged {
     }
 
     fn is_blind_append(&self) -> bool {
-        // As in delta-spark, a commit without files is one, too.
+        // As in delta-spark, also for a commit without files.
         self.removes.is_empty() && matches!(self.read, ReadSet::Nothing) && !self.is_backfill()
     }
 
-    /// The same with rows marked in these files instead of what they were before.
+    /// The same transaction with its deletions repeated in these files.
     pub(crate) async fn with_reapplied_rows(&self, files: Vec<Add>) -> Result<Self> {
         let Some(conflicts) = &self.row_conflicts else {
             return Ok(self.clone());
@@ -205,7 +207,8 @@ impl Staged {
         self.with(conflicts.reapply(files).await?)
     }
 
-    /// The same with rows marked in the files that winners moved them to.
+    /// The same transaction with its deletions repeated in the files to which winners moved the
+    /// rows.
     pub(crate) async fn with_relocated_rows(&self, from: HashSet<String>, to: Vec<Add>) -> Result<Self> {
         match &self.row_conflicts {
             Some(conflicts) => self.with(conflicts.relocate(from, to).await?),
@@ -223,7 +226,7 @@ impl Staged {
         Ok(staged)
     }
 
-    /// Refuses what no base could make right (P025, P074, P100).
+    /// Refuses an intent that is invalid on every base (P025, P074, P100).
     fn check(&self, base: Option<&Snapshot>) -> Result<()> {
         let mut seen = HashSet::with_capacity(self.adds.len());
         if let Some(twice) = self.adds.iter().find(|a| !seen.insert(a.path.as_str())) {
@@ -242,7 +245,7 @@ impl Staged {
         Ok(())
     }
 
-    /// The same, and what takes a look at the base's files: they must mean what they meant.
+    /// As `check`, and checks the base's files: their meaning must not change.
     pub(crate) async fn check_all(&self, base: Option<&Snapshot>) -> Result<()> {
         self.check(base)?;
         match base {
@@ -270,7 +273,7 @@ impl Staged {
         features::finish(base, as_of.now_ms, actions)
     }
 
-    /// The actions of the commit on this base, with what has to be read of it.
+    /// The actions of the commit on this base, after reading the needed facts of it.
     pub(crate) async fn actions(
         &self,
         base: Option<&Snapshot>,
@@ -285,7 +288,7 @@ impl Staged {
         self.finish(base.map(|b| facts.base(b)), rebase, txn_id, as_of)
     }
 
-    /// Reads what features want to know of the base.
+    /// Reads the facts of the base that features need.
     async fn facts(&self, base: &Snapshot) -> Result<Facts> {
         let state = base.state();
         let metadata = self.metadata.as_ref().unwrap_or(state.metadata());
@@ -324,7 +327,7 @@ impl Staged {
     }
 }
 
-/// When a commit's text was made, and on which version.
+/// When a commit's text was serialized, and on which version.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AsOf {
     read_version: Option<u64>,
@@ -340,7 +343,7 @@ impl AsOf {
     }
 }
 
-/// A commit as it was put, for the next name if this one was taken.
+/// A serialized commit, for the next name if this one was taken.
 struct Attempted {
     as_of: AsOf,
     base: Option<Snapshot>,
@@ -369,8 +372,8 @@ impl Attempted {
         })
     }
 
-    /// Rebases this attempt. Returns it unchanged if the serialized commit is identical, so that the uploaded
-    /// bytes can be reused.
+    /// Rebases this attempt. Returns it unchanged if the serialized commit is identical, so that
+    /// the uploaded bytes can be reused.
     async fn rebase(self, staged: &Staged, base: Option<&Snapshot>, rebase: &Rebase, txn_id: &str) -> Result<Self> {
         let is_young = (0..STANDS_MS).contains(&now_ms().saturating_sub(self.as_of.now_ms));
         let same_table = match (&self.base, base) {
@@ -387,7 +390,7 @@ impl Attempted {
     }
 }
 
-/// What a base says beyond its protocol and metadata.
+/// Facts of a base beyond its protocol and metadata.
 #[derive(Default)]
 struct Facts {
     time_ms: Option<i64>,
@@ -408,8 +411,8 @@ impl Facts {
 
 /// Commits to a table, or creates one when `base` is `None`.
 ///
-/// Errors: a conflict kind when another writer's commit rules this one out; `ConcurrentWrite` when
-/// every attempt lost; nothing is visible after an error, but data files stay where they are.
+/// Errors: a conflict kind if another writer's commit conflicts with this one; `ConcurrentWrite` if
+/// every attempt lost. After an error nothing is visible, but data files stay.
 pub async fn commit(store: &Store, base: Option<Snapshot>, staged: &Staged) -> Result<Committed> {
     let done = attempt_until_done(store, base, staged).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
@@ -424,7 +427,7 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
     while attempt <= most {
         staged.check_all(base.as_ref()).await?;
         let version = base.as_ref().map_or(0, |b| b.version() + 1);
-        // Version 0 of a table whose first commits were cleaned up is free, too.
+        // Version 0 is also free in a table whose first commits were cleaned up.
         let free = base.is_some() || !is_table(store).await?;
         let made = match attempted.take() {
             Some(before) => before.rebase(&staged, base.as_ref(), &rebase, &txn_id).await?,
@@ -475,7 +478,7 @@ async fn won(
     };
     let checkpointed = post_commit::run(base, &snapshot, actions, ahead, hooks).await;
     Committed {
-        // The next checkpoint of this kind writes what changed since the one before.
+        // The next checkpoint of this kind writes only what changed since the previous one.
         begins_anew: checkpointed && snapshot.writes_v2(),
         snapshot,
         version,
@@ -490,11 +493,12 @@ enum Put {
     Taken,
 }
 
-/// Puts the commit under its version's name. After a failure that leaves open whether it arrived, the same bytes are put
-/// under the same name again, which is safe: exactly one put creates the name, whether it is this one or one that arrives
-/// late. `Exists` is settled by the transaction id of what is there (P070, P072).
+/// Puts the commit under its version's name. After a failure with an unclear outcome, the same
+/// bytes are put under the same name again, which is safe: exactly one put creates the name,
+/// whether it is this one or one that arrives late. After `Exists` the transaction id in the
+/// existing file decides (P070, P072).
 ///
-/// Errors: `StoreUnavailable` when the outcome is still open after the store's `retry_timeout`.
+/// Errors: `StoreUnavailable` if the outcome is still unclear after the store's `retry_timeout`.
 async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, draft: &mut PutDraft) -> Result<Put> {
     let version = base.map_or(0, |b| b.version() + 1);
     let key = paths::commit(version);
@@ -513,7 +517,7 @@ async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, 
         }
         let failure = match store.put_if_absent_again(&key, text.clone(), draft).await {
             Ok(PutOutcome::Created) => return Ok(Put::Won),
-            // The store may have retried a put that had arrived: look whose commit it is.
+            // The store may have repeated a put that had succeeded: check whose commit it is.
             Ok(PutOutcome::Exists) => None,
             Err(e) if e.kind() == Kind::StoreUnavailable => {
                 warn!(version, error = %e, "the outcome of a commit is unclear, reading it back");
@@ -524,14 +528,14 @@ async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, 
         match (is_ours(store, &key, txn_id).await, failure) {
             (Ok(true), _) => return Ok(Put::Won),
             (Ok(false), _) => return Ok(Put::Taken),
-            // A local disk has no request that arrives later.
+            // A local disk has no request that arrives late.
             (Err(again), Some(e)) if again.kind() == Kind::ObjectNotFound && store.local_path(&key).is_some() => {
                 return Err(e);
             }
             (Err(again), failure) => last = Some(failure.unwrap_or(again)),
         }
     }
-    // What the store said, without its own advice: to try again could write the rows twice.
+    // The store's error without its own advice: trying again could write the rows twice.
     let said = last
         .as_ref()
         .map_or("", |e| e.message().split("; ").next().unwrap_or(""));
@@ -549,7 +553,7 @@ async fn put(store: &Store, base: Option<&Snapshot>, text: Bytes, txn_id: &str, 
     .with_path(key))
 }
 
-/// A commit that no reader would take.
+/// The error for a commit that exceeds the readers' size limit.
 fn too_large(e: Error) -> Error {
     Error::invalid_argument(format!(
         "the commit would be too large for its readers, who need the same setting; do the work in parts, each in a commit of its own: {}",
@@ -559,12 +563,12 @@ fn too_large(e: Error) -> Error {
 
 /// Whether the commit under this name has this transaction id.
 ///
-/// Errors: `CorruptFile` where the store sends another length than it shows, so that a body cut short isn't taken for
-/// another writer's commit.
+/// Errors: `CorruptFile` if the store returns another length than it lists, so that a truncated
+/// body isn't taken for another writer's commit.
 async fn is_ours(store: &Store, key: &str, txn_id: &str) -> Result<bool> {
     let bytes = store.read_listed(&store.head(key).await?).await?;
     let text = String::from_utf8_lossy(&bytes);
-    // Anything that can't be parsed wasn't written by this transaction.
+    // Text that can't be parsed wasn't written by this transaction.
     let actions = parse_commit(&text).unwrap_or_default();
     Ok(actions
         .iter()
@@ -583,7 +587,7 @@ async fn reload(store: &Store, base: Option<&Snapshot>, version: u64, text: Byte
     }
 }
 
-/// A commit that can't be read back is durable all the same, which its caller must know before trying again.
+/// The error for a durable commit that can't be read back; the caller must know that it succeeded.
 fn unread(version: u64, e: Error) -> Error {
     let what = format!("version {version} is committed, but can't be read back ({e}): don't write it again");
     Error::new(Kind::StoreUnavailable, what).with_version(version)

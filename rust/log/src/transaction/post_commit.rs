@@ -1,5 +1,5 @@
-//! What follows a commit: checksum, checkpoint, clean-up. The commit is durable before; whatever fails here is logged,
-//! and the next commit goes on without it.
+//! Work after a commit: checksum, checkpoint, clean-up. The commit is already durable; a failure
+//! here is logged, and the next commit continues without it.
 
 use bytes::Bytes;
 use deltaplane_error::Result;
@@ -14,19 +14,19 @@ use tracing::warn;
 
 use crate::{PlanColumns, Snapshot, checkpoint_writer};
 
-/// What may follow.
+/// Which work is allowed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hooks {
     /// A checkpoint that is due.
     pub checkpoint: bool,
     /// Clean-up after it: always, never, or as the table's properties say.
     pub cleanup: Option<bool>,
-    /// Whether many others are committing in these moments.
+    /// Whether many other writers are committing now.
     pub among_many: bool,
 }
 
-/// The checksum of a version that is being committed, where the one before it is in hand: its file is begun while the commit
-/// becomes durable.
+/// The checksum of a version that is being committed, if the previous one is in memory: its file is
+/// begun while the commit becomes durable.
 pub(crate) struct Ahead {
     sum: VersionChecksum,
     text: Bytes,
@@ -34,10 +34,11 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// `None` where it isn't told in a moment, or where it wouldn't be written.
+    /// `None` if it can't be computed quickly, or wouldn't be written.
     pub(crate) fn begin(base: Option<&Snapshot>, actions: &[Action]) -> Option<Self> {
         let base = base.filter(|b| !b.is_among_many())?;
-        // Which applications count depends on the reader's clock where metadata says so: theirs may be new.
+        // Which applications count depends on the reader's clock if the metadata sets a retention,
+        // which may be new here.
         if actions.iter().any(|a| matches!(a, Action::Metadata(_))) {
             return None;
         }
@@ -50,7 +51,7 @@ impl Ahead {
     }
 }
 
-/// Does what follows a commit of these actions; tells whether a checkpoint was written.
+/// Does the work after a commit of these actions; returns whether a checkpoint was written.
 pub(crate) async fn run(
     base: Option<&Snapshot>,
     new: &Snapshot,
@@ -59,7 +60,7 @@ pub(crate) async fn run(
     hooks: Hooks,
 ) -> bool {
     let due = checkpoint_writer::is_due(new, hooks.among_many).await;
-    // Among many writers the next version has come before anybody could use the checksum of this one.
+    // Among many writers the next version exists before the checksum of this one could be used.
     if (due || !hooks.among_many)
         && let Err(e) = write_checksum(base, new, actions, ahead, due).await
     {
@@ -75,7 +76,7 @@ pub(crate) async fn run(
     written
 }
 
-/// Writes the checksum of the new version, if it can be told.
+/// Writes the checksum of the new version, if it can be computed.
 async fn write_checksum(
     base: Option<&Snapshot>,
     new: &Snapshot,
@@ -99,7 +100,7 @@ async fn write_checksum(
     new.store().put_expendable(&key, ahead.text, ahead.begun).await
 }
 
-/// A checksum as its file tells it.
+/// A checksum in the form of its file.
 fn written(mut sum: VersionChecksum, properties: &Properties) -> Result<(VersionChecksum, Bytes)> {
     if properties.transaction_retention_ms.is_some() {
         // Which applications count depends on the reader's clock.
@@ -109,8 +110,9 @@ fn written(mut sum: VersionChecksum, properties: &Properties) -> Result<(Version
     Ok((sum, text))
 }
 
-/// From the checksum before where there is one. Otherwise summed up anew where no checkpoint has to be read for it, or
-/// where one is due anyway: between checkpoints a table may be without.
+/// Computed from the previous checksum where there is one. Otherwise summed up from the state if
+/// that reads no checkpoint, or if a checkpoint is due anyway; between checkpoints a table may have
+/// no checksum.
 async fn new_checksum(
     base: Option<&Snapshot>,
     new: &Snapshot,
@@ -132,7 +134,7 @@ async fn new_checksum(
     }
 }
 
-/// `None` where the files claim sizes that no number holds together.
+/// `None` if the sum of the files' claimed sizes overflows.
 async fn sum_up(new: &Snapshot, actions: &[Action]) -> Result<Option<VersionChecksum>> {
     let state = new.state();
     let mut sum = VersionChecksum::empty(state.protocol().clone(), state.metadata().clone());

@@ -15,16 +15,19 @@ use serde_json::Value;
 use crate::commit::reader::{Commit, CommitFiles};
 use crate::{Snapshot, history};
 
-/// What the winners so far leave for the next attempt.
+/// Facts of the winners so far, for the next attempt.
 #[derive(Default)]
 pub(crate) struct Rebase {
-    /// Whether row tracking was switched on meanwhile: nobody carried the ids of rewritten rows over.
+    /// Whether row tracking was enabled meanwhile: the intent's rewritten rows then lack ids.
     pub tracking_began: bool,
-    /// Row ids that files of the intent got meanwhile: the first row's and the version, by decoded path.
+    /// Row ids that files of the intent got meanwhile: the first row's id and the version, by
+    /// decoded path.
     ids: HashMap<String, (Option<i64>, Option<i64>)>,
-    /// Files that the intent marks rows of, as winners left them with rows marked, by decoded path.
+    /// Files in which the intent deletes rows by vectors, as winners left them with more rows
+    /// deleted, by decoded path.
     marked: BTreeMap<String, Add>,
-    /// Files whose rows the intent marks and that winners moved, by decoded path, and the files that hold moved rows now.
+    /// Decoded paths of files in which the intent deletes rows and whose rows winners moved, and
+    /// the files that have the moved rows now.
     moved_from: HashSet<String>,
     moved_to: BTreeMap<String, Add>,
     /// Files that a backfill may not add again, since winners added or removed them.
@@ -32,19 +35,21 @@ pub(crate) struct Rebase {
 }
 
 impl Rebase {
-    /// Files whose rows the intent must mark again since winners marked some too, as they are now.
+    /// The current state of files in which the intent must repeat its deletions, since winners
+    /// deleted rows too.
     pub(crate) fn take_marked(&mut self) -> Vec<Add> {
         std::mem::take(&mut self.marked).into_values().collect()
     }
 
-    /// Files, by decoded path, that winners moved rows of which the intent must mark, and files that may hold these now.
+    /// Decoded paths of files whose rows winners moved while the intent deletes some, and files
+    /// that may have these rows now.
     pub(crate) fn take_moved(&mut self) -> Option<(HashSet<String>, Vec<Add>)> {
         let to = std::mem::take(&mut self.moved_to).into_values().collect();
         let from = std::mem::take(&mut self.moved_from);
         (!from.is_empty()).then_some((from, to))
     }
 
-    /// The intent's removes as the files are now.
+    /// The intent's removes, with the current state of the files.
     pub(crate) fn removes<'a>(&'a self, removes: &'a [Remove]) -> impl Iterator<Item = Remove> + 'a {
         removes.iter().map(|r| {
             let mut r = r.clone();
@@ -53,7 +58,7 @@ impl Rebase {
         })
     }
 
-    /// The intent's adds as the files are now.
+    /// The intent's adds, with the current state of the files.
     pub(crate) fn adds<'a>(&'a self, adds: &'a [Add]) -> impl Iterator<Item = Add> + 'a {
         let left = |a: &&Add| self.touched.is_empty() || !self.touched.contains(&decoded(&a.path));
         adds.iter().filter(left).map(|a| {
@@ -73,8 +78,8 @@ impl Rebase {
         }
     }
 
-    /// Rule 5: a winner's row ids hold for the files that the intent names; a backfill leaves files alone that
-    /// others touched.
+    /// Rule 5: a winner's row ids apply to the files that the intent names; a backfill skips files
+    /// that others touched.
     fn learn(&mut self, intent: &Intent, winner: &Winner<'_>) -> Result<()> {
         let adds = FileRows::new(winner.adds);
         for row in 0..winner.adds.num_rows() {
@@ -100,7 +105,8 @@ impl Rebase {
         }
     }
 
-    /// Where a winner moved rows that the intent marks, or that an earlier winner moved.
+    /// Records whether a winner moved rows that the intent deletes, or that an earlier winner
+    /// moved.
     fn learn_moves(&mut self, intent: &Intent, winner: &Winner<'_>) -> Result<()> {
         let (adds, removes) = (FileRows::new(winner.adds), FileRows::new(winner.removes));
         let mut added = HashMap::new();
@@ -131,14 +137,14 @@ impl Rebase {
     }
 }
 
-/// Paths of the intent were decoded once without an error when it was staged.
+/// Decodes a path of the intent, which was decoded without an error when it was staged.
 fn decoded(path: &str) -> String {
     paths::decode(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The newest version, if the intent may follow all commits since `base`.
+/// The newest version, if the intent is compatible with all commits since `base`.
 ///
-/// Errors: a conflict kind, naming the commit that is in the way.
+/// Errors: a conflict kind, naming the winning commit.
 pub(crate) async fn rebase_to_newest(
     store: &Store,
     base: Option<&Snapshot>,
@@ -174,7 +180,7 @@ pub(crate) async fn rebase_to_newest(
 }
 
 async fn newest_after(base: &Snapshot) -> Result<Snapshot> {
-    // Where no commit is found by its name after a lost race, a file system told what it knew before.
+    // If no commit is found by name after a lost race, the file system's answer was stale.
     if base.is_fresh()
         && !base.has_too_long_tail()
         && let Some(newest) = base.newest_by_name().await?
@@ -185,7 +191,7 @@ async fn newest_after(base: &Snapshot) -> Result<Snapshot> {
     base.update().await
 }
 
-/// One winner: the table after it, if the intent may follow.
+/// Checks one winner; returns the table after it if the intent is compatible.
 fn judge<'a>(
     intent: &Intent,
     before: Option<Before<'a>>,

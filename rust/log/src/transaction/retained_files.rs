@@ -14,7 +14,8 @@ use futures::TryStreamExt;
 
 use crate::{PlanColumns, Snapshot};
 
-/// Refuses metadata under which files of the base that stay, or new ones, would be read as other rows.
+/// Refuses metadata with which retained files of the base, or new files, would be read as other
+/// rows.
 pub(crate) async fn check_kept(
     base: &Snapshot,
     metadata: Option<&Metadata>,
@@ -39,7 +40,7 @@ pub(crate) async fn check_kept(
     {
         return Err(refusal(&why, &odd.path));
     }
-    // A file that is added again says anew which partition it is in.
+    // A file that is added again states its partition again.
     let said = removes.iter().map(|r| &r.path).chain(adds.iter().map(|a| &a.path));
     let said = said.map(|p| paths::decode(p)).collect::<Result<HashSet<_>>>()?;
     let mut batches = base.plan(None, PlanColumns::Files);

@@ -1,4 +1,4 @@
-//! Which columns a write to a clustered table keeps to (P152).
+//! The clustering columns that a write preserves or sets (P152).
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{DomainMetadata, Metadata};
@@ -9,8 +9,8 @@ use deltaplane_protocol::zorder;
 use crate::Snapshot;
 use crate::write::request::WriteRequest;
 
-/// The columns that a table is clustered by when a write is done. It stays clustered by the same columns, which must be there
-/// in a new schema too (P152).
+/// The columns by which a table is clustered after a write: the same ones, which a new schema must
+/// contain (P152).
 pub(crate) async fn clustered_by(
     base: &Snapshot,
     new: Option<&Metadata>,
@@ -41,7 +41,8 @@ pub(crate) async fn clustered_by(
         false => zorder::paths(schema, &metadata.partition_columns, &names),
     };
     if !is_checked {
-        // An order is no condition for plain rows: what another program clusters by may have none here.
+        // Order is optional for plain rows: columns by which another program clusters may have no
+        // order here.
         return Ok(paths.unwrap_or_default());
     }
     if !now.is_empty() {
@@ -59,8 +60,8 @@ pub(crate) async fn clustered_by(
     }
 }
 
-/// The same of a definition that takes the place of the table's: the columns that it names, or none; with the domain that says
-/// so, where it says otherwise so far.
+/// The clustering columns of a definition that replaces the table's: those that it names, or none;
+/// with the domain that records them, if it changes.
 pub(crate) async fn clustered_anew(
     base: &Snapshot,
     metadata: &Metadata,

@@ -1,5 +1,5 @@
-//! Ids and physical names for the columns that a write or a change of the table brings: the room
-//! `features::column_mapping` with new names made here.
+//! Assigns ids and physical names to columns that a write or a change of the table adds:
+//! `features::column_mapping` with new names generated here.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,14 @@ use uuid::Uuid;
 
 use crate::environment::new_id;
 
-/// Data's schema: what another table recorded of its own files means nothing here.
+/// The data's schema without the ids and physical names that another table recorded for its own
+/// files.
 pub(crate) fn incoming_schema(data: &StructType) -> StructType {
     arrow_metadata::shareable(data)
 }
 
-/// The schema with an id and a physical name for each field that has none, where the table maps its columns. The
-/// names come from the seed (a UUID): the same ones for the same seed.
+/// The schema with an id and a physical name for each field that lacks them, if the table maps its
+/// columns. Names are derived from the seed (a UUID): the same seed gives the same names.
 pub(crate) fn mapped(
     mapping: Mapping,
     schema: StructType,
@@ -43,8 +44,8 @@ pub(crate) fn mapped(
     Ok(assigned.schema)
 }
 
-/// The schema of an existing table after a change of it: its own columns keep their names in files when it gets a
-/// mapping, new columns get new ones.
+/// The schema of an existing table after a change: when mapping is enabled, its own columns keep
+/// their names in files, and new columns get new ones.
 pub(crate) fn remapped(
     before: Mapping,
     after: Mapping,

@@ -1,5 +1,5 @@
-//! Writes of new data files: the request, what it means for the table's schema, protocol and files, and the
-//! operation that the history records. Knows no rows; `transaction` commits the result.
+//! Writes of new data files: the request, what it means for the table's schema, protocol and files,
+//! and the operation that the history records. Knows no rows; `transaction` commits the result.
 
 pub(crate) mod clustering;
 pub(crate) mod mapped_schema;

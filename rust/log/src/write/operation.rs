@@ -10,14 +10,15 @@ use serde_json::{Value, json};
 use crate::transaction::Operation;
 use crate::write::request::{CommitOperation, SchemaMode, WriteMode, WriteRequest};
 
-/// Files that a write takes away, and how many rows they have where all of them say so.
+/// Files that a write removes, and the number of their rows if all of them state it.
 #[derive(Default)]
 pub(crate) struct Gone {
     pub files: Vec<Remove>,
     pub rows: Option<i64>,
 }
 
-/// What the history says of these files, made as `request` asks, of a table with these partition columns.
+/// The history's entry for these files, written by `request` to a table with these partition
+/// columns.
 pub(crate) fn operation(request: &WriteRequest, partition_columns: &[String], adds: &[Add], gone: &Gone) -> Operation {
     let (name, parameters) = match &request.operation {
         CommitOperation::Write => ("WRITE".to_owned(), of_write(request)),
@@ -86,7 +87,7 @@ fn metrics(request: &WriteRequest, adds: &[Add], gone: &Gone) -> BTreeMap<String
         .collect()
 }
 
-/// What was asked for; what wasn't is left out but for the partition columns.
+/// The parameters that were passed; the partition columns are always included.
 fn of_write(request: &WriteRequest) -> BTreeMap<String, Value> {
     let mode = match request.mode {
         WriteMode::Error => "ErrorIfExists",

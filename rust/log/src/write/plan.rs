@@ -1,5 +1,6 @@
-//! What a write means for a table: create, append, overwrite, replace partitions; which schema and
-//! protocol it leaves. Planned on the driver before any file is written, committed after all are.
+//! Plans what a write does to a table: create, append, overwrite, replace partitions; and the
+//! resulting schema and protocol. Planned on the driver before any file is written, committed after
+//! all are.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -42,28 +43,28 @@ const NEEDS_OVERWRITE: &str = "a predicate says which rows to replace: it needs 
 const DYNAMIC_ALONE: &str =
     "the partitions that rows are written to are replaced in mode overwrite, without a predicate";
 
-/// Whether there is something to write.
+/// The result of planning a write.
 pub enum WritePlan {
-    /// Nothing to do, and why: `exists` or `txn`.
+    /// Nothing to do, and the reason: `exists` or `txn`.
     Skip(&'static str),
     /// Write files for this, then [`PlannedWrite::commit`] them.
     Go(Box<PlannedWrite>),
 }
 
-/// What the files of a write must be.
+/// The requirements of a write's files.
 #[derive(Clone, Copy)]
 pub struct FileTarget<'a> {
     /// The schema of their rows.
     pub schema: &'a Arc<StructType>,
     /// Partition columns, in order.
     pub partition_columns: &'a [String],
-    /// How files and their adds name the columns.
+    /// The mapping of column names in files and their adds.
     pub mapping: Mapping,
-    /// What they are like beside the columns.
+    /// The form of files, apart from the columns.
     pub form: FileForm,
     /// The table's properties.
     pub properties: &'a Properties,
-    /// What the caller asks.
+    /// The caller's settings.
     pub request: &'a FileRequest,
 }
 
@@ -94,13 +95,13 @@ pub struct PlannedWrite {
     request: WriteRequest,
 }
 
-/// Checks a write of data with this schema against the table as it is now.
+/// Checks a write of data with this schema against the current table.
 pub async fn plan_write(store: &Store, incoming: StructType, request: WriteRequest) -> Result<WritePlan> {
     plan_write_after(store, None, incoming, request).await
 }
 
-/// The same by a writer that knows what it committed to this table last, which spares it opening the table anew where
-/// the store is near.
+/// As `plan_write`, for a writer that knows its last commit to this table; on a local store this
+/// avoids opening the table again.
 pub async fn plan_write_after(
     store: &Store,
     own: Option<&Snapshot>,
@@ -120,7 +121,7 @@ async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, reque
         Some(known) => Some(known),
         None => match Snapshot::open(store, None).await {
             Ok(s) => Some(s),
-            // Rows that were read from it don't make it anew.
+            // A write whose rows were read from the table doesn't create it again.
             Err(e) if e.kind() == Kind::TableNotFound && request.read_version.is_none() => None,
             Err(e) => return Err(e),
         },
@@ -134,7 +135,7 @@ async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, reque
         }
     };
     incoming.check_names()?;
-    // What the data's columns were called in another table's files means nothing here.
+    // Ids and physical names of another table's files are meaningless here.
     let incoming = nullable_inside(incoming_schema(&incoming));
     match base {
         None => new_table(store, incoming, request).map(|p| WritePlan::Go(Box::new(p))),
@@ -142,7 +143,8 @@ async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, reque
     }
 }
 
-/// Refuses Arrow metadata that the table's schema would take over from the data and not obey.
+/// Refuses Arrow metadata that the table's schema would take over from the data without enforcing
+/// it.
 fn check_arrow_metadata(incoming: &StructType, base: Option<&Snapshot>, request: &WriteRequest) -> Result<()> {
     match (base, request.schema_mode) {
         (None, _) | (_, Some(SchemaMode::Overwrite)) => arrow_metadata::check_kept(incoming, None),
@@ -151,7 +153,8 @@ fn check_arrow_metadata(incoming: &StructType, base: Option<&Snapshot>, request:
     }
 }
 
-/// Checks what a command on this version brings as new values of these columns, as an append of such rows would be.
+/// Checks the new values that a command on this version writes to these columns, as for an append
+/// of such rows.
 pub(crate) async fn plan_incoming(
     base: &Snapshot,
     incoming: &IncomingRequest,
@@ -172,7 +175,7 @@ pub(crate) async fn plan_incoming(
     }
     match existing_table(base.store(), base.clone(), columns, request).await? {
         WritePlan::Go(planned) => Ok(*planned),
-        // Nothing to skip for was given.
+        // The request has no reason to skip.
         WritePlan::Skip(why) => Err(Error::internal(format!("a command's rows were skipped: {why}"))),
     }
 }
@@ -242,7 +245,8 @@ fn new_table(store: &Store, schema: StructType, request: WriteRequest) -> Result
     })
 }
 
-/// What a new table's rows must meet, where they were to replace others: an overwrite whose table isn't there yet replaces none.
+/// The condition for rows of a new table, if they were meant to replace others: an overwrite whose
+/// table doesn't exist yet replaces none.
 fn replace_of_new(view: View<'_>, request: &WriteRequest) -> Result<Replace> {
     if request.first_rows_meet.is_some() && !request.applies_row_rules {
         return Err(Error::unsupported_feature(
@@ -269,7 +273,8 @@ fn replace_of_new(view: View<'_>, request: &WriteRequest) -> Result<Replace> {
     }
 }
 
-/// The rules that the caller says it applies; P104: rows aren't written past rules that nobody evaluates.
+/// The row rules, which the caller must have promised to apply. P104: rows are never written past
+/// rules that nobody evaluates.
 fn row_rules(view: View<'_>, request: &WriteRequest) -> Result<RowRules> {
     let rules = features::row_rules(view)?;
     if rules.is_empty() || request.applies_row_rules {
@@ -281,7 +286,7 @@ fn row_rules(view: View<'_>, request: &WriteRequest) -> Result<RowRules> {
     )))
 }
 
-/// Rows that stay what they are leave the table what it is.
+/// A write that only moves rows must not change the table otherwise.
 fn check_data_change(request: &WriteRequest, does: &str) -> Result<()> {
     match request.data_change {
         true => Ok(()),
@@ -291,7 +296,8 @@ fn check_data_change(request: &WriteRequest, does: &str) -> Result<()> {
     }
 }
 
-/// Identity values are handed out where files are written, behind the rules, which would see null (P103, P108).
+/// Identity values are assigned when files are written, after the rules are evaluated, which would
+/// therefore see null (P103, P108).
 fn check_fills_unused(fills: &[Fill], rules: &RowRules) -> Result<()> {
     match fills.iter().find_map(|f| Some((f, rules.user_of(&f.column)?))) {
         None => Ok(()),
@@ -302,7 +308,7 @@ fn check_fills_unused(fills: &[Fill], rules: &RowRules) -> Result<()> {
     }
 }
 
-/// The data's columns and those that the rules give values to where the data lacks them.
+/// The data's columns, and those that rules compute if the data lacks them.
 fn with_computed(table: &StructType, incoming: StructType, rules: &RowRules) -> StructType {
     let absent = |c: &&str| incoming.field_ignore_case(c).is_none();
     let mut names: Vec<&str> = rules.computed().filter(absent).collect();
@@ -349,7 +355,7 @@ async fn existing_table(
     let (incoming, fills, known) = match request.schema_mode {
         Some(SchemaMode::Overwrite) => (incoming, Vec::new(), None),
         _ => {
-            // Identity values are the writer's, so they come after what expressions compute.
+            // The writer assigns identity values, so they come after computed columns.
             let rules = row_rules(base.state().view(), &request)?;
             let data = with_computed(base.schema(), incoming, &rules);
             let (incoming, fills) = identity_columns::complete(base.schema(), data)?;
@@ -434,7 +440,8 @@ async fn existing_table(
     })))
 }
 
-/// Whether a write leaves the table without partitions, so that the table is the one partition that it replaces.
+/// Whether a write makes the table unpartitioned, so that it replaces the whole table as one
+/// partition.
 fn leaves_no_partitions(base: &Snapshot, request: &WriteRequest) -> bool {
     let taken_over = request.schema_mode == Some(SchemaMode::Overwrite);
     match &request.partition_by {
@@ -524,8 +531,8 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
     Ok((schema, old_columns))
 }
 
-/// New metadata where schema, partitioning or what the request names change; everything else is carried forward (P023,
-/// P024).
+/// New metadata if the request changes schema, partitioning or other parts; the rest is carried
+/// forward (P023, P024).
 fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String], after: Metadata) -> Option<Metadata> {
     let same = *schema == **base.schema() && columns == base.state().partition_columns();
     (!same || after != *base.state().metadata()).then(|| Metadata {
@@ -536,7 +543,7 @@ fn changed_metadata(base: &Snapshot, schema: &StructType, columns: &[String], af
 }
 
 impl PlannedWrite {
-    /// What the files must be.
+    /// The requirements of the files.
     pub fn target(&self) -> FileTarget<'_> {
         FileTarget {
             schema: &self.schema,
@@ -548,7 +555,7 @@ impl PlannedWrite {
         }
     }
 
-    /// The protocol of the table as it is (the plainest one where there is none) and as the write leaves it.
+    /// The protocol of the table before the write (the minimum one without a table) and after it.
     pub fn protocols(&self) -> (Protocol, Protocol) {
         let plainest = Protocol {
             min_reader_version: 1,
@@ -560,7 +567,7 @@ impl PlannedWrite {
         (before, after)
     }
 
-    /// What to fill the identity columns with that the data lacks.
+    /// How to fill identity columns that the data lacks.
     pub fn fills(&self) -> &[Fill] {
         &self.fills
     }
@@ -570,12 +577,13 @@ impl PlannedWrite {
         &self.clustered_by
     }
 
-    /// Whether the commit may declare rules: it makes the table, or takes its columns over from the request.
+    /// Whether the commit may declare rules: it creates the table, or replaces its columns by the
+    /// request's.
     pub fn declares(&self) -> bool {
         self.base.is_none() || self.request.schema_mode == Some(SchemaMode::Overwrite)
     }
 
-    /// What expressions ask of the rows.
+    /// The row rules for the rows.
     pub fn row_rules(&self) -> &RowRules {
         &self.rules
     }
@@ -585,10 +593,11 @@ impl PlannedWrite {
         &self.request
     }
 
-    /// Makes these files the write's result, in one commit.
+    /// Commits these files.
     ///
-    /// When another writer creates the table first, the write is planned again on that table: it goes
-    /// on if the files still fit, else it is refused. `TableAlreadyExists`: the mode was error or ignore.
+    /// If another writer creates the table first, the write is planned again on that table: it
+    /// continues if the files still fit, otherwise it is refused. `TableAlreadyExists`: the mode
+    /// was error or ignore.
     pub async fn commit(&self, adds: Vec<Add>) -> Result<Committed> {
         match self.commit_once(&adds).await {
             Err(lost) if self.base.is_none() && lost.kind().is_conflict() => self.follow_creator(&adds, lost).await,
@@ -596,17 +605,17 @@ impl PlannedWrite {
         }
     }
 
-    /// What the commit of these files would be.
+    /// Reports the commit of these files without making it.
     ///
     /// # Errors
-    /// As [`commit`](Self::commit), without what other writers do meanwhile.
+    /// As [`commit`](Self::commit), without conflicts with other writers.
     pub async fn dry_run(&self, adds: Vec<Add>) -> Result<DryRun> {
         let staged = self.stage(adds).await;
         let staged = staged.map_err(|e| e.with_table(self.store.location().as_str()))?;
         dry_run(&self.store, self.base.as_ref(), &staged).await
     }
 
-    /// The version that it was planned on; `None` where there is no table.
+    /// The version that it was planned on; `None` without a table.
     pub fn version(&self) -> Option<u64> {
         self.base.as_ref().map(Snapshot::version)
     }
@@ -674,7 +683,7 @@ impl PlannedWrite {
             _ => (Gone::default(), ReadSet::Nothing),
         };
         let read = match read {
-            // A whole table with its files is the most that can be read.
+            // A whole table with its files is the largest read set.
             ReadSet::Nothing | ReadSet::Rows(_) if self.request.read_version.is_some() => ReadSet::Set(None),
             read => read,
         };
@@ -695,13 +704,13 @@ impl PlannedWrite {
         })
     }
 
-    /// Metadata and protocol as the rows leave them, where they change.
+    /// Metadata and protocol after the write, if they change.
     pub(crate) fn table_after(&self, marks: &[(String, i64)]) -> (Option<Metadata>, Option<Protocol>) {
         (self.metadata_after(marks), self.protocol.clone())
     }
 
-    /// The new metadata, with how far identity columns went (P108). It makes a commit of another writer
-    /// who handed out values of the same range a conflict.
+    /// The new metadata with the high-water marks of identity columns (P108). It makes a concurrent
+    /// commit that assigned values of the same range a conflict.
     fn metadata_after(&self, marks: &[(String, i64)]) -> Option<Metadata> {
         if marks.is_empty() {
             return self.metadata.clone();
@@ -731,13 +740,13 @@ async fn removes(base: &Snapshot, pruner: Option<Arc<Pruner>>, now: i64, changes
     Ok(gone)
 }
 
-/// How many rows of a file aren't deleted.
+/// Number of a file's rows that aren't deleted.
 fn live_rows(add: &Add) -> Option<i64> {
     let deleted = add.deletion_vector.as_ref().map_or(0, |v| v.cardinality);
     Some(num_records(add.stats.as_deref()?)?.saturating_sub(deleted))
 }
 
-/// What selects the partitions that files are in.
+/// A pruner that selects the partitions of these files.
 fn written_partitions(base: &Snapshot, adds: &[Add]) -> Result<Pruner> {
     let state = base.state();
     let mut partitions: Vec<Expr> = Vec::new();
@@ -768,7 +777,7 @@ fn written_partitions(base: &Snapshot, adds: &[Add]) -> Result<Pruner> {
     Pruner::new(&chosen, base.schema(), state.partition_columns(), state.mapping())
 }
 
-/// Rows written by a predicate overwrite must be rows that the predicate selects.
+/// Refuses files with rows that the predicate of an overwrite doesn't select.
 fn check_inside(adds: &[Add], pruner: &Pruner, sql: &str) -> Result<()> {
     let batch = adds_to_batch(adds)?;
     let keep = pruner.keep(&batch)?;
@@ -781,7 +790,7 @@ fn check_inside(adds: &[Add], pruner: &Pruner, sql: &str) -> Result<()> {
     }
 }
 
-/// Where a file lies, as an error says it.
+/// The partition of a file, for an error.
 fn partition_said(add: &Add) -> String {
     let values = add.partition_values.iter().map(|(column, value)| match value {
         Some(value) => format!("{column} = '{value}'"),
@@ -793,8 +802,8 @@ fn partition_said(add: &Add) -> String {
     }
 }
 
-/// Creates an empty table with this schema; `Ignore` returns the one that is there, `Overwrite`
-/// replaces its schema and rows.
+/// Creates an empty table with this schema; `Ignore` returns an existing one, `Overwrite` replaces
+/// its schema and rows.
 pub async fn create_table(store: &Store, schema: StructType, request: WriteRequest) -> Result<Snapshot> {
     let request = WriteRequest {
         schema_mode: (request.mode == WriteMode::Overwrite).then_some(SchemaMode::Overwrite),

@@ -1,5 +1,5 @@
-//! What a table keeps when it is replaced as a whole and the caller names other properties, or
-//! defines it anew: all else goes, as in delta-spark.
+//! What a table keeps when it is replaced as a whole with other properties or another definition:
+//! everything else goes, as in delta-spark.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use deltaplane_protocol::properties::{Properties, canonical_key};
 use crate::environment::new_id;
 use crate::write::request::WriteRequest;
 
-/// The metadata with the request's name, description and properties, each where it is given, and what the properties
-/// ask of the protocol. A definition's description and properties are those that it gives, none too. Columns are the caller's
-/// matter.
+/// The metadata with the request's name, description and properties, each if the request has it,
+/// and the protocol that the properties need. A definition replaces description and properties
+/// completely. Columns are the caller's.
 pub(crate) fn replaced(before: &Metadata, request: &WriteRequest) -> Result<(Metadata, Directives)> {
     let is_anew = request.defines_anew();
     let mut after = Metadata {
@@ -34,7 +34,7 @@ pub(crate) fn replaced(before: &Metadata, request: &WriteRequest) -> Result<(Met
     for (key, value) in &wanted {
         configuration.insert(canonical_key(key)?, value.clone());
     }
-    // What is kept is the writers' own, which nobody may give.
+    // Retained properties belong to writers, and can't be set.
     Properties::validate(&configuration)?;
     for (key, value) in before.configuration.iter().filter(|(key, _)| outlives_replacement(key)) {
         configuration.entry(key.clone()).or_insert_with(|| value.clone());

@@ -1,5 +1,4 @@
-//! Writes as the caller asks for them: the JSON text that crosses the boundary. What it means for a table is
-//! `plan`'s and `rewrite`'s matter.
+//! Write requests: the JSON text that crosses the boundary. `plan` and `rewrite` interpret it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,7 @@ use serde_json::Value;
 
 use crate::transaction::Staged;
 
-/// What to do when a table is there.
+/// What to do if the table exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteMode {
@@ -23,13 +22,13 @@ pub enum WriteMode {
     Ignore,
 }
 
-/// What to do when the data's schema differs from the table's.
+/// What to do if the data's schema differs from the table's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SchemaMode {
-    /// Add new columns.
+    /// Adds new columns.
     Merge,
-    /// Take the data's schema.
+    /// Takes the data's schema.
     Overwrite,
 }
 
@@ -42,11 +41,11 @@ pub struct TxnRequest {
     pub version: i64,
 }
 
-/// How files are written; absent is what the table's properties say.
+/// How files are written; absent means as the table's properties say.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileRequest {
-    /// Aimed size in bytes.
+    /// Target size in bytes.
     pub target_file_size: Option<u64>,
     /// Codec.
     pub compression: Option<String>,
@@ -54,7 +53,7 @@ pub struct FileRequest {
     pub row_group_rows: Option<usize>,
 }
 
-/// What a commit carries beside its files.
+/// The settings of a commit.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CommitRequest {
@@ -62,16 +61,16 @@ pub struct CommitRequest {
     pub user_metadata: Option<String>,
     /// Free fields.
     pub commit_info: BTreeMap<String, Value>,
-    /// Application's versions: the first one that was committed already skips the write.
+    /// Applications' versions: if one of them was committed already, the write is skipped.
     #[serde(deserialize_with = "none_one_or_many")]
     pub txn: Vec<TxnRequest>,
     /// Whether the commit may write a checkpoint that is due; true when absent.
     pub checkpoint: Option<bool>,
-    /// Whether the log is cleaned up after the commit; as the table's properties say when absent.
+    /// Whether the log is cleaned up after the commit; by default as the table's properties say.
     pub cleanup: Option<bool>,
     /// Retries after a lost race.
     pub max_commit_retries: Option<usize>,
-    /// Program that writes, besides deltaplane.
+    /// The program that writes, besides deltaplane.
     pub engine_info: Option<String>,
 }
 
@@ -82,7 +81,7 @@ impl CommitRequest {
         self.txn.iter().any(is_done)
     }
 
-    /// A commit that carries this and does nothing yet.
+    /// A staged commit with these settings and without actions.
     pub(crate) fn staged(&self, now_ms: i64) -> Staged {
         let transactions = self.txn.iter().map(|t| SetTransaction {
             app_id: t.app_id.clone(),
@@ -102,7 +101,7 @@ impl CommitRequest {
     }
 }
 
-/// The programs that write, deltaplane among them.
+/// The programs that write, including deltaplane.
 pub(crate) fn engine_info(caller: Option<&str>) -> String {
     let own = format!("deltaplane/{}", env!("CARGO_PKG_VERSION"));
     match caller {
@@ -112,70 +111,72 @@ pub(crate) fn engine_info(caller: Option<&str>) -> String {
     }
 }
 
-/// The columns in which a command brings values of its own: of new rows, or for a schema that grows.
+/// The columns of a command's new values: of new rows, or for a schema that grows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IncomingRequest {
-    /// Them, as Delta schema JSON.
+    /// The columns, as Delta schema JSON.
     pub schema_json: String,
-    /// Whether columns that the table lacks are added to it; else they are refused.
+    /// Whether columns that the table lacks are added to it; otherwise they are refused.
     #[serde(default)]
     pub merge_schema: bool,
 }
 
-/// What a write is a part of.
+/// The operation that a write belongs to.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum CommitOperation {
     /// Rows written to a table.
     #[default]
     Write,
-    /// A statement that makes or replaces a table, with rows or without.
+    /// A statement that creates or replaces a table, with rows or without.
     Definition {
         /// `CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`.
         statement: String,
-        /// Whether it has rows for the table.
+        /// Whether it also writes rows.
         #[serde(default)]
         fills: bool,
-        /// Whether it takes the place of all that defined the table before: what it doesn't name goes.
+        /// Whether it replaces the table's whole definition: whatever it doesn't name is removed.
         #[serde(default)]
         replaces: bool,
-        /// Whether a catalog chose the table's place and takes its files away with its name.
+        /// Whether a catalog chose the table's location and deletes its files when the table is
+        /// dropped.
         #[serde(default)]
         managed: bool,
-        /// Whether it is Spark's `saveAsTable` with mode overwrite, which the history tells apart.
+        /// Whether it is Spark's `saveAsTable` with mode overwrite, which has its own name in the
+        /// history.
         #[serde(default)]
         saves_as_table: bool,
     },
     /// A batch of a stream.
     StreamingUpdate {
-        /// The stream's id, for good.
+        /// The stream's id, which never changes.
         query_id: String,
         /// The batch's number.
         epoch_id: u64,
-        /// What a batch holds, as Spark calls it.
+        /// The output mode of a batch, with Spark's name.
         output_mode: String,
     },
-    /// Files that become a table as they are.
+    /// Existing files that become a table.
     Conversion {
-        /// What the command was given.
+        /// The command's arguments.
         parameters: BTreeMap<String, Value>,
     },
 }
 
-/// A write as the caller asks for it.
+/// Arguments of a write.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteRequest {
-    /// What to do when a table is there.
+    /// What to do if the table exists.
     pub mode: WriteMode,
-    /// Partition columns of a new table; must equal an old one's.
+    /// Partition columns of a new table; must equal those of an existing one.
     #[serde(default)]
     pub partition_by: Option<Vec<String>>,
-    /// Columns to cluster a new table by; must equal an old one's.
+    /// Clustering columns of a new table; must equal those of an existing one.
     #[serde(default)]
     pub cluster_by: Option<Vec<String>>,
-    /// What to do with other columns.
+    /// What to do with a differing schema.
     #[serde(default)]
     pub schema_mode: Option<SchemaMode>,
     /// The data's schema as Delta schema JSON, instead of its Arrow schema.
@@ -184,17 +185,18 @@ pub struct WriteRequest {
     /// Which rows to replace, as expression JSON; on partition columns only.
     #[serde(default)]
     pub predicate: Option<String>,
-    /// The same as text, for the table's history.
+    /// The predicate as text, for the table's history.
     #[serde(default)]
     pub predicate_sql: Option<String>,
-    /// The condition of an overwrite, in Spark SQL, where the caller found no table: it judges each new row by it, and the
-    /// write is refused where a table is there by then.
+    /// The condition of an overwrite, in Spark SQL, if the caller found no table: the caller checks
+    /// each new row by it, and the write is refused if a table exists by then.
     #[serde(default)]
     pub first_rows_meet: Option<String>,
-    /// Whether the mode overwrite replaces only those partitions that rows are written to.
+    /// Whether mode overwrite replaces only the partitions that the new rows belong to.
     #[serde(default)]
     pub dynamic_partitions: bool,
-    /// The version of this table that the rows were made of, as a whole: then none of its rows may come or go meanwhile.
+    /// The version of this table from which all rows were computed: none of its rows may be added
+    /// or removed meanwhile.
     #[serde(default)]
     pub read_version: Option<u64>,
     /// Name of a new table.
@@ -206,7 +208,8 @@ pub struct WriteRequest {
     /// Properties of a new table.
     #[serde(default)]
     pub configuration: BTreeMap<String, String>,
-    /// A UUID that new physical names are made from, for writes that are planned on several machines.
+    /// A UUID that new physical names are made from, for writes that are planned on several
+    /// machines.
     #[serde(default)]
     pub names_seed: Option<String>,
     /// How files are written.
@@ -222,8 +225,8 @@ pub struct WriteRequest {
     /// What the write is a part of: the history says so.
     #[serde(default)]
     pub operation: CommitOperation,
-    /// Whether rows change. The caller may say of rows that were there before that they don't: nobody who follows the table sees
-    /// them then.
+    /// Whether rows change. The caller may say of rows that were there before that they don't:
+    /// nobody who follows the table sees them then.
     #[serde(default = "yes")]
     pub data_change: bool,
 }

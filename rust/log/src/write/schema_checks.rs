@@ -42,7 +42,8 @@ pub(crate) fn canonical_columns(schema: &StructType, columns: &[String]) -> Resu
 /// Characters that names of columns in files may not hold without column mapping (P116).
 const ILLEGAL_IN_NAMES: &[char] = &[' ', ',', ';', '{', '}', '(', ')', '\n', '\t', '='];
 
-/// A new table needs columns with names that files can hold, and one with a type that they can (P181).
+/// A new table needs columns with names that files can hold, and one with a type that they can
+/// (P181).
 pub(crate) fn check_new_schema(schema: &StructType, partition_columns: &[String], mapping: Mapping) -> Result<()> {
     if schema.fields().is_empty() {
         return Err(Error::invalid_argument(
@@ -102,7 +103,8 @@ fn check_nested_names(t: &DataType) -> Result<()> {
     }
 }
 
-/// Void may stand where a file can do without it: not inside arrays and maps, nor as all of a struct (P181).
+/// Void may stand where a file can do without it: not inside arrays and maps, nor as all of a
+/// struct (P181).
 pub(crate) fn check_void(schema: &StructType) -> Result<()> {
     schema.fields().iter().try_for_each(|f| match &f.data_type {
         DataType::Primitive(_) => Ok(()),
@@ -156,7 +158,8 @@ pub(crate) fn check_nested_not_null(schema: &StructType) -> Result<()> {
     Ok(())
 }
 
-/// The schema of data without the NOT NULL inside arrays and maps that Arrow's types say in passing (P102).
+/// The schema of data without the NOT NULL inside arrays and maps that Arrow's types say in passing
+/// (P102).
 pub(crate) fn nullable_inside(schema: StructType) -> StructType {
     let fields = schema.fields().iter().map(|f| Field {
         data_type: match &f.data_type {

@@ -1,4 +1,4 @@
-//! What each attempt of a commit decides anew: own times, row ids, domains.
+//! What each attempt of a commit decides again: in-commit timestamps, row ids, domains.
 
 use super::*;
 use deltaplane_protocol::actions::{Action, parse_commit};

@@ -86,7 +86,7 @@ fn it_goes_on_after_a_crash_between_any_two_commits() {
                     let _ = std::fs::remove_file(dir.path().join(format!("_delta_log/{gone:020}.{end}")));
                 }
             }
-            // Whatever stands is a table that others read and write.
+            // Every step leaves a table that other programs read and write.
             assert_eq!(files(&Snapshot::open(&store, None).await.unwrap()).await.len(), FILES);
             assert_eq!(
                 enable(&store, json!({})).await.unwrap().version,

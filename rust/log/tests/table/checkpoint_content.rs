@@ -1,5 +1,6 @@
-//! What checkpoints hold after random histories, read with the Parquet library alone: each live file
-//! once, each tombstone that hasn't expired once, and no file both ways (P044, P050, P056, P062).
+//! What checkpoints hold after random histories, read with the Parquet library alone: each live
+//! file once, each tombstone that hasn't expired once, and no file both ways (P044, P050, P056,
+//! P062).
 
 use super::runs::Draw;
 use super::*;

@@ -71,7 +71,8 @@ fn judge(times: usize, check: impl Fn(&str, &Vec<String>, deltaplane_error::Resu
 
 #[test]
 fn grown_or_replaced_file_is_read_as_it_is_now() {
-    // A checksum may be written again between the listing and its read; a slow writer's commit may grow.
+    // A checksum may be written again between the listing and its read; a slow writer's commit may
+    // grow.
     run(async |store, _| {
         append(&store, "a").await;
         let mut listing = store.list_from("_delta_log", "").await.unwrap();

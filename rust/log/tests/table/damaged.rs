@@ -1,6 +1,6 @@
-//! Every file of a log, changed as nobody wrote it: commits, compactions, checksums, hints, checkpoints (one file, JSON
-//! and Parquet manifests, sidecars). Opening and planning ends in files or in a typed error, in bounded time.
-//! PROPTEST_CASES sets the number of cases (64 unless told).
+//! Every file of a log, changed as nobody wrote it: commits, compactions, checksums, hints,
+//! checkpoints (one file, JSON and Parquet manifests, sidecars). Opening and planning ends in files
+//! or in a typed error, in bounded time. PROPTEST_CASES sets the number of cases (64 unless told).
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -55,7 +55,8 @@ const BEFORE: &str = "delta.requireCheckpointProtectionBeforeVersion";
 
 #[test]
 fn old_versions_are_protected_by_checkpoints() {
-    // P098, P157: the property goes, three checkpoints without it, then the feature, then a checkpoint
+    // P098, P157: the property goes, three checkpoints without it, then the feature, then a
+    // checkpoint
     run(async |store, dir| {
         append(&store, "a").await;
         set(&store, "delta.checkpointPolicy", "v2").await;
@@ -258,7 +259,7 @@ fn columns_that_files_know_by_name_are_unmapped() {
         let s = newest(&store).await;
         assert!(!has(&s, "columnMapping"));
         assert_eq!(s.schema().to_json(), schema().to_json());
-        // Whoever planned files by the mapping is told.
+        // A plan that was made with the column mapping is refused.
         assert_eq!(
             late.commit(vec![add("b", None)]).await.err().unwrap().kind(),
             Kind::MetadataChanged
@@ -287,7 +288,8 @@ fn appends_go_on_while_a_feature_is_dropped() {
                 let mut written = 0;
                 for i in 0..20 {
                     let p = planned(&store, json!({"mode": "append"})).await;
-                    // Changes of the metadata are conflicts, which a writer runs into and tries again.
+                    // Changes of the metadata are conflicts, which a writer runs into and tries
+                    // again.
                     written += usize::from(p.commit(vec![add(&format!("f{i}"), None)]).await.is_ok());
                 }
                 written

@@ -28,7 +28,8 @@ pub(super) enum PutFault {
     AnswerLost,
     /// It is stored twice by a client that retried: the caller gets `Exists`.
     Doubled,
-    /// It arrives at the next put of the same name, before that one; the caller gets `StoreUnavailable`.
+    /// It arrives at the next put of the same name, before that one; the caller gets
+    /// `StoreUnavailable`.
     Late,
     /// The caller gets `Exists`, and nothing is there.
     ExistsFalsely,

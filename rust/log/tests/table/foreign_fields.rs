@@ -1,5 +1,5 @@
-//! Actions with required fields only, as other writers may leave them (P020, P045, P076): they count
-//! like others in a snapshot, in each kind of checkpoint and after log cleanup.
+//! Actions with required fields only, as other writers may leave them (P020, P045, P076): they
+//! count like others in a snapshot, in each kind of checkpoint and after log cleanup.
 
 use super::*;
 use std::time::{Duration, SystemTime};

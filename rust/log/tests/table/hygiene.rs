@@ -61,7 +61,7 @@ fn each_commit_gets_a_checksum_from_the_one_before() {
             .unwrap();
         let over = sum(dir, 3).unwrap();
         assert_eq!((&over["numFiles"], &over["tableSizeBytes"]), (&json!(1), &json!(10)));
-        // A lost one is made anew as long as that costs no look into a checkpoint.
+        // A missing checksum is written again if that reads no checkpoint.
         std::fs::remove_file(log(dir).join(format!("{:020}.crc", 3))).unwrap();
         append(&store, "e").await;
         let again = sum(dir, 4).unwrap();
@@ -201,7 +201,8 @@ fn cleanup_deletes_what_is_past_its_time_and_no_more() {
                 age(&sidecars.join(&n), 3);
             }
         }
-        // All is old enough for version 6's checkpoint, but that one is damaged: version 3's is kept.
+        // All is old enough for version 6's checkpoint, but that one is damaged: version 3's is
+        // kept.
         let bad = names(&log(dir), ".parquet")
             .into_iter()
             .find(|n| n.starts_with(&format!("{:020}", 6)))
@@ -306,7 +307,8 @@ fn cleanup_may_stop_after_any_file() {
     });
 }
 
-/// Names that a commit with everything after it leaves in the log, in the order in which they come about.
+/// Names that a commit with everything after it leaves in the log, in the order in which they come
+/// about.
 const AFTER_A_COMMIT: [&str; 3] = ["crc", "checkpoint.parquet", "_last_checkpoint"];
 
 #[test]
@@ -326,7 +328,8 @@ fn a_crash_after_the_commit_takes_nothing_away() {
                 std::fs::remove_file(file(gone)).unwrap();
             }
             if AFTER_A_COMMIT[left..].contains(&"checkpoint.parquet") {
-                // A writer that died in the middle leaves a temporary file, or none, but no torn checkpoint.
+                // A writer that died in the middle leaves a temporary file, or none, but no torn
+                // checkpoint.
                 std::fs::write(log.join(".00000000000000000001.checkpoint.parquet.tmp"), b"PAR1").unwrap();
             }
             let s = Snapshot::open(&store, None).await.unwrap();
@@ -349,7 +352,7 @@ fn a_crash_after_the_commit_takes_nothing_away() {
 
 #[test]
 fn what_can_not_be_written_after_a_commit_does_not_fail_it() {
-    // P007: a folder stands where the checksum and the checkpoint would be
+    // P007: folders have the names that the checksum and the checkpoint would get
     run(async |store, dir| {
         let r = json!({"mode": "error", "configuration": {"delta.checkpointInterval": "1"}});
         create_table(&store, schema(), request(r)).await.unwrap();

@@ -1,4 +1,5 @@
-//! The log's other files: compactions, checksums, checkpoints that turn out damaged, commits' own times.
+//! The log's other files: compactions, checksums, checkpoints that turn out damaged, commits' own
+//! times.
 
 use super::*;
 use std::path::PathBuf;
@@ -171,7 +172,7 @@ fn a_checkpoint_that_another_writer_replaces_is_never_mixed_with_it() {
         let kept = Snapshot::open(&store, None).await.unwrap();
         assert_eq!(kept.tail_length(), 0);
         let mut other = std::fs::read(&key).unwrap();
-        // Of the same length, and valid for whoever trusts the old footer's places.
+        // Of the same length, and valid for a reader that trusts the offsets of the old footer.
         let end = other.len() - 4;
         other[4..end].fill(0);
         std::fs::write(&key, other).unwrap();
@@ -200,7 +201,8 @@ fn a_sound_checkpoint_is_left_alone_and_a_damaged_one_written_anew() {
 
 #[test]
 fn a_newer_checkpoint_stands_in_for_one_that_was_cleaned_up() {
-    // P063: the older snapshot's checkpoint and the commits before the newer one are gone when it is updated and read.
+    // P063: the older snapshot's checkpoint and the commits before the newer one are gone when it
+    // is updated and read.
     run(async |store, dir| {
         for f in ["a", "b", "c", "d"] {
             append(&store, f).await;

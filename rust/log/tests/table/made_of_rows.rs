@@ -1,4 +1,5 @@
-//! Writes of rows that were made of the table's own: they rest on the version that was read, all of it.
+//! Writes of rows that were made of the table's own: they rest on the version that was read, all of
+//! it.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! A version's replay in parts: together they hold what a plan holds, and no part is read of another file than was opened.
+//! A version's replay in parts: together they hold what a plan holds, and no part is read of
+//! another file than was opened.
 
 use super::*;
 use deltaplane_log::{CommitActions, LogHead, ReplayPart, checkpoint_adds, commit_actions};

@@ -1,5 +1,5 @@
-//! What a near store spares: writes that begin from what their process committed last, losers that keep their text, and
-//! logs whose history is told without opening the table.
+//! What a near store spares: writes that begin from what their process committed last, losers that
+//! keep their text, and logs whose history is told without opening the table.
 
 use super::attempts::actions;
 use super::*;
@@ -115,7 +115,7 @@ fn a_loser_keeps_its_text_where_the_winners_change_nothing_of_it() {
         let hidden = names.filter(|n| n.as_ref().unwrap().file_name().to_string_lossy().starts_with('.'));
         assert_eq!(hidden.count(), 0, "no draft is left");
     });
-    // What it says of the table is said anew where that changed.
+    // The commit states the table's metadata again where it changed.
     run(async |store, dir| {
         create(&store, json!({})).await;
         let late = planned(&store, json!({"mode": "append"})).await;
@@ -259,7 +259,8 @@ fn a_long_tail_is_left_for_the_checkpoint_that_the_hint_names() {
         let done = next.commit(vec![add("own", None)]).await.unwrap();
         assert_eq!((done.version, done.snapshot.tail_length()), (72, 2));
         assert_eq!(files(&done.snapshot).await.len(), 72);
-        // One that can't be used is passed over when its files are asked for: what is committed doesn't depend on it.
+        // One that can't be used is passed over when its files are asked for: what is committed
+        // doesn't depend on it.
         let broken = dir
             .path()
             .join("_delta_log")

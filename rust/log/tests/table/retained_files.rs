@@ -1,4 +1,5 @@
-//! Files that stay in a table mean what they meant: changes of its metadata that would read them otherwise are refused.
+//! Files that stay in a table mean what they meant: changes of its metadata that would read them
+//! otherwise are refused.
 
 use deltaplane_log::commit;
 use deltaplane_protocol::actions::Metadata;
@@ -48,7 +49,8 @@ fn no_file_stays_under_other_partitioning_or_types() {
                 );
             }
         }
-        // A file that is added again with its old partition value means what it meant, which is wrong now.
+        // A file that is added again with its old partition value means what it meant, which is
+        // wrong now.
         let again = vec![add("b", Some("2024-01-02"))];
         assert_eq!(changed(&store, &base, flat.clone(), again, &["a", "b"]).await, refused);
         assert_eq!(Snapshot::open(&store, None).await.unwrap().version(), 0);

@@ -1,5 +1,5 @@
-//! Checkpoints of large tables after a few commits: row groups whose files all are live are those of the checkpoint before,
-//! byte for byte, and the whole is what looking at every file gives.
+//! Checkpoints of large tables after a few commits: row groups whose files all are live are those
+//! of the checkpoint before, byte for byte, and the whole is what looking at every file gives.
 
 use super::runs::{Draw, file, kept_paths, planned_paths, predicate, table, wide_schema};
 use super::*;
@@ -114,7 +114,8 @@ fn what_no_commit_touched_stands() {
                 }
                 before = after;
             }
-            // One group: a file of it that changed means all are put in order; two: the other one stands.
+            // With one group a changed file in it means that all are sorted; with two the other one
+            // is reused.
             let expected = if partitioned { (3, 0, 1) } else { (3, 1, 0) };
             assert_eq!((stood, written, folded), expected);
         });

@@ -1,5 +1,5 @@
-//! Skipping row groups and pages of checkpoints: what a plan gives is what looking at every file gives (P164–P170), and
-//! what a sorted checkpoint leaves to look at is little.
+//! Skipping row groups and pages of checkpoints: what a plan gives is what looking at every file
+//! gives (P164–P170), and what a sorted checkpoint leaves to look at is little.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -50,7 +50,8 @@ fn day(n: u64) -> String {
     format!("2026-01-{:02}", 1 + n % 28)
 }
 
-/// A file with the statistics of a writer that isn't always right: NaN, missing bounds, minimums above maximums, none.
+/// A file with the statistics of a writer that isn't always right: NaN, missing bounds, minimums
+/// above maximums, none.
 pub(super) fn file(draw: &mut Draw, number: u64, partitioned: bool) -> Add {
     let low = number as i64 * 10 - if draw.one_in(50) { 5_000 } else { 0 };
     let mut min = json!({

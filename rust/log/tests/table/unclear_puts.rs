@@ -1,5 +1,6 @@
 //! Puts of commits whose outcome the store leaves open (P070, P072): the same bytes are put under
-//! the same name again until they are there; rows are committed once or the error says what is open.
+//! the same name again until they are there; rows are committed once or the error says what is
+//! open.
 
 use super::faulty_store::{self, PutFault, Rules};
 use super::*;
@@ -87,7 +88,8 @@ fn own_commit_is_recognized_when_it_cannot_be_read_back_at_once() {
 
 #[test]
 fn own_commit_is_recognized_when_it_is_read_back_cut_short() {
-    // Nothing in a body that was cut at its start says whose it is: taking it for another writer's would double the rows.
+    // Nothing in a body that was cut at its start says whose it is: taking it for another writer's
+    // would double the rows.
     block_on(async {
         for (bytes, times) in [(0, 1), (0, 3), (40, 1)] {
             let cut = faulty_store::Cut {

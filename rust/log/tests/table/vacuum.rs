@@ -37,7 +37,8 @@ fn only_expired_files_and_vectors_are_deleted() {
             create_table(&store, schema(), request(r)).await.unwrap();
             let (mut live, mut dead) = (BTreeSet::new(), BTreeSet::new());
             let (mut first, mut second) = (Vec::new(), Vec::new());
-            // Each kind of file without and with a vector; days since it was removed, none for a live one.
+            // Each kind of file without and with a vector; days since it was removed, none for a
+            // live one.
             for (n, days) in [None, Some(0), Some(6), Some(8), Some(30)].into_iter().enumerate() {
                 for with_vector in [false, true] {
                     let (path, (json, name)) = (format!("f{n}-{with_vector}.parquet"), vector(n as u128 + 1));
@@ -56,7 +57,8 @@ fn only_expired_files_and_vectors_are_deleted() {
                     }
                 }
             }
-            // The same file under a newer vector: the older one's file stays until its tombstone expires.
+            // The same file under a newer vector: the older one's file stays until its tombstone
+            // expires.
             let ((old, old_name), (new, new_name)) = (vector(100), vector(101));
             let of = |json: &str| format!(r#","deletionVector":{json}"#);
             first.push(add("grown.parquet", &of(&old)));

@@ -427,7 +427,7 @@ fn rows_are_marked_beside_others_rows() {
         (&marking, won().marks("a", "1", "UPDATE").adds("new", "2"), None),
         (&marking, won().marks("z", "1", "RESTORE"), append),
         (&marking, won().removes("a", "1"), delete),
-        // Whoever writes the file anew can't do so beside others.
+        // A rewrite of the file conflicts with concurrent changes of it.
         (
             &update(Isolation::Serializable),
             won().marks("a", "1", "DELETE"),

@@ -117,7 +117,8 @@ impl Positions {
         Ok(out)
     }
 
-    /// The rows of a serialised vector of which the log says that it holds so many.
+    /// Parses the rows of a serialised vector and checks their number against the log's
+    /// `cardinality`.
     ///
     /// # Errors
     /// `CorruptFile` for bytes that are no vector, and for a cardinality mismatch (P120).

@@ -1,5 +1,5 @@
-//! What a commit says when rows of a live file are deleted by a vector (P121–P123): whether a vector is
-//! needed at all, and the remove and add that replace the file's old vector by it.
+//! What a commit says when rows of a live file are deleted by a vector (P121–P123): whether a
+//! vector is needed at all, and the remove and add that replace the file's old vector by it.
 
 use serde_json::{Map, Value};
 
@@ -21,8 +21,8 @@ pub enum Marking {
 /// What deleting these rows of a live file takes, whose vector, if it has one, holds `old`.
 ///
 /// # Errors
-/// `InvalidArgument` for a file without an exact number of rows in its statistics (P121) and for a row that it
-/// doesn't have.
+/// `InvalidArgument` for a file without an exact number of rows in its statistics (P121) and for a
+/// row that it doesn't have.
 pub fn mark(add: &Add, old: Option<&Positions>, deleted: &Positions) -> Result<Marking> {
     let rows = num_records(add)?;
     if let Some(last) = deleted.max().filter(|last| *last >= rows) {
@@ -59,8 +59,8 @@ fn stats(add: &Add) -> Option<Map<String, Value>> {
     serde_json::from_str(add.stats.as_deref()?).ok()
 }
 
-/// The pair that replaces the file's vector: its statistics, which describe the physical rows, are wide from now on
-/// (P122, P167).
+/// The pair that replaces the file's vector: its statistics, which describe the physical rows, are
+/// wide from now on (P122, P167).
 pub fn replace(add: &Add, vector: DeletionVector, now_ms: i64) -> (Remove, Add) {
     let wide = stats(add).map(|mut s| {
         s.insert("tightBounds".to_owned(), Value::Bool(false));

@@ -9,7 +9,7 @@ const VERSION: u8 = 1;
 /// Bytes of a frame beyond those of its vector.
 pub const FRAME_BYTES: u64 = 8;
 
-/// The vector's bytes in a frame, for a vector of which the log says that it has so many bytes.
+/// The vector's bytes inside a frame; checks their number against the log's `size_bytes`.
 ///
 /// # Errors
 /// `CorruptFile` for a size or checksum mismatch (P120).

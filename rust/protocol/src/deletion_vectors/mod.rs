@@ -1,6 +1,6 @@
-//! Deletion vectors as the protocol writes them (P120–P125): the set of a file's deleted rows, its two
-//! serialised forms, the files that hold many of them, and where a log's vector is to be found. Pure;
-//! `data` fetches and stores the bytes.
+//! Deletion vectors as the protocol writes them (P120–P125): the set of a file's deleted rows, its
+//! two serialised forms, the files that hold many of them, and where a log's vector is to be found.
+//! Pure; `data` fetches and stores the bytes.
 
 mod bitmap;
 mod change;

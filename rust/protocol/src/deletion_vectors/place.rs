@@ -32,7 +32,8 @@ impl Place {
     /// Where this vector is.
     ///
     /// # Errors
-    /// `CorruptFile` for a descriptor that names no place, `UnsupportedFeature` for another storage type (P125).
+    /// `CorruptFile` for a descriptor that names no place, `UnsupportedFeature` for another storage
+    /// type (P125).
     pub fn of(dv: &DeletionVector) -> Result<Place> {
         let size_bytes = usize::try_from(dv.size_in_bytes)
             .map_err(|_| corrupt(format_args!("size mismatch: the log says {} bytes", dv.size_in_bytes)))?;

@@ -13,11 +13,12 @@ use crate::{Error, Result};
 /// Deeper trees aren't translated: recursion must fit the stack.
 const MAX_DEPTH: usize = 500;
 
-/// The filter as an expression that is TRUE wherever the filter is; `None` if nothing of it is understood.
+/// The filter as an expression that is TRUE wherever the filter is; `None` if nothing of it is
+/// understood.
 ///
 /// `session_zone` is `spark.sql.session.timeZone`, in which Spark prints timestamp literals without
-/// naming it. Timestamps of zones other than UTC and fixed offsets aren't understood. So aren't `InSet`
-/// (Spark prints no values) and binary literals.
+/// naming it. Timestamps of zones other than UTC and fixed offsets aren't understood. So aren't
+/// `InSet` (Spark prints no values) and binary literals.
 pub fn translate(json: &str, session_zone: &str) -> Result<Option<Expr>> {
     let nodes: Vec<HashMap<String, Value>> = serde_json::from_str(json).map_err(|e| {
         Error::invalid_argument(format!(

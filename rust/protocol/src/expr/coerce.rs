@@ -189,7 +189,8 @@ fn promoted(term: Term, ty: Primitive, text: &str) -> Result<(Term, Place)> {
             Ok((term, exact(Number::whole(v), ty)?))
         }
         Primitive::Decimal { precision, .. } => match Number::parse(text) {
-            // Up to 15 digits a double tells all decimals apart, so the exact comparison is Spark's.
+            // Up to 15 digits a double tells all decimals apart, so the exact comparison is
+            // Spark's.
             Some(n) if precision <= 15 && n.significant <= 15 => Ok((term, exact(n, ty)?)),
             Some(_) => Err(refused()),
             None if text.trim().parse::<f64>().is_ok() => Err(refused()),

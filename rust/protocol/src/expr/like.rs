@@ -1,5 +1,5 @@
-//! LIKE patterns with Spark's rules: `%` any text, `_` one code point, the escape character only before
-//! a wildcard or itself. Compiled once per predicate; knows nothing of arrays.
+//! LIKE patterns with Spark's rules: `%` any text, `_` one code point, the escape character only
+//! before a wildcard or itself. Compiled once per predicate; knows nothing of arrays.
 
 use crate::{Error, Result};
 

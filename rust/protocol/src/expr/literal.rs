@@ -1,5 +1,5 @@
-//! Literals while they are bound: typed by what was written, not yet by what they are compared with.
-//! Owns reading them from the tree and casting one to another type; `coerce` does the rest.
+//! Literals while they are bound: typed by what was written, not yet by what they are compared
+//! with. Owns reading them from the tree and casting one to another type; `coerce` does the rest.
 
 use std::cmp::Ordering;
 
@@ -50,8 +50,8 @@ pub(crate) fn parse_type(name: &str) -> Result<Primitive> {
     })
 }
 
-/// The type of a literal that is written as a number: days, or microseconds, since 1970-01-01. Calendar texts don't
-/// reach every value of a column's type.
+/// The type of a literal that is written as a number: days, or microseconds, since 1970-01-01.
+/// Calendar texts don't reach every value of a column's type.
 fn counted_type(name: &str) -> Option<Primitive> {
     match name {
         "date_days" => Some(Primitive::Date),

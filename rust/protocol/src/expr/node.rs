@@ -72,7 +72,8 @@ impl Op {
         }
     }
 
-    /// The operator that is TRUE where this is FALSE; right for NaN too, since Spark's order is total.
+    /// The operator that is TRUE where this is FALSE; right for NaN too, since Spark's order is
+    /// total.
     pub(crate) fn negate(self) -> Op {
         match self {
             Op::Eq => Op::Ne,
@@ -101,7 +102,8 @@ impl Op {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
     Const(Option<bool>),
-    /// This truth where the term isn't null: what a comparison with a value out of the type's range is.
+    /// This truth where the term isn't null: what a comparison with a value out of the type's range
+    /// is.
     Known(Term, bool),
     /// The scalar is of the term's type.
     Compare(Term, Op, Scalar),

@@ -19,8 +19,8 @@ pub struct Predicate {
 impl Predicate {
     /// Resolves columns and types literals; zone-less timestamps are UTC.
     ///
-    /// Unknown columns and values that aren't of their column's type are `InvalidArgument`; what can't
-    /// be evaluated with Spark's meaning is `UnsupportedExpression`.
+    /// Unknown columns and values that aren't of their column's type are `InvalidArgument`; what
+    /// can't be evaluated with Spark's meaning is `UnsupportedExpression`.
     pub fn bind(expr: &Expr, schema: &StructType) -> Result<Predicate> {
         Ok(Predicate {
             root: Arc::new(bind::predicate(expr, schema)?),

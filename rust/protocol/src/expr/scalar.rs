@@ -1,5 +1,5 @@
-//! Single values of primitive columns, from text and to Arrow arrays. The type stands beside the
-//! value, never in it: timestamps with and without zone are both microseconds.
+//! Single values of primitive columns, from text and to Arrow arrays. The type is stored beside the
+//! value: timestamps with and without time zone are both microseconds.
 
 use std::sync::Arc;
 
@@ -69,7 +69,8 @@ pub(crate) fn exact_scalar(ty: Primitive, v: i128) -> Option<Scalar> {
 }
 
 impl Scalar {
-    /// The value of this text as Spark's ANSI cast reads it, timestamps without offset as UTC; `None` if it isn't one.
+    /// The value of this text as Spark's ANSI cast reads it, timestamps without offset as UTC;
+    /// `None` if it isn't one.
     pub(crate) fn parse(text: &str, ty: Primitive) -> Option<Scalar> {
         Some(match ty {
             Primitive::String => Scalar::Text(text.to_owned()),
@@ -117,7 +118,8 @@ pub(crate) fn to_array<'a>(values: impl IntoIterator<Item = Option<&'a Scalar>>,
     builder.finish()
 }
 
-/// Values of one type on their way into the canonical Arrow array; one that isn't of the type becomes null.
+/// Values of one type on their way into the canonical Arrow array; one that isn't of the type
+/// becomes null.
 pub(crate) struct ScalarBuilder {
     ty: Primitive,
     values: Values,
@@ -190,7 +192,8 @@ impl ScalarBuilder {
         }
     }
 
-    /// More values of a type that is counted in whole numbers: integers, days of dates, microseconds of timestamps.
+    /// More values of a type that is counted in whole numbers: integers, days of dates,
+    /// microseconds of timestamps.
     pub(crate) fn extend_whole(&mut self, values: impl Iterator<Item = Option<i64>>) {
         match &mut self.values {
             Values::Byte(b) => b.extend(values.map(|v| v.and_then(|v| i8::try_from(v).ok()))),

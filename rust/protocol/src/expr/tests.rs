@@ -1,4 +1,5 @@
-//! Binding: what is converted, what is refused and in which words; Spark's own filters as they come.
+//! Binding: what is converted, what is refused and in which words; Spark's own filters as they
+//! come.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

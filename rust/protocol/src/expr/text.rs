@@ -103,7 +103,8 @@ fn date_part(text: &str) -> Option<(i64, bool, &str)> {
     Some((days_of_date(year, month, day)?, complete, rest))
 }
 
-/// A date as Spark's cast reads it: `yyyy`, `yyyy-MM`, `yyyy-MM-dd`, the last also before `T…` or ` …`.
+/// A date as Spark's cast reads it: `yyyy`, `yyyy-MM`, `yyyy-MM-dd`, the last also before `T…` or
+/// ` …`.
 pub(crate) fn parse_date(text: &str) -> Option<i32> {
     if let Some(days) = plain_date(text.as_bytes()) {
         return i32::try_from(days).ok();
@@ -131,7 +132,8 @@ fn time_part(text: &str) -> Option<(i64, &str)> {
     legal.then_some((((hour * 60 + minute) * 60 + second) * 1_000_000 + micros, rest))
 }
 
-/// Seconds east of UTC of `Z`, `UTC`, `+01:00`, `-04:56:02`, `GMT+1`, `+0100`. Regions need a database: `None`.
+/// Seconds east of UTC of `Z`, `UTC`, `+01:00`, `-04:56:02`, `GMT+1`, `+0100`. Regions need a
+/// database: `None`.
 pub(crate) fn parse_offset(text: &str) -> Option<i64> {
     let t = text.trim();
     if t == "Z" {
@@ -162,7 +164,8 @@ pub(crate) fn parse_offset(text: &str) -> Option<i64> {
     (rest.is_empty() && hours <= 18).then_some(sign * ((hours * 60 + minutes) * 60 + seconds))
 }
 
-/// A timestamp as Spark's cast reads it: its wall clock in microseconds, and the offset in seconds if written.
+/// A timestamp as Spark's cast reads it: its wall clock in microseconds, and the offset in seconds
+/// if written.
 pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, Option<i64>)> {
     let (days, complete, rest) = date_part(text.trim())?;
     // The midnight before the least timestamp is no timestamp itself.
@@ -204,7 +207,8 @@ pub(crate) fn format_date(days: i64) -> String {
     }
 }
 
-/// Date and time of day with the separator given, seconds as the last part, and the microseconds left over.
+/// Date and time of day with the separator given, seconds as the last part, and the microseconds
+/// left over.
 pub(crate) fn format_timestamp(micros: i64, separator: char) -> (String, i64) {
     let (days, time) = (micros.div_euclid(DAY_US), micros.rem_euclid(DAY_US));
     let seconds = time / 1_000_000;
@@ -323,7 +327,8 @@ pub(crate) enum Fit {
     Below,
 }
 
-/// A float as Java prints it: `1.0`, `1.0E20`, `1.0E-5`, `NaN`, `-Infinity`. `shortest` is Rust's `{:e}` text.
+/// A float as Java prints it: `1.0`, `1.0E20`, `1.0E-5`, `NaN`, `-Infinity`. `shortest` is Rust's
+/// `{:e}` text.
 fn java_float(value: f64, shortest: &str, plain: String) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -364,7 +369,8 @@ pub(crate) fn format_decimal(unscaled: i128, scale: i8) -> String {
     }
 }
 
-/// Bytes of `\u00FF` escapes; other text stands for its UTF-8 bytes, as delta-spark writes it.
+/// The bytes of `\u00FF` escapes; other characters become their UTF-8 bytes, as delta-spark writes
+/// them.
 pub(crate) fn unescape_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text;

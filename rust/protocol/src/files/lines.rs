@@ -1,5 +1,6 @@
-//! The file actions of a commit's lines, borrowed from its text where they stand there as they are: what replay makes columns
-//! of, without a struct of texts of its own for each file. [`crate::actions`] has the same actions to keep.
+//! The file actions of a commit's lines, borrowed from its text where they stand there as they are:
+//! what replay makes columns of, without a struct of texts of its own for each file.
+//! [`crate::actions`] has the same actions to keep.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -107,7 +108,8 @@ impl<'a> From<&'a Remove> for RemoveLine<'a> {
     }
 }
 
-/// A text that is copied only where JSON's escapes aren't the text itself. `Cow` alone is always copied inside of `Option`.
+/// A text that is copied only where JSON's escapes aren't the text itself. `Cow` alone is always
+/// copied inside of `Option`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Text<'a>(Cow<'a, str>);
 
@@ -191,7 +193,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
     }
 }
 
-/// By key; of a key that stands there twice, the last value.
+/// Sorts pairs by key; of a repeated key the last value counts.
 fn in_order<'a>(mut pairs: Vec<(Text<'a>, Option<Text<'a>>)>) -> Pairs<'a> {
     let keys = pairs.iter().map(|(key, _)| key);
     if !keys.clone().zip(keys.skip(1)).all(|(one, next)| one < next) {
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn maps_are_those_that_actions_have() {
-        // P020: a key that stands there twice has its last value, and the order is the keys'.
+        // P020: of a repeated key the last value counts, and pairs are sorted by key.
         let maps = [
             r#"{"b":"1","a":null,"b":"2","c":"\u0041"}"#,
             "{}",

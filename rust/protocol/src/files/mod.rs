@@ -1,5 +1,6 @@
 //! File actions as Arrow batches: the columnar form of adds and removes that replay, pruning and
-//! checkpoints share. One row is one action; columns are the action's fields by their protocol names.
+//! checkpoints share. One row is one action; columns are the action's fields by their protocol
+//! names.
 
 pub mod lines;
 pub mod order;
@@ -78,7 +79,8 @@ fn arrow_error(e: arrow::error::ArrowError) -> Error {
     Error::corrupt_log(format!("file actions can't be laid out as columns: {e}")).with_source(e)
 }
 
-// Arrow's builders begin with room for 1,024 rows each; most commits hold a few, and a snapshot keeps many commits.
+// Arrow's builders begin with room for 1,024 rows each; most commits hold a few, and a snapshot
+// keeps many commits.
 fn strings(rows: usize) -> StringBuilder {
     StringBuilder::with_capacity(rows, 0)
 }
@@ -169,7 +171,7 @@ pub struct AddRows {
 }
 
 impl AddRows {
-    /// None yet, and room for so many.
+    /// Empty, with room for this many rows.
     pub fn with_capacity(rows: usize) -> Self {
         let longs = || Int64Builder::with_capacity(rows);
         AddRows {
@@ -246,7 +248,7 @@ pub struct RemoveRows {
 }
 
 impl RemoveRows {
-    /// None yet, and room for so many.
+    /// Empty, with room for this many rows.
     pub fn with_capacity(rows: usize) -> Self {
         let longs = || Int64Builder::with_capacity(rows);
         RemoveRows {
@@ -324,8 +326,8 @@ pub fn removes_to_batch<'a>(removes: impl IntoIterator<Item = &'a Remove>) -> Re
 }
 
 /// A struct column of a checkpoint as a batch of `schema`: columns by name, cast where a writer
-/// chose another layout, null where absent (P055). Columns in `extra` are kept as they are, all others that `schema`
-/// doesn't name are dropped.
+/// chose another layout, null where absent (P055). Columns in `extra` are kept as they are, all
+/// others that `schema` doesn't name are dropped.
 pub fn conform(column: &StructArray, schema: &SchemaRef, extra: &[&str]) -> Result<RecordBatch> {
     let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
     let mut columns = Vec::with_capacity(fields.len());

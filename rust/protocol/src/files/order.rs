@@ -15,14 +15,16 @@ use serde::{Deserialize, Serialize};
 use crate::curves::z_order;
 use crate::{Error, Result};
 
-/// Columns that the curve runs through at most: each one more makes the files of a range of one lie further apart.
+/// Columns that the curve runs through at most: each one more makes the files of a range of one lie
+/// further apart.
 const MOST_COLUMNS: usize = 4;
-/// Bits of a column's place on the curve. Finer places would make the note long that stands in each footer; within a place
-/// the values themselves decide.
+/// Bits of a column's position on the curve. More bits would lengthen the note in each footer;
+/// within a position the values themselves decide.
 const BITS: u32 = 8;
 /// Files that are looked at to see whether a column tells them apart.
 const SAMPLE: usize = 1_000;
-/// A column counts if a file's range meets at most this share of the others: one that meets most can't be skipped.
+/// A column counts if a file's range meets at most this share of the others: one that meets most
+/// can't be skipped.
 const MOST_OVERLAP: f64 = 0.1;
 /// A table that has grown by this factor gets a new order.
 const MOST_GROWTH: u64 = 2;
@@ -56,9 +58,9 @@ struct Curved {
 }
 
 impl FileOrder {
-    /// The order that suits a table of so many files, of which these rows of a checkpoint's column `add` are a sample.
-    /// `clustering` are the physical paths of the columns that the table is clustered by; without them those that tell files
-    /// apart are taken.
+    /// Chooses the order for a table with this number of files, of which these rows of a
+    /// checkpoint's column `add` are a sample. `clustering` are the physical paths of the
+    /// clustering columns; without them, columns whose bounds separate files are chosen.
     pub fn choose(sample: &[StructArray], clustering: &[Vec<String>], files: u64) -> Result<FileOrder> {
         let fields = sample.first().map(|s| s.fields().clone()).unwrap_or_default();
         let mut found: Vec<(f64, Curved)> = Vec::new();
@@ -89,8 +91,9 @@ impl FileOrder {
         })
     }
 
-    /// Whether it is still a good one: the table has the same partition columns, the curve's columns of the same types, the
-    /// same clustering, and hasn't outgrown it. `adds` are the fields of the column `add`.
+    /// Whether it is still a good one: the table has the same partition columns, the curve's
+    /// columns of the same types, the same clustering, and hasn't outgrown it. `adds` are the
+    /// fields of the column `add`.
     pub fn fits(&self, adds: &Fields, clustering: &[Vec<String>], files: u64) -> bool {
         let there = |c: &Curved| field(adds, &c.column.path).is_some_and(|t| t.to_string() == c.column.ty);
         let same_columns = match clustering {
@@ -107,7 +110,8 @@ impl FileOrder {
             && files <= self.files.saturating_mul(MOST_GROWTH)
     }
 
-    /// A key for each of these rows of a checkpoint's column `add`: files stand in the order of their keys' bytes.
+    /// A key for each of these rows of a checkpoint's column `add`: files stand in the order of
+    /// their keys' bytes.
     ///
     /// # Errors
     /// `Internal` if the rows' columns can't be read.
@@ -300,7 +304,8 @@ fn place(cuts: &[f64], value: f64) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX).min((1 << BITS) - 1)
 }
 
-/// The share of the other files that a file's range meets, on average over a sample; all where nothing is known.
+/// The share of the other files that a file's range meets, on average over a sample; all where
+/// nothing is known.
 fn overlap(min: &[f64], max: &[f64]) -> f64 {
     let step = min.len().div_ceil(SAMPLE).max(1);
     let sample: Vec<(f64, f64)> = min.iter().copied().zip(max.iter().copied()).step_by(step).collect();
@@ -417,7 +422,8 @@ mod tests {
         ))
     }
 
-    /// Files with a range of `id` that follows their number, one of `noise` that covers all, and a day.
+    /// Files with a range of `id` that follows their number, one of `noise` that covers all, and a
+    /// day.
     fn adds(numbers: &[i64], days: &[Option<i32>]) -> StructArray {
         let id = |add: i64| Arc::new(Int64Array::from_iter_values(numbers.iter().map(|n| n * 10 + add))) as ArrayRef;
         let noise = |v: &str| Arc::new(StringArray::from(vec![v; numbers.len()])) as ArrayRef;

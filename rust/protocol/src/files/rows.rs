@@ -26,7 +26,8 @@ impl<'a> FileRows<'a> {
         let vectors = batch
             .column_by_name("deletionVector")
             .and_then(|column| column.as_struct_opt())
-            // Most batches have none: looking for one in each row would take longer than reading its path.
+            // Most batches have none: looking for one in each row would take longer than reading
+            // its path.
             .filter(|vectors| vectors.null_count() < vectors.len());
         FileRows {
             batch,
@@ -200,7 +201,8 @@ fn long_at(longs: &Int64Array, row: usize) -> Option<i64> {
     (row < longs.len() && longs.is_valid(row)).then(|| longs.value(row))
 }
 
-/// The value of a key in one row of a map column with string keys and values; the last one, should it stand there twice.
+/// The value of a key in one row of a map column with string keys and values; the last one, should
+/// it stand there twice.
 pub fn map_value<'a>(maps: &'a MapArray, row: usize, key: &str) -> Option<&'a str> {
     if row >= maps.len() || maps.is_null(row) {
         return None;

@@ -7,13 +7,16 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::files::rows::FileRows;
 use crate::{Result, paths};
 
-/// Bits for each file: most of those that weren't given meet none that is set, and need no further look.
+/// Bits for each file: most of those that weren't given meet none that is set, and need no further
+/// look.
 const BITS: usize = 16;
 /// Words of bits at the beginning.
 const FEWEST: usize = 16;
-/// Lists of marks, a power of two: which of them is part of what tells files apart, so that there are never more.
+/// Lists of marks, a power of two: which of them is part of what tells files apart, so that there
+/// are never more.
 const LISTS: usize = 4096;
-/// Marks that are asked of the allocator at once, at first: a list is never moved, which would leave holes.
+/// Marks that are asked of the allocator at once, at first: a list is never moved, which would
+/// leave holes.
 const RUN: usize = 64;
 
 /// 64 bits of a hash: with its list no two files have the same.
@@ -100,7 +103,7 @@ impl SeenFiles {
     }
 }
 
-/// A place among so many, of which there is a power of two.
+/// A slot among `of` slots, a power of two.
 fn place(part: u64, of: usize) -> usize {
     usize::try_from(part & u64::try_from(of.saturating_sub(1)).unwrap_or_default()).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
-//! Minimum, maximum and null count of leaves, one array each, as far as they can be trusted (P164-P168, Q3, Q4).
-//! Owns what a statistic of any writer is worth; knows nothing of predicates. Fed by `stats_parsed` here and
-//! by `json_stats`.
+//! Minimum, maximum and null count of leaves, one array each, as far as they can be trusted
+//! (P164-P168, Q3, Q4). Owns what a statistic of any writer is worth; knows nothing of predicates.
+//! Fed by `stats_parsed` here and by `json_stats`.
 
 use std::sync::Arc;
 
@@ -77,7 +77,8 @@ impl LeafBounds {
         (self.min.is_valid(file) && self.max.is_valid(file)) || self.all_null.value(file)
     }
 
-    /// Makes bounds safe to compare with: `min` and `max` are of the leaf's type, decimals already widened.
+    /// Makes bounds safe to compare with: `min` and `max` are of the leaf's type, decimals already
+    /// widened.
     pub(super) fn new(
         leaf: &Leaf,
         min: Option<ArrayRef>,
@@ -109,7 +110,8 @@ impl LeafBounds {
         let sane = certain(&cmp::lt_eq(null_count, num_records).map_err(failed)?);
         let none = certain(&cmp::eq(null_count, &zero).map_err(failed)?);
         let all = certain(&cmp::eq(null_count, num_records).map_err(failed)?);
-        // A writer that counts fewer than no nulls, or bounds values where it counts none, is wrong in something.
+        // A writer that counts fewer than no nulls, or bounds values where it counts none, is wrong
+        // in something.
         let possible = certain(&cmp::gt_eq(null_count, &zero).map_err(failed)?);
         let consistent = and(&possible, &not(&bounded).map_err(failed)?).map_err(failed)?;
         let counts_unknown = certain(&arrow::compute::is_null(num_records).map_err(failed)?);
@@ -123,7 +125,7 @@ impl LeafBounds {
     }
 }
 
-/// NaN bounds say nothing: writers differ in where NaN stands (P168, Q4).
+/// Bounds that are NaN are dropped: writers differ in how they order NaN (P168, Q4).
 pub(super) fn without_nan(array: ArrayRef) -> Result<ArrayRef> {
     let array = normalise_floats(array);
     let nan: BooleanArray = if let Some(a) = array.as_primitive_opt::<Float64Type>() {
@@ -213,7 +215,8 @@ pub(super) fn from_structs(leaves: &[Leaf], stats: &ArrayRef) -> Result<Bounds> 
     Ok(Bounds { leaves: bounds })
 }
 
-/// A bound of a parsed struct as the leaf's type; `None` where the conversion isn't certain to keep a bound.
+/// A bound of a parsed struct as the leaf's type; `None` where the conversion isn't certain to keep
+/// a bound.
 pub(super) fn convert(array: &ArrayRef, ty: Primitive, up: bool) -> Result<Option<ArrayRef>> {
     let target = primitive_to_arrow(ty);
     if let Primitive::Decimal { precision, scale } = ty {
@@ -268,7 +271,8 @@ fn decimals(array: &ArrayRef, precision: u8, scale: i8, up: bool) -> Result<Opti
             widen_decimal(v, up)
         }
     });
-    // Widening may leave the precision by a digit: comparisons don't mind, the type must be the leaf's.
+    // Widening may leave the precision by a digit: comparisons don't mind, the type must be the
+    // leaf's.
     Ok(Some(Arc::new(
         widened.with_precision_and_scale(precision, scale).map_err(failed)?,
     )))

@@ -1,5 +1,5 @@
-//! Properties: a translation of Spark's filter is TRUE for each row for which the filter is, and means
-//! the same where all of the filter is understood. Rows and filters are the model's.
+//! Properties: a translation of Spark's filter is TRUE for each row for which the filter is, and
+//! means the same where all of the filter is understood. Rows and filters are the model's.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -8,7 +8,8 @@ const PREFIX: usize = 32;
 /// Characters of a moment that all writers agree on: some cut off below a millisecond.
 const MOMENT: usize = 19;
 
-/// The first contradiction between logged statistics and exact ones, both as JSON text; what a file doesn't say is none.
+/// The first contradiction between logged statistics and exact ones, both as JSON text; what a file
+/// doesn't say is none.
 pub fn stats_contradiction(logged: &str, exact: &str) -> Option<String> {
     let Ok(logged) = serde_json::from_str::<Map<String, Value>>(logged) else {
         return Some("the logged statistics aren't JSON".to_owned());
@@ -52,7 +53,8 @@ fn differing(
     }
 }
 
-/// Whether one value surely is below another one; nothing of values that can't be compared as they stand.
+/// Whether one value surely is below another one; nothing of values that can't be compared as they
+/// stand.
 fn less(one: &Value, other: &Value) -> Option<bool> {
     match (one, other) {
         (Value::Number(a), Value::Number(b)) => Some(match (a.as_i64(), b.as_i64()) {

@@ -44,7 +44,8 @@ const TENS: [f64; 16] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 ];
 
-/// Digits of a number that a double holds exactly, and that a decimal is believed which may have been one (Q3).
+/// Digits of a number that a double holds exactly, and that a decimal is believed which may have
+/// been one (Q3).
 const SURE_DIGITS: usize = 15;
 /// Digits that fit into 64 bits.
 const MOST_DIGITS: usize = 18;
@@ -59,7 +60,8 @@ fn first(marked: u64) -> usize {
     marked.trailing_zeros() as usize / 8
 }
 
-/// Marks the first byte that is no digit, of eight bytes of which the digits' text was taken off; later marks mean nothing.
+/// Marks the first byte that is no digit, of eight bytes of which the digits' text was taken off;
+/// later marks mean nothing.
 fn no_digits(values: u64) -> u64 {
     (values.wrapping_add(each(0x7f - 9)) | values) & HIGHEST
 }
@@ -71,7 +73,7 @@ fn no_plain_text(sixteen: u128) -> u128 {
     (zero(sixteen ^ each_text(b'"')) | zero(sixteen ^ each_text(b'\\')) | control) & each_text(0x80)
 }
 
-/// Where the scalar ends that stands at a place of a text; `None` for other values and for strings with escapes.
+/// The end of the scalar that starts at `at`; `None` for other values and for strings with escapes.
 #[inline]
 pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at)? {
@@ -159,7 +161,8 @@ fn digits(text: &[u8]) -> Option<i64> {
     Some(value)
 }
 
-/// Eight digits' values, the first one lowest, as one number: pairs, then pairs of pairs, then both of those.
+/// Eight digits' values, the first one lowest, as one number: pairs, then pairs of pairs, then both
+/// of those.
 fn of_eight(values: u64) -> i64 {
     let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
     let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
@@ -218,8 +221,8 @@ pub(super) fn whole(raw: &str) -> Option<i64> {
     }
 }
 
-// What each of these says of a plain scalar is what the general conversions say, too; `None` for all else, of which they may
-// still make something.
+// What each of these says of a plain scalar is what the general conversions say, too; `None` for
+// all else, of which they may still make something.
 
 /// A whole number of few digits.
 pub(super) fn long(raw: &str) -> Option<i64> {
@@ -233,7 +236,8 @@ pub(super) fn double(raw: &str) -> Option<f64> {
     Some(n.signed() as f64 / TENS.get(n.scale)?)
 }
 
-/// The unscaled value of a decimal of which it is sure that no double was between it and its text (Q3).
+/// The unscaled value of a decimal of which it is sure that no double was between it and its text
+/// (Q3).
 pub(super) fn decimal(raw: &str, precision: usize, scale: usize) -> Option<i128> {
     let n = Plain::of(raw).filter(|n| n.digits <= SURE_DIGITS)?;
     let missing = scale.checked_sub(n.scale)?;

@@ -1,5 +1,6 @@
-//! Reads the statistics' texts of one writer by the shape of the one before: they differ in their values alone, and finding
-//! those takes a fraction of what parsing takes. A text of another shape is told apart, never misread.
+//! Reads the statistics' texts of one writer by the shape of the one before: they differ in their
+//! values alone, and finding those takes a fraction of what parsing takes. A text of another shape
+//! is told apart, never misread.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +22,15 @@ pub(super) enum Slot {
 /// A text without its values.
 #[derive(Debug, Default)]
 pub(super) struct Shape {
-    /// What stands before each value.
+    /// The text before each value.
     values: Vec<(Words, Slot)>,
-    /// What stands behind the last one.
+    /// The text after the last value.
     end: String,
 }
 
 impl Shape {
-    /// The shape of a text, which was found to be JSON, with these wanted values, which are parts of it. `None` where one of
-    /// them is no scalar, or the text has escapes.
+    /// The shape of a text, which was found to be JSON, with these wanted values, which are parts
+    /// of it. `None` where one of them is no scalar, or the text has escapes.
     pub(super) fn of<'a>(text: &'a str, wanted: impl Iterator<Item = (&'a str, Slot)>) -> Option<Shape> {
         let start = text.as_ptr().addr();
         let mut slots: BTreeMap<usize, Slot> = BTreeMap::new();
@@ -56,7 +57,8 @@ impl Shape {
         slots.is_empty().then_some(shape)
     }
 
-    /// Gives each value of a text of this shape. False where it is of another one: what was given by then means nothing.
+    /// Gives each value of a text of this shape. False where it is of another one: what was given
+    /// by then means nothing.
     pub(super) fn read<'a>(&self, text: &'a str, mut give: impl FnMut(Slot, &'a str)) -> bool {
         let (bytes, mut at) = (text.as_bytes(), 0);
         for (before, slot) in &self.values {
@@ -79,7 +81,8 @@ impl Shape {
     }
 }
 
-/// A text that is looked for, eight bytes at a time: most are short, and a call for each would take longer than the look.
+/// A text that is looked for, eight bytes at a time: most are short, and a call for each would take
+/// longer than the look.
 #[derive(Debug)]
 struct Words {
     text: Box<[u8]>,
@@ -106,7 +109,7 @@ impl Words {
         self.text.len()
     }
 
-    /// Whether it stands at this place.
+    /// Whether the text at `at` has this shape.
     fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         let mut from = at;
         for (word, meant) in &self.words {

@@ -45,7 +45,8 @@ struct FileStats<'o, 'a> {
     nulls: &'o mut [Option<&'a str>],
 }
 
-/// One leaf's statistics in each of some files; null is unknown. A leaf without a type has no bounds.
+/// One leaf's statistics in each of some files; null is unknown. A leaf without a type has no
+/// bounds.
 pub(super) struct Column {
     pub(super) min: Option<ArrayRef>,
     pub(super) max: Option<ArrayRef>,
@@ -67,7 +68,7 @@ impl Reading {
         }
     }
 
-    /// Takes what some files say of leaf `at` of so many.
+    /// Adds the statistics of some files for leaf `at` of `leaves`.
     fn extend(&mut self, files: &[Option<&str>], at: usize, leaves: usize, read: ReadBound) {
         let of = |section: usize| {
             files
@@ -357,7 +358,8 @@ pub(super) fn bound(raw: &str, ty: Primitive, up: bool) -> Option<Scalar> {
     }
 }
 
-/// A bound written as a date, before the column was widened from one, or cut to one: up to the day's end.
+/// A bound written as a date, before the column was widened from one, or cut to one: up to the
+/// day's end.
 fn through_day(text: &str, v: i64, up: bool) -> i64 {
     if up && !text.contains(':') {
         v.saturating_add(DAY_US - 1)

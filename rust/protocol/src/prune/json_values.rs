@@ -10,7 +10,8 @@ use crate::Result;
 use crate::expr::scalar::{Scalar, ScalarBuilder};
 use crate::schema::Primitive;
 
-/// How a bound's JSON becomes a value of the leaf's type, if that isn't text; true for the upper one.
+/// How a bound's JSON becomes a value of the leaf's type, if that isn't text; true for the upper
+/// one.
 pub(super) type ReadBound = fn(&str, Primitive, bool) -> Option<Scalar>;
 
 /// A column of bounds on its way.
@@ -82,7 +83,7 @@ impl JsonValues {
     }
 }
 
-/// The text that a JSON string stands for; `None` for other values.
+/// The decoded text of a JSON string; `None` for other values.
 pub(super) fn json_text(raw: &str) -> Option<Cow<'_, str>> {
     match raw.as_bytes() {
         [b'"', inside @ .., b'"'] if !inside.contains(&b'\\') => raw.get(1..raw.len() - 1).map(Cow::Borrowed),

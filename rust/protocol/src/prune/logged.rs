@@ -70,8 +70,8 @@ struct Values {
 }
 
 impl Values {
-    /// Without what can't be bounds: NaN, and a minimum above its maximum. So the least and greatest of many files' bounds
-    /// are bounds too, however they are found.
+    /// Without what can't be bounds: NaN, and a minimum above its maximum. So the least and
+    /// greatest of many files' bounds are bounds too, however they are found.
     fn sound(self) -> Result<Values> {
         let (Some(min), Some(max)) = (&self.min, &self.max) else {
             return Ok(self);
@@ -209,8 +209,9 @@ impl LoggedStats {
         }
     }
 
-    /// Numbers of rows and the columns of [`LoggedStats::fields`] for a batch of adds. What a file's statistics don't say is
-    /// null, and so is what isn't a value of the column's type or can't be a bound (NaN, a minimum above its maximum).
+    /// Numbers of rows and the columns of [`LoggedStats::fields`] for a batch of adds. What a
+    /// file's statistics don't say is null, and so is what isn't a value of the column's type or
+    /// can't be a bound (NaN, a minimum above its maximum).
     ///
     /// # Errors
     /// `Internal` if arrays of one file list don't fit together.
@@ -240,8 +241,8 @@ impl LoggedStats {
         own.into_iter().chain(sections).collect()
     }
 
-    /// The rows of [`LoggedStats::parsed_fields`] for a batch of adds; null for a file without statistics. Bounds that
-    /// can't be bounds (NaN, a minimum above its maximum) are left out.
+    /// The rows of [`LoggedStats::parsed_fields`] for a batch of adds; null for a file without
+    /// statistics. Bounds that can't be bounds (NaN, a minimum above its maximum) are left out.
     ///
     /// # Errors
     /// `Internal` if arrays of one file list don't fit together.
@@ -377,8 +378,8 @@ fn typed(found: Option<ArrayRef>, to: &ArrowType, rows: usize) -> ArrayRef {
 /// Zeros for the counts of nulls of one batch after the other.
 static ZEROS: LazyLock<ArrayRef> = LazyLock::new(|| Arc::new(Int64Array::from(vec![0; 8192])));
 
-/// Counts of nulls that are all zero, as most are, share the memory of all such; others that of the column before if they
-/// are the same.
+/// Counts of nulls that are all zero, as most are, share the memory of all such; others that of the
+/// column before if they are the same.
 fn share_counts(values: &mut [Values]) {
     let mut last: Option<ArrayRef> = None;
     for counts in values.iter_mut().map(|v| &mut v.nulls) {
@@ -433,7 +434,7 @@ fn has_bounds(ty: Primitive) -> bool {
     !matches!(ty, Primitive::Binary | Primitive::Void | Primitive::Variant)
 }
 
-/// A bound as its text stands there.
+/// A bound from its JSON text in the log.
 pub(super) fn logged(raw: &str, ty: Primitive, _up: bool) -> Option<Scalar> {
     let text = raw.trim_matches('"');
     match ty {

@@ -1,6 +1,6 @@
-//! File skipping: which files of an add batch may hold a row for which a predicate is TRUE.
-//! A file is dropped only if partition values or statistics make that certain (P164-P168, P170).
-//! Columnar and pure; `log` calls it on every batch of a plan, conflict checks on the winners' adds.
+//! File skipping: which files of an add batch may hold a row for which a predicate is TRUE. A file
+//! is dropped only if partition values or statistics make that certain (P164-P168, P170). Columnar
+//! and pure; `log` calls it on every batch of a plan, conflict checks on the winners' adds.
 
 mod bounds;
 #[cfg(test)]
@@ -49,7 +49,8 @@ pub struct Pruner {
 }
 
 impl Pruner {
-    /// Prepares a predicate that was bound to this schema, whose columns the log names by `mapping`.
+    /// Prepares a predicate that was bound to this schema, whose columns the log names by
+    /// `mapping`.
     pub fn new(
         predicate: &Predicate,
         schema: &StructType,
@@ -79,7 +80,8 @@ impl Pruner {
         &self.partition_names
     }
 
-    /// Whether a struct of these fields tells the partition columns that decide, so that their texts needn't be looked at.
+    /// Whether a struct of these fields tells the partition columns that decide, so that their
+    /// texts needn't be looked at.
     pub fn believes_partition_structs(&self, fields: &Fields) -> bool {
         self.partitions.iter().all(|c| partitions::is_believed(c, fields))
     }
@@ -114,7 +116,8 @@ impl Pruner {
         }
     }
 
-    /// For each file whether its partition values leave it, whatever its statistics say; never null.
+    /// For each file whether its partition values leave it, whatever its statistics say; never
+    /// null.
     pub fn keep_by_partitions(&self, files: &RecordBatch) -> Result<BooleanArray> {
         let rows = files.num_rows();
         let partitions = partitions::batch(&self.partitions, files)?;
@@ -125,8 +128,8 @@ impl Pruner {
         })
     }
 
-    /// For each leaf that decides the number of these files that don't say a bound of it, by physical path; only leaves
-    /// with such files.
+    /// For each leaf that decides the number of these files that don't say a bound of it, by
+    /// physical path; only leaves with such files.
     pub fn without_statistics(&self, files: &RecordBatch) -> Result<Vec<(Vec<String>, usize)>> {
         let rows = files.num_rows();
         let parsed = match files.column_by_name("stats_parsed") {

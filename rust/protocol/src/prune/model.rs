@@ -1,5 +1,5 @@
-//! Tests only: random rows and predicates of every type, and a naive row-at-a-time model of Spark's meaning
-//! that shares no code with the evaluator.
+//! Tests only: random rows and predicates of every type, and a naive row-at-a-time model of Spark's
+//! meaning that shares no code with the evaluator.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -58,7 +58,8 @@ pub(super) fn batch(columns: &[PartitionColumn], files: &RecordBatch) -> Result<
     Ok(Partitions { batch, known })
 }
 
-/// Whether a parsed struct of these fields counts, where it is complete: only for types whose text has one meaning.
+/// Whether a parsed struct of these fields counts, where it is complete: only for types whose text
+/// has one meaning.
 pub(super) fn is_believed(c: &PartitionColumn, fields: &Fields) -> bool {
     // A zone-less timestamp means the writer's session zone to Spark and UTC to us.
     let one_meaning = !matches!(c.ty, Primitive::Timestamp | Primitive::TimestampNtz | Primitive::Binary);

@@ -1,5 +1,6 @@
-//! Properties: evaluation is the naive model; the normal form means the same; no file with a matching
-//! row is ever dropped, whatever legal or sloppy statistics its writer left (P162-P168, Q3, Q4).
+//! Properties: evaluation is the naive model; the normal form means the same; no file with a
+//! matching row is ever dropped, whatever legal or sloppy statistics its writer left (P162-P168,
+//! Q3, Q4).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -40,7 +41,8 @@ fn scalar(v: &Value, ty: Primitive) -> Scalar {
     }
 }
 
-/// One array per leaf, nested as the schema; a null leaf in a struct is a null struct every other row.
+/// One array per leaf, nested as the schema; a null leaf in a struct is a null struct every other
+/// row.
 fn columns(rows: &[Row], tys: &[(Vec<&str>, Primitive)]) -> Vec<(String, ArrayRef)> {
     let mut out = Vec::new();
     for (i, (path, ty)) in tys.iter().enumerate() {
@@ -124,7 +126,8 @@ fn is_nan(v: &Value) -> bool {
     matches!(v, Value::Double(d) if d.is_nan()) || matches!(v, Value::Float(f) if f.is_nan())
 }
 
-/// Minimum and maximum as the writer saw them, strings cut (P162), timestamps cut to milliseconds (P163).
+/// Minimum and maximum as the writer saw them, strings cut (P162), timestamps cut to milliseconds
+/// (P163).
 fn min_max(values: &[&Value], ty: Primitive, w: &Writer) -> (Option<Value>, Option<Value>) {
     if matches!(ty, Primitive::Boolean | Primitive::Binary) {
         return (None, None);
@@ -458,7 +461,7 @@ proptest! {
         let pruner = Pruner::new(&p, &schema(), &partition_columns(), Mapping::None).unwrap();
         let kept = pruner.keep(&files_batch(&files)).unwrap();
         for (i, (rows, ..)) in files.iter().enumerate() {
-            // A sum beyond its type is an error for whoever reads the file.
+            // A sum beyond its type is an error when the file is read.
             let Ok(found) = p.evaluate(&rows_batch(rows)) else { continue };
             let matched = found.true_count() > 0;
             prop_assert!(!matched || kept.value(i), "file {} was dropped: {:?}", i, e);
@@ -472,7 +475,8 @@ proptest! {
     }
 }
 
-/// P168, Q4: each comparison and list of floats over each file of up to two values and a null, whatever its writer makes of NaN.
+/// P168, Q4: each comparison and list of floats over each file of up to two values and a null,
+/// whatever its writer makes of NaN.
 #[test]
 fn no_file_with_a_match_of_floats_is_dropped() {
     use Comparison::{Eq, Ge, Gt, Le, Lt, Ne, NullSafeEq};

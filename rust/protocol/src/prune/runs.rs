@@ -1,5 +1,6 @@
-//! Skipping whole runs of files: a row group or some pages of a checkpoint, of which only Parquet's own statistics were
-//! read. Owns what those statistics are worth; where they lie in a file is the reader's matter.
+//! Skipping whole runs of files: a row group or some pages of a checkpoint, of which only Parquet's
+//! own statistics were read. Owns what those statistics are worth; where they lie in a file is the
+//! reader's matter.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +14,9 @@ use crate::expr::Predicate;
 use crate::mapping::Mapping;
 use crate::schema::{Primitive, StructType};
 
-/// A predicate prepared for skipping runs of files. Runs are judged by the least minimum and the greatest maximum of their
-/// files alone, so it says yes to every run that has a file which [`Pruner::keep`](super::Pruner::keep) keeps.
+/// A predicate prepared for skipping runs of files. Runs are judged by the least minimum and the
+/// greatest maximum of their files alone, so it says yes to every run that has a file which
+/// [`Pruner::keep`](super::Pruner::keep) keeps.
 #[derive(Debug, Clone)]
 pub struct RunPruner {
     tree: Tree,
@@ -29,8 +31,8 @@ pub struct RunBounds {
     pub min: Vec<String>,
     /// The leaf whose greatest value is an upper bound.
     pub max: Vec<String>,
-    /// Whether a null there is a value that is unknown, so that a run with nulls has no bounds. A partition value that is
-    /// null is null.
+    /// Whether a null there is a value that is unknown, so that a run with nulls has no bounds. A
+    /// partition value that is null is null.
     pub null_is_unknown: bool,
 }
 
@@ -61,7 +63,8 @@ impl RunPruner {
         &self.sources
     }
 
-    /// For each run whether one of its files may hold a matching row; never null. `None` where nothing is known of a leaf.
+    /// For each run whether one of its files may hold a matching row; never null. `None` where
+    /// nothing is known of a leaf.
     pub fn keep(&self, runs: usize, ranges: &[Option<RunRange>]) -> Result<BooleanArray> {
         let counts = Int64Array::new_null(runs);
         let bounds = self
@@ -111,7 +114,8 @@ fn source(leaf: &Leaf, partitions: &BTreeSet<&str>) -> RunBounds {
     }
 }
 
-/// As for single files, a partition value counts only where its text has one meaning and its type is the table's.
+/// As for single files, a partition value counts only where its text has one meaning and its type
+/// is the table's.
 fn trusted(ty: Primitive, found: &ArrowType, at: &RunBounds) -> bool {
     let exact = *found == crate::arrow_types::primitive_to_arrow(ty);
     at.null_is_unknown || (exact && !matches!(ty, Primitive::Timestamp | Primitive::TimestampNtz))

@@ -1,5 +1,6 @@
-//! The predicate as skipping sees it: exact tests on partition values, tests on bounds, and "may match"
-//! for everything else. Built once per predicate, evaluated once or twice per batch of files.
+//! The predicate as skipping sees it: exact tests on partition values, tests on bounds, and "may
+//! match" for everything else. Built once per predicate, evaluated once or twice per batch of
+//! files.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Scalar as ArrowScalar, make_comparator};
 use arrow::compute::kernels::cmp;
@@ -248,7 +249,8 @@ impl<'a> TreeBuilder<'a> {
     }
 }
 
-/// `column + k op v` as a test on the column. Rows that overflow are errors, so mathematics is enough.
+/// `column + k op v` as a test on the column. Rows that overflow are errors, so mathematics is
+/// enough.
 fn solve(t: &Term, op: Op, v: &Scalar) -> Option<Node> {
     let Term::Arithmetic(sign, l, r, _) = t else {
         return None;

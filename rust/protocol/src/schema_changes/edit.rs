@@ -1,5 +1,6 @@
-//! One field of a schema added, changed, moved or taken out, at any depth: what ALTER does to columns.
-//! Pure. Paths are parts of names, found ignoring case; `element`, `key` and `value` lead into lists and maps.
+//! One field of a schema added, changed, moved or taken out, at any depth: what ALTER does to
+//! columns. Pure. Paths are parts of names, found ignoring case; `element`, `key` and `value` lead
+//! into lists and maps.
 
 use serde::Deserialize;
 

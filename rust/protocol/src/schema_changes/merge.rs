@@ -5,7 +5,8 @@ use crate::schema::{ArrayType, DataType, Field, MapType, Primitive, StructType};
 use crate::{Error, Result};
 
 /// Refuses data that a table with this schema can't take: an unknown column, or a type that isn't
-/// the column's and can't be widened to it without loss. Columns that the data lacks must be nullable.
+/// the column's and can't be widened to it without loss. Columns that the data lacks must be
+/// nullable.
 pub fn check_fits(table: &StructType, data: &StructType) -> Result<()> {
     for f in data.fields() {
         let Some(own) = table.field_ignore_case(&f.name) else {
@@ -53,7 +54,8 @@ fn untyped(path: &str, data: &DataType) -> Error {
 /// Whether a column of the first type may become one of the second, for data that has it.
 pub type Widening<'a> = &'a dyn Fn(Primitive, Primitive) -> bool;
 
-/// Whether `data` is `table` or narrower. `grow` lets structs bring new fields, and columns become wider.
+/// Whether `data` is `table` or narrower. `grow` lets structs bring new fields, and columns become
+/// wider.
 fn fits(table: &DataType, data: &DataType, path: &str, grow: Option<Widening<'_>>) -> Result<()> {
     match (table, data) {
         (DataType::Primitive(t), DataType::Primitive(d)) if t == d || widens(*d, *t) => Ok(()),
@@ -113,8 +115,8 @@ fn widens(from: Primitive, to: Primitive) -> bool {
 }
 
 /// The schema that holds the table's rows and the data's: the table's columns as they are, the
-/// data's new ones after them (nullable). Where the data's type is wider and `widening` lets the column
-/// follow, it does; other types that don't fit are refused.
+/// data's new ones after them (nullable). Where the data's type is wider and `widening` lets the
+/// column follow, it does; other types that don't fit are refused.
 pub fn merge(table: &StructType, data: &StructType, widening: Widening<'_>) -> Result<StructType> {
     for f in data.fields() {
         if let Some(own) = table.field_ignore_case(&f.name) {
@@ -125,7 +127,8 @@ pub fn merge(table: &StructType, data: &StructType, widening: Widening<'_>) -> R
     Ok(merge_struct(table, data, widening))
 }
 
-/// The schema that holds the rows of two files: columns of both have one type, others are null where they lack.
+/// The schema that holds the rows of two files: columns of both have one type, others are null
+/// where they lack.
 pub fn merge_equal(one: &StructType, other: &StructType) -> Result<StructType> {
     // What fits both ways is equal.
     merge(other, one, &|_, _| false)?;
@@ -176,7 +179,8 @@ fn merge_type(table: &DataType, data: &DataType, widening: Widening<'_>) -> Data
     }
 }
 
-/// The type with every field of a struct nullable, at every depth: rows that are there have null for the whole.
+/// The type with every field of a struct nullable, at every depth: rows that are there have null
+/// for the whole.
 fn nullable(t: &DataType) -> DataType {
     let whole = StructType::new(vec![Field::new("", t.clone(), true)]).map_fields(&mut |mut f| {
         f.nullable = true;

@@ -1,4 +1,5 @@
-//! Changes of a table's schema: single fields edited, new columns merged in, or the whole schema replaced. Pure.
+//! Changes of a table's schema: single fields edited, new columns merged in, or the whole schema
+//! replaced. Pure.
 
 pub mod edit;
 pub mod merge;

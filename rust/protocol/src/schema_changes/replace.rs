@@ -1,5 +1,5 @@
-//! A table's columns told anew: in another order, with other comments, and more of them. Nothing
-//! that is there goes, and no type changes. Pure.
+//! Replaces a table's columns: another order, other comments, and additional columns. No column is
+//! dropped, and no type changes. Pure.
 
 use crate::schema::{ArrayType, DataType, Field, MapType, StructType};
 use crate::schema_changes::edit::join_path;
@@ -8,7 +8,8 @@ use crate::{Error, Result};
 /// The key of a field's metadata that holds its comment.
 const COMMENT: &str = "comment";
 
-/// The columns as `target`, with what the table keeps of those that it has, and those that it doesn't have.
+/// The columns as `target`, with what the table keeps of those that it has, and those that it
+/// doesn't have.
 ///
 /// # Errors
 /// `InvalidArgument` where a column is left out, gets another type or may not be null any more.

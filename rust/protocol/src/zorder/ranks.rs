@@ -1,5 +1,6 @@
-//! The rank of a value among a sample's: how many of the sample's quantiles are below it, and half of those that equal it.
-//! Values are compared as Arrow's row format orders them, numbers by their bytes as one integer.
+//! The rank of a value among a sample's: how many of the sample's quantiles are below it, and half
+//! of those that equal it. Values are compared as Arrow's row format orders them, numbers by their
+//! bytes as one integer.
 
 use std::borrow::Borrow;
 
@@ -17,15 +18,15 @@ pub(super) struct Ranked {
     cuts: Cuts,
 }
 
-/// Ascending, as many as there are places but one. Values that come often stand there often, so that ranks keep the
-/// column's full width however few values there are.
+/// Ascending, as many as there are places but one. Values that come often stand there often, so
+/// that ranks keep the column's full width however few values there are.
 enum Cuts {
     Narrow(Vec<u128>),
     Wide(Vec<Box<[u8]>>),
 }
 
 impl Ranked {
-    /// Ranks of so many bits, by a sample of the column.
+    /// Ranks with `bits` bits, from a sample of the column.
     pub(super) fn of(sample: &ArrayRef, bits: u32) -> Result<Self> {
         let converter = RowConverter::new(vec![SortField::new(sample.data_type().clone())]).map_err(failed)?;
         let rows = converter
@@ -60,14 +61,15 @@ fn place<T: Borrow<V>, V: Ord + ?Sized>(cuts: &[T], value: &V) -> u32 {
     let above = cuts.partition_point(|cut| cut.borrow() <= value);
     let (below, _) = cuts.split_at_checked(above).unwrap_or((cuts, &[]));
     let rank = match below.last() {
-        // The middle of what it takes: at an edge chance would decide to which half of the column it belongs.
+        // The middle of what it takes: at an edge chance would decide to which half of the column
+        // it belongs.
         Some(cut) if cut.borrow() == value => (below.partition_point(|cut| cut.borrow() < value) + above) / 2,
         _ => above,
     };
     u32::try_from(rank).unwrap_or(u32::MAX)
 }
 
-/// The values between which so many bits' places lie, each with as many of these values.
+/// The boundaries of 2^`bits` buckets, each with the same number of these values.
 fn quantiles<T: Copy>(sorted: &[T], bits: u32) -> Vec<T> {
     let places = 1_usize << bits;
     let at = |place: usize| sorted.get(place * sorted.len() / places).copied();
@@ -105,7 +107,7 @@ pub struct Sample {
     level: u32,
 }
 
-/// Rows of a sample, at most; at least half of them when there are so many.
+/// The sample has at most this many rows, and at least half of them if the input has as many.
 const SAMPLED_ROWS: usize = 1 << 18;
 
 impl Sample {
@@ -158,7 +160,8 @@ fn pick(columns: &[ArrayRef], rows: Vec<u64>) -> Result<Vec<ArrayRef>> {
     columns.iter().map(take).collect()
 }
 
-/// Whether a row is among one in 2^level. Numbers are mixed first, since rows often repeat after a power of two.
+/// Whether a row is among one in 2^level. Numbers are mixed first, since rows often repeat after a
+/// power of two.
 fn is_taken(number: u64, level: u32) -> bool {
     // The finaliser of splitmix64.
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

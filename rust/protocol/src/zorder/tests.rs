@@ -1,4 +1,5 @@
-//! What keys are good for is told by how few files a value lies in when rows are cut into files by them.
+//! What keys are good for is told by how few files a value lies in when rows are cut into files by
+//! them.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_precision_loss)]
 
 use std::sync::Arc;
@@ -92,7 +93,8 @@ fn four_columns_of_noise_are_skipped_by_as_the_models_say() {
 
 #[test]
 fn neither_width_nor_spread_of_a_column_matters() {
-    // Small numbers, huge ones and ones that mostly are equal: bits are taken from ranks, the highest first.
+    // Small numbers, huge ones and ones that mostly are equal: bits are taken from ranks, the
+    // highest first.
     let (a, b) = (noise(1, 50_000), noise(2, 50_000));
     let small: Vec<i64> = a.iter().map(|n| n % 200).collect();
     let skewed: Vec<i64> = b.iter().map(|n| (n % 1_000).pow(5)).collect();

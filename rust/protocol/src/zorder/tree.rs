@@ -1,5 +1,6 @@
-//! A tree that cuts the rows into as many boxes as there are to be files, all of about as many rows: each cut goes through
-//! the column along which its box is longest. Boxes are disjoint, so a value of one column lies in few of them.
+//! A tree that cuts the rows into as many boxes as there are to be files, all of about as many
+//! rows: each cut goes through the column along which its box is longest. Boxes are disjoint, so a
+//! value of one column lies in few of them.
 
 /// Boxes by cuts.
 pub(super) enum Tree {
@@ -27,14 +28,15 @@ impl Sampled<'_> {
     }
 }
 
-/// A box that is to be cut into so many.
+/// A box, and the number of parts to cut it into.
 struct Piece {
     sides: Vec<(u32, u32)>,
     files: u64,
 }
 
 impl Tree {
-    /// A tree of as many leaves as files, as far as the sample's places differ. `cells` are places row by row.
+    /// A tree of as many leaves as files, as far as the sample's places differ. `cells` are places
+    /// row by row.
     pub(super) fn balanced(cells: &[u32], bits: u32, columns: usize, files: u64) -> Tree {
         let rows = u32::try_from(cells.len() / columns.max(1)).unwrap_or(u32::MAX);
         let mut order: Vec<u32> = (0..rows).collect();

@@ -1,4 +1,5 @@
-//! How a sound text becomes one that nobody wrote: pieces cut out, doubled, put in, or members of other types.
+//! How a sound text becomes one that nobody wrote: pieces cut out, doubled, put in, or members of
+//! other types.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

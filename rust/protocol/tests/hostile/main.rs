@@ -1,6 +1,7 @@
-//! Every parser of the protocol on text that nobody wrote: real samples with pieces cut out, doubled, replaced. Each is
-//! read or refused with a typed error, in bounded time and memory, and what was read is written and read back the same.
-//! PROPTEST_CASES sets the number of cases (256 unless told).
+//! Every parser of the protocol on text that nobody wrote: real samples with pieces cut out,
+//! doubled, replaced. Each is read or refused with a typed error, in bounded time and memory, and
+//! what was read is written and read back the same. PROPTEST_CASES sets the number of cases (256
+//! unless told).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -29,7 +30,8 @@ use crate::memory::peak_of;
 
 /// Far longer than any of these inputs takes, on a machine that does other things too.
 const LONGEST: Duration = Duration::from_secs(5);
-/// A byte of JSON such as `[` can be a list with room for some values; what takes more copies or counts what isn't there.
+/// A byte of JSON such as `[` can be a list with room for some values; what takes more copies or
+/// counts what isn't there.
 const MOST_BYTES_A_BYTE: usize = 400;
 const MOST_BYTES: usize = 1 << 20;
 
@@ -70,7 +72,8 @@ fn value_text() -> impl Strategy<Value = String> {
     prop_oneof![of_samples, any::<String>()]
 }
 
-/// The result, of an input of so many bytes, in bounded time and memory; `Internal` would be a mistake of this program.
+/// Parses an input of `input_bytes` bytes in bounded time and memory; fails if the error is
+/// `Internal`, a fault of this program.
 fn judged<T: Debug>(input_bytes: usize, parse: impl FnOnce() -> Result<T>) -> Option<T> {
     let began = Instant::now();
     let (result, peak) = peak_of(parse);

@@ -1,4 +1,5 @@
-//! Counts the bytes that a thread has allocated, so that a test can say how many a parser took at most.
+//! Counts the bytes that a thread has allocated, so that a test can say how many a parser took at
+//! most.
 
 #![allow(unsafe_code)]
 

@@ -1,28 +1,29 @@
-//! Which blocks of an object a read needs, and which of those are read in one request. Pure arithmetic.
+//! Which blocks of an object a read needs, and which of those are read in one request. Pure
+//! arithmetic.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Objects are kept in blocks of this size, the last one shorter: a selective read of a checkpoint takes pages of some ten
-/// kilobytes, so that larger blocks would mostly be bytes that nobody asked for, and smaller ones more files than a
-/// directory should have.
+/// Objects are cached in blocks of this size, the last one shorter. A selective read of a
+/// checkpoint takes pages of some ten kilobytes: larger blocks would mostly be bytes that no read
+/// needs, and smaller ones more files than a directory should have.
 pub(super) const BLOCK_BYTES: u64 = 256 << 10;
-/// Missing blocks beside each other that are read in one request.
+/// Adjacent missing blocks that are read in one request.
 const RUN_BLOCKS: u64 = 32;
 
-/// Where a block of an object of this size lies.
+/// The byte range of a block of an object of this size.
 pub(super) fn span(block: u64, size_bytes: u64) -> Range<u64> {
     let start = block.saturating_mul(BLOCK_BYTES);
     start..start.saturating_add(BLOCK_BYTES).min(size_bytes)
 }
 
-/// The blocks in which these ranges lie, none of which reaches beyond the object.
+/// The blocks that these ranges touch; no range reaches beyond the object.
 pub(super) fn needed(ranges: &[Range<u64>]) -> BTreeSet<u64> {
     let of = |r: &Range<u64>| r.start / BLOCK_BYTES..r.end.div_ceil(BLOCK_BYTES);
     ranges.iter().filter(|r| !r.is_empty()).flat_map(of).collect()
 }
 
-/// Ascending blocks as runs of neighbours, none of them too long.
+/// Ascending blocks as runs of adjacent ones, each of bounded length.
 pub(super) fn runs(blocks: &[u64]) -> Vec<Range<u64>> {
     let mut out: Vec<Range<u64>> = Vec::new();
     for block in blocks {
@@ -34,14 +35,14 @@ pub(super) fn runs(blocks: &[u64]) -> Vec<Range<u64>> {
     out
 }
 
-/// A part that has to be read: its place in the object, and what comes of it.
+/// A part to read: its range in the object, and the bytes so far.
 pub(super) struct Wanted {
     range: Range<u64>,
     bytes: Vec<u8>,
 }
 
 impl Wanted {
-    /// Nothing read yet; `None` for what doesn't fit into memory's addresses.
+    /// Nothing read yet; `None` if the length exceeds the address space.
     pub(super) fn new(range: Range<u64>) -> Option<Self> {
         let length = usize::try_from(range.end.saturating_sub(range.start)).ok()?;
         Some(Wanted {
@@ -50,7 +51,7 @@ impl Wanted {
         })
     }
 
-    /// Takes what it needs from bytes that begin at this place of the object.
+    /// Copies the bytes that it needs from `bytes`, which begin at offset `at` of the object.
     pub(super) fn take_from(&mut self, at: u64, bytes: &[u8]) {
         let end = at.saturating_add(bytes.len() as u64);
         let (from, until) = (self.range.start.max(at), self.range.end.min(end));
@@ -65,7 +66,7 @@ impl Wanted {
         }
     }
 
-    /// What was taken.
+    /// The bytes.
     pub(super) fn into_bytes(self) -> bytes::Bytes {
         self.bytes.into()
     }

@@ -1,5 +1,6 @@
-//! The cache as a backend over another one: a read that says of which object it wants bytes is answered from the disk where
-//! it can be. All else goes through: whoever doesn't say what was there may be given nothing older than what is.
+//! The cache as a backend over another one: a read that states the object's identity is answered
+//! from the disk where possible. All other reads go to the store, because without an identity a
+//! cached answer could be stale.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -21,8 +22,8 @@ use super::shelf::Shelf;
 use crate::backend::{Backend, Level, Listing, ObjectInfo, PutDraft, PutOutcome, Sink};
 use crate::runtime::blocking;
 
-/// Requests for missing blocks under way at once, for all reads of a store: what they bring is held beside what is wanted
-/// of it, which bounds that to some 64 MiB.
+/// Concurrent requests for missing blocks, for all reads of a store: the blocks are held beside the
+/// bytes that callers get, which bounds that memory to some 64 MiB.
 const PARALLEL_REQUESTS: usize = 8;
 
 pub(super) struct Cached {
@@ -32,13 +33,13 @@ pub(super) struct Cached {
     requests: Semaphore,
 }
 
-/// Where entries stand, and what their names begin with.
+/// The shelf with the entries, and the prefix of their names.
 struct Of {
     shelf: Shelf,
     place: Place,
 }
 
-/// An object with the tag that tells it from whatever had or gets its name.
+/// An object with the tag that identifies its content.
 #[derive(Clone)]
 struct Tagged {
     key: String,
@@ -65,13 +66,13 @@ impl Of {
         Name::new(place.into_iter().chain([of.key.as_str(), &of.tag, &size, &block]))
     }
 
-    /// Fills in what is there; the blocks that are missing.
+    /// Fills in cached bytes; returns the missing blocks.
     fn take(&self, of: &Tagged, ranges: &[Range<u64>], wanted: &mut [Wanted]) -> Vec<u64> {
         let name = |block| self.name(of, block);
         taken(&self.shelf, of.size_bytes, name, ranges, wanted)
     }
 
-    /// Keeps the blocks of a run.
+    /// Stores the blocks of a run in the cache.
     fn keep(&self, of: &Tagged, run: &Range<u64>, bytes: &Bytes) {
         let start = blocks::span(run.start, of.size_bytes).start;
         for block in run.clone() {
@@ -84,7 +85,7 @@ impl Of {
     }
 }
 
-/// The parts under way. No lock of it is held while anything is waited for.
+/// The parts being read. Its lock is never held across an await.
 type Parts = Arc<Mutex<Vec<Wanted>>>;
 
 impl Cached {
@@ -98,11 +99,11 @@ impl Cached {
         }
     }
 
-    /// Parts of an object by its blocks; `None` where that isn't possible.
+    /// Parts of an object by its blocks; `None` where the cache can't serve them.
     async fn by_blocks(&self, info: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Option<Vec<Bytes>>> {
         let Some(of) = Tagged::of(info) else { return Ok(None) };
         let clip = |r: &Range<u64>| r.start..r.end.min(of.size_bytes);
-        // What begins behind the end is for the store to judge.
+        // The store judges ranges that begin beyond the end.
         if ranges.iter().any(|r| !r.is_empty() && r.start >= of.size_bytes) {
             return Ok(None);
         }
@@ -136,7 +137,8 @@ impl Cached {
         Ok(Some(parts.into_iter().map(Wanted::into_bytes).collect()))
     }
 
-    /// Reads missing blocks, keeps them, and fills in what is wanted of them; false if the store gave another length.
+    /// Reads missing blocks, caches them, and fills in the wanted bytes; false if the store
+    /// returned another length.
     async fn fetch(&self, info: &ObjectInfo, of: &Tagged, run: Range<u64>, parts: &Parts) -> Result<bool> {
         let last = blocks::span(run.end.saturating_sub(1), of.size_bytes);
         let span = blocks::span(run.start, of.size_bytes).start..last.end;
@@ -184,7 +186,7 @@ impl Backend for Cached {
         let whole = 0..of.size_bytes;
         match self.by_blocks(of, std::slice::from_ref(&whole)).await {
             Ok(Some(parts)) => parts.into_iter().next().ok_or_else(no_part),
-            // What has its name now is what is wanted then.
+            // The object that has the name now is read instead.
             Err(e) if e.kind() != Kind::ObjectNotFound => Err(e),
             _ => self.inner.read_listed(of).await,
         }
@@ -255,7 +257,8 @@ impl Backend for Cached {
     }
 }
 
-/// Fills in what a shelf has of a file of this size, whose blocks have these names; the blocks that are missing.
+/// Fills in bytes from a file of this size whose blocks have these names in the shelf; returns the
+/// missing blocks.
 pub(super) fn taken(
     shelf: &Shelf,
     size_bytes: u64,

@@ -1,4 +1,4 @@
-//! What a cache directory holds, for people: counted, or thrown away. Blocking; called from the boundary.
+//! Counts or clears the content of a cache directory, for the command line. Blocking.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,45 +10,45 @@ use deltaplane_error::{Error, Result};
 use super::{entry, walk};
 use crate::error;
 
-/// An entry names its location within so many bytes.
+/// An entry names its location within this many bytes.
 const NAME_BYTES: u64 = 4096;
 
-/// What is in a cache.
+/// Counts of a cache directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CacheContents {
     /// Entries: blocks of objects.
     pub entries: u64,
-    /// What they take of the disk, in bytes.
+    /// Bytes on the disk.
     pub size_bytes: u64,
     /// Files that are being written, or were left behind by processes that ended.
     pub drafts: u64,
-    /// When the entry was last used that is due to go first, in ms since 1970.
+    /// The last use of the entry that would be evicted next, in ms since 1970.
     pub oldest_use_ms: Option<u64>,
-    /// Entries by the location that they are of.
+    /// Entries by their location.
     pub tables: BTreeMap<String, CachedTable>,
 }
 
-/// What a cache has of one location.
+/// The cache's entries of one location.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CachedTable {
     /// Blocks of its objects.
     pub entries: u64,
-    /// What they take of the disk, in bytes.
+    /// Bytes on the disk.
     pub size_bytes: u64,
 }
 
-/// What was thrown away.
+/// Counts of the deleted files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cleared {
-    /// Entries and files that were being written.
+    /// Entries and drafts.
     pub files: u64,
-    /// What they took of the disk, in bytes.
+    /// Bytes on the disk.
     pub size_bytes: u64,
 }
 
-/// Counts what the cache in this directory holds; nothing where there is none. Opens every entry.
+/// Counts the content of this cache directory; zeros where there is none. Opens every entry.
 ///
-/// `StoreDenied` and the like where the directory can't be read.
+/// `StoreDenied` and the like if the directory can't be read.
 pub fn cache_contents(dir: &Path) -> Result<CacheContents> {
     let ours = walk::ours(dir);
     let failed = |e: io::Error| failed(&e, "counting the cache", dir);
@@ -60,7 +60,7 @@ pub fn cache_contents(dir: &Path) -> Result<CacheContents> {
         out.entries += 1;
         out.size_bytes = out.size_bytes.saturating_add(found.disk_bytes);
         out.oldest_use_ms = Some(out.oldest_use_ms.map_or(found.used_ms, |ms| ms.min(found.used_ms)));
-        // Gone or damaged ones belong to no table.
+        // Missing or damaged entries count for no table.
         if let Ok(Some(location)) = location(&walk::file(&ours, found.id)) {
             let table = out.tables.entry(location).or_default();
             table.entries += 1;
@@ -70,10 +70,10 @@ pub fn cache_contents(dir: &Path) -> Result<CacheContents> {
     Ok(out)
 }
 
-/// Throws away all that the cache in this directory holds. Processes that use it go on and fill it again; files of others
-/// in the directory stay.
+/// Deletes the content of this cache directory. Processes that use it continue and fill it again;
+/// foreign files in the directory stay.
 ///
-/// `StoreDenied` and the like where something can't be removed.
+/// `StoreDenied` and the like if a file can't be removed.
 pub fn clear_cache(dir: &Path) -> Result<Cleared> {
     let ours = walk::ours(dir);
     let failed = |e: io::Error| failed(&e, "clearing the cache", dir);

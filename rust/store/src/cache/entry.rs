@@ -1,21 +1,21 @@
-//! One entry as a file: a block of an object with the name that tells it from all others, and a checksum over both.
-//! Knows bytes only; `shelf` reads and writes the files.
+//! One entry as a file: a block of an object with its unique name, and a checksum over both. Knows
+//! bytes only; `shelf` reads and writes the files.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// What an entry of this layout begins with; another layout or another way to cut blocks gets another number.
+/// The first bytes of an entry; another layout or another block size gets another number.
 pub(super) const MAGIC: [u8; 8] = *b"DPCACHE1";
 /// The magic number, the checksum, the lengths of name and body.
 pub(super) const HEAD_BYTES: usize = 8 + 16 + 4 + 8;
-/// Longer names are no object's.
+/// Names above this length are damaged: no object has one.
 const LONGEST_NAME: usize = 64 << 10;
 
-/// What an entry is of: texts of any content, the first one the location.
+/// The name of an entry: arbitrary texts, of which the first is the location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Name(Vec<u8>);
 
 impl Name {
-    /// Every text with its length before it, so that no two lists are one name.
+    /// Writes each text after its length, so that different lists have different names.
     pub(super) fn new<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut bytes = Vec::new();
         for part in parts {
@@ -25,17 +25,18 @@ impl Name {
         Name(bytes)
     }
 
-    /// The number that its file is called by. Two names may share one: the file tells whose it is.
+    /// A hash of the name, which names the file. Two names may share one; the file contains the
+    /// full name.
     pub(super) fn id(&self) -> u128 {
         xxh3_128(&self.0)
     }
 
-    /// How long the file of a body is.
+    /// The length of the file for a body of this length.
     pub(super) fn file_bytes(&self, body_bytes: u64) -> u64 {
         (HEAD_BYTES as u64 + self.0.len() as u64).saturating_add(body_bytes)
     }
 
-    /// What stands before the body; `None` for a name that is too long to be kept.
+    /// The bytes before the body; `None` if the name is too long for an entry.
     pub(super) fn head(&self, body: &[u8]) -> Option<Vec<u8>> {
         let lengths = lengths(&self.0, body)?;
         let mut out = Vec::with_capacity(HEAD_BYTES + self.0.len());
@@ -46,7 +47,7 @@ impl Name {
         Some(out)
     }
 
-    /// Where the body begins in a file that is undamaged and this one's.
+    /// The offset of the body, if the file is undamaged and has this name.
     pub(super) fn body_of(&self, file: &[u8]) -> Option<usize> {
         let (head, rest) = file.split_at_checked(HEAD_BYTES)?;
         let (name, body) = rest.split_at_checked(self.0.len())?;
@@ -73,7 +74,7 @@ fn checksum(lengths: &[u8], name: &[u8], body: &[u8]) -> [u8; 16] {
     hash.digest128().to_le_bytes()
 }
 
-/// The location that an entry's file names in its first bytes, taken on trust: for counting only.
+/// The location in the first bytes of an entry's file, unverified: for counting only.
 pub(super) fn location_in(file_start: &[u8]) -> Option<&str> {
     let rest = file_start.strip_prefix(&MAGIC)?.get(HEAD_BYTES - MAGIC.len()..)?;
     let (length, rest) = rest.split_first_chunk::<8>()?;

@@ -1,5 +1,6 @@
-//! Files that are made of a place's objects, each under the name that its maker gives it: whole while the cache has all of
-//! it, and gone otherwise. It knows bytes only. `Store::made_files` gives it to who can do without them.
+//! Derived files of a location, such as copies of checkpoints, each under a name that its maker
+//! chooses: complete while the cache has all blocks of it, otherwise absent. Knows bytes only.
+//! `Store::made_files` returns it to callers that can work without these files.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -21,15 +22,15 @@ use super::shelf::Shelf;
 use crate::backend::{Backend, Listing, ObjectInfo, PutOutcome, Sink};
 use crate::runtime::blocking;
 
-/// Sets names of made files apart from those of objects.
+/// Separates names of derived files from those of objects.
 const MADE: &str = "made";
-/// What an entry says that stands for a whole file: which making's blocks are the file, and its length.
+/// Size of the entry that describes a whole file: the id of its blocks, and its length.
 const COPY_INFO_BYTES: usize = 16 + 8;
 
-/// Which blocks a file is.
+/// The blocks of a file.
 #[derive(Clone, Copy)]
 struct CopyInfo {
-    /// Two that make one file at a time don't share blocks.
+    /// A random id, so that two processes that write one file at a time don't mix their blocks.
     making: u128,
     size_bytes: u64,
 }
@@ -56,14 +57,14 @@ impl CopyInfo {
     }
 }
 
-/// Where they stand, and what their names begin with.
+/// The shelf with the entries, and the prefix of their names.
 struct Of {
     shelf: Shelf,
     place: Place,
 }
 
 impl Of {
-    /// The entry that stands for a file.
+    /// The entry that describes a whole file.
     fn whole(&self, key: &str) -> Name {
         Name::new([self.place.location.as_str(), &self.place.settings, MADE, key])
     }
@@ -158,7 +159,7 @@ impl Backend for Made {
         Err(not_done("put"))
     }
 
-    /// What it consisted of goes when it wasn't used for longest.
+    /// Its blocks are evicted when they have been unused for the longest.
     async fn delete(&self, key: &str) -> Result<()> {
         let (here, key) = (Arc::clone(&self.0), key.to_owned());
         blocking(move || {
@@ -192,7 +193,8 @@ impl Backend for Made {
     }
 }
 
-/// A file on its way, block by block. One that isn't finished leaves blocks that nobody names.
+/// A file being written, block by block. An unfinished one leaves blocks without a description,
+/// which are evicted.
 struct Making {
     of: Arc<Of>,
     key: String,

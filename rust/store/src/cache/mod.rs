@@ -1,6 +1,7 @@
-//! A cache of objects on the local disk: bounded, off unless it is asked for, shared by processes, safe to delete.
-//! It keeps blocks of objects under all that tells one object from another; what has no such identity passes through.
-//! `stores` puts it over every store but local disk and memory; it knows nothing of tables.
+//! A cache of objects on the local disk: bounded, off by default, shared by processes, safe to
+//! delete. It stores blocks of objects under the full identity of each object; objects without one
+//! are not cached. `stores` puts it over every store but local disk and memory; it knows nothing of
+//! tables.
 
 mod blocks;
 mod cached;
@@ -24,12 +25,13 @@ pub use contents::{CacheContents, CachedTable, Cleared, cache_contents, clear_ca
 pub use settings::cache_dir;
 pub(crate) use settings::{KEYS, switched_off};
 
-/// A file that is made takes no more than this part of a cache.
+/// A derived file takes at most one part in this many of a cache.
 const MADE_SHARE: u64 = 4;
 
-/// The same store with the cache over it that options and environment ask for, or as it is.
+/// The store behind the cache that options and environment ask for, or the store itself.
 ///
-/// `InvalidArgument` for a setting that can't be understood. Nothing is read or written before the first object is.
+/// `InvalidArgument` for an invalid setting. Does no input or output before the first object is
+/// read.
 pub(crate) fn over(backend: Arc<dyn Backend>, location: &Location, options: &Options) -> Result<Arc<dyn Backend>> {
     let settings = settings::of(options, &|name| std::env::var(name).ok())?;
     let is_near = matches!(location.scheme(), Scheme::Local | Scheme::Memory);
@@ -40,10 +42,11 @@ pub(crate) fn over(backend: Arc<dyn Backend>, location: &Location, options: &Opt
     Ok(Arc::new(cached::Cached::new(backend, place, &settings)))
 }
 
-/// Where files can be kept that are made of this location's checkpoints, if options and environment ask for that and the
-/// cache has room for one of about this size: one that is most of what the cache may hold would be thrown away by all else.
+/// The cache for files derived from this location's checkpoints, if options and environment ask for
+/// it and it has room for a file of about this size. A file that fills most of the cache would soon
+/// be evicted by other entries.
 ///
-/// `InvalidArgument` for a setting that can't be understood.
+/// `InvalidArgument` for an invalid setting.
 pub(crate) fn of_made(location: &Location, options: &Options, size_bytes: u64) -> Result<Option<Arc<dyn Backend>>> {
     let settings = settings::of(options, &|name| std::env::var(name).ok())?;
     let has_room = |bytes: u64| size_bytes <= bytes / MADE_SHARE;

@@ -1,5 +1,5 @@
-//! Which store a location means: the location with the settings that lead to another place under the same name.
-//! No secret becomes part of it. Called once for each store that is opened with a cache.
+//! The identity of a store: its location with the settings that lead to another store under the
+//! same name. Contains no secret. Computed once for each store that is opened with a cache.
 
 use std::ffi::OsString;
 
@@ -10,14 +10,15 @@ use crate::location::Location;
 use crate::options::{Options, is_secret};
 use crate::retry;
 
-/// Options that say how a store is asked, not which one. Any other one may make a difference, to a store in Python too.
+/// Options that change how a store is accessed, not which one. Any other option may change the
+/// store, also for stores in Python.
 const INDIFFERENT: &[&str] = &[
     "timeout",
     "connect_timeout",
     "allow_external_files",
     "allow_instance_metadata",
 ];
-/// Of the environment these words name places.
+/// Environment variables with these words in their names select a store.
 const PLACES: &[&str] = &[
     "ENDPOINT",
     "ACCOUNT_NAME",
@@ -27,14 +28,14 @@ const PLACES: &[&str] = &[
     "HADOOP_HOME",
 ];
 
-/// The texts that every name of an entry of this store begins with.
+/// The texts that begin every entry name of this store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) location: String,
     pub(super) settings: String,
 }
 
-/// The place of a location with these options, in this environment.
+/// The identity of a location with these options, in this environment.
 pub(super) fn of(
     location: &Location,
     options: &Options,

@@ -1,5 +1,5 @@
-//! What storage options and the environment say of the cache: where, how large, what of.
-//! Reads no file. An option beats the variable; an empty `cache_dir` is no cache.
+//! The cache's settings in storage options and environment: directory, size, content. Reads no
+//! file. An option overrides its variable; an empty `cache_dir` means no cache.
 
 use std::path::PathBuf;
 
@@ -7,36 +7,38 @@ use deltaplane_error::{Error, Result};
 
 use crate::options::{Options, bytes, flag};
 
-/// The option names of this file; each has a variable `DELTAPLANE_` before it in capitals.
+/// The option names of this file; each has an environment variable, in capitals with the prefix
+/// `DELTAPLANE_`.
 pub(crate) const KEYS: &[&str] = &[DIR, BYTES, DATA, CHECKPOINTS];
 const DIR: &str = "cache_dir";
 const BYTES: &str = "cache_bytes";
 const DATA: &str = "cache_data";
 const CHECKPOINTS: &str = "cache_checkpoints";
 
-/// Enough for the logs of most tables, little enough not to be missed on a disk.
+/// Enough for the logs of most tables, and a small part of a disk.
 const DEFAULT_BYTES: u64 = 1 << 30;
-/// Smaller ones would throw away what is being read.
+/// A smaller cache would evict what is being read.
 const LEAST_BYTES: u64 = 4 << 20;
 
-/// A cache that was asked for.
+/// The settings of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) dir: PathBuf,
-    /// Bytes on the disk that it may take.
+    /// The bound on bytes on the disk.
     pub(super) bytes: u64,
-    /// Whether data files are kept too.
+    /// Whether data files are cached as well.
     pub(super) data: bool,
-    /// Whether files may be made of a checkpoint's, to stand in for it.
+    /// Whether copies of checkpoints are cached.
     pub(super) checkpoints: bool,
 }
 
-/// The directory of the cache that the environment asks for, if any: the variable `DELTAPLANE_CACHE_DIR`, made absolute.
+/// The directory of the cache that the environment asks for, if any: the variable
+/// `DELTAPLANE_CACHE_DIR`, made absolute.
 pub fn cache_dir() -> Option<PathBuf> {
     dir(&std::env::var(variable(DIR)).ok()?)
 }
 
-/// The cache that these options ask for, in an environment of these variables.
+/// The settings from these options and these variables.
 pub(super) fn of(options: &Options, environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<Settings>> {
     let setting = |key: &str| match options.get(key) {
         Some(value) => Some((key.to_owned(), value.to_owned())),
@@ -54,7 +56,7 @@ pub(super) fn of(options: &Options, environment: &dyn Fn(&str) -> Option<String>
     }))
 }
 
-/// The same options with no cache.
+/// The same options with the cache switched off.
 pub(crate) fn switched_off(options: &Options) -> Options {
     let pairs = options.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
     Options::new(pairs.chain([(DIR.to_owned(), String::new())]))
@@ -65,11 +67,11 @@ fn variable(key: &str) -> String {
 }
 
 fn dir(text: &str) -> Option<PathBuf> {
-    // A process without a working directory has no place for a relative path, and does without a cache.
+    // Without a working directory a relative path has no meaning: the process runs without a cache.
     std::path::absolute(Some(text).filter(|t| !t.is_empty())?).ok()
 }
 
-/// A cache of that size.
+/// Parses the size of a cache.
 fn size(name: &str, text: &str) -> Result<u64> {
     match bytes(name, text)? {
         bytes if bytes >= LEAST_BYTES => Ok(bytes),

@@ -1,5 +1,5 @@
-//! The entries of one cache directory: taken out and put in by any number of processes at once,
-//! without a lock. What can't be written, read or believed is no error: the store has it. Blocking.
+//! The entries of one cache directory, read and written by any number of processes at once, without
+//! a lock. A failed or damaged read or write is no error: the store has the bytes. Blocking.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -14,34 +14,36 @@ use uuid::Uuid;
 use super::entry::Name;
 use super::walk;
 
-/// A file's time tells its last use, since many systems keep no time of reading; it is set no oftener than this.
+/// A file's modification time records its last use, since many systems keep no access time; it is
+/// updated at most once in this time.
 const TOUCH_MS: u64 = 60_000;
-/// After this share of the bound was put in, what is there is counted and the oldest taken out. Counting then costs each
-/// entry a look at some others, however many there are.
+/// After one part in this many of the bound was added, the directory is counted and the oldest
+/// entries are evicted. Counting then costs each entry the visit of a bounded number of others.
 const COUNTED_EVERY: u64 = 64;
-/// A draft of this age is nobody's any more.
+/// A draft of this age is abandoned.
 const STALE_DRAFT_MS: u64 = 3_600_000;
-/// How long nothing is put in after that failed, a full disk being the likeliest reason.
+/// How long nothing is added after a failed write, whose likeliest reason is a full disk.
 const PAUSE_MS: u64 = 30_000;
 
 /// A directory of entries.
 pub(super) struct Shelf {
     ours: PathBuf,
-    /// Bytes of the disk that all processes together may take.
+    /// The bound on bytes on the disk, for all processes together.
     limit: u64,
-    /// Whether the directory was found fit for it.
+    /// Whether the directory has passed the checks of `prepare`.
     is_ready: AtomicBool,
-    /// Until when nothing is put in, in ms since 1970.
+    /// Until when nothing is added, in ms since 1970.
     paused_until_ms: AtomicU64,
-    /// Bytes put in since the last count.
+    /// Bytes added since the last count.
     uncounted: AtomicU64,
     is_counting: AtomicBool,
 }
 
 impl Shelf {
-    /// Touches nothing yet.
+    /// Opens nothing yet.
     pub(super) fn new(dir: &Path, limit: u64) -> Self {
-        // Processes that put in little and end count by chance, so that many of them don't go over the bound together.
+        // A random start: processes that add little and end would otherwise never count, and
+        // together exceed the bound.
         let begun = rand::rng().random_range(0..=limit / COUNTED_EVERY);
         Shelf {
             ours: walk::ours(dir),
@@ -53,7 +55,7 @@ impl Shelf {
         }
     }
 
-    /// Whether entries can be put in and taken out now, as far as is known.
+    /// Whether the directory is known to be usable.
     pub(super) fn is_usable(&self) -> bool {
         if walk::now_ms() < self.paused_until_ms.load(Ordering::Relaxed) {
             return false;
@@ -77,8 +79,9 @@ impl Shelf {
         );
     }
 
-    /// Makes the directory where it is missing, readable for its owner only. Another user's, or one that others may write
-    /// to, is refused: a checksum proves that an entry is undamaged, not who wrote it.
+    /// Creates the directory if it is missing, readable for its owner only. Refuses a directory of
+    /// another user, or one that others may write to: a checksum proves that an entry is undamaged,
+    /// not who wrote it.
     fn prepare(&self) -> io::Result<()> {
         let unfit = |what: &str| Err(io::Error::new(ErrorKind::PermissionDenied, what.to_owned()));
         if fs::symlink_metadata(&self.ours).is_ok_and(|found| !found.is_dir()) {
@@ -101,7 +104,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// The body of an entry of this length, if it is there and sound. A damaged one is removed.
+    /// The body of an entry with this length, if it exists and is sound. Removes a damaged one.
     pub(super) fn get(&self, name: &Name, body_bytes: u64) -> Option<Bytes> {
         let path = walk::file(&self.ours, name.id());
         match read(&path, name, body_bytes) {
@@ -120,7 +123,7 @@ impl Shelf {
         }
     }
 
-    /// Takes an entry out, if it is there.
+    /// Removes an entry, if it exists.
     pub(super) fn forget(&self, name: &Name) {
         self.remove(&walk::file(&self.ours, name.id()));
     }
@@ -131,7 +134,7 @@ impl Shelf {
         }
     }
 
-    /// Keeps a body under a name, in the place of what was there.
+    /// Writes an entry, replacing an existing one.
     pub(super) fn put(&self, name: &Name, body: &[u8]) {
         let Some(head) = name.head(body) else { return };
         if !self.is_usable() {
@@ -139,7 +142,7 @@ impl Shelf {
         }
         let path = walk::file(&self.ours, name.id());
         let write = || Draft::new(&self.ours)?.finish(&[&head, body], &path);
-        // Someone may clear the cache meanwhile, directories and all.
+        // Another process may clear the cache meanwhile, including its directories.
         let written = match write() {
             Err(e) if e.kind() == ErrorKind::NotFound => self
                 .prepare()
@@ -153,7 +156,7 @@ impl Shelf {
         }
     }
 
-    /// Takes note of bytes that were put in, and now and then makes room.
+    /// Counts added bytes, and evicts entries now and then.
     fn count(&self, put_bytes: u64) {
         let uncounted = self
             .uncounted
@@ -169,8 +172,9 @@ impl Shelf {
         self.is_counting.store(false, Ordering::Release);
     }
 
-    /// Takes the entries out that were not used for longest, where there are too many, and drafts that nobody finishes.
-    /// Beginning below the bound and ending well below it leaves room for what other processes put in between two counts.
+    /// Evicts the entries that have been unused for the longest, if they exceed the bound, and
+    /// abandoned drafts. Starts below the bound and ends well below it, which leaves room for what
+    /// other processes add between two counts.
     fn make_room(&self) -> io::Result<()> {
         let mut total: u64 = 0;
         for draft in walk::drafts_in(&self.ours)? {
@@ -198,7 +202,7 @@ impl Shelf {
     }
 }
 
-/// The body; `None` for a file that isn't what its name says.
+/// The body; `None` for a file whose content isn't of this name.
 fn read(path: &Path, name: &Name, body_bytes: u64) -> io::Result<Option<Bytes>> {
     let file = File::open(path)?;
     let meta = file.metadata()?;
@@ -246,7 +250,7 @@ impl Draft {
         })
     }
 
-    /// Not flushed to the disk: what a crash leaves of it, the checksum tells.
+    /// Not flushed to the disk: after a crash the checksum reveals an incomplete file.
     fn finish(mut self, parts: &[&[u8]], goal: &Path) -> io::Result<()> {
         for part in parts {
             self.file.write_all(part)?;
@@ -257,7 +261,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // After `finish` there is nothing to remove, and what stays is swept later.
+        // After `finish` there is nothing to remove; a draft that stays is swept later.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -322,7 +326,7 @@ mod tests {
             assert_eq!(shelf.get(&name(1), 5), None);
             assert!(!path(dir.path(), 1).exists());
         }
-        // One entry's file under another's name.
+        // One entry's file under the name of another.
         shelf.put(&name(1), b"hello");
         shelf.put(&name(2), b"other");
         fs::copy(path(dir.path(), 1), path(dir.path(), 2)).unwrap();
@@ -341,7 +345,7 @@ mod tests {
             shelf.put(&name(n), &body);
             age(&path(dir.path(), n), Duration::from_secs(3600 * (20 - n as u64)));
         }
-        // Reading notes the use.
+        // Reading updates the time of last use.
         assert!(shelf.get(&name(0), 100_000).is_some());
         for n in 10..40 {
             shelf.put(&name(n), &body);
@@ -426,7 +430,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let shelf = Shelf::new(dir.path(), LIMIT);
         shelf.put(&name(1), b"hello");
-        // A file where the entry's directory has to be, as good as a full disk.
+        // A file where the entry's directory has to be fails the write, as a full disk would.
         let goal = path(dir.path(), 2);
         fs::write(goal.parent().unwrap(), b"x").unwrap();
         shelf.put(&name(2), b"other");
@@ -459,7 +463,7 @@ mod tests {
 
         fs::set_permissions(&ours, fs::Permissions::from_mode(0o777)).unwrap();
         assert!(!Shelf::new(&dir.path().join("c"), LIMIT).is_usable());
-        // A link that leads elsewhere.
+        // A symbolic link to another directory.
         let link = dir.path().join("d");
         fs::create_dir(&link).unwrap();
         std::os::unix::fs::symlink(dir.path(), walk::ours(&link)).unwrap();

@@ -1,54 +1,55 @@
-//! The files of a cache's directory: where an entry stands, and what is there. Everything of ours lies in one directory of
-//! its own below the one that the user named; files with other names than ours are never touched.
+//! The files of a cache directory: paths of entries, and listing them. All files are in one
+//! subdirectory of the directory that the user named; files with other names are never touched.
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What takes all of ours; the number is that of the layout, so that another one has a place of its own.
+/// The subdirectory with all files of the cache; the number is the layout's, so that another layout
+/// gets another directory.
 const OURS: &str = "deltaplane-cache-1";
-/// Files that are being written.
+/// The folder for drafts.
 const DRAFTS: &str = "drafts";
-/// What a file takes of a disk at least: small ones would count for too little otherwise.
+/// The least size of a file on a disk: small files would otherwise count for too little.
 const DISK_BLOCK_BYTES: u64 = 4096;
-/// A time so far ahead is a wrong clock's.
+/// A time this far in the future comes from a wrong clock.
 const AHEAD_MS: u64 = 24 * 3_600_000;
 
-/// The directory of ours.
+/// The cache's own subdirectory.
 pub(super) fn ours(dir: &Path) -> PathBuf {
     dir.join(OURS)
 }
 
-/// Where files are written before they are entries.
+/// The directory for files before they become entries.
 pub(super) fn drafts(ours: &Path) -> PathBuf {
     ours.join(DRAFTS)
 }
 
-/// An entry's file: 256 directories, so that none gets too large.
+/// An entry's path, in one of 256 directories, so that none gets too large.
 pub(super) fn file(ours: &Path, id: u128) -> PathBuf {
     let name = format!("{id:032x}");
     let (dir, name) = name.split_at_checked(2).unwrap_or(("", &name));
     ours.join(dir).join(name)
 }
 
-/// An entry that is there.
+/// An entry that exists.
 pub(super) struct Found {
     pub(super) id: u128,
-    /// What it takes of the disk.
+    /// Bytes on the disk.
     pub(super) disk_bytes: u64,
     /// When it was last written or used, in ms since 1970.
     pub(super) used_ms: u64,
 }
 
-/// A file under way, or left behind by a process that ended.
+/// A draft: being written, or abandoned by a process that ended.
 pub(super) struct Draft {
     pub(super) path: PathBuf,
     pub(super) disk_bytes: u64,
     pub(super) used_ms: u64,
 }
 
-/// Now, in ms since 1970.
+/// The current time, in ms since 1970.
 pub(super) fn now_ms() -> u64 {
     millis(SystemTime::now())
 }
@@ -58,13 +59,13 @@ fn millis(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A file's last use; one that lies ahead counts as long ago.
+/// A file's last use; a time in the far future counts as long ago.
 pub(super) fn used_ms(meta: &Metadata) -> u64 {
     let ms = meta.modified().map(millis).unwrap_or_default();
     if ms > now_ms().saturating_add(AHEAD_MS) { 0 } else { ms }
 }
 
-/// All entries, in any order. Those that vanish meanwhile are left out.
+/// All entries, in any order. Entries that vanish during the walk are left out.
 pub(super) fn entries(ours: &Path) -> io::Result<Vec<Found>> {
     let mut out = Vec::new();
     for dir in names(ours)? {
@@ -107,7 +108,7 @@ pub(super) fn drafts_in(ours: &Path) -> io::Result<Vec<Draft>> {
     Ok(found.filter_map(draft).collect())
 }
 
-/// What a file of this length takes of the disk.
+/// The bytes that a file of this length takes on the disk.
 pub(super) fn on_disk(length: u64) -> u64 {
     length.div_ceil(DISK_BLOCK_BYTES).saturating_mul(DISK_BLOCK_BYTES)
 }
@@ -121,12 +122,12 @@ pub(super) fn remove(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes the empty directories in ours, which itself stays: where others may write beside it, one of them could put a
-/// directory of theirs in its place.
+/// Removes empty directories below the cache's own one. The own one stays: where others may write
+/// beside it, somebody could put a foreign directory in its place.
 pub(super) fn remove_empty(ours: &Path) {
     let inner = names(ours).unwrap_or_default().into_iter();
     for name in inner.filter(|name| name == DRAFTS || is_hex(name, 2)) {
-        // One that isn't empty stays, which is all that is wanted.
+        // A directory that isn't empty stays; the error is expected.
         let _ = fs::remove_dir(ours.join(name));
     }
 }
@@ -135,7 +136,7 @@ fn is_hex(name: &str, length: usize) -> bool {
     name.len() == length && name.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The names in a directory; none of one that isn't there, or that is a link or a file.
+/// The names in a directory; empty if it is missing, a link or a file.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
     let known = |r: io::Result<Metadata>| match r {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),

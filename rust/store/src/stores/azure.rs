@@ -50,8 +50,8 @@ pub(super) const SPEC: Spec = Spec {
     open: |location, options| open(location, options, &settings::environment()),
 };
 
-/// Everything that decides who signs. Client and tenant ids are no proof by themselves, and often
-/// come from the environment while the secret is an option.
+/// Every setting that selects the credential. Client and tenant ids alone are no credential, and
+/// often come from the environment while the secret is an option.
 const CREDENTIALS: &[Key] = &[
     Key::AccessKey,
     Key::SasKey,
@@ -87,7 +87,7 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
     Ok(Arc::new(objects.without_backslashes()))
 }
 
-/// The storage account: of the long spelling `container@account.dfs…`, or an option.
+/// The storage account, from the long spelling `container@account.dfs…` or an option.
 fn account<'a>(location: &'a Location, settings: &'a Settings<Key>) -> &'a str {
     match location.authority().split_once('@') {
         Some((_, host)) => host.split('.').next().unwrap_or_default(),
@@ -102,7 +102,7 @@ fn settings(location: &Location, options: &Options, environment: &[(String, Stri
     settings.ask_the_provider(CREDENTIALS)?;
     settings.default(Key::Client(Client::ConnectTimeout), settings::CONNECT_TIMEOUT);
     settings.default(Key::Client(Client::Timeout), settings::REQUEST_TIMEOUT);
-    // Azure's web hosts announce their identity service by this variable without a prefix.
+    // Azure's web hosts announce their identity service by this variable without the usual prefix.
     let identity = environment.iter().find(|(key, _)| key == "IDENTITY_ENDPOINT");
     if let Some((_, url)) = identity {
         settings.default(Key::MsiEndpoint, url);
@@ -139,7 +139,7 @@ fn settings(location: &Location, options: &Options, environment: &[(String, Stri
     Ok(settings)
 }
 
-/// Whether a credential type says where credentials come from, other than from the machine's metadata address.
+/// Whether a credential type names a source other than the machine's metadata address.
 fn names_a_source(credential_type: &str) -> bool {
     !matches!(credential_type, "" | "auto" | "managed_identity")
 }
@@ -171,7 +171,7 @@ mod tests {
         let e = opened(LONG, &[]).unwrap();
         assert_eq!(e.kind(), Kind::StoreDenied);
         assert!(e.to_string().contains("azure_storage_account_key"), "{e}");
-        // The last of what "auto" tries is the machine's metadata address.
+        // The last source that "auto" tries is the machine's metadata address.
         for credential_type in ["auto", "managed_identity"] {
             let e = opened(LONG, &[("azure_credential_type", credential_type)]).unwrap();
             assert_eq!(e.kind(), Kind::StoreDenied, "{credential_type}");

@@ -1,6 +1,6 @@
-//! Commits on S3 through a table of DynamoDB, as delta-spark's S3DynamoDBLogStore and delta-rs lay it out.
-//! Owns the order of a commit's steps and their recovery; requests are `dynamo_items`, bytes are `objects`. Everything
-//! that is no commit goes to S3 as without it.
+//! Commits on S3 through a DynamoDB table, with the layout of delta-spark's S3DynamoDBLogStore and
+//! delta-rs. Owns the order of a commit's steps and their recovery; requests are `dynamo_items`,
+//! bytes are `objects`. All other objects go to S3 directly.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -20,19 +20,21 @@ use crate::backend::{Backend, LOG_DIR, Level, Listing, ObjectInfo, PutOutcome, S
 
 /// Digits of a version in a commit's name.
 const DIGITS: usize = 20;
-/// Looks at a commit whose temporary file went meanwhile: whoever takes it away has copied it before.
+/// Attempts to read a commit whose temporary file is gone: the process that removed it has copied
+/// it before.
 const LOOKS: usize = 2;
 
-/// S3 with the lock table beside it.
+/// S3 with a lock table.
 pub(super) struct Dynamo {
     pub(super) objects: Objects,
     pub(super) items: Items,
-    /// Whether S3 itself may be asked to create an object only if its name is free.
+    /// Whether S3 itself supports conditional puts.
     pub(super) conditional: bool,
 }
 
 impl Dynamo {
-    /// The steps of delta-spark: no commit of this name, the one before is there, temporary file, item, copy, done.
+    /// The steps of delta-spark: check that no commit of this name exists and the previous one
+    /// does; write the temporary file; write the item; copy; mark as done.
     async fn commit(&self, name: &str, version: u64, bytes: Bytes) -> Result<PutOutcome> {
         let key = join_key(LOG_DIR, name);
         if self.is_there(&key).await? {
@@ -44,7 +46,8 @@ impl Dynamo {
         }
         let entry = Entry::new(name, &format!(".tmp/{name}.{}", Uuid::new_v4()));
         let temporary = join_key(LOG_DIR, &entry.temp_path);
-        // Made the same way as the commit will be: a store that doesn't know the way says so before anything is decided.
+        // Written in the same way as the commit will be: a store that doesn't support it fails
+        // before anything is decided.
         self.create(&temporary, bytes.clone()).await?;
         match self.items.claim(&entry).await {
             Ok(Claim::Ours) => {}
@@ -53,7 +56,8 @@ impl Dynamo {
                 return self.lost(&key, theirs).await;
             }
             Err(e) => {
-                // While it is unclear whether the item was written the file may be all that there is of the commit.
+                // While it is unclear whether the item was written, the temporary file may be the
+                // only copy of the commit.
                 if e.kind() != Kind::StoreUnavailable {
                     self.forget(&temporary).await;
                 }
@@ -65,7 +69,8 @@ impl Dynamo {
         Ok(outcome)
     }
 
-    /// The commit that the next one builds on: recovered if it is half done; without it the next would make a gap.
+    /// Makes sure that the previous commit is visible: recovers it if it is unfinished; without it
+    /// the next commit would make a gap.
     async fn require_previous(&self, version: u64) -> Result<()> {
         let name = commit_name(version);
         match self.items.get(&name).await? {
@@ -81,7 +86,8 @@ impl Dynamo {
         )))
     }
 
-    /// Another writer has the item of this commit: its file is made visible, for whoever looks what won.
+    /// Another writer has the item of this commit: copies its file to its name, so that callers can
+    /// read the winner.
     async fn lost(&self, key: &str, theirs: Entry) -> Result<PutOutcome> {
         if !theirs.complete {
             self.recover(&theirs).await?;
@@ -95,7 +101,7 @@ impl Dynamo {
         Ok(PutOutcome::Exists)
     }
 
-    /// Copies what an unfinished commit left, unless somebody did, and says that it is done.
+    /// Copies the file of an unfinished commit, unless another process did, and marks it as done.
     async fn recover(&self, entry: &Entry) -> Result<()> {
         let key = join_key(LOG_DIR, &entry.file_name);
         let temporary = join_key(LOG_DIR, &entry.temp_path);
@@ -123,8 +129,9 @@ impl Dynamo {
         )))
     }
 
-    /// The commit under its own name. The item has decided, so what is there already is the same bytes, copied by a
-    /// reader, or the commit of a writer that asks no lock table, which stays.
+    /// Copies the commit to its own name. The item has decided, so an existing object is either the
+    /// same bytes, copied by a reader, or a commit of a writer that ignores the lock table, which
+    /// stays.
     async fn copy(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
         let open = |e: Error| {
             let what = "the commit's entry is in the lock table, but its copy on S3 failed; it becomes visible when the table is read next";
@@ -137,8 +144,8 @@ impl Dynamo {
         }
     }
 
-    /// Marks a visible commit as done and takes its temporary file away. It isn't less visible if that fails: the next
-    /// reader or writer does it.
+    /// Marks a visible commit as done and deletes its temporary file. A failure is harmless: the
+    /// next reader or writer repeats it.
     async fn complete(&self, entry: &Entry) {
         match self.items.complete(entry).await {
             Ok(()) => self.forget(&join_key(LOG_DIR, &entry.temp_path)).await,
@@ -152,7 +159,8 @@ impl Dynamo {
         }
     }
 
-    /// A new object, unless its name is taken: by S3's own condition, or by a look where S3 has none.
+    /// Creates an object unless its name is taken: by S3's conditional put, or by a `head` where S3
+    /// has none.
     async fn create(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
         if self.conditional {
             return self.objects.put_if_absent(key, bytes).await;
@@ -172,7 +180,8 @@ impl Dynamo {
         }
     }
 
-    /// Whether a commit that S3 doesn't show has come to be seen, because its writer left it half done.
+    /// Whether this call made a commit visible that S3 didn't show because its writer left it
+    /// unfinished.
     async fn recovered(&self, key: &str, e: &Error) -> Result<bool> {
         let Some((name, _)) = commit_of(key).filter(|_| e.kind() == Kind::ObjectNotFound) else {
             return Ok(false);

@@ -1,5 +1,5 @@
-//! Requests to DynamoDB: signed, sent and repeated within bounds, with the credentials of the S3 store or its own.
-//! Knows the service's protocol and errors, not what the items say; `dynamo_items` calls it.
+//! Requests to DynamoDB: signed, sent and repeated within bounds, with the credentials of the S3
+//! store or its own. Knows the service's protocol and errors; `dynamo_items` knows the items.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::retry;
 
 const TARGET: &str = "x-amz-target";
 const VERSION: &str = "DynamoDB_20120810";
-/// The longest back-off doubles this often; more attempts wait as long.
+/// The back-off doubles at most this often; more attempts wait as long.
 const LONGEST: u32 = 6;
 
 /// A client of one region's DynamoDB.
@@ -32,31 +32,31 @@ pub(super) struct Http {
     pub(super) redactor: Redactor,
 }
 
-/// What DynamoDB says.
+/// DynamoDB's answer.
 pub(super) enum Answer {
     Done(Value),
-    /// The request was understood and not carried out.
+    /// The request was understood and refused.
     Refused(Refusal),
 }
 
-/// An error of DynamoDB's, by its name.
+/// An error of DynamoDB, by its name.
 pub(super) struct Refusal {
     pub(super) name: String,
     message: String,
 }
 
-/// An attempt that brought no answer.
+/// An attempt without an answer.
 #[derive(Default)]
 struct Failure {
     what: String,
     /// Whether the request may have been carried out.
     arrived: bool,
-    /// Why there is nothing to sign with: the next attempt would fail alike.
+    /// Why there is no credential to sign with: the next attempt would fail alike.
     unsigned: Option<Error>,
 }
 
 impl From<String> for Failure {
-    /// Before anything was sent.
+    /// A failure before anything was sent.
     fn from(what: String) -> Self {
         Failure {
             what,
@@ -66,8 +66,8 @@ impl From<String> for Failure {
 }
 
 impl Http {
-    /// Sends a request until it is answered. `StoreUnavailable` leaves open whether it was carried out; no other error
-    /// comes after an attempt that may have been.
+    /// Sends a request until it is answered. After `StoreUnavailable` it may have been carried out;
+    /// after any other error it wasn't.
     pub(super) async fn send(&self, action: &str, request: &Value) -> Result<Answer> {
         let body = Bytes::from(request.to_string());
         let began = Instant::now();
@@ -158,7 +158,7 @@ impl Http {
         )
     }
 
-    /// The error that a refusal is.
+    /// Converts a refusal to an error.
     pub(super) fn refusal(&self, action: &str, table: &str, refusal: &Refusal) -> Error {
         let detail = error::short(&self.redactor.scrub(&format!("{}: {}", refusal.name, refusal.message)));
         let (kind, what) = match refusal.name.as_str() {
@@ -232,7 +232,7 @@ impl Refusal {
     }
 }
 
-/// An error's own words and its causes'.
+/// The messages of an error and its causes.
 fn words(e: &dyn std::error::Error) -> String {
     let mut text = e.to_string();
     let mut next = e.source();

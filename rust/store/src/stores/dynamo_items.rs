@@ -1,5 +1,6 @@
-//! The lock table's items: one for a commit, under the names that delta-spark and delta-rs give them.
-//! Owns the requests' JSON and what their answers mean; sending is `dynamo_http`. Which item is written when is `dynamo`.
+//! The lock table's items, one per commit, with the field names of delta-spark and delta-rs. Owns
+//! the requests' JSON and the meaning of the answers; sending is `dynamo_http`. `dynamo` decides
+//! which item is written when.
 
 use chrono::Utc;
 use deltaplane_error::{Error, Result};
@@ -7,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::dynamo_http::{Answer, Http};
 
-/// How long a completed entry is kept at least, for tables whose time-to-live is set: delta-spark's default.
+/// How long a completed item lives at least, for tables whose time-to-live is set: delta-spark's
+/// default.
 const KEPT_SECONDS: i64 = 24 * 60 * 60;
 const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
@@ -22,11 +24,11 @@ pub(super) struct Entry {
     pub(super) complete: bool,
 }
 
-/// Whose a commit is.
+/// The writer that owns a commit.
 pub(super) enum Claim {
-    /// This call's.
+    /// This call.
     Ours,
-    /// The writer's of this entry.
+    /// Another writer, with its item.
     Theirs(Entry),
 }
 
@@ -34,9 +36,9 @@ pub(super) enum Claim {
 pub(super) struct Items {
     http: Http,
     table: String,
-    /// The Delta table as the other writers spell it: the items' partition key.
+    /// The Delta table's path as other writers spell it: the items' partition key.
     table_path: String,
-    /// The spelling that it would have with the other of S3's two schemes.
+    /// Its spelling with the other one of S3's two schemes.
     other_spelling: String,
 }
 
@@ -61,7 +63,7 @@ impl Entry {
 }
 
 impl Items {
-    /// `path` is bucket and path of the Delta table, `scheme` the one that its writers name it by.
+    /// `path` is bucket and path of the Delta table, `scheme` the one that its writers use.
     pub(super) fn new(http: Http, table: String, scheme: &str, path: &str) -> Self {
         let other = if scheme == "s3" { "s3a" } else { "s3" };
         Items {
@@ -107,7 +109,7 @@ impl Items {
         newest.map(|item| self.entry(item)).transpose()
     }
 
-    /// Writes a commit's entry if there is none: of all racing callers one gets it.
+    /// Writes a commit's item if there is none: of all racing callers one succeeds.
     pub(super) async fn claim(&self, entry: &Entry) -> Result<Claim> {
         let request = json!({
             "TableName": self.table,
@@ -119,7 +121,8 @@ impl Items {
             },
             "ConditionExpression": "attribute_not_exists(tablePath) AND attribute_not_exists(fileName)",
         });
-        // An attempt that went unanswered may have been this call's own success; only the item can tell.
+        // An attempt without an answer may have been this call's own success; only the item can
+        // tell.
         loop {
             if !self.refused("PutItem", &request).await? {
                 return Ok(Claim::Ours);
@@ -127,13 +130,14 @@ impl Items {
             match self.get(&entry.file_name).await? {
                 Some(there) if there.temp_path == entry.temp_path => return Ok(Claim::Ours),
                 Some(there) => return Ok(Claim::Theirs(there)),
-                // Its writer gave it up meanwhile, as delta-rs may.
+                // The other writer deleted its item meanwhile, as delta-rs may.
                 None => {}
             }
         }
     }
 
-    /// Marks an entry as complete; one that another has marked, or that is another's by now, stays as it is.
+    /// Marks an item as complete; does nothing if it is complete already or belongs to another
+    /// writer now.
     pub(super) async fn complete(&self, entry: &Entry) -> Result<()> {
         let expires = (Utc::now().timestamp() + KEPT_SECONDS).to_string();
         let request = json!({
@@ -151,7 +155,7 @@ impl Items {
         self.refused("UpdateItem", &request).await.map(|_| ())
     }
 
-    /// Two writers of one table that spell it with different schemes would not exclude each other.
+    /// Two writers of one table that spell its scheme differently would not exclude each other.
     pub(super) async fn refuse_other_spelling(&self) -> Result<()> {
         if self.newest_of(&self.other_spelling).await?.is_none() || self.newest().await?.is_some() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The options of the DynamoDB lock table, under delta-rs's names, and the client they make.
-//! Knows names, defaults and the environment; `s3` asks it whether there is a lock table, `dynamo` works with it.
+//! The options of the DynamoDB lock table, under delta-rs's names, and the client that they
+//! configure. Knows names, defaults and the environment.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::location::Location;
 use crate::options::Options;
 use crate::retry;
 
-/// The table's name where the options give none: delta-spark's and delta-rs's.
+/// The default name of the lock table in delta-spark and delta-rs.
 const DEFAULT_TABLE: &str = "delta_log";
 
 /// An option of the lock table.
@@ -58,7 +58,7 @@ impl FromStr for Key {
     }
 }
 
-/// What the S3 store gives to its lock table.
+/// Settings of the S3 store that its lock table uses.
 pub(super) struct Of<'a> {
     pub(super) location: &'a Location,
     pub(super) options: &'a Options,
@@ -126,8 +126,8 @@ pub(super) fn items(settings: Settings<Key>, of: Of<'_>) -> Result<Items> {
     Ok(Items::new(http, table, scheme, path.trim_end_matches('/')))
 }
 
-/// The scheme by which the table's writers know it: the items of `s3://b/t` and `s3a://b/t` are different ones, so that
-/// it isn't guessed where the location was written in the way of Hadoop's file system.
+/// The scheme in the table's items: those of `s3://b/t` and `s3a://b/t` differ. Must be stated
+/// where the location is written as `s3a://`, since either could be meant.
 fn path_scheme(settings: &Settings<Key>, location: &Location) -> Result<&'static str> {
     match settings.get(Key::PathScheme) {
         Some("s3") => Ok("s3"),

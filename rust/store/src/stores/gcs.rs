@@ -41,7 +41,7 @@ pub(super) const SPEC: Spec = Spec {
     open: |location, options| open(location, options, &settings::environment()),
 };
 
-/// Everything that decides who signs.
+/// Every setting that selects the credential.
 const CREDENTIALS: &[Key] = &[
     Key::ServiceAccount,
     Key::ServiceAccountKey,
@@ -58,7 +58,8 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
         builder = builder.with_config(key, value);
     }
     if settings.is_on(Key::SkipSignature, "google_skip_signature")? {
-        // The builder's own option is read for reads alone: writes would look for credentials, at last on the network.
+        // The builder's own option for anonymous access covers reads alone: writes would look for
+        // credentials, in the end on the network.
         let nobody = GcpCredential { bearer: String::new() };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(nobody)));
     }
@@ -72,7 +73,7 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
         .with_http_connector(settings.connector(provided))
         .build();
     let store = built.map_err(|e| {
-        // The JSON parser quotes pieces of what it can't read, and what it can't read is a key.
+        // The JSON parser's error quotes parts of its input, and this input is a private key.
         if settings.has(Key::ServiceAccountKey) {
             return Error::invalid_argument(
                 "the option google_service_account_key or another setting of this store can't be read; give the key file's JSON unchanged",
@@ -97,7 +98,7 @@ fn settings(options: &Options, environment: &[(String, String)]) -> Result<Setti
     settings.ask_the_provider(CREDENTIALS)?;
     settings.default(Key::Client(Client::ConnectTimeout), settings::CONNECT_TIMEOUT);
     settings.default(Key::Client(Client::Timeout), settings::REQUEST_TIMEOUT);
-    // The login of the cloud's command line tool, which the builder looks for by itself.
+    // The login of the cloud's command line tool, which the builder finds by itself.
     let home = environment
         .iter()
         .find(|(key, _)| key == if cfg!(windows) { "APPDATA" } else { "HOME" });

@@ -1,6 +1,7 @@
-//! Tables on a Hadoop file system, spoken to natively: `hdfs://` and a NameNode, or a name service of Hadoop's settings.
-//! Owns how a name is taken there: a file is written under a hidden name, synced on its DataNodes, and renamed without
-//! overwriting, which the NameNode does for one caller. What its errors mean stands in `hdfs_errors`.
+//! Tables on a Hadoop file system, by its native protocol: `hdfs://` and a NameNode, or a name
+//! service of Hadoop's settings. Owns put-if-absent: a file is written under a hidden name, synced
+//! on its DataNodes, and renamed without overwriting, which the NameNode grants to one caller.
+//! `hdfs_errors` interprets its errors.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -29,15 +30,15 @@ use crate::options::Options;
 use crate::retry;
 use crate::runtime::handle;
 
-/// What Hadoop's own settings begin with, which are passed on.
+/// Prefixes of Hadoop's own settings, which are passed on.
 const PREFIXES: &[&str] = &["dfs.", "hadoop."];
 const USER: &str = "hdfs_user";
 const CONF_DIR: &str = "hadoop_conf_dir";
-/// Options have lower case; Hadoop's names don't.
+/// Options are lower-case; Hadoop's names aren't.
 const CAPITALS: &str = "dfs.client.failover.resolver.useFQDN";
-/// How long one answer of the NameNode may take, other NameNodes' turns included.
+/// Time limit of one answer of the NameNode, including failover to other NameNodes.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// How often a listing is begun before directories that go meanwhile are an error.
+/// Attempts of a listing during which directories vanish, before that is an error.
 const LISTINGS: usize = 8;
 
 pub(super) const SPEC: Spec = Spec {
@@ -94,7 +95,7 @@ fn hadoop_s((key, value): (&str, &str)) -> (String, String) {
 #[derive(Clone)]
 struct Hdfs {
     client: Client,
-    /// The table's directory: absolute, without a slash at its end unless it is the root.
+    /// The table's directory: absolute, without a trailing slash unless it is the root.
     root: String,
     timeout: Duration,
 }
@@ -112,7 +113,7 @@ impl Hdfs {
         Ok(format!("{}/{key}", self.root.trim_end_matches('/')))
     }
 
-    /// Asks the NameNode, which may be silent for ever.
+    /// Calls the NameNode with a time limit.
     async fn asked<T>(&self, call: impl Future<Output = Result<T, HdfsError>> + Send) -> Result<T, HdfsError> {
         match tokio::time::timeout(self.timeout, call).await {
             Ok(answer) => answer,
@@ -142,7 +143,8 @@ impl Hdfs {
         }
     }
 
-    /// The files below a directory; none of a missing one. Hidden ones are other writers' unfinished files.
+    /// The files below a directory; empty for a missing one. Hidden files are other writers'
+    /// unfinished ones.
     async fn statuses(&self, dir: &str, deep: bool) -> Result<Vec<ObjectInfo>> {
         let dir = self.dir(dir)?;
         for _ in 0..LISTINGS {
@@ -151,8 +153,8 @@ impl Hdfs {
                 Err(e) if kind(&e) == Kind::ObjectNotFound => {}
                 Err(e) => return Err(failed(&e)),
             }
-            // The directory itself was missing, or one below it went meanwhile. One that another writer makes just
-            // after the first look is there now: it is listed again.
+            // The directory itself was missing, or one below it vanished meanwhile. If it exists
+            // now, another writer created it after the first look: it is listed again.
             match self.asked(self.client.get_file_info(&dir)).await {
                 Ok(status) if status.isdir => {}
                 Ok(_) => return Ok(Vec::new()),
@@ -178,7 +180,7 @@ impl Hdfs {
         Ok(files)
     }
 
-    /// A new file of these bytes under a hidden name, on the disks of its DataNodes.
+    /// Writes these bytes to a new file under a hidden name, on the disks of its DataNodes.
     async fn written(&self, path: &str, bytes: Bytes) -> Result<New> {
         let mut file = New::create(self, path).await.map_err(|e| failed(&e))?;
         let written = async {
@@ -187,7 +189,7 @@ impl Hdfs {
         };
         match written.await {
             Ok(()) => Ok(file),
-            // Under its own name there is nothing yet, but the caller finds that out as well.
+            // Nothing exists under its own name yet; the caller reports the error.
             Err(e) => Err(failed(&e)),
         }
     }
@@ -259,7 +261,7 @@ impl Backend for Hdfs {
 
     async fn put_if_absent(&self, key: &str, bytes: Bytes) -> Result<PutOutcome> {
         let path = self.file(key)?;
-        // The rename decides; this only spares the losers their writing.
+        // The rename decides; this check only saves the losers the writing.
         match self.status(&path).await {
             Ok(_) => return Ok(PutOutcome::Exists),
             Err(e) if kind(&e) == Kind::ObjectNotFound => {}
@@ -269,7 +271,8 @@ impl Backend for Hdfs {
         match file.take(false).await {
             Ok(()) => Ok(PutOutcome::Created),
             Err(e) if kind(&e) == Kind::ObjectExists => Ok(PutOutcome::Exists),
-            // The hidden file is gone: this rename's answer was lost once, or somebody tidied up.
+            // The hidden file is gone: an earlier rename succeeded but its answer was lost, or
+            // another process cleaned up.
             Err(e) if kind(&e) == Kind::ObjectNotFound => Err(Error::new(Kind::StoreUnavailable, failed(&e).message())),
             Err(e) => Err(failed(&e)),
         }
@@ -295,13 +298,13 @@ impl Backend for Hdfs {
     }
 }
 
-/// A file under way, under a hidden name in the directory of its own.
+/// A file being written, under a hidden name in its own directory.
 struct New {
     store: Hdfs,
     writer: FileWriter,
     hidden: String,
     path: String,
-    /// Whether nobody has to tidy up any more.
+    /// Whether the file needs no clean-up any more.
     done: bool,
 }
 
@@ -326,13 +329,13 @@ impl New {
         self.writer.write_bytes(bytes).await.map(|_| ())
     }
 
-    /// Syncs and closes: what is renamed afterwards is whole and on disk.
+    /// Syncs and closes: the file is complete and on disk before it is renamed.
     async fn close(&mut self) -> Result<(), HdfsError> {
         self.writer.hsync().await?;
         self.writer.close().await
     }
 
-    /// Gives the file its name.
+    /// Renames the file to its name.
     async fn take(&mut self, overwrite: bool) -> Result<(), HdfsError> {
         let renamed = self.store.client.rename(&self.hidden, &self.path, overwrite);
         self.store.asked(renamed).await?;
@@ -363,7 +366,7 @@ impl Sink for New {
 }
 
 impl Drop for New {
-    /// A file that has no name of its own is nobody's. A rename that is still on its way then finds nothing to rename.
+    /// Deletes the hidden file. A rename that is still on its way then fails.
     fn drop(&mut self) {
         if !self.done {
             let (store, hidden) = (self.store.clone(), self.hidden.clone());
@@ -372,7 +375,8 @@ impl Drop for New {
     }
 }
 
-/// The name under which a file is written: in the same directory, so that it has the same quota and owner.
+/// The name under which a file is written: in the same directory, so that it has the same quota and
+/// owner.
 fn hidden(path: &str) -> String {
     let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
     format!("{dir}/.{name}.{}.tmp", Uuid::new_v4())

@@ -1,4 +1,5 @@
-//! What a Hadoop file system's errors mean: Java's exceptions by their names, and those of the client's own.
+//! The meaning of a Hadoop file system's errors: Java's exceptions by class name, and those of the
+//! client itself.
 
 use deltaplane_error::{Error, Kind};
 use hdfs_native::HdfsError;
@@ -7,7 +8,7 @@ use crate::error;
 
 pub(super) fn kind(e: &HdfsError) -> Kind {
     match e {
-        // So it refuses to look below a file.
+        // The NameNode's refusal to look below a file.
         HdfsError::RPCError(_, text) if text.contains("(is not a directory)") => Kind::ObjectNotFound,
         HdfsError::RPCError(class, _) | HdfsError::FatalRPCError(class, _) => of_class(class),
         HdfsError::AlreadyExists(_) => Kind::ObjectExists,
@@ -22,7 +23,7 @@ pub(super) fn kind(e: &HdfsError) -> Kind {
     }
 }
 
-/// By a Java class's own name, without its package and the classes around it.
+/// By a Java class's simple name, without package and enclosing classes.
 fn of_class(class: &str) -> Kind {
     match class.rsplit(['.', '$']).next().unwrap_or(class) {
         "FileAlreadyExistsException" => Kind::ObjectExists,

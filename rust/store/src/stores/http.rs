@@ -1,7 +1,6 @@
-//! The clouds' HTTP client: object_store's own, which asks a machine's metadata address only where that was allowed, whatever
-//! combination of settings made object_store want to, and which sends a request that was refused once more with a newer credential
-//! where a provider has one.
-//! Knows addresses and headers, no store; the cloud stores' files give it to their builders.
+//! The clouds' HTTP client around object_store's own. It contacts a machine's metadata address only
+//! where that was allowed, whatever object_store's settings would do, and repeats a refused request
+//! once with a newer credential where a provider has one. Knows addresses and headers, no store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,8 +15,8 @@ use object_store::client::{
 use crate::credentials::ProvidedFields;
 use crate::error::METADATA_REFUSED;
 
-/// Where the clouds tell a machine its own identity. A container's address is not among them: the platform gives it in the
-/// environment, which is asking for it.
+/// The addresses where clouds tell a machine its own identity. A container's address is not among
+/// them: the platform sets it in the environment, which counts as permission.
 const METADATA_HOSTS: &[&str] = &[
     "169.254.169.254",
     "[fd00:ec2::254]",
@@ -33,13 +32,13 @@ pub(super) struct Connector {
     pub(super) renew: Option<Arc<dyn Renew>>,
 }
 
-/// What a refused request is given to.
+/// Signs refused requests again.
 #[async_trait]
 pub(super) trait Renew: fmt::Debug + Send + Sync + 'static {
-    /// What requests are signed with now.
+    /// The credential that requests are signed with now.
     async fn held(&self) -> Option<Arc<ProvidedFields>>;
 
-    /// Signs a request again that was signed with what was refused. False if there is no other credential.
+    /// Signs a request again that was signed with `refused`. False if there is no other credential.
     async fn sign(&self, request: &mut HttpRequest, refused: &Arc<ProvidedFields>) -> bool;
 }
 
@@ -67,7 +66,7 @@ impl HttpService for Guarded {
         if !self.metadata_allowed && METADATA_HOSTS.iter().any(|known| known.eq_ignore_ascii_case(host)) {
             return Err(HttpError::new(HttpErrorKind::Unknown, Refused));
         }
-        // An anonymous request has no bearer at all, instead of an empty one.
+        // An anonymous request has no authorization header, rather than an empty one.
         let empty = |value: &[u8]| value.trim_ascii() == b"Bearer";
         if request
             .headers()
@@ -91,11 +90,11 @@ impl HttpService for Guarded {
     }
 }
 
-/// Errors longer than this aren't looked into.
+/// Error bodies longer than this aren't examined.
 const LONGEST_ERROR: u64 = 64 * 1024;
 
-/// Whether a response says that the credential isn't good, or no longer. AWS says so of one that has expired with the status of a
-/// malformed request; to a HEAD without a word.
+/// Whether a response says that the credential is invalid or expired. AWS reports an expired one
+/// with the status of a malformed request; for a HEAD request without a body.
 async fn judged(response: HttpResponse, head: bool) -> Result<(HttpResponse, bool), HttpError> {
     const ENDED: &[&str] = &[
         "ExpiredToken",
@@ -166,7 +165,7 @@ mod tests {
             assert!(text.contains("allow_instance_metadata"), "{host}: {text}");
         }
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-        // Others are asked: here is nobody who answers.
+        // Other addresses are contacted: on this one no server answers.
         for (host, allowed) in [("127.0.0.1:9", false), ("127.0.0.1:9", true)] {
             let text = asked(&format!("http://{host}/"), allowed);
             assert!(!text.contains("allow_instance_metadata"), "{text}");

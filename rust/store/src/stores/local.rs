@@ -1,6 +1,6 @@
-//! Tables on a local (or mounted) file system, with durable atomic writes.
-//! Written on the system's own calls, because object_store's local store escapes or refuses some
-//! legal file names. `local_objects` shows the same files to Parquet readers.
+//! Tables on a local (or mounted) file system, with durable atomic writes. Uses the system's own
+//! calls, because object_store's local store escapes or refuses some legal file names.
+//! `local_objects` gives Parquet readers the same files.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -35,12 +35,13 @@ pub(super) const SPEC: Spec = Spec {
     open,
 };
 
-/// Names whose metadata is fetched in one go off the async threads, and the first ones: some callers need no more.
+/// Files whose metadata is fetched in one batch outside the async threads; the first batches are
+/// smaller, since some callers need only the first names.
 const LISTING_BATCH: usize = 1000;
 const FIRST_BATCH: usize = 16;
-/// Parts of a file that are read sooner than another thread would begin to: a footer.
+/// A part up to this size, such as a footer, is read faster than another thread would start.
 const QUICK_BYTES: u64 = 64 << 10;
-/// Files that are read in no more than a moment.
+/// Files up to this size are read within microseconds.
 const NEAR_BYTES: usize = 1 << 20;
 
 fn open(location: &Location, _: &Options) -> Result<Arc<dyn Backend>> {
@@ -56,7 +57,7 @@ struct Local {
 }
 
 impl Local {
-    /// A part of a file, which has to be this one if one is given.
+    /// A part of a file, which must be the object `of` if there is one.
     async fn part(&self, key: String, of: Option<ObjectInfo>, range: Range<u64>) -> Result<Bytes> {
         let parts = self.parts(key, of, vec![range]).await?;
         Ok(parts.into_iter().next().unwrap_or_default())
@@ -107,7 +108,7 @@ fn info(key: String, about: &About) -> ObjectInfo {
     }
 }
 
-/// `None` where it takes more than a moment.
+/// `None` if the file is too large for that.
 fn probe_result(key: String, opened: io::Result<File>) -> io::Result<Option<ProbeResult>> {
     let mut file = opened?;
     let info = info(key, &About::of(&file.metadata()?));
@@ -119,7 +120,7 @@ fn probe_result(key: String, opened: io::Result<File>) -> io::Result<Option<Prob
     Ok(Some(ProbeResult::Found(info, Bytes::from(bytes))))
 }
 
-/// Files that a listing showed, all in one piece of memory.
+/// Files that a listing returned, all in one allocation.
 fn all_listed(root: &Root, of: &[ObjectInfo]) -> Vec<Result<Bytes>> {
     let listed = |of: &ObjectInfo| usize::try_from(of.size_bytes).unwrap_or(0);
     let mut read = Vec::with_capacity(of.iter().map(listed).fold(1, usize::saturating_add));
@@ -145,13 +146,12 @@ fn all_listed(root: &Root, of: &[ObjectInfo]) -> Vec<Result<Bytes>> {
     ends.into_iter().map(part).collect()
 }
 
-/// Files of puts under way begin with a dot and are nobody's business.
+/// Files of unfinished puts begin with a dot and are left out.
 fn is_hidden(name: &str) -> bool {
     name.starts_with('.')
 }
 
-/// The names in a directory; none if there is no such directory. Names that aren't UTF-8 can't be
-/// in a table.
+/// The names in a directory; empty if it is missing. Names that aren't UTF-8 can't be in a table.
 fn names(root: &Root, dir: &Path) -> Result<Vec<(String, bool)>> {
     let what = "listing a directory";
     let entries = match fs::read_dir(dir) {
@@ -171,7 +171,7 @@ fn names(root: &Root, dir: &Path) -> Result<Vec<(String, bool)>> {
     Ok(found)
 }
 
-/// What is directly in a directory, but for hidden files.
+/// The direct children of a directory, without hidden files.
 fn level(root: &Root, dir: &str) -> Result<Level> {
     let entries = names(root, &root.dir(dir)?)?;
     let (inner, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, is_dir)| *is_dir);
@@ -182,7 +182,7 @@ fn level(root: &Root, dir: &str) -> Result<Level> {
     })
 }
 
-/// What the files of a directory are; those that vanished meanwhile are left out.
+/// Size and time of a directory's files; files that vanished meanwhile are left out.
 fn infos(root: &Root, dir: &str, names: &[String]) -> Result<Vec<ObjectInfo>> {
     let mut found = Vec::with_capacity(names.len());
     let failed = |e: io::Error| root.err(&e, "reading a file's metadata");
@@ -201,17 +201,17 @@ fn infos(root: &Root, dir: &str, names: &[String]) -> Result<Vec<ObjectInfo>> {
     Ok(found)
 }
 
-/// A draft that another thread is making.
+/// A draft that another thread writes.
 type Begun = JoinHandle<io::Result<Draft>>;
 
-/// A draft that a failure of the power may damage.
+/// A draft that isn't flushed, so that a power failure may damage it.
 fn unsynced(path: PathBuf, bytes: Bytes) -> io::Result<Draft> {
     let mut draft = Draft::new(path)?;
     draft.write(&[bytes])?;
     Ok(draft)
 }
 
-/// A draft whose name was taken: synced, and as good for the next name.
+/// A draft whose name was taken: synced, and usable for the next name.
 struct Loser {
     draft: Draft,
     bytes: Bytes,
@@ -233,7 +233,7 @@ impl Backend for Local {
                 .filter(|(name, is_dir)| !is_dir && !is_hidden(name) && *name >= from)
                 .map(|(name, _)| name)
                 .collect();
-            // The last first: batches are cut off the end.
+            // In reverse order: batches are cut off the end.
             names.sort_unstable_by(|a, b| b.cmp(a));
             Ok(names)
         })
@@ -343,7 +343,7 @@ impl Backend for Local {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
         let before = kept.0.take().and_then(|kept| kept.downcast::<Loser>().ok());
         let (outcome, loser) = quick(move || {
-            // Spares the loser of a long-decided race two flushes.
+            // Saves the loser of a long-decided race two flushes.
             if path.symlink_metadata().is_ok() {
                 return Ok((PutOutcome::Exists, before));
             }
@@ -379,7 +379,8 @@ impl Backend for Local {
         .await
     }
 
-    /// By another thread: a new file takes a disk without a journal some tenths of a millisecond.
+    /// On another thread: creating a file takes some tenths of a millisecond on a disk without a
+    /// journal.
     fn begin_expendable(&self, key: &str, bytes: &Bytes) -> PutDraft {
         let Ok(path) = self.root.file(key) else {
             return PutDraft::default();

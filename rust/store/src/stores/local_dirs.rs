@@ -1,5 +1,5 @@
-//! Directories of a local table, made and made durable: those who wait for the same one share a
-//! call of the system. Knows no files.
+//! Creates directories of a local table and makes them durable; concurrent requests for one
+//! directory share a system call. Knows no files.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Directories of which is remembered that they are durable; beyond it, it is found out anew.
+/// How many directories are remembered as durable; beyond it they are flushed again.
 const REMEMBERED: usize = 1 << 16;
 
 /// Flushes a directory's entries. A no-op where directories can't be opened or synced.
@@ -22,7 +22,7 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory and its missing parents, each of them durable in its own parent.
+/// Creates a directory and its missing parents, each of them durable in its own parent.
 pub(super) fn create_dirs(dir: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = dir.ancestors().take_while(|d| !d.exists()).collect();
     fs::create_dir_all(dir)?;
@@ -37,15 +37,17 @@ pub(super) fn create_dirs(dir: &Path) -> io::Result<()> {
 /// The directories of one table's data files.
 #[derive(Default)]
 pub(super) struct Dirs {
-    /// Those whose own entries are on the disk.
+    /// Directories whose own entries are on the disk.
     durable: Mutex<HashSet<PathBuf>>,
-    /// Those that were made since their parent was flushed, by that: its next flush is for all of them.
+    /// Directories created since their parent was last flushed, by parent: its next flush covers
+    /// all of them.
     made: Mutex<HashMap<PathBuf, Vec<PathBuf>>>,
     turns: Mutex<HashMap<PathBuf, Arc<Turn>>>,
 }
 
 impl Dirs {
-    /// Makes a directory of the table; [`Dirs::settle`] then makes it durable, together with what is put into it.
+    /// Creates a directory of the table; [`Dirs::settle`] then makes it durable, together with the
+    /// files in it.
     pub(super) fn create(&self, root: &Path, dir: &Path) -> io::Result<()> {
         if !root.exists() {
             create_dirs(root)?;
@@ -64,11 +66,12 @@ impl Dirs {
         Ok(())
     }
 
-    /// Makes a directory's entries durable, and its own and its parents' up to the table's root.
+    /// Makes a directory's entries durable, and its own entry and its parents' up to the table's
+    /// root.
     pub(super) fn settle(&self, root: &Path, dir: &Path) -> io::Result<()> {
         self.sync(dir)?;
         for inner in dir.ancestors().take_while(|d| *d != root) {
-            // Whoever made it may not have come to this yet.
+            // The thread that created it may not have flushed it yet.
             if lock(&self.durable).contains(inner) {
                 break;
             }
@@ -79,19 +82,19 @@ impl Dirs {
         Ok(())
     }
 
-    /// Has a directory flushed by this call or by one that others make.
+    /// Waits until a directory is flushed, by this call or by another thread's.
     fn sync(&self, dir: &Path) -> io::Result<()> {
         let turn = lock(&self.turns).entry(dir.to_owned()).or_default().clone();
         let synced = turn.pass(|| self.flush(dir));
         let mut turns = lock(&self.turns);
-        // The map's and this one.
+        // The map's reference and this one.
         if Arc::strong_count(&turn) == 2 {
             turns.remove(dir);
         }
         synced
     }
 
-    /// Flushes a directory, which is for all that was made in it.
+    /// Flushes a directory, which covers all directories created in it.
     fn flush(&self, dir: &Path) -> io::Result<()> {
         let made = lock(&self.made).remove(dir).unwrap_or_default();
         sync_dir(dir)?;
@@ -108,7 +111,7 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The calls for one directory: one does for all who have asked before it began.
+/// The flushes of one directory: one serves all requests that came before it began.
 #[derive(Default)]
 struct Turn {
     asked: AtomicU64,
@@ -117,9 +120,10 @@ struct Turn {
 
 #[derive(Default)]
 struct Done {
-    /// Who asked before this one has had a call.
+    /// The last request that a flush has served.
     upto: u64,
-    /// How the last call that failed did: its error is told to all whom it was for, since the system tells it once.
+    /// The error of the last failed flush, for all requests that it served, since the system
+    /// reports it once.
     failed: Option<(u64, ErrorKind, String)>,
 }
 
@@ -152,7 +156,8 @@ mod tests {
 
     use super::*;
 
-    /// Of `threads` that ask while a call is under way: how many calls there are, and how many hear of a failure.
+    /// Of `threads` that ask during a flush: how many further flushes there are, and how many
+    /// threads see a failure.
     fn calls(threads: usize, fails: bool) -> (u64, usize) {
         let (turn, made) = (Turn::default(), AtomicU64::new(0));
         let barrier = Barrier::new(2);
@@ -203,7 +208,7 @@ mod tests {
         let beside = root.path().join("a=1/b=3");
         dirs.create(root.path(), &beside).unwrap();
         dirs.settle(root.path(), &dir).unwrap();
-        // Their parent's flush was for both.
+        // Their parent's flush covered both.
         assert_eq!(lock(&dirs.durable).len(), 3);
         assert!(lock(&dirs.made).is_empty());
         fs::remove_dir(&dir).unwrap();

@@ -1,5 +1,5 @@
-//! Files of a local table while they are written: under hidden names, then durable and in their
-//! places. Owns the order of flushes and names.
+//! Writes files of a local table: under hidden names, then durable and renamed. Owns the order of
+//! flushes and renames.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -19,7 +19,8 @@ use crate::runtime::blocking;
 /// Bytes gathered before a write goes to the disk.
 const WRITE_BATCH: usize = 1 << 20;
 
-/// A file under a hidden name in the directory of its goal; removed unless it is moved there.
+/// A file under a hidden name in the directory of its goal; removed unless it is renamed to the
+/// goal.
 pub(super) struct Draft {
     file: File,
     path: PathBuf,
@@ -28,7 +29,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// A new one, in a directory that is made and durable.
+    /// Creates it, in a directory that is created and made durable.
     pub(super) fn new(goal: PathBuf) -> io::Result<Self> {
         Draft::within(goal, create_dirs)
     }
@@ -64,7 +65,7 @@ impl Draft {
         chunks.iter().try_for_each(|chunk| self.file.write_all(chunk))
     }
 
-    /// The same file for another place in the same directory.
+    /// The same file with another goal in the same directory.
     pub(super) fn aimed_at(self, goal: PathBuf) -> Self {
         let mut draft = self;
         draft.goal = goal;
@@ -81,14 +82,15 @@ impl Draft {
         Ok(())
     }
 
-    /// Puts the file in its place, over whatever is there.
+    /// Renames the file to its goal, replacing an existing one.
     pub(super) fn replace(mut self) -> io::Result<()> {
         self.take_place()?;
         sync_dir(self.goal_dir())
     }
 
-    /// Puts the file in its place and then makes it durable, as is right for names that nobody knows before a commit
-    /// tells them: a file system with a journal then writes that once for the file, its name and its directory.
+    /// Renames the file to its goal and then flushes it. This suffices for names that nobody knows
+    /// before a commit contains them, and a journalling file system then writes file, name and
+    /// directory at once.
     fn replace_then_sync(mut self, root: &Path, dirs: &Dirs) -> io::Result<()> {
         self.take_place()?;
         let synced = self.file.sync_all();
@@ -99,12 +101,12 @@ impl Draft {
         synced
     }
 
-    /// Puts the file in its place if that is free, else gives it back.
+    /// Renames the file to its goal if that is free, otherwise returns it.
     pub(super) fn link(mut self) -> io::Result<Option<Self>> {
         match self.claim() {
             Ok(()) => {}
-            // A network file system repeats a call whose answer was lost: the second try then
-            // finds the first one's link. Two names on our own file prove that it is ours.
+            // A network file system repeats a call whose answer was lost: the second attempt then
+            // finds the link of the first. Two names on this file prove that the link is its own.
             Err(e) if e.kind() == ErrorKind::AlreadyExists && !self.has_two_names() => {
                 return Ok(Some(self));
             }
@@ -115,8 +117,9 @@ impl Draft {
         Ok(None)
     }
 
-    /// Takes the goal's name if it is free, in one step; `AlreadyExists` if it isn't. A hard link does so on every Unix file
-    /// system, network ones included, and leaves a second name to be removed; a move doesn't, where it is known to look.
+    /// Takes the goal's name if it is free, in one step; `AlreadyExists` if it isn't. A hard link
+    /// does so on every Unix file system, network ones included, but leaves a second name to be
+    /// removed; a rename without overwriting leaves none, on file systems known to support it.
     pub(super) fn claim(&mut self) -> io::Result<()> {
         match move_to_free_name(&self.file, &self.path, &self.goal) {
             Some(moved) => {
@@ -138,14 +141,15 @@ impl Draft {
     }
 }
 
-/// `None` where the file system, or the kernel, isn't known to do that in one step.
+/// Renames without overwriting, in one step; `None` where the file system or the kernel isn't known
+/// to support that.
 #[cfg(target_os = "linux")]
 fn move_to_free_name(file: &File, from: &Path, to: &Path) -> Option<io::Result<()>> {
     use rustix::fs::{CWD, RenameFlags, fstatfs, renameat_with};
     use rustix::io::Errno;
 
-    // ext2 to ext4, XFS, Btrfs, F2FS, tmpfs, overlayfs: they look and move under the directory's lock. What others, such as
-    // FUSE's, make of the flag is theirs.
+    // ext2 to ext4, XFS, Btrfs, F2FS, tmpfs, overlayfs: they check and rename under the directory's
+    // lock. Others, such as FUSE's, may treat the flag differently.
     const LOOKING: [u64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x794C_7630];
     let of = fstatfs(file).ok().and_then(|about| u64::try_from(about.f_type).ok())?;
     if !LOOKING.contains(&of) {
@@ -171,17 +175,18 @@ impl Drop for Draft {
     }
 }
 
-/// A data file under way. Its name appears when it is whole.
+/// A data file being written. Its name appears when it is complete.
 ///
-/// Nothing is made before there are bytes for the disk: one thread makes, writes, names and syncs what is small.
+/// Nothing is created before there are bytes to write: one thread creates, writes, renames and
+/// syncs a small file.
 pub(super) struct FileSink {
-    /// Absent while a write has it, and after a write failed.
+    /// Absent during a write, and after a failed one.
     file: Option<Unfinished>,
     pending: Vec<Bytes>,
     pending_bytes: usize,
 }
 
-/// What threads that may wait do with a data file.
+/// The part of a data file's work that blocks.
 struct Unfinished {
     goal: PathBuf,
     /// Absent before the first bytes.
@@ -191,7 +196,7 @@ struct Unfinished {
 }
 
 impl Unfinished {
-    /// The draft, which takes these bytes.
+    /// The draft, after these bytes are written to it.
     fn written(&mut self, chunks: &[Bytes]) -> Result<Draft> {
         let create = |dir: &Path| self.dirs.create(self.root.path(), dir);
         let draft = match self.draft.take() {
@@ -221,7 +226,7 @@ impl Unfinished {
 }
 
 impl FileSink {
-    /// A new one; the disk isn't asked yet.
+    /// Opens nothing yet.
     pub(super) fn new(goal: PathBuf, root: Root, dirs: Arc<Dirs>) -> Self {
         FileSink {
             file: Some(Unfinished {
@@ -235,7 +240,7 @@ impl FileSink {
         }
     }
 
-    /// Takes the file, and what it hasn't got yet.
+    /// Takes the file and the bytes that aren't written yet.
     fn take(&mut self) -> Result<(Unfinished, Vec<Bytes>)> {
         self.pending_bytes = 0;
         let file = self.file.take().ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! A directory that is held open: the way to it is walked once for all of its files that are looked
-//! at or read, which for the thousands of a log is most of what each would cost.
+//! An open directory: its path is resolved once for all of its files that are examined or read,
+//! which for the thousands of files in a log is most of the cost of each.
 
 use std::fs::File;
 use std::io;
@@ -17,13 +17,13 @@ impl Folder {
         imp::hold(path).map(Folder)
     }
 
-    /// What the file of this name is.
+    /// Metadata of the file with this name.
     pub(super) fn about(&self, name: &str) -> io::Result<About> {
         imp::about(&self.0, name)
     }
 
-    /// Adds the whole file of this name to what is there. A listing showed it with so many bytes: where it has as many, these
-    /// are three calls of the system.
+    /// Appends the whole file of this name to `to`. `bytes` is its listed size: if that is right,
+    /// this takes three system calls.
     pub(super) fn read(&self, name: &str, bytes: usize, to: &mut Vec<u8>) -> io::Result<()> {
         local_read::whole(imp::file(&self.0, name)?, bytes, to)
     }

@@ -1,5 +1,6 @@
-//! Local files as an object_store, for Parquet readers: reading only, any legal file name.
-//! Paths are percent-encoded keys, which can spell every name; the file on disk has the key's own.
+//! Local files as an object_store, for Parquet readers: reading only, any legal file name. Paths
+//! are percent-encoded keys, which can spell every name; the file on disk has the key itself as its
+//! name.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -32,7 +33,7 @@ impl LocalObjects {
         LocalObjects { root }
     }
 
-    /// The path under which a key is known here.
+    /// The percent-encoded path of a key.
     pub(super) fn path(key: &str) -> Path {
         Path::from(key)
     }
@@ -84,7 +85,7 @@ impl fmt::Display for LocalObjects {
     }
 }
 
-/// Runs on a thread that may wait, keeping object_store's own error type.
+/// Runs on a thread that may block, and returns object_store's own error type.
 async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
     blocking(move || Ok(work())).await.map_err(generic)?
 }

@@ -1,5 +1,5 @@
-//! Reading files of the local disk into memory that isn't cleared for it first, where the system
-//! lets that be said without trusting it blindly.
+//! Reads files of the local disk into memory without clearing it first, and checks how much the
+//! system has read.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,9 +7,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-/// Adds a whole file, which is said to have so many bytes, to what is there: where it has, one call of the system.
+/// Appends a whole file to `to`. `bytes` is its expected size: if that is right, this takes one
+/// system call.
 pub(super) fn whole(mut file: File, bytes: usize, to: &mut Vec<u8>) -> io::Result<()> {
-    // Room for more, so that an answer of so many is known to be all of the file.
+    // Room for one more byte, so that reading exactly `bytes` proves that the file ends there.
     to.reserve(bytes.saturating_add(1));
     if some(&file, None, to)? != bytes {
         file.read_to_end(to)?;
@@ -33,7 +34,8 @@ pub(super) fn part(file: &File, range: Range<u64>) -> io::Result<Bytes> {
     Ok(bytes.into())
 }
 
-/// Adds what one call of the system gives, from this position or the cursor on, as far as there is room; says how much.
+/// Appends the bytes of one system call, from this position or the cursor on, within the spare
+/// room; returns their number.
 #[cfg(target_os = "linux")]
 fn some(file: &File, at: Option<u64>, to: &mut Vec<u8>) -> io::Result<usize> {
     use rustix::buffer::spare_capacity;
@@ -67,7 +69,7 @@ mod tests {
         fs::write(&path, "0123456789").unwrap();
         let open = || File::open(&path).unwrap();
         let mut all = Vec::new();
-        // Whatever size it is said to have, and behind what is there.
+        // With any expected size, and after existing bytes.
         for bytes in [0, 9, 10, 11, 1 << 20, 10] {
             let before = all.len();
             whole(open(), bytes, &mut all).unwrap();

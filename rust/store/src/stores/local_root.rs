@@ -1,5 +1,5 @@
-//! A local table's directory: which file a key is, what a failed call means, what a file's metadata
-//! says. Opens and writes nothing.
+//! A local table's directory: the path of a key, the error for a failed call, the content of a
+//! file's metadata. Opens and writes nothing.
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind};
@@ -17,17 +17,18 @@ use crate::error;
 pub(super) struct Root(Arc<Path>);
 
 impl Root {
-    /// The directory at this path, which needn't exist.
+    /// The directory at this path, which may be missing.
     pub(super) fn new(path: &str) -> Self {
         Root(Arc::from(Path::new(path)))
     }
 
-    /// The directory.
+    /// The path.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Whether a file is one of the log's, whose names readers find by listing; others a commit or a checkpoint tells.
+    /// Whether a file is in the log, whose names readers find by listing; names of other files come
+    /// from a commit or a checkpoint.
     pub(super) fn is_of_log(&self, file: &Path) -> bool {
         file.strip_prefix(&self.0).is_ok_and(|key| key.starts_with(LOG_DIR))
     }
@@ -54,7 +55,7 @@ impl Root {
         Ok(path)
     }
 
-    /// A failed call on a file or directory below the root.
+    /// The error for a failed call on a file or directory below the root.
     pub(super) fn err(&self, e: &io::Error, what: &str) -> Error {
         let below_a_file = e.kind() == ErrorKind::NotADirectory;
         if below_a_file && self.0.metadata().is_ok_and(|m| !m.is_dir()) {
@@ -76,7 +77,7 @@ impl Root {
     }
 }
 
-/// What the system tells of a file.
+/// Metadata of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct About {
     pub is_file: bool,
@@ -88,7 +89,7 @@ pub(super) struct About {
 }
 
 impl About {
-    /// What the file's metadata says.
+    /// From the system's metadata.
     pub(super) fn of(meta: &Metadata) -> Self {
         let ns = |d: std::time::Duration| i128::try_from(d.as_nanos()).unwrap_or(i128::MAX);
         let modified_ns = match meta.modified().map(|t| t.duration_since(UNIX_EPOCH)) {

@@ -1,5 +1,5 @@
-//! The list of stores: one file per scheme, one line each here.
-//! A new store is a file with a `SPEC` and its line in `STORES`; the contract suite then runs on it.
+//! The list of stores: one file per scheme, one line each here. A new store is a file with a `SPEC`
+//! and its line in `STORES`; the contract suite then runs on it.
 
 mod azure;
 mod dynamo;
@@ -39,10 +39,10 @@ use crate::retry;
 
 pub use plugin::{Opener, register_scheme};
 
-/// What a store is to the rest of the crate.
+/// The interface between a store and the rest of the crate.
 pub(crate) struct Spec {
     pub(crate) scheme: Scheme,
-    /// Whether an option of this (lower-case) name means something to this store.
+    /// Whether this store has an option of this (lower-case) name.
     pub(crate) knows: fn(&str) -> bool,
     /// Names to suggest for a mistyped option.
     pub(crate) names: &'static [&'static str],
@@ -63,7 +63,7 @@ const STORES: &[Spec] = &[
 /// Opts in to asking the cloud's metadata service for credentials; see `settings`.
 pub(crate) const ALLOW_INSTANCE_METADATA: &str = "allow_instance_metadata";
 
-/// Options that are about no store in particular.
+/// Options that belong to no single store.
 const OWN: &[&str] = &[
     ALLOW_INSTANCE_METADATA,
     ALLOW_EXTERNAL_FILES,
@@ -71,7 +71,7 @@ const OWN: &[&str] = &[
     MAX_COMMIT_BYTES,
 ];
 
-/// Options of deltalake without a meaning here, because commits never rename.
+/// Options of deltalake without effect here, because commits never rename.
 const IGNORED: &[&str] = &[
     "allow_unsafe_rename",
     "mount_allow_unsafe_rename",
@@ -83,7 +83,7 @@ pub(crate) fn open(location: &Location, options: &Options) -> Result<Arc<dyn Bac
     cache::over(open_uncached(location, options)?, location, options)
 }
 
-/// The store itself.
+/// Opens the store without a cache.
 pub(crate) fn open_uncached(location: &Location, options: &Options) -> Result<Arc<dyn Backend>> {
     let spec = STORES
         .iter()
@@ -96,8 +96,8 @@ pub(crate) fn open_uncached(location: &Location, options: &Options) -> Result<Ar
     (spec.open)(location, options)
 }
 
-/// One set of options often serves several stores, so another store's option is no mistake; an
-/// option that no store knows is.
+/// One set of options often serves several stores, so another store's option is accepted; an option
+/// that no store knows is refused.
 fn check_names(spec: &Spec, options: &Options) -> Result<()> {
     let known = |key: &str| {
         OWN.contains(&key)

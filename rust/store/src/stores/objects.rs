@@ -1,6 +1,6 @@
-//! A backend over any object_store implementation: memory and the clouds.
-//! Owns the listing of direct children and the meaning of a refused conditional put; it must not
-//! know which store it drives.
+//! A backend over any object_store implementation: memory and the clouds. Owns the listing of
+//! direct children and the meaning of a refused conditional put; it must not know which store it
+//! uses.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use crate::retry;
 const PART_BYTES: usize = 8 << 20;
 /// Parts of one file under way at once; bounds an upload's memory to about 40 MiB.
 const PARTS_IN_FLIGHT: usize = 4;
-/// Attempts at a conditional put that the store called in conflict with a simultaneous request.
+/// Attempts at a conditional put that the store reports as in conflict with a simultaneous request.
 const CONFLICT_ATTEMPTS: u32 = 6;
 
 #[derive(Clone)]
@@ -36,7 +36,7 @@ pub(super) struct Objects {
     redactor: Arc<Redactor>,
     /// Whether the store lists in the order of names; S3 Express doesn't.
     ordered: bool,
-    /// Whether names may hold a backslash; Azure makes a slash of it.
+    /// Whether names may hold a backslash; Azure turns it into a slash.
     backslashes: bool,
 }
 
@@ -88,7 +88,7 @@ impl Objects {
         self.path(key)
     }
 
-    /// A full path as a key.
+    /// The key of a full path.
     fn key(&self, full: &str) -> String {
         match self.root.as_str() {
             "" => full.to_owned(),
@@ -104,7 +104,7 @@ impl Objects {
             key: self.key(meta.location.as_ref()),
             size_bytes: meta.size,
             modified_ms: meta.last_modified.timestamp_millis(),
-            // Azure quotes it in headers and not in listings.
+            // Azure quotes the tag in headers but not in listings.
             etag: meta.e_tag.map(|tag| tag.trim_matches('"').to_owned()),
         }
     }
@@ -122,7 +122,7 @@ impl Objects {
     }
 
     /// Direct children in order. Listings are flat, so at the first object of a subdirectory the
-    /// listing starts anew behind it: one request instead of one per thousand objects in there.
+    /// listing starts again after it: one request instead of one per thousand objects in there.
     fn children(&self, dir: &str, from: &str) -> Result<Listing> {
         let dir = dir.trim_matches('/');
         let walk = Walk {
@@ -155,10 +155,10 @@ struct Walk {
     listing: RawListing,
     dir: Path,
     from: String,
-    /// What the listing was started behind the last time, as a name below the directory.
+    /// The name below the directory after which the listing last started.
     behind: String,
-    /// Whether starting anew skips a subdirectory. Not every server reads where to start (Azurite doesn't): then the same
-    /// names come again, and asking once more would never end.
+    /// Whether starting again skips a subdirectory. Some servers ignore where to start (Azurite
+    /// does): then the same names come again, and repeating would never end.
     skips: bool,
 }
 
@@ -278,7 +278,7 @@ impl Backend for Objects {
                 of.expect(&self.info(found.meta.clone()))?;
                 found.bytes().await.map_err(|e| self.err(&e))
             }
-            // A shorter object may be there now, which ends before the range.
+            // The object may have been replaced by a shorter one, which ends before the range.
             Err(e) => {
                 of.expect(&self.head(&of.key).await?)?;
                 Err(self.err(&e))
@@ -311,8 +311,8 @@ impl Backend for Objects {
                 Err(e @ object_store::Error::Precondition { .. }) => e,
                 Err(e) => return Err(self.err(&e)),
             };
-            // 412 says that the object exists. 409 is Azure's word for the same, but S3's for
-            // "another request is under way": then only a look can tell.
+            // 412 means that the object exists. 409 means the same on Azure, but "another request
+            // is in progress" on S3: then only a `head` can tell.
             if error::status(&e.to_string()) != Some(409) || self.exists(&path).await? {
                 return Ok(PutOutcome::Exists);
             }
@@ -363,7 +363,7 @@ impl Backend for Objects {
     }
 }
 
-/// One object under way: a single put if it is small, parts of bounded size if not.
+/// One object being written: a single put if it is small, otherwise parts of bounded size.
 struct Multipart {
     writer: Option<BufWriter>,
     redactor: Arc<Redactor>,
@@ -381,7 +381,7 @@ impl Sink for Multipart {
         while let Some(writer) = &mut self.writer
             && !bytes.is_empty()
         {
-            // In slices, because the writer makes all parts of one slice at once.
+            // In slices, because the writer starts all parts of one slice at once.
             let slice = bytes.split_to(bytes.len().min(PART_BYTES));
             if let Err(e) = writer.put(slice).await {
                 return Err(self.err(&e));

@@ -1,5 +1,6 @@
-//! Stores from elsewhere: a scheme of an application's own, with what opens its tables.
-//! Owns the list of such schemes; what a store has to do is `Backend`'s contract, and `contract/suite.rs` tests it.
+//! Stores of applications: a registered scheme with the function that opens its tables. Owns the
+//! list of such schemes; `Backend` documents what a store has to do, and `contract/suite.rs` tests
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,7 +14,7 @@ use crate::options::Options;
 
 pub(super) const SPEC: Spec = Spec {
     scheme: Scheme::Plugin,
-    // What its options mean only the plug-in knows, so none is a mistake; see `open` of `stores`.
+    // Only the plug-in knows its options, so none is refused; see `open` of `stores`.
     knows: |_| false,
     names: &[],
     open,
@@ -24,9 +25,10 @@ pub type Opener = Arc<dyn Fn(&Location, &Options) -> Result<Arc<dyn Backend>> + 
 
 static OPENERS: RwLock<BTreeMap<String, Opener>> = RwLock::new(BTreeMap::new());
 
-/// Makes locations of this scheme (`name://authority/path`) open by this opener, in the place of an earlier one.
+/// Makes locations of this scheme (`name://authority/path`) open by this opener, replacing an
+/// earlier one.
 ///
-/// `InvalidArgument` if the name can't be a scheme, or is one of a store that is built in.
+/// `InvalidArgument` if the name can't be a scheme, or belongs to a built-in store.
 pub fn register_scheme(name: &str, opener: Opener) -> Result<()> {
     let name = location::admit(name)?;
     let mut openers = OPENERS.write().unwrap_or_else(PoisonError::into_inner);

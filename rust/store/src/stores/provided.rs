@@ -1,5 +1,6 @@
-//! What a credential provider gives, as each cloud's credential, and requests signed anew after a refusal.
-//! Knows the fields' names and where a signature stands in a request; when a provider is asked is `credentials`.
+//! Turns a credential provider's answer into each cloud's credential, and signs requests again
+//! after a refusal. Knows the fields' names and the position of a signature in a request;
+//! `credentials` decides when a provider is asked.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,12 +18,12 @@ use super::http::Renew;
 use crate::credentials::{CREDENTIAL_PROVIDER, CredentialCache, ProvidedFields};
 use crate::options::Redactor;
 
-/// A cloud's credential, made of what a provider gave.
+/// A cloud's credential, built from a provider's answer.
 pub(super) trait Credential: Sized + Send + Sync + fmt::Debug + 'static {
     /// Reads the fields. No error shows a value.
     fn read(provided: &ProvidedFields) -> Result<Self>;
 
-    /// Signs a request again that was signed with `refused`. False if it can't be.
+    /// Signs a request again that was signed with `refused`. False if that is impossible.
     fn sign(&self, refused: &Self, request: &mut HttpRequest, account: &str) -> bool;
 }
 
@@ -30,7 +31,7 @@ pub(super) trait Credential: Sized + Send + Sync + fmt::Debug + 'static {
 pub(super) struct Provided<C> {
     cache: Arc<CredentialCache>,
     redactor: Redactor,
-    /// Azure's account, which is part of what its keys sign; empty elsewhere.
+    /// Azure's account, which its signatures include; empty elsewhere.
     account: String,
     last: Mutex<Option<(Arc<ProvidedFields>, Arc<C>)>>,
 }
@@ -97,13 +98,13 @@ impl<C: Credential> Renew for Provided<C> {
     }
 }
 
-/// The value of the first field that `is` wanted.
+/// The value of the first field whose name `is` accepts.
 fn field(provided: &ProvidedFields, is: impl Fn(&str) -> bool) -> Result<Option<String>> {
     let Some((name, value)) = provided.fields.iter().find(|(name, _)| is(name)) else {
         return Ok(None);
     };
     let value = value.trim();
-    // It becomes a header's value.
+    // It becomes the value of a header.
     if value.is_empty() || !value.bytes().all(|b| b.is_ascii_graphic()) {
         return Err(Error::invalid_argument(format!(
             "the {CREDENTIAL_PROVIDER} gave a {name} that is empty or holds blanks or other than ASCII; give the text that the service gave"
@@ -155,7 +156,7 @@ impl Credential for AwsCredential {
         })
     }
 
-    /// Region and service are those that the request was signed for, and so is its body's digest.
+    /// Region, service and the body's digest are taken from the old signature.
     fn sign(&self, _: &Self, request: &mut HttpRequest, _: &str) -> bool {
         const DIGEST: &str = "x-amz-content-sha256";
         let text = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
@@ -227,7 +228,7 @@ impl Credential for AzureCredential {
     }
 }
 
-/// Takes a shared-access token out of a request's query.
+/// Removes a shared-access token from a request's query.
 fn without(request: &mut HttpRequest, sas: &[(String, String)]) -> bool {
     let Ok(mut url) = url::Url::parse(&request.uri().to_string()) else {
         return false;
@@ -250,7 +251,7 @@ fn without(request: &mut HttpRequest, sas: &[(String, String)]) -> bool {
     }
 }
 
-/// How tokens are called by those who give nothing else.
+/// The names of a bearer token.
 fn is_token(name: &str) -> bool {
     matches!(name, "token" | "access_token" | "bearer_token")
 }
@@ -368,7 +369,7 @@ mod tests {
             assert_eq!(header(&again, "x-amz-content-sha256"), digest);
             assert_eq!(header(&again, "x-amz-security-token"), "");
         }
-        // A request that nobody signed stays so.
+        // An unsigned request stays unsigned.
         assert!(!new.sign(&old, &mut request("http://127.0.0.1:1/b"), ""));
     }
 

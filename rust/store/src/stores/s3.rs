@@ -53,7 +53,7 @@ pub(super) const SPEC: Spec = Spec {
     open: |location, options| open(location, options, &settings::environment()),
 };
 
-/// Everything that decides who signs.
+/// Every setting that selects the credential.
 const CREDENTIALS: &[Key] = &[
     Key::AccessKeyId,
     Key::SecretAccessKey,
@@ -77,7 +77,7 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
         builder = builder.with_credentials(Arc::clone(provided) as _);
     }
     let express = settings.is_on(Key::S3Express, "aws_s3_express")?;
-    // S3 Express signs by sessions that it makes itself.
+    // S3 Express signs with session credentials that it requests itself.
     let renew = || settings.connector(provided.clone().filter(|_| !express));
     let store = builder
         .with_bucket_name(location.authority())

@@ -1,5 +1,5 @@
-//! Options and environment of one cloud store, merged: explicit options win, as whole groups.
-//! Knows how settings combine, not what any of them means; the cloud stores' files call it.
+//! Options and environment of one cloud store, merged: explicit options win, as whole groups. Knows
+//! how settings combine, not their meaning.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,7 +14,7 @@ use super::provided::{Credential, Provided};
 use crate::credentials::{self, CREDENTIAL_PROVIDER, CredentialCache};
 use crate::options::{Options, Redactor, flag};
 
-/// Longer than any reachable store takes to accept a connection, shorter than patience.
+/// Longer than any reachable store takes to accept a connection, and short enough to wait for.
 pub(super) const CONNECT_TIMEOUT: &str = "5s";
 /// Enough for one part of an upload on a slow line.
 pub(super) const REQUEST_TIMEOUT: &str = "30s";
@@ -29,7 +29,7 @@ pub(super) struct Settings<K> {
 }
 
 impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
-    /// The options that this store knows, and the environment's variables with the store's prefix.
+    /// The options that this store knows, and the environment variables with the store's prefix.
     pub(super) fn new(options: &Options, environment: &[(String, String)], prefix: &str) -> Result<Self> {
         let known = |(key, value): (&str, &str)| Some((key.parse().ok()?, value.to_owned()));
         let own = |(key, value): &(String, String)| {
@@ -62,7 +62,7 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
         }
     }
 
-    /// If the options name a credential provider, it takes the place of all of these.
+    /// If the options name a credential provider, it replaces all of these.
     pub(super) fn ask_the_provider(&mut self, keys: &[K]) -> Result<()> {
         let Some(provider) = &self.provider else {
             return Ok(());
@@ -83,7 +83,7 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
         Some(Provided::new(Arc::clone(cache), &self.redactor, account))
     }
 
-    /// Refuses values that no request can be made of.
+    /// Refuses values from which no request can be built.
     ///
     /// # Errors
     /// `InvalidArgument`, which names the option and shows no secret.
@@ -124,7 +124,7 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
         self.get(key).map_or(Ok(false), |value| flag(name, value))
     }
 
-    /// What the store's builder is to be given.
+    /// The settings for the store's builder.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (K, &str)> {
         let inherited = self.environment.iter();
         let inherited = inherited.filter(|(key, _)| !self.explicit.contains_key(key));
@@ -133,7 +133,7 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
             .map(|(key, value)| (*key, value.as_str()))
     }
 
-    /// What the store's requests go through.
+    /// The HTTP connector for the store's requests.
     pub(super) fn connector<R: Renew>(&self, renew: Option<Arc<R>>) -> Connector {
         Connector {
             metadata_allowed: self.metadata_allowed,
@@ -142,7 +142,7 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
     }
 
     /// Without credentials the store's library asks the cloud's metadata address, which on any
-    /// other machine means waiting for nothing: refuse unless that was asked for.
+    /// other machine waits for an answer that never comes: refuse unless that was asked for.
     pub(super) fn require_credentials(&self, found: bool, advice: &str) -> Result<()> {
         if found || self.cache.is_some() || self.metadata_allowed {
             return Ok(());
@@ -156,8 +156,8 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
     }
 }
 
-/// Refuses values from which the store's library can't make a request: it doesn't look at them before it signs the first
-/// one, and panics then. `name` is the option's.
+/// Refuses values from which the store's library can't build a request: it would accept them, and
+/// panic when it signs the first one. `name` is the option's.
 pub(super) fn check_value(name: &str, value: &str) -> Result<()> {
     let refused = |why: &str| Err(Error::invalid_argument(format!("the option {name} {why}")));
     let is_json = value.trim_start().starts_with('{');
@@ -171,7 +171,7 @@ pub(super) fn check_value(name: &str, value: &str) -> Result<()> {
         let path_only = name.ends_with("relative_uri") && value.starts_with('/');
         let plain = |c: char| c.is_ascii_graphic() && !"<>\"{}|\\^`".contains(c);
         if (url.is_none() && !path_only) || !value.chars().all(plain) {
-            // What stands before an @ may be a password.
+            // The text before an @ may be a password.
             let shown = value.rsplit('@').next().unwrap_or_default();
             return refused(&format!(
                 "is `{shown}`, which isn't a URL: write it with its scheme, as https://host:port, or http://host:port together with the option allow_http=true"
@@ -185,7 +185,7 @@ pub(super) fn check_value(name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Plain http is refused by the HTTP client with words that name no option.
+/// The HTTP client's own refusal of plain http names no option.
 pub(super) fn check_endpoint(endpoint: Option<&str>, allow_http: bool) -> Result<()> {
     match endpoint {
         Some(url) if !allow_http && url.to_ascii_lowercase().starts_with("http://") => Err(Error::invalid_argument(
@@ -195,15 +195,15 @@ pub(super) fn check_endpoint(endpoint: Option<&str>, allow_http: bool) -> Result
     }
 }
 
-/// The process's environment, as far as it is text.
+/// The process's environment variables that are valid text.
 pub(super) fn environment() -> Vec<(String, String)> {
     std::env::vars_os()
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
-/// The HTTP client is built without a default for its cryptography; an application that embeds
-/// this library may have chosen one already, which is then kept.
+/// The HTTP client is built without default cryptography; a provider that an embedding application
+/// has already installed is kept.
 pub(super) fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

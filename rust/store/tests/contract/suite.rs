@@ -23,7 +23,8 @@ pub struct Figures {
     pub racing_puts: usize,
     /// Attempts that were told that they had made the object.
     pub winners: usize,
-    /// Writers that found the object listed and whole, by the other store, as soon as they had their answer.
+    /// Writers that found the object listed and whole, by the other store, as soon as they had
+    /// their answer.
     pub seen_at_once: usize,
     /// Names in the longest listing: more than the store gives at once.
     pub listed_names: usize,
@@ -63,7 +64,8 @@ impl Traits {
     }
 }
 
-/// Runs the suite; `open` gives a store at an empty root of that name, twice for the same root if asked twice.
+/// Runs the suite; `open` gives a store at an empty root of that name, twice for the same root if
+/// asked twice.
 pub fn run(open: &dyn Fn(&str) -> Store, traits: &Traits) -> Figures {
     let batches = traits.page + traits.page / 50;
     let mut figures = Figures::default();
@@ -488,7 +490,8 @@ async fn resolving(store: Store) {
     }
 }
 
-/// N writers per name: one winner, and its bytes are the ones that stay; whoever has an answer finds the object in listings.
+/// N writers per name: one winner, and its bytes are the ones that stay; whoever has an answer
+/// finds the object in listings.
 async fn races(stores: [Store; 2], figures: &mut Figures) {
     for name in 0..RACES {
         let key = format!("_log/{name:020}.json");

@@ -1,4 +1,4 @@
-//! Bounds of variants bound every value, and stand only where each value has their type (P169).
+//! Bounds of variants bound every value, and exist only where each value has their type (P169).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::cmp::Ordering;
@@ -33,7 +33,8 @@ fn stats(batches: &[ArrayRef]) -> Value {
 /// The bytes of one of both bounds: names, then the value and what fills the last group up.
 fn bytes(stats: &Value, section: &str) -> Option<(Vec<u8>, usize)> {
     let bytes = z85::decode(stats[section]["v"].as_str()?).unwrap();
-    // The header, the number of names, the end of the last one: each name's offset is as wide as the header says.
+    // The header, the number of names, the end of the last one: each name's offset is as wide as
+    // the header says.
     let width = usize::from(bytes[0] >> 6) + 1;
     let at = |n: usize| {
         let from = 1 + n * width;

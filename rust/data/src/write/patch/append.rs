@@ -1,5 +1,5 @@
-//! Row groups put together as their chunks come. What is written goes to the store at once, so that neither a file is held
-//! twice nor all of its columns at a time.
+//! Assembles row groups while their chunks arrive. Written bytes go to the store at once, so that
+//! neither a file is in memory twice nor all of its columns at a time.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::write::copied::CopiedColumn;
 
 /// The chunk of a leaf.
 pub(super) enum Chunk {
-    /// As it was, to be read from here.
+    /// Unchanged, to be read from this input.
     Unchanged(Input),
     Encoded(ArrowColumnChunk),
     Patched(CopiedColumn),
@@ -26,7 +26,7 @@ pub(super) enum Chunk {
 /// Appends a row group whose chunks come in order, one for each leaf.
 ///
 /// # Errors
-/// `Internal` where they end too early: whoever makes them knows why.
+/// `Internal` if the chunks end too early: their maker reports the reason.
 pub(super) async fn append_group(
     mut writer: Writer,
     footer: Arc<ParquetMetaData>,
@@ -53,7 +53,7 @@ pub(super) async fn append_group(
         Ok(writer)
     });
     let uploaded = async move {
-        // Dropped at an error, so that whoever makes bytes doesn't wait for it.
+        // Dropped at an error, so that the maker of bytes doesn't wait.
         let mut parts = parts;
         while let Some(part) = parts.recv().await {
             upload.write(part).await?;

@@ -1,4 +1,4 @@
-//! Assigned columns of a row group that are encoded anew: those that can't be patched page by page.
+//! Encodes assigned columns of a row group that can't be patched page by page.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{Column, blocking, failed};
 use crate::write::bounds;
 use crate::write::file::{encoding, leaf_count};
 
-/// Assigned columns of one row group that are encoded, each with the writers of its leaves.
+/// Assigned columns of one row group, each with the writers of its leaves.
 pub(super) struct Encoder(Vec<(Column, Vec<ArrowColumnWriter>)>);
 
 impl Encoder {
@@ -29,7 +29,7 @@ impl Encoder {
         Ok(Encoder(own.collect()))
     }
 
-    /// Encodes the rows of a group; the columns, and their chunks by the numbers of their leaves.
+    /// Encodes the rows of a group; returns the columns, and their chunks by leaf number.
     pub(super) async fn encode(
         mut self,
         mut old: Option<BoxStream<'static, Result<RecordBatch>>>,

@@ -1,4 +1,4 @@
-//! Files whose columns get new values: rows, statistics and bounds of pages are those of the rows that they then have.
+//! Patched files: rows, statistics and page bounds match the new rows.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::sync::Arc;
@@ -262,7 +262,8 @@ fn pages_without_new_values_are_the_old_ones() {
     assert!(begin(&old, 9).is_some() && begin(&new, 9).is_some());
 }
 
-/// Whether a chunk of a file that is compressed so takes a new value when files are compressed in another way.
+/// Whether a chunk of a file that is compressed so takes a new value when files are compressed in
+/// another way.
 fn takes(compression: Compression, now: Compression, leaf: usize, new: &ArrayRef) -> bool {
     let made = patched(compression, &[1], &[7]);
     check(&made);

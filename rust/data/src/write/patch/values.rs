@@ -1,4 +1,5 @@
-//! The new values of a file's columns, taken apart by row group, and put between old ones. Knows no file.
+//! The new values of a file's columns, divided by row group, and merged with old ones. Knows no
+//! file.
 
 use std::sync::Arc;
 
@@ -10,12 +11,12 @@ use deltaplane_protocol::deletion_vectors::Positions;
 /// Rows encoded at once.
 const CHUNK_ROWS: usize = 65_536;
 
-/// The new values, of which those of the next row group are taken one after the other.
+/// The new values; those of the next row group are taken one after the other.
 pub(super) struct NewValues {
     pub(super) values: RecordBatch,
-    /// The rows that they are for; `None` for all.
+    /// The rows that get them; `None` for all.
     pub(super) positions: Option<Vec<u64>>,
-    /// How many rows of the file, and how many values, are done.
+    /// How many rows of the file, and how many values, have been taken.
     row: u64,
     taken: usize,
 }
@@ -38,7 +39,7 @@ impl NewValues {
         })
     }
 
-    /// Those of the next row group, which has so many rows.
+    /// The values of the next row group, which has `count` rows.
     pub(super) fn of_group(&mut self, count: usize) -> Result<GroupValues> {
         let first = self.row;
         self.row += count as u64;
@@ -65,22 +66,23 @@ impl NewValues {
 
 /// The new values of a row group.
 pub(super) struct GroupValues {
-    /// Its first row in the file, and how many it has.
+    /// Its first row in the file, and its number of rows.
     pub(super) first: u64,
     pub(super) count: usize,
-    /// The group's rows that they are for, in order; `None` for all.
+    /// The group's rows that get them, in order; `None` for all.
     pub(super) rows: Option<Arc<Vec<usize>>>,
     values: RecordBatch,
 }
 
 impl GroupValues {
-    /// Those of an assigned column.
+    /// The values of an assigned column.
     pub(super) fn of_column(&self, number: usize) -> Result<ArrayRef> {
         let found = self.values.columns().get(number).cloned();
         found.ok_or_else(|| Error::internal("an assigned column has no values"))
     }
 
-    /// The values that these columns have from a row on: those of the old rows that get no new ones, or else of so many rows.
+    /// These columns' values from a row on: old rows with new values merged in, or only new values
+    /// for `count` rows.
     pub(super) fn of_rows(&self, from: usize, old: Option<&RecordBatch>, columns: &[usize]) -> Result<Vec<ArrayRef>> {
         let new = columns.iter().map(|number| self.of_column(*number));
         let (Some(old), Some(rows)) = (old, &self.rows) else {
@@ -99,7 +101,8 @@ impl GroupValues {
     }
 }
 
-/// The old values with the new ones in these places, which are in order. What lies between is copied in one piece.
+/// The old values with the new ones at these positions, which are in order. Ranges between them are
+/// copied in one piece.
 fn put(old: &ArrayRef, new: &ArrayRef, at: &[usize]) -> Result<ArrayRef, ArrowError> {
     let (old, new) = (old.to_data(), new.to_data());
     let mut out = MutableArrayData::new(vec![&old, &new], false, old.len());

@@ -2,10 +2,11 @@
 //! read: those that commits touched, small ones like the levels of a merge tree, and large ones
 //! where too many key ranges overlap. Pure.
 
-/// At most this many large sidecars may overlap at one key of the order; more are merged into disjoint ones.
+/// At most this many large sidecars may overlap at one key of the order; more are merged into
+/// disjoint ones.
 const MOST_OVERLAID: usize = 6;
 
-/// A sidecar of live files that is there already.
+/// An existing sidecar of live files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece<'a> {
     /// Keys of its first and last file.
@@ -19,15 +20,16 @@ pub(crate) struct Piece<'a> {
 /// The sidecars to rewrite, as indexes into the pieces.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SidecarCompaction {
-    /// Each of these becomes a run of its own, together with the new files that belong between its keys.
+    /// Each of these becomes a run of its own, together with the new files that belong between its
+    /// keys.
     pub runs: Vec<Vec<usize>>,
     /// These become one with all other new files.
     pub small: Vec<usize>,
 }
 
-/// Target number of files in a sidecar, for a table with `live` files. Balances two costs: rewriting the
-/// sidecars touched by about ten removals, and listing every sidecar in each checkpoint, which takes
-/// about the bytes of three files.
+/// Target number of files in a sidecar, for a table with `live` files. Balances two costs:
+/// rewriting the sidecars touched by about ten removals, and listing every sidecar in each
+/// checkpoint, which takes about the bytes of three files.
 pub(crate) fn sidecar_files(live: u64) -> u64 {
     const FEWEST: u64 = 1_024;
     const MOST: u64 = 50_000;
@@ -55,7 +57,8 @@ pub(crate) fn plan_compaction(pieces: &[Piece<'_>], new: u64, full: u64) -> Side
             false => rest.push((i, p)),
         }
     }
-    // What is left is twice as large each time, so a file is written anew as often as that can happen.
+    // The remainder doubles each time, so a file is rewritten about as often as its size can
+    // double.
     rest.sort_by_key(|(i, p)| (p.files, *i));
     for (i, p) in rest {
         if p.files > files {
@@ -68,11 +71,12 @@ pub(crate) fn plan_compaction(pieces: &[Piece<'_>], new: u64, full: u64) -> Side
     SidecarCompaction { runs, small }
 }
 
-/// Large pieces of which more than enough lie over one place, each such heap by itself. The pieces come by their first keys.
+/// Groups of large pieces of which too many overlap at one key. The pieces are sorted by their
+/// first keys.
 fn overlaid(large: &[(usize, &Piece<'_>)]) -> Vec<Vec<usize>> {
     let (mut heaps, mut here): (Vec<Vec<usize>>, Vec<(usize, &Piece<'_>)>) = (Vec::new(), Vec::new());
     for (i, p) in large {
-        // Files of one key can't be told apart by merging.
+        // Merging can't separate files with equal keys.
         if p.first == p.last {
             continue;
         }
@@ -131,7 +135,7 @@ mod tests {
     fn appends_leave_few_small_ones_and_write_a_file_seldom() {
         let (full, mut sizes, mut written) = (1000_u64, Vec::<u64>::new(), 0);
         for _ in 0..2_000 {
-            // Each is beside the others.
+            // None overlaps another.
             let pieces: Vec<Piece<'_>> = sizes.iter().map(|n| piece(b"kk", *n, false)).collect();
             let chosen = plan_compaction(&pieces, 10, full);
             assert!(chosen.runs.is_empty());

@@ -1,5 +1,5 @@
-//! Writing the sidecars of a V2 checkpoint (P056, P062): bounded files, of live files in an order
-//! or of tombstones, each with what is known of it without opening it.
+//! Writes the sidecars of a V2 checkpoint (P056, P062): files of bounded size, of sorted live files
+//! or of tombstones, each with its range for skipping.
 
 pub(crate) mod compaction;
 
@@ -22,8 +22,8 @@ use crate::environment::new_id;
 /// Tombstones of one sidecar, as many file actions as the reference writes.
 const TOMBSTONES: u64 = 50_000;
 
-/// Files that are ended at a time, so that a store's answers are awaited together; fewer where each holds more actions than
-/// memory should.
+/// Files that are closed concurrently, to overlap the store's latencies; fewer if each holds many
+/// actions, to bound memory.
 const ENDED_TOGETHER: u64 = 8;
 const HELD_ACTIONS: u64 = 16 * 1024;
 
@@ -32,10 +32,10 @@ pub(crate) struct SidecarWriter {
     store: Store,
     schema: SchemaRef,
     compression: Compression,
-    /// Live files of a sidecar.
+    /// Live files per sidecar.
     full: u64,
     open: Option<Open>,
-    /// Files that are being ended, in their order.
+    /// Files that are being closed, in their order.
     ending: FuturesOrdered<BoxFuture<'static, Result<SidecarFile>>>,
     done: Vec<SidecarFile>,
     adds: u64,
@@ -45,7 +45,7 @@ pub(crate) struct SidecarWriter {
 struct Open {
     file: CheckpointFile,
     path: String,
-    /// Where its live files stand so far.
+    /// The span of its live files so far.
     sorted: Option<(FileOrder, Span)>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct WrittenSidecars {
 }
 
 impl SidecarWriter {
-    /// Begins with no file.
+    /// Without a file yet.
     pub(crate) fn new(store: &Store, schema: SchemaRef, compression: Compression) -> Self {
         SidecarWriter {
             store: store.clone(),
@@ -72,7 +72,7 @@ impl SidecarWriter {
         }
     }
 
-    /// From here on sidecars of so many live files, in new files.
+    /// Starts new sidecar files, each with this many live files.
     pub(crate) async fn begin(&mut self, full: u64) -> Result<()> {
         self.end_file().await?;
         self.full = full.max(1);
@@ -142,7 +142,7 @@ impl SidecarWriter {
         })
     }
 
-    /// Ends the open file, beside others that are being ended.
+    /// Closes the open file, concurrently with others.
     async fn end_file(&mut self) -> Result<()> {
         if let Some(open) = self.open.take() {
             self.ending.push_back(open.ended(self.store.clone()).boxed());
@@ -154,7 +154,7 @@ impl SidecarWriter {
         Ok(())
     }
 
-    /// The files, and how much they hold.
+    /// The files, and the number of their actions.
     pub(crate) async fn finish(mut self) -> Result<WrittenSidecars> {
         self.end_file().await?;
         while let Some(file) = self.ending.try_next().await? {
@@ -169,7 +169,7 @@ impl SidecarWriter {
 }
 
 impl Open {
-    /// What the finished file is called, and what it holds.
+    /// The finished file's name and range.
     async fn ended(self, store: Store) -> Result<SidecarFile> {
         let Open { file, path, sorted } = self;
         let written = file.finish().await?;

@@ -1,11 +1,11 @@
-//! The clustering columns that a table has (P152), kept legal when columns or statistics change.
+//! A table's clustering columns (P152), kept valid when columns or statistics change.
 
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::{DomainMetadata, Metadata};
 use deltaplane_protocol::features::clustering;
 use deltaplane_protocol::schema::StructType;
 
-/// Refuses a change after which the clustering columns would be gone or have no statistics.
+/// Refuses a change that would remove a clustering column or its statistics.
 pub(super) fn check_kept(domains: &[DomainMetadata], metadata: &Metadata, schema: &StructType) -> Result<()> {
     match names(domains, metadata, schema)? {
         Some(columns) if !columns.is_empty() => clustering::domain_for(metadata, schema, &columns).map(|_| ()),
@@ -13,7 +13,7 @@ pub(super) fn check_kept(domains: &[DomainMetadata], metadata: &Metadata, schema
     }
 }
 
-/// The domain that holds them.
+/// The domain of the clustering columns.
 pub(super) fn of(domains: &[DomainMetadata]) -> Option<&DomainMetadata> {
     domains.iter().find(|d| d.domain == clustering::DOMAIN)
 }

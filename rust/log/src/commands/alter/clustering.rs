@@ -1,4 +1,4 @@
-//! Clustering columns set, changed and taken away (P152).
+//! Sets, changes and removes clustering columns (P152).
 
 use deltaplane_error::Result;
 use deltaplane_protocol::features::clustering;
@@ -7,7 +7,8 @@ use serde_json::json;
 use super::clustered::{names, of};
 use super::draft::Draft;
 
-/// Clusters the table by these columns from now on; by none when the list is empty. Files stay as they are.
+/// Clusters the table by these columns from now on; an empty list ends clustering. Files stay as
+/// they are.
 pub(super) fn set(draft: &mut Draft<'_>, columns: &[String]) -> Result<()> {
     let old = names(&draft.domains_before, &draft.metadata, &draft.schema)?.unwrap_or_default();
     let domain = clustering::domain_for(&draft.metadata, &draft.schema, columns)?;

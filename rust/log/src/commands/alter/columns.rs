@@ -1,4 +1,5 @@
-//! Columns added, moved, described and relaxed. Files stay as they are: a new column is null in old rows.
+//! Adds, moves and describes columns, and drops NOT NULL. Files stay as they are: a new column is
+//! null in old rows.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +18,16 @@ use super::lengths::LENGTHS;
 use super::{NewColumns, not_empty, stats_columns};
 use crate::write::schema_checks::check_field_names;
 
-/// Where a column's default stands (P107).
+/// The key of a column's metadata that holds its default (P107).
 const DEFAULT: &str = "CURRENT_DEFAULT";
-/// What the history calls a change of one column.
+/// The history's name for a change of one column.
 pub(super) const CHANGED: &str = "CHANGE COLUMN";
-/// Keys of a field's metadata that mean something to writers: each has a call of its own, or none.
+/// Keys of a field's metadata that writers act on: each has a change of its own, or can't be set.
 const RESERVED: &[&str] = &[DEFAULT, "EXISTS_DEFAULT", "comment"];
 const RESERVED_PREFIXES: &[&str] = &["delta.", "__"];
 
-/// Adds fields to the table or to a struct of it. A struct that is there already gets the new field's fields.
+/// Adds fields to the table or to a struct of it. A struct that is there already gets the new
+/// field's fields.
 pub(super) fn add(draft: &mut Draft<'_>, columns: &[NewColumns]) -> Result<()> {
     let mut said = Vec::new();
     for some in columns {
@@ -61,7 +63,7 @@ fn add_together(draft: &mut Draft<'_>, columns: &NewColumns) -> Result<Vec<Value
     Ok(said)
 }
 
-/// Tells all columns anew.
+/// Replaces all columns.
 pub(super) fn replace(draft: &mut Draft<'_>, fields: &str) -> Result<()> {
     let new_fields = StructType::from_json(fields).map_err(|e| e.with_kind(deltaplane_error::Kind::InvalidArgument))?;
     not_empty(new_fields.fields(), "column")?;
@@ -79,7 +81,8 @@ pub(super) fn replace(draft: &mut Draft<'_>, fields: &str) -> Result<()> {
     Ok(())
 }
 
-/// The schema with a struct's new fields, where a column of this name is a struct (or holds them) already.
+/// The schema with a struct's new fields, if a column of this name already is a struct or contains
+/// structs.
 fn grown(draft: &Draft<'_>, parent: &[String], field: &Field) -> Result<Option<StructType>> {
     let is_there = parent.is_empty()
         && matches!(
@@ -102,7 +105,7 @@ fn grown(draft: &Draft<'_>, parent: &[String], field: &Field) -> Result<Option<S
             ..f.clone()
         })
     })?;
-    // Nothing new in it: the name is simply taken, which adding says.
+    // Without new fields the name is taken; adding the column reports that.
     Ok((schema != draft.schema).then_some(schema))
 }
 
@@ -111,7 +114,7 @@ fn with_others_optional(schema: &StructType, name: &str) -> StructType {
     StructType::new(kept.into_iter().collect())
 }
 
-/// Old rows have no value for a new column, so it can't be one that they would have to have.
+/// A new column can't be NOT NULL, because old rows have no value for it.
 fn check_new(field: &Field) -> Result<()> {
     let refuse = |what: &str| {
         Err(Error::invalid_argument(format!(
@@ -153,7 +156,7 @@ pub(super) fn reposition(draft: &mut Draft<'_>, column: &str, position: &Positio
     says_changed(draft, &path, Some(position))
 }
 
-/// Gives a column another name; its physical name, and so every file, stays (P111, P114).
+/// Renames a column; its physical name stays, and so does every file (P111, P114).
 pub(super) fn rename(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()> {
     let path = split_path(column)?;
     needs_mapping(draft, "renamed", "DELTA_UNSUPPORTED_RENAME_COLUMN")?;
@@ -192,7 +195,7 @@ pub(super) fn rename(draft: &mut Draft<'_>, column: &str, to: &str) -> Result<()
     Ok(())
 }
 
-/// Takes columns out of the table; files keep them unseen (P114).
+/// Drops columns from the table; files still contain them (P114).
 pub(super) fn drop(draft: &mut Draft<'_>, columns: &[String]) -> Result<()> {
     not_empty(columns, "column")?;
     needs_mapping(draft, "dropped", "DELTA_UNSUPPORTED_DROP_COLUMN")?;
@@ -223,7 +226,7 @@ fn needs_mapping(draft: &Draft<'_>, verb: &str, code: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sets a column's comment, or takes it away.
+/// Sets or removes a column's comment.
 pub(super) fn set_comment(draft: &mut Draft<'_>, column: &str, comment: Option<&str>) -> Result<()> {
     let path = split_path(column)?;
     draft.schema = edit::edit(&draft.schema, &path, |f| {
@@ -237,7 +240,7 @@ pub(super) fn set_comment(draft: &mut Draft<'_>, column: &str, comment: Option<&
     says_changed(draft, &path, None)
 }
 
-/// Sets a column's default, or takes it away (P107). Old rows keep what they have.
+/// Sets or removes a column's default (P107). Old rows keep their values.
 pub(super) fn set_default(draft: &mut Draft<'_>, column: &str, expression: Option<&str>) -> Result<()> {
     let path = split_path(column)?;
     if path.len() > 1 {
@@ -262,7 +265,8 @@ pub(super) fn set_default(draft: &mut Draft<'_>, column: &str, expression: Optio
     says_changed(draft, &path, None)
 }
 
-/// Lets a column be null. The other way needs a look at every row and isn't a change of metadata alone.
+/// Makes a column nullable. Making it NOT NULL would have to check every row, which a change of
+/// metadata alone can't.
 pub(super) fn drop_not_null(draft: &mut Draft<'_>, column: &str) -> Result<()> {
     let path = split_path(column)?;
     draft.schema = edit::edit(&draft.schema, &path, |f| {
@@ -293,14 +297,14 @@ pub(super) fn change_type(draft: &mut Draft<'_>, column: &str, to: &str, lengths
     says_changed(draft, &named_part(&path), None)
 }
 
-/// The path of the field that a part of its type belongs to.
+/// The path of the field that contains this part of its type.
 fn named_part(path: &[String]) -> Vec<String> {
     let is_part = |p: &&String| matches!(p.as_str(), "element" | "key" | "value");
     let unnamed = path.iter().rev().take_while(is_part).count();
     path.iter().take(path.len().saturating_sub(unnamed)).cloned().collect()
 }
 
-/// Sets free keys of a column's metadata; null takes one away.
+/// Sets free keys of a column's metadata; null removes a key.
 pub(super) fn set_metadata(draft: &mut Draft<'_>, column: &str, metadata: &Map<String, Value>) -> Result<()> {
     let keys: Vec<&String> = metadata.keys().collect();
     not_empty(&keys, "key")?;
@@ -327,7 +331,7 @@ fn is_reserved(key: &str) -> bool {
     RESERVED.contains(&key) || RESERVED_PREFIXES.iter().any(|p| key.starts_with(p))
 }
 
-/// What the history says of a column that changed.
+/// The history's entry for a changed column.
 pub(super) fn says_changed(draft: &mut Draft<'_>, path: &[String], position: Option<&Position>) -> Result<()> {
     let field = find(&draft.schema, path)?;
     let mut parameters = vec![("column", json!(column_of(path, &field).to_string()))];
@@ -336,7 +340,7 @@ pub(super) fn says_changed(draft: &mut Draft<'_>, path: &[String], position: Opt
     Ok(())
 }
 
-/// What the history says of one change, as one of several: the column, with its new place where it has one.
+/// The history's entry for one of several changes: the column, with its new position if it moved.
 pub(super) fn column_facts(parameters: &BTreeMap<String, Value>) -> Value {
     let column = parameters.get("column").and_then(Value::as_str);
     let mut facts: Map<String, Value> = column.and_then(|c| serde_json::from_str(c).ok()).unwrap_or_default();
@@ -345,7 +349,7 @@ pub(super) fn column_facts(parameters: &BTreeMap<String, Value>) -> Value {
     Value::Object(facts)
 }
 
-/// A column as delta-spark's history shows it, with its place where it has one.
+/// A column as delta-spark's history shows it, with its position if it moved.
 fn column_json(path: &[String], field: &Field, position: Option<&Position>) -> Value {
     let column = column_of(path, field);
     match position {

@@ -1,5 +1,5 @@
-//! CHECK constraints added and dropped (P103). Whether the rows that are there meet a new one is the caller's to
-//! find out, over the same version: the commit then fails if another writer has added rows since.
+//! Adds and drops CHECK constraints (P103). The caller checks existing rows, over the same version:
+//! the commit fails if another writer has added rows since.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::conflict::ReadSet;

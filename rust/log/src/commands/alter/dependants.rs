@@ -1,4 +1,4 @@
-//! What in a table rests on a column: constraints, generated columns, invariants, partitioning (P104).
+//! What depends on a column: constraints, generated columns, invariants, partitioning (P104).
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::Metadata;

@@ -1,4 +1,5 @@
-//! The table as a change would leave it, and the judgement of the whole: protocol, features, schema.
+//! The table as a change would leave it, and the validation of the whole: protocol, features,
+//! schema.
 
 use std::collections::BTreeMap;
 
@@ -15,30 +16,30 @@ use super::clustered;
 use crate::transaction::{Operation, Staged};
 use crate::write::mapped_schema::remapped;
 
-/// A change in the making.
+/// A change in progress.
 pub(super) struct Draft<'a> {
-    /// The table before.
+    /// The table before the change.
     pub base: &'a TableState,
-    /// Its domains before.
+    /// Its domains before the change.
     pub domains_before: Vec<DomainMetadata>,
     /// Domains that the change sets or removes.
     pub domains: Vec<DomainMetadata>,
-    /// Its metadata after, apart from the schema.
+    /// Its metadata after the change, without the schema.
     pub metadata: Metadata,
-    /// Its schema after.
+    /// Its schema after the change.
     pub schema: StructType,
-    /// What is asked of the protocol beside what the metadata needs.
+    /// Protocol changes that were asked for, beyond the needs of the metadata.
     pub asked: Directives,
     /// Whether the protocol may go to versions that list features only because `asked` says so.
     pub may_list_features: bool,
-    /// What of the table's rows the change rests on.
+    /// The rows that the change depends on.
     pub read: ReadSet,
-    /// What the history will say.
+    /// The history's entry.
     pub operation: Operation,
 }
 
 impl<'a> Draft<'a> {
-    /// Nothing changed yet.
+    /// Without changes.
     pub(super) fn new(base: &'a TableState, domains_before: Vec<DomainMetadata>) -> Self {
         Draft {
             base,
@@ -53,7 +54,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What the history will say, under delta-spark's names (protocol.md section 12).
+    /// Sets the history's entry, with delta-spark's names (protocol.md section 12).
     pub(super) fn says(&mut self, operation: &str, parameters: impl IntoIterator<Item = (&'static str, Value)>) {
         self.operation = Operation {
             name: operation.to_owned(),
@@ -74,7 +75,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// The commit that leaves the table so; without actions when nothing changed.
+    /// The commit that applies the change; without actions if nothing changed.
     pub(super) fn finish(mut self) -> Result<Staged> {
         self.map_columns()?;
         row_tracking::complete(&mut self.metadata, &crate::environment::new_id().to_string())?;

@@ -1,5 +1,6 @@
-//! DROP FEATURE (P098): a sequence of commits, each of which leaves a sound table. Writers are kept from leaving more
-//! traces, files and history are looked through or protected, the protocol goes last, judged anew on every base.
+//! DROP FEATURE (P098): a sequence of commits, each of which leaves a sound table. First the
+//! feature is switched off, so that writers leave no further use of it; then files and history are
+//! checked or protected; last the protocol changes, decided again on every base.
 
 use std::collections::BTreeMap;
 
@@ -19,26 +20,29 @@ use crate::commands::row_id_backfill::{RowIds, number_files};
 use crate::transaction::{Operation, Staged, commit};
 use crate::write::schema_checks::check_field_names;
 
-/// Checkpoints between the last trace of a feature and the commit that drops it: readers that can't use one try the one
-/// before, delta-spark up to three times, and must not come upon the traces.
+/// Checkpoints between the last use of a feature and the commit that drops it: readers that can't
+/// use a checkpoint try the previous one, delta-spark up to three times, and must not reach one
+/// with uses.
 const BARRIERS: usize = 3;
-/// Attempts of the last commit, each judged anew because another writer was first.
+/// Attempts of the last commit; each one that loses the race is decided again on the new base.
 const ATTEMPTS: usize = 100;
 
 /// What to drop.
 pub(super) struct Drop<'a> {
     pub store: &'a Store,
     pub feature: &'a str,
-    /// Whether history that needs the feature is deleted, rather than kept behind protected checkpoints.
+    /// Whether history that needs the feature is deleted instead of kept behind protected
+    /// checkpoints.
     pub truncate_history: bool,
-    /// The version at which no live file held a type older than its column's, where somebody looked; of a dry run, any.
+    /// The version at which no live file was found to have an older type than its column; in a dry
+    /// run any version.
     pub rewritten: Option<u64>,
     pub dry_run: bool,
-    /// What every commit carries.
+    /// Settings of every commit.
     pub settings: Staged,
 }
 
-/// What has to happen to live files before this feature can go; errors as for the drop itself.
+/// The rewrite of live files that must precede this drop; errors as for the drop itself.
 pub(super) async fn rewrite_first(base: &Snapshot, feature: &str) -> Result<Option<RewriteFirst>> {
     let domains = domains_of(base).await?;
     let state = base.state();
@@ -49,7 +53,7 @@ pub(super) async fn rewrite_first(base: &Snapshot, feature: &str) -> Result<Opti
 impl Drop<'_> {
     pub(super) async fn run(&self, base: Snapshot) -> Result<Altered> {
         let dropped = self.judge(&base).await?;
-        // What writing files anew would do is believed.
+        // A dry run assumes that the rewrite would succeed.
         if !(self.dry_run && self.rewritten.is_some()) {
             feature_usage::check_names(&base, &dropped).await?;
             feature_usage::check_files(&base, &dropped, self.rewritten).await?;
@@ -141,13 +145,14 @@ impl Drop<'_> {
         }
     }
 
-    /// The table whose writers leave no more traces, and whose files have none.
+    /// Commits the change after which writers make no further use of the feature, and returns a
+    /// table whose files have none.
     async fn prepare(&self, base: Snapshot, dropped: &Dropped) -> Result<Snapshot> {
         let mut now = base;
         if let Some(metadata) = &dropped.prepared {
             let staged = Staged {
                 metadata: Some(metadata.clone()),
-                // Files that another writer adds meanwhile may be ones that have to be written anew.
+                // Files that another writer adds meanwhile may need rewriting.
                 read: match dropped.rewrite.is_some() || dropped.usage == FeatureUsage::OldTypes {
                     true => ReadSet::Table,
                     false => ReadSet::Nothing,
@@ -166,7 +171,8 @@ impl Drop<'_> {
         }
     }
 
-    /// The table whose vectors in old versions are safe from programs that don't know them.
+    /// Commits tombstones that protect deletion vectors of old versions from programs that don't
+    /// know them.
     async fn keep_vectors(&self, base: Snapshot) -> Result<Snapshot> {
         let removes = feature_usage::vector_tombstones(&base).await?;
         if removes.is_empty() {
@@ -179,7 +185,7 @@ impl Drop<'_> {
         Ok(commit(self.store, Some(base), &staged).await?.snapshot)
     }
 
-    /// Checkpoints of versions without traces: one where history goes anyway.
+    /// Writes checkpoints of versions without uses: one if history is deleted anyway.
     async fn barriers(&self, base: Snapshot) -> Result<Snapshot> {
         let mut now = base;
         let count = if self.truncate_history { 1 } else { BARRIERS };
@@ -194,7 +200,8 @@ impl Drop<'_> {
         Ok(now)
     }
 
-    /// Drops the feature from the newest version that still may do without it: whoever commits first is looked at.
+    /// Drops the feature from the newest version that permits it. After a lost race the winner's
+    /// version is checked again.
     async fn drop(&self, base: Snapshot) -> Result<Snapshot> {
         let mut now = base;
         for _ in 0..ATTEMPTS {
@@ -226,7 +233,7 @@ impl Drop<'_> {
     }
 }
 
-/// What a change of the metadata sets and takes away, as text for the history.
+/// The difference between two versions of the metadata, as text for the history.
 fn differences(base: &Snapshot, new: &Metadata) -> String {
     let old = &base.state().metadata().configuration;
     let set = new.configuration.iter().filter(|(k, v)| old.get(*k) != Some(*v));

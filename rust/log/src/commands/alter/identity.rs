@@ -1,5 +1,6 @@
-//! SYNC IDENTITY: the high-water mark of an identity column after the values that its rows have (P108). Which value lies furthest
-//! is the caller's to find out, over the same version: the commit then fails if another writer has added rows since.
+//! SYNC IDENTITY: moves the high-water mark of an identity column beyond the values of existing
+//! rows (P108). The caller finds the extreme value over the same version: the commit fails if
+//! another writer has added rows since.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::conflict::ReadSet;
@@ -8,7 +9,7 @@ use deltaplane_protocol::schema_changes::edit::{edit, find, join_path, split_pat
 
 use super::draft::Draft;
 
-/// Moves the mark of a column to the value that lies furthest, if that is beyond the mark.
+/// Moves the mark of a column to the extreme value, if that is beyond the mark.
 pub(super) fn sync(draft: &mut Draft<'_>, column: &str, furthest: Option<i64>) -> Result<()> {
     let path = split_path(column)?;
     find(&draft.schema, &path)?;

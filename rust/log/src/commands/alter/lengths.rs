@@ -1,5 +1,5 @@
-//! Columns of CHAR(n) and VARCHAR(n): strings whose metadata says how long they may be (P102). Which of these types may follow which
-//! is as Spark has it: what every value of the old one meets already.
+//! Columns of CHAR(n) and VARCHAR(n): strings whose metadata limits their length (P102). As in
+//! Spark, a type may be changed to another if every value of the old type is valid in the new one.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::schema::{DataType, Field, Primitive, StructType};
@@ -11,13 +11,13 @@ use super::draft::Draft;
 /// The key of a column's metadata that holds its type as Spark writes it.
 pub(super) const LENGTHS: &str = "__CHAR_VARCHAR_TYPE_STRING";
 
-/// The type of texts with lengths that a column has.
+/// A column's type CHAR(n) or VARCHAR(n), if it has one.
 fn lengths_of(field: &Field) -> Option<&str> {
     field.metadata.get(LENGTHS).and_then(Value::as_str)
 }
 
-/// Gives a column of strings another type of strings: `to` says its length, `None` that it has none any more. Returns whether
-/// it was such a change; any other one is left to the caller.
+/// Changes a string column to another string type: `to` is its CHAR or VARCHAR type, `None` removes
+/// the limit. Returns false for any other change, which is the caller's.
 pub(super) fn change(draft: &mut Draft<'_>, path: &[String], kind: Primitive, to: Option<&str>) -> Result<bool> {
     let Some(root) = path.first() else { return Ok(false) };
     let column = find(&draft.schema, std::slice::from_ref(root))?;
@@ -46,7 +46,8 @@ pub(super) fn change(draft: &mut Draft<'_>, path: &[String], kind: Primitive, to
     Ok(true)
 }
 
-/// Refuses a change within a column whose note of lengths spells out its whole type, which would say another one then.
+/// Refuses a change inside a column whose metadata spells out its whole type, since that text would
+/// become wrong.
 pub(super) fn check_notes(before: &StructType, after: &StructType) -> Result<()> {
     let is_changed = |f: &&Field| {
         let own = before.fields().iter().find(|b| b.name == f.name);
@@ -77,7 +78,7 @@ fn refused(path: &[String], from: &str, to: &str) -> Error {
     ))
 }
 
-/// Whether each value of one type with a length is one of the other.
+/// Whether each value of one limited type is valid in the other.
 fn holds(own: &str, to: &str) -> bool {
     match (parts(own), parts(to)) {
         (Some((_, was)), Some(("varchar", most))) => was <= most,

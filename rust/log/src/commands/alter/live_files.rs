@@ -1,5 +1,5 @@
-//! What a change of the metadata asks of the files that are there (P155): of their actions, and of the files
-//! themselves where they may hold ids of rows.
+//! Checks existing files before a change of the metadata (P155): their actions, and their footers
+//! where files may store row ids.
 
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::features::iceberg_compat::SwitchedOn;
@@ -12,12 +12,12 @@ use parquet::file::metadata::ParquetMetaData;
 use crate::checkpoint::parquet_file::ParquetFile;
 use crate::{PlanColumns, Snapshot};
 
-/// Footers that are read at once.
+/// Footers that are read concurrently.
 const FOOTERS_AT_ONCE: usize = 16;
-/// What is wrong with a file whose rows' ids Iceberg readers wouldn't find.
+/// The problem of a file whose row ids Iceberg readers wouldn't find.
 const STORED: &str = "holds ids of its rows in columns that Iceberg readers don't know, as rows were rewritten before";
 
-/// Refuses to switch a version of the compatibility with Iceberg on where a file doesn't meet it.
+/// Refuses to enable a version of the Iceberg compatibility if a file doesn't conform to it.
 pub(super) async fn check_for_iceberg(base: &Snapshot, version: &SwitchedOn) -> Result<()> {
     let mut batches = base.plan(None, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {
@@ -41,7 +41,8 @@ fn refused(version: &SwitchedOn, path: &str, why: &str) -> Error {
     ))
 }
 
-/// Looks into each file for columns of rows' ids that Iceberg readers wouldn't know: files that nobody rewrote have none.
+/// Checks each file for row id columns that Iceberg readers wouldn't recognise; files that were
+/// never rewritten have none.
 async fn check_stored_ids(base: &Snapshot, rows: &FileRows<'_>, count: usize, version: &SwitchedOn) -> Result<()> {
     let mut looks = Vec::with_capacity(count);
     for row in 0..count {
@@ -63,7 +64,7 @@ async fn check_footer(store: Store, key: String, path: String, version: Switched
     }
 }
 
-/// Whether one of these columns is there without its id.
+/// Whether one of these columns exists without its field id.
 fn lacks_id(file: &ParquetMetaData, columns: &[(String, i32)]) -> bool {
     let fields = file.file_metadata().schema().get_fields();
     columns.iter().any(|(name, id)| {

@@ -1,5 +1,6 @@
-//! ALTER: one change of a table's metadata or protocol, planned on the newest version, shown or committed.
-//! Each kind of change is a function from a draft to a draft; this file judges the result as a whole.
+//! ALTER: one change of a table's metadata or protocol, planned on the newest version, reported or
+//! committed. Each kind of change is a function from a draft to a draft; this file validates the
+//! result as a whole.
 
 mod clustered;
 mod clustering;
@@ -35,7 +36,7 @@ use crate::write::request::engine_info;
 use draft::Draft;
 use drop_feature::Drop;
 
-/// Columns that are added at one place.
+/// Columns that are added at one position.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewColumns {
@@ -58,30 +59,30 @@ pub enum Change {
         /// Key → value.
         properties: BTreeMap<String, String>,
     },
-    /// Takes properties away.
+    /// Removes properties.
     UnsetProperties {
         /// Their keys.
         keys: Vec<String>,
-        /// Whether keys that aren't set are passed over.
+        /// Whether keys that aren't set are ignored.
         #[serde(default)]
         if_exists: bool,
     },
-    /// Sets the table's name, or takes it away.
+    /// Sets or removes the table's name.
     SetName {
         /// The name.
         name: Option<String>,
     },
-    /// Sets the table's description, or takes it away.
+    /// Sets or removes the table's description.
     SetDescription {
         /// The description.
         description: Option<String>,
     },
-    /// Adds columns, or fields to structs that are there, one after the other.
+    /// Adds columns, or fields to existing structs, one after the other.
     AddColumns {
-        /// Those that stand together.
+        /// Columns that are added together.
         columns: Vec<NewColumns>,
     },
-    /// Tells all columns anew: others may come, none goes.
+    /// Replaces all columns: may add columns, drops none.
     ReplaceColumns {
         /// A struct in schema JSON.
         fields: String,
@@ -93,66 +94,66 @@ pub enum Change {
         /// Where to.
         position: Position,
     },
-    /// Sets a column's comment, or takes it away.
+    /// Sets or removes a column's comment.
     SetComment {
         /// The column's path.
         column: String,
         /// The comment.
         comment: Option<String>,
     },
-    /// Lets a column be null.
+    /// Makes a column nullable.
     DropNotNull {
         /// The column's path.
         column: String,
     },
-    /// Gives a column another name.
+    /// Renames a column.
     RenameColumn {
         /// The column's path.
         column: String,
         /// The last part of its new path.
         to: String,
     },
-    /// Takes columns out of the table.
+    /// Drops columns.
     DropColumns {
         /// Their paths.
         columns: Vec<String>,
     },
-    /// Gives a column, or a part of one, a wider type.
+    /// Changes a column, or a part of one, to a wider type.
     ChangeType {
         /// The column's path.
         column: String,
         /// The new type's name in a schema.
         to: String,
-        /// The type as Spark writes it, of strings with a length: `varchar(10)`.
+        /// For strings with a length, the type as Spark writes it: `varchar(10)`.
         #[serde(default)]
         lengths: Option<String>,
     },
-    /// Sets keys of a column's metadata; null takes one away.
+    /// Sets keys of a column's metadata; null removes a key.
     SetColumnMetadata {
         /// The column's path.
         column: String,
         /// Key → value.
         metadata: Map<String, Value>,
     },
-    /// Sets the value that writers fill in where a column isn't given, or takes it away.
+    /// Sets or removes the value that writers fill in for a missing column.
     SetDefault {
         /// The column's name.
         column: String,
         /// The value as a constant expression in Spark SQL.
         expression: Option<String>,
     },
-    /// Changes several columns in one commit, in this order.
+    /// Makes several changes of columns in one commit, in this order.
     ChangeColumns {
-        /// The changes, each of one column that is there.
+        /// The changes, each of one existing column.
         changes: Vec<Change>,
     },
-    /// Adds a CHECK constraint; the caller has looked at the rows of version `seen`.
+    /// Adds a CHECK constraint; the caller has checked the rows of version `seen`.
     AddConstraint {
         /// Its name.
         name: String,
         /// The condition in Spark SQL.
         expression: String,
-        /// The version whose rows meet it; absent where nobody looked yet.
+        /// The version whose rows meet it; absent if they weren't checked.
         #[serde(default)]
         seen: Option<u64>,
     },
@@ -160,24 +161,24 @@ pub enum Change {
     DropConstraint {
         /// Its name.
         name: String,
-        /// Whether one that isn't there is passed over.
+        /// Whether a missing constraint is ignored.
         #[serde(default)]
         if_exists: bool,
     },
-    /// Moves the high-water mark of an identity column behind the values that its rows have.
+    /// Moves the high-water mark of an identity column beyond the values of existing rows.
     SyncIdentity {
         /// The column's name.
         column: String,
-        /// Of the rows of version `seen`, the value that lies furthest in the direction of the column's steps.
+        /// The extreme value in version `seen`, in the direction of the column's steps.
         #[serde(default)]
         furthest: Option<i64>,
-        /// The version whose rows were looked at; absent where nobody looked yet.
+        /// The version whose rows were read; absent if none was.
         #[serde(default)]
         seen: Option<u64>,
     },
-    /// Keeps rows together by these columns from now on.
+    /// Clusters the table by these columns from now on.
     ClusterBy {
-        /// Their paths; empty for none any more.
+        /// Their paths; empty to end clustering.
         columns: Vec<String>,
     },
     /// Supports features without using them.
@@ -188,18 +189,19 @@ pub enum Change {
         #[serde(default)]
         allow_protocol_versions_increase: bool,
     },
-    /// Stops supporting a feature, where that is safe.
+    /// Drops a feature, where that is safe.
     DropFeature {
         /// Its name.
         feature: String,
-        /// Whether history that needs it is deleted, rather than kept behind protected checkpoints.
+        /// Whether history that needs it is deleted instead of kept behind protected checkpoints.
         #[serde(default)]
         truncate_history: bool,
-        /// The version at which a purge had nothing left to do; of a dry run, the one that it would leave.
+        /// The version at which a purge found nothing left to do; in a dry run, the version that
+        /// the purge would make.
         #[serde(default)]
         rewritten: Option<u64>,
     },
-    /// Supports what these protocol versions imply.
+    /// Supports all features that these protocol versions imply.
     UpgradeProtocol {
         /// Reader version.
         reader: i32,
@@ -208,7 +210,7 @@ pub enum Change {
     },
 }
 
-/// A change with what its commit carries beside it.
+/// A change and the settings of its commit.
 #[derive(Debug, Clone, Deserialize)]
 pub struct AlterRequest {
     /// What to change.
@@ -218,7 +220,7 @@ pub struct AlterRequest {
     pub commit: AlterCommit,
 }
 
-/// What the commit carries, and whether it happens.
+/// The settings of a commit, and whether it is only planned.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AlterCommit {
@@ -241,7 +243,7 @@ pub struct AlterCommit {
 pub struct Altered {
     /// The version committed; `None` when it was only planned or there was nothing to change.
     pub version: Option<u64>,
-    /// Whether there was something to change.
+    /// Whether anything changed.
     pub changed: bool,
     /// The operation's name in the history.
     pub operation: String,
@@ -265,7 +267,7 @@ impl Altered {
     }
 }
 
-/// A protocol with all that it supports, listed or implied.
+/// A protocol with all supported features, listed or implied.
 pub fn protocol_json(p: &Protocol) -> Value {
     json!({
         "min_reader_version": p.min_reader_version,
@@ -274,18 +276,20 @@ pub fn protocol_json(p: &Protocol) -> Value {
     })
 }
 
-/// Plans a change on the newest version and, unless it is a dry run, commits it: in one commit, or in several where
-/// files get row ids first or a feature goes.
+/// Plans a change on the newest version and, unless it is a dry run, commits it: in one commit, or
+/// in several if files get row ids first or a feature is dropped.
 ///
-/// Errors: `InvalidArgument` for a change that the table can't have, `UnsupportedFeature` for one whose feature this
-/// build can't keep up, a conflict kind when another writer changed the metadata first.
+/// Errors: `InvalidArgument` for a change that the table can't have, `UnsupportedFeature` for one
+/// whose feature this build doesn't support, a conflict kind if another writer changed the metadata
+/// first.
 pub async fn alter(store: &Store, request: &AlterRequest) -> Result<Altered> {
     let done = alter_newest(store, request).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
 }
 
 impl Snapshot {
-    /// How live files have to be written anew before a feature can be dropped (P098); `None` where they can stay.
+    /// How live files have to be rewritten before a feature can be dropped (P098); `None` where
+    /// they can stay.
     ///
     /// Errors: those of the drop, where it isn't legal.
     pub async fn rewrite_before_drop(&self, feature: &str) -> Result<Option<RewriteFirst>> {
@@ -296,7 +300,7 @@ impl Snapshot {
 
 async fn alter_newest(store: &Store, request: &AlterRequest) -> Result<Altered> {
     let mut base = match &request.change {
-        // The rows that were looked at are those of one version; rows added since are a conflict.
+        // The rows that were checked are those of one version; rows added since are a conflict.
         Change::AddConstraint { seen: Some(v), .. } | Change::SyncIdentity { seen: Some(v), .. } => {
             Snapshot::open(store, Some(*v)).await?
         }
@@ -350,7 +354,7 @@ async fn plan(base: &Snapshot, change: &Change) -> Result<Staged> {
         && let Some(version) = iceberg_compat::switched_on(base.state().metadata(), metadata)
     {
         live_files::check_for_iceberg(base, &version).await?;
-        // A file that another writer adds meanwhile wouldn't have been looked at.
+        // A file that another writer adds meanwhile wouldn't have been checked.
         planned.read = ReadSet::Table;
     }
     Ok(planned)
@@ -363,7 +367,7 @@ async fn domains_of(base: &Snapshot) -> Result<Vec<DomainMetadata>> {
     }
 }
 
-/// Whether files must get row ids before the metadata may change so.
+/// Whether files must get row ids before this change of the metadata.
 fn begins_row_tracking(base: &Snapshot, planned: &Staged) -> bool {
     let after = planned.metadata.as_ref();
     after.is_some_and(|m| row_tracking::begins(base.state().metadata(), m))
@@ -401,7 +405,7 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
     }
 }
 
-/// Changes of columns as one, under the name that delta-spark's history has for them.
+/// Several changes of columns as one, with delta-spark's name in the history.
 fn several(draft: &mut Draft<'_>, changes: &[Change]) -> Result<()> {
     not_empty(changes, "change")?;
     let mut said = Vec::with_capacity(changes.len());
@@ -430,7 +434,7 @@ fn with_settings(planned: Staged, settings: &AlterCommit) -> Staged {
     }
 }
 
-/// Refuses an empty list, which would be a commit without a meaning.
+/// Refuses an empty list, whose commit would have no effect.
 fn not_empty<T>(items: &[T], what: &str) -> Result<()> {
     if items.is_empty() {
         return Err(Error::invalid_argument(format!(

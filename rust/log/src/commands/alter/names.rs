@@ -7,7 +7,7 @@ use super::draft::Draft;
 
 const LONGEST: usize = 4000;
 
-/// Sets the name. delta-spark has no such statement: the history says it as delta-rs does.
+/// Sets the name. delta-spark has no such statement: the history's entry is delta-rs's.
 pub(super) fn set_name(draft: &mut Draft<'_>, name: Option<String>) -> Result<()> {
     check(name.as_deref(), "name")?;
     let says = json!({"name": name, "description": null}).to_string();

@@ -15,7 +15,8 @@ const CONSTRAINTS: &str = "delta.constraints.";
 /// Spark's name for the description among properties.
 const COMMENT: &str = "comment";
 
-/// Sets properties under their canonical keys; values are checked, together with those that stay.
+/// Sets properties under their canonical keys; validates the values together with the existing
+/// ones.
 pub(super) fn set(draft: &mut Draft<'_>, asked: &BTreeMap<String, String>) -> Result<()> {
     let keys: Vec<&String> = asked.keys().collect();
     not_empty(&keys, "property")?;
@@ -44,7 +45,7 @@ pub(super) fn set(draft: &mut Draft<'_>, asked: &BTreeMap<String, String>) -> Re
     check_with_the_rest(draft)
 }
 
-/// Takes properties away; a key that isn't set is an error unless `if_exists`.
+/// Removes properties; a key that isn't set is an error unless `if_exists`.
 pub(super) fn unset(draft: &mut Draft<'_>, keys: &[String], if_exists: bool) -> Result<()> {
     not_empty(keys, "property")?;
     let parameters = [
@@ -80,14 +81,15 @@ pub(super) fn unset(draft: &mut Draft<'_>, keys: &[String], if_exists: bool) -> 
     check_with_the_rest(draft)
 }
 
-/// Keys of Delta ignore case, a user's own don't; unknown ones that another program stored can go too.
+/// Delta's keys ignore case, a user's own don't; unknown keys that another program stored can be
+/// removed too.
 fn remove(configuration: &mut BTreeMap<String, String>, key: &str) -> bool {
     let stored = canonical_key(key).unwrap_or_else(|_| key.to_owned());
     configuration.remove(&stored).is_some()
 }
 
-/// Stored values of other programs may be odd: only clashes with what was set now are refused, and columns
-/// that don't exist.
+/// Other programs may have stored invalid values: refuses only conflicts with the new values, and
+/// missing columns.
 fn check_with_the_rest(draft: &Draft<'_>) -> Result<()> {
     let known: BTreeMap<String, String> = draft
         .metadata

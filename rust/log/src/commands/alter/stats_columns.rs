@@ -1,4 +1,5 @@
-//! `delta.dataSkippingStatsColumns` follows columns that are renamed or dropped: it lists logical names (P112, P161).
+//! Updates `delta.dataSkippingStatsColumns` for columns that are renamed or dropped: it lists
+//! logical names (P112, P161).
 
 use deltaplane_protocol::actions::Metadata;
 use deltaplane_protocol::properties::Properties;
@@ -6,7 +7,7 @@ use deltaplane_protocol::schema_changes::edit::{join_path, split_path};
 
 const KEY: &str = "delta.dataSkippingStatsColumns";
 
-/// Renames the entries at and below a path, or takes them out.
+/// Renames or removes the entries at and below a path.
 pub(super) fn follow(metadata: &mut Metadata, old: &[String], new: Option<&[String]>) {
     let Some(listed) = Properties::new(&metadata.configuration).stats_columns else {
         return;
@@ -29,7 +30,7 @@ pub(super) fn follow(metadata: &mut Metadata, old: &[String], new: Option<&[Stri
     }
 }
 
-/// What follows `prefix` in a path; `None` where it doesn't begin so.
+/// The rest of a path after `prefix`; `None` if it doesn't begin with that.
 fn below<'a>(path: &'a [String], prefix: &[String]) -> Option<&'a [String]> {
     let (start, rest) = path.split_at_checked(prefix.len())?;
     let same = |(a, b): (&String, &String)| a.to_lowercase() == b.to_lowercase();

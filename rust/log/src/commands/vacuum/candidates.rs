@@ -1,5 +1,5 @@
-//! The files that VACUUM looks at: what a listing of the table shows, what a caller's inventory says, or what the log
-//! says was taken out of the table.
+//! The files that VACUUM examines: from a listing of the table, from a caller's inventory, or from
+//! the log's removes.
 
 use std::collections::HashSet;
 
@@ -21,17 +21,19 @@ use crate::commit::reader::FileLines;
 use crate::history::commits;
 use crate::listing::list_from;
 
-/// Directories that are listed at once, and objects that are asked for at once: enough to hide a store's latency.
+/// Directories that are listed concurrently, and objects that are asked for concurrently: enough to
+/// hide a store's latency.
 const AT_ONCE: usize = 16;
-/// What the note of the last vacuum calls the version up to which nothing in the log waits to be deleted.
+/// The field of the last vacuum's note with the version up to which the log has no tombstone left
+/// to process.
 const LOOKED_UNTIL: &str = "latestCommitVersionOutsideOfRetentionWindow";
 
-/// Every file below the table's root that isn't hidden, in no order.
+/// Every file below the table's root that isn't hidden, in any order.
 pub(crate) async fn listed(
     store: &Store,
     partition_columns: &[String],
 ) -> Result<BoxStream<'static, Result<ObjectInfo>>> {
-    // Only partitions make a level of directories by which to divide the work.
+    // Only partitions make directories by which to divide the work.
     let level = match partition_columns.is_empty() {
         true => None,
         false => store.list_level("").await?,
@@ -54,16 +56,16 @@ pub(crate) async fn listed(
     Ok(stream::iter(level.files).map(Ok).chain(below).boxed())
 }
 
-/// What the log says was taken out of the table before a moment.
+/// Files that the log removed before a time.
 pub(crate) struct Expired {
-    /// Those of the files that are still there.
+    /// Those of the files that still exist.
     pub files: Vec<ObjectInfo>,
-    /// The version up to which every commit was looked through and had no tombstone that is still to expire.
+    /// The version up to which all commits were read and had no unexpired tombstone.
     pub looked_until: Option<u64>,
 }
 
 impl Expired {
-    /// Of the tombstones that the table carries, and of the commits since the last time.
+    /// From the table's tombstones, and from the commits since the last vacuum.
     pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
         let mut keys = Keys::new(snapshot.store());
         let expired = |batch: RecordBatch| removed_before(&batch, cutoff_ms);
@@ -78,7 +80,7 @@ impl Expired {
     }
 }
 
-/// The decoded paths of files, and of their vectors, that tombstones say were removed before a moment.
+/// Decoded paths of files, and of their vectors, that tombstones removed before a time.
 fn removed_before(tombstones: &RecordBatch, cutoff_ms: i64) -> Result<Vec<String>> {
     let rows = FileRows::new(tombstones);
     let mut found = Vec::new();
@@ -91,7 +93,7 @@ fn removed_before(tombstones: &RecordBatch, cutoff_ms: i64) -> Result<Vec<String
     Ok(found)
 }
 
-/// The table's own keys, each once.
+/// The table's own keys, without duplicates.
 struct Keys<'a> {
     store: &'a Store,
     found: Vec<String>,
@@ -152,7 +154,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Those of the objects that are there.
+/// The objects that exist.
 async fn present(store: &Store, keys: Vec<String>) -> Result<Vec<ObjectInfo>> {
     let found = stream::iter(keys).map(|key| async move {
         match store.head(&key).await {
@@ -168,7 +170,7 @@ async fn present(store: &Store, keys: Vec<String>) -> Result<Vec<ObjectInfo>> {
         .await
 }
 
-/// The version up to which the log was looked through, as delta-spark notes it too.
+/// The version up to which the log was processed; delta-spark writes the same note.
 async fn read_note(store: &Store) -> Result<Option<u64>> {
     let text = match store.read(&format!("{LOG_DIR}/{LAST_VACUUM}")).await {
         Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
@@ -178,7 +180,7 @@ async fn read_note(store: &Store) -> Result<Option<u64>> {
     Ok(note.and_then(|n| n.get(LOOKED_UNTIL)?.as_u64()))
 }
 
-/// Notes it. A note that can't be written costs the next vacuum time and nothing else.
+/// Writes the note. If that fails, the next vacuum only takes longer.
 pub(crate) async fn write_note(store: &Store, looked_until: u64) {
     let note = json!({ LOOKED_UNTIL: looked_until }).to_string();
     if let Err(e) = store.put(&format!("{LOG_DIR}/{LAST_VACUUM}"), note.into()).await {

@@ -1,5 +1,5 @@
-//! VACUUM: deletes files that no version within the retention needs (P044, P125, P200), by a
-//! listing, an inventory or the log alone. Commits before and after say so. Knows no rows.
+//! VACUUM: deletes files that no version within the retention needs (P044, P125, P200), found by a
+//! listing, an inventory or the log alone. Records its start and end as commits. Knows no rows.
 
 pub(crate) mod candidates;
 pub(crate) mod retained;
@@ -25,71 +25,73 @@ use candidates::{Expired, listed, write_note};
 use retained::RetainedFiles;
 use unfinished::{END, LONGEST_MS, START, START_VERSION};
 
-/// Files of one request to delete, as far as the store has such requests.
+/// Files per delete request, on stores with requests for several.
 const DELETED_AT_ONCE: usize = 5_000;
-/// Files that are handed to whoever deletes in the store's place.
+/// Files per call of the delegate that deletes instead of the store.
 const HANDED_ON_AT_ONCE: usize = 100_000;
-/// What a retention is compared in.
+/// The unit of retentions.
 const HOUR_MS: i64 = 3_600_000;
 
-/// When commits tell that a vacuum begins and that it ended.
+/// When commits record that a vacuum starts and ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VacuumCommits {
-    /// Where there are files to delete.
+    /// If there are files to delete.
     #[default]
     Deleting,
-    /// Always, also where nothing is to go.
+    /// Always, even if nothing is deleted.
     Always,
-    /// Never: a RESTORE doesn't know then that files are on their way out.
+    /// Never: a RESTORE then can't know that files are being deleted.
     Never,
 }
 
-/// A vacuum as the caller asks for it.
+/// Arguments of VACUUM.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VacuumRequest {
-    /// How long files stay after they were removed; as the table's properties say when absent.
+    /// How long files stay after their removal; by default as the table's properties say.
     pub retention_ms: Option<i64>,
     /// Whether a retention below the table's is refused.
     pub enforce_retention: bool,
-    /// Looks at what the log says was removed, not at the directory.
+    /// Examines the files that the log removed instead of listing the directory.
     pub lite: bool,
     /// Versions whose files stay whatever their age.
     pub keep_versions: Vec<u64>,
-    /// Only says what would go.
+    /// Only reports the files.
     pub dry_run: bool,
-    /// When commits tell of it.
+    /// When commits record it.
     #[serde(rename = "told")]
     pub commits: VacuumCommits,
-    /// What the commits carry.
+    /// Settings of the commits.
     pub commit: CommitRequest,
 }
 
-/// What went, or would go.
+/// The deleted files, or those that would be deleted.
 #[derive(Debug, Default)]
 pub struct Vacuumed {
     /// Keys of the files.
     pub files: Vec<String>,
     /// Their bytes.
     pub size_bytes: u64,
-    /// Directories that they lie in.
+    /// Number of directories that contain them.
     pub directories: usize,
-    /// The version that the audit ended with; absent where nothing was deleted.
+    /// The version of the commit that records the end; absent if nothing was deleted.
     pub version: Option<u64>,
 }
 
-/// Deletes files by their keys in the store's place, such as by tasks on other machines; called where waiting is allowed.
-/// False leaves them to the store.
+/// Deletes files by their keys instead of the store, for example by tasks on other machines; called
+/// where blocking is allowed. False leaves them to the store.
 pub type Deletes = Arc<dyn Fn(Vec<String>) -> Result<bool> + Send + Sync>;
 
-/// Deletes what the newest version's retention doesn't protect. `inventory` stands in for listing the directory; its keys
-/// are decoded paths or URIs, of which those elsewhere are passed over. `delegate` is asked to delete first. What is told
-/// are files: those that were looked at, then those that were deleted.
+/// Deletes what the newest version's retention doesn't protect. `inventory` replaces the listing of
+/// the directory; its keys are decoded paths or URIs, and those outside of the table are skipped.
+/// `delegate` is asked to delete first. Progress counts files: first those examined, then those
+/// deleted.
 ///
 /// # Errors
-/// `InvalidArgument` for a retention below the table's, `UnsupportedFeature` for a table that this build may not write
-/// (P150), errors of the store: what was deleted by then is gone, and calling again goes on.
+/// `InvalidArgument` for a retention below the table's, `UnsupportedFeature` for a table that this
+/// build may not write (P150), errors of the store: files deleted by then are gone, and calling
+/// again continues.
 pub async fn vacuum(
     store: &Store,
     request: &VacuumRequest,
@@ -97,7 +99,7 @@ pub async fn vacuum(
     delegate: Option<Deletes>,
     tell: &Tell,
 ) -> Result<Vacuumed> {
-    // What goes can't be had back: nothing is believed of a cache.
+    // Deletion is irreversible: nothing is read from a cache.
     let store = store.without_cache()?;
     let done = run(&store, request, inventory, delegate, tell).await;
     done.map_err(|e| e.with_table(store.location().as_str()))
@@ -135,7 +137,8 @@ async fn run(
         }
     };
     let mut garbage = Garbage::default();
-    // What the log took out long ago may have been written just now, in a table that was copied.
+    // A file that the log removed long ago may have been written just now, in a table that was
+    // copied.
     let written_before = if request.lite { i64::MAX } else { cutoff_ms };
     garbage
         .collect(objects, &columns, &mut kept, written_before, tell)
@@ -155,7 +158,7 @@ async fn run(
     Ok(garbage.vacuumed(version))
 }
 
-/// Those of the inventory's files that are the table's, under their keys.
+/// The inventory's files that belong to the table, by their keys.
 fn owned(store: &Store, inventory: BoxStream<'static, Result<ObjectInfo>>) -> BoxStream<'static, Result<ObjectInfo>> {
     let store = store.clone();
     let own = move |o: ObjectInfo| Ok(store.own_key(&o.key)?.map(|key| ObjectInfo { key, ..o }));
@@ -201,7 +204,7 @@ pub async fn visible_files(store: &Store, partition_columns: &[String]) -> Resul
     Ok(keys)
 }
 
-/// What partition columns may be called in directories.
+/// Names of partition columns in directory names.
 pub(crate) fn partition_names(base: &Snapshot) -> Vec<String> {
     let state = base.state();
     let logical = state.partition_columns().iter().map(String::as_str);
@@ -218,7 +221,7 @@ struct Garbage {
     deleted: usize,
 }
 
-/// What is needed of an object that goes.
+/// The needed facts of a file to delete.
 struct Doomed {
     key: String,
     size_bytes: u64,
@@ -268,7 +271,7 @@ impl Garbage {
         }
     }
 
-    /// Deletes for as long as whoever brings files back waits for.
+    /// Deletes for at most as long as a command that brings files back waits.
     async fn delete(&mut self, store: &Store, delegate: Option<Deletes>, tell: &Tell) -> Result<()> {
         let all = Some(self.files.len() as u64);
         let (mut deleted, began_ms) = (0, now_ms());
@@ -319,7 +322,7 @@ async fn delete_without_commits(
     Ok(())
 }
 
-/// Deletes between two commits that tell of it; returns the version of the second.
+/// Deletes between two commits that record start and end; returns the version of the second.
 async fn delete(
     base: &Snapshot,
     request: &VacuumRequest,
@@ -375,7 +378,7 @@ async fn delete(
     Ok(ended.version())
 }
 
-/// Leaves files out that another writer brought back while they were being looked for.
+/// Spares files that another writer restored meanwhile.
 async fn spare_restored(base: &Snapshot, begun: &Snapshot, garbage: &mut Garbage) -> Result<()> {
     let mut back = RetainedFiles::default();
     for commit in begun.commits_after(Some(base.version())).await? {

@@ -1,5 +1,5 @@
-//! The files of a table that VACUUM must leave alone, as sorted hashes of their keys: eight bytes a file. Two keys with one
-//! hash only mean that a file stays which could go.
+//! The files of a table that VACUUM must keep, as sorted hashes of their keys: eight bytes per
+//! file. Two keys with one hash only mean that a deletable file stays.
 
 use arrow::array::RecordBatch;
 use deltaplane_error::Result;
@@ -25,7 +25,7 @@ impl RetainedFiles {
     pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
         let mut kept = RetainedFiles::default();
         kept.live(snapshot).await?;
-        // A tombstone of the very moment is no older than it.
+        // A tombstone with exactly this time doesn't count as older.
         let store = snapshot.store();
         let hashes = |batch: RecordBatch| hashes(store, &batch);
         let stay = snapshot
@@ -35,7 +35,7 @@ impl RetainedFiles {
         Ok(kept)
     }
 
-    /// Also the files of another version, among them those of rows that it changed.
+    /// Adds the files of another version, including its change files.
     pub(crate) async fn version(&mut self, snapshot: &Snapshot) -> Result<()> {
         self.live(snapshot).await?;
         let before = snapshot.version().checked_sub(1);
@@ -57,7 +57,7 @@ impl RetainedFiles {
         Ok(())
     }
 
-    /// Also the files that these actions name.
+    /// Adds the files that these actions name.
     pub(crate) fn files(&mut self, store: &Store, batch: &RecordBatch) -> Result<()> {
         self.add(hashes(store, batch)?);
         Ok(())
@@ -84,7 +84,7 @@ impl RetainedFiles {
     }
 }
 
-/// Of the files that these actions name.
+/// Hashes of the files that these actions name.
 fn hashes(store: &Store, batch: &RecordBatch) -> Result<Vec<u64>> {
     let rows = FileRows::new(batch);
     let mut found = Vec::with_capacity(batch.num_rows());
@@ -97,12 +97,12 @@ fn hashes(store: &Store, batch: &RecordBatch) -> Result<Vec<u64>> {
     Ok(found)
 }
 
-/// Files elsewhere are never looked at, so that nothing has to be known of them.
+/// Files elsewhere are never examined, so they need no hash.
 fn own_hash(store: &Store, path: &str) -> Result<Option<u64>> {
     Ok(store.own_key(path)?.map(|key| hash(&key)))
 }
 
-/// The decoded path of the file that holds the vector; none of a vector in the log itself.
+/// The decoded path of the file with the vector; `None` for a vector in the log itself.
 pub(crate) fn vector_path(dv: &DeletionVector) -> Result<Option<String>> {
     Ok(match Place::of(dv)? {
         Place::File { path, .. } => Some(path),
@@ -110,7 +110,7 @@ pub(crate) fn vector_path(dv: &DeletionVector) -> Result<Option<String>> {
     })
 }
 
-/// One for all spellings under which a file system finds the same file.
+/// The same hash for all spellings by which a file system finds one file.
 pub(crate) fn hash(key: &str) -> u64 {
     let mut hash = Xxh3::new();
     for part in key.split('/').filter(|part| !part.is_empty() && *part != ".") {

@@ -1,19 +1,19 @@
-//! VACUUMs that began and haven't said that they ended, by the commits of a range of versions: what
-//! they are about to delete can't be told, so nothing may be brought back meanwhile.
+//! VACUUMs that started without a recorded end, by the commits of a range of versions: the files
+//! that they are about to delete are unknown, so nothing may be restored meanwhile.
 
 use deltaplane_error::{Error, Kind, Result};
 use serde_json::Value;
 
 use crate::commit::reader::Commit;
 
-/// The operations that tell of a VACUUM.
+/// The operations that record a VACUUM.
 pub(crate) const START: &str = "VACUUM START";
 pub(crate) const END: &str = "VACUUM END";
-/// The field of the end's commit that names the start's version; other writers leave it out.
+/// The field of the end's commit with the start's version; other writers leave it out.
 pub(crate) const START_VERSION: &str = "vacuumStartVersion";
-/// How long a VACUUM deletes at most; a larger one ends with an error, and the next one goes on.
+/// How long a VACUUM deletes at most; a longer one ends with an error, and the next one continues.
 pub(crate) const LONGEST_MS: i64 = 20 * 3_600_000;
-/// How long a start without an end is believed: the clocks of two machines may differ by some hours.
+/// How long a start without an end counts: the clocks of two machines may differ by some hours.
 const BELIEVED_MS: i64 = 24 * 3_600_000;
 
 /// Starts without an end: version and time.
@@ -21,7 +21,7 @@ const BELIEVED_MS: i64 = 24 * 3_600_000;
 pub(crate) struct Unfinished(Vec<(u64, i64)>);
 
 impl Unfinished {
-    /// Learns of the next commit.
+    /// Processes the next commit.
     pub(crate) fn see(&mut self, commit: &Commit) -> Result<()> {
         let info = commit.info()?;
         let number = |name: &str| info.get(name).and_then(Value::as_i64);
@@ -33,7 +33,7 @@ impl Unfinished {
         Ok(())
     }
 
-    /// The end of one that began at that version, or of the oldest one.
+    /// Records the end of the VACUUM that started at that version, or of the oldest one.
     fn ended(&mut self, start: Option<u64>) {
         match start {
             Some(start) => self.0.retain(|(version, _)| *version != start),
@@ -44,7 +44,7 @@ impl Unfinished {
         }
     }
 
-    /// Refuses to bring files back while one may still be deleting.
+    /// Refuses to restore files while a VACUUM may still be deleting.
     pub(crate) fn check(&self, now_ms: i64) -> Result<()> {
         let believed = |(_, began_ms): &&(u64, i64)| now_ms.saturating_sub(*began_ms) < BELIEVED_MS;
         match self.0.iter().find(believed) {
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(e.kind(), Kind::ConcurrentWrite);
         assert!(e.to_string().contains("version 5"), "{e}");
         assert!(one.check(1_000 + BELIEVED_MS).is_ok());
-        // No time: it may have begun just now.
+        // Without a time it may have started just now.
         assert!(Unfinished(vec![(5, i64::MAX)]).check(i64::MAX).is_err());
     }
 }
