@@ -253,7 +253,7 @@ class Schema(StructType):
         >>> Schema.from_arrow(pa.schema({"n": pa.uint8()})).fields
         [Field(n, PrimitiveType("short"), nullable=True)]
         """
-        return cls.from_json(_native.schema_from_arrow(data))
+        return cls.from_json(_native.schema_from_arrow(data).to_json())
 
     def __arrow_c_schema__(self) -> object:
         return _native.schema_to_arrow(self.to_json()).__arrow_c_schema__()

@@ -27,15 +27,15 @@ def test_plain_tables_are_for_everyone() -> None:
 
 
 def test_deltaplane_speaks_for_itself() -> None:
-    ourselves, known = engines()[0], {f["name"]: f for f in json.loads(_native.features_json())}
-    assert ourselves.reads == {n for n, f in known.items() if f["reads"]}
-    assert ourselves.writes == {n for n, f in known.items() if f["writes"]}
+    ourselves, known = engines()[0], {f.name: f for f in _native.known_features()}
+    assert ourselves.reads == {n for n, f in known.items() if f.reads}
+    assert ourselves.writes == {n for n, f in known.items() if f.writes}
     assert ourselves.writes <= ourselves.reads
 
 
 @pytest.mark.parametrize("engine", engines(), ids=str)
 def test_the_data_is_consistent(engine: Engine) -> None:
-    known = {f["name"] for f in json.loads(_native.features_json())}
+    known = {f.name for f in _native.known_features()}
     assert engine.reads <= known
     assert engine.writes <= known
     # What a program gets wrong it can't do.

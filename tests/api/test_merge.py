@@ -268,7 +268,7 @@ def test_rows_are_found_by_keys_that_can_fail(tmp_path: Path) -> None:
     on = "t.n = s.n AND t.id = CAST(s.id AS BIGINT)"
     plan = MergePlan(
         schema_json=table.schema().to_json(),
-        source_json=schema_from_arrow(source.schema),
+        source_json=schema_from_arrow(source.schema).to_json(),
         predicate=on,
         clauses=[Clause("matched", "delete")],
         source_alias="s",

@@ -1,6 +1,5 @@
 """The callables that the corpus checker runs: deltaplane as a reader, nothing else."""
 
-import json
 from typing import Any
 
 import pyarrow as pa
@@ -26,14 +25,17 @@ def cdf(path: str, start: int, end: int) -> pa.Table:
 def meta(path: str, version: int | None) -> dict[str, Any]:
     """What the snapshot says of itself, under the corpus's names."""
     snapshot = _native.Snapshot.open(path, None, version)
-    metadata, protocol = json.loads(snapshot.metadata_json()), json.loads(snapshot.protocol_json())
+    metadata, protocol = snapshot.info, snapshot.protocol
     found: dict[str, Any] = {
         "version": snapshot.version,
-        "schema": json.loads(snapshot.schema_json()),
-        "partition_columns": metadata["partition_columns"],
+        "schema": snapshot.schema.to_value(),
+        "partition_columns": metadata.partition_columns,
         "num_active_files": snapshot.num_files(),
-        **protocol,
+        "min_reader_version": protocol.min_reader_version,
+        "min_writer_version": protocol.min_writer_version,
+        "reader_features": protocol.reader_features,
+        "writer_features": protocol.writer_features,
     }
     if version is None:
-        found["properties"] = metadata["configuration"]
+        found["properties"] = metadata.configuration
     return found

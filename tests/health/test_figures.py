@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deltaplane._native import CommitTotals
 from deltaplane.report.bins import by_powers, by_share
 from deltaplane.report.charts import _ceiling
 from deltaplane.report.growth import OTHERS, commits, growth
@@ -125,10 +126,10 @@ def test_partitions(files: list[tuple[str, int, int | None]]) -> None:
     assert found.files_around == pytest.approx(sum(naive[f[0]][0] for f in files) / len(files))
 
 
-def commit(version: int, **more: Any) -> dict[str, Any]:
+def commit(version: int, **more: Any) -> CommitTotals:
     nothing = dict.fromkeys(("added_files", "added_bytes", "removed_files", "removed_bytes", "removed_unsized"), 0)
     times = {"timestamp_ms": 1_000_000 * version, "log_bytes": 9, "data_change": True}
-    return {"version": version, **times, **nothing, "info": {}, **more}
+    return CommitTotals(**{"version": version, **times, **nothing, "info": {}, **more})
 
 
 @STEADY

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
@@ -266,4 +265,4 @@ def test_many_values_aren_t_kept(spark: SparkSession, path: str, monkeypatch: py
     monkeypatch.setattr(_statistics, "_MOST_VALUES", 4)
     said = statistics(spark, snapshot, [])
     assert said == {name: ColumnStatistics(0, None, "0", "4") for name in ("p", "k")}
-    assert json.loads(snapshot.metadata_json())["partition_columns"] == ["p"]
+    assert snapshot.info.partition_columns == ["p"]

@@ -95,8 +95,8 @@ def test_a_table_comes_through_once_over_restarts(
     options = {"partitionBy": "p"} if write is portable_sink else {"partition_by": "p"}
     write(source(path, maxFilesPerTrigger=3), out, **options)
     assert ids(out) == Counter(range(20))
-    (app,) = json.loads(DeltaTable(out)._snapshot.transactions_json())
-    assert app["appId"] == json.loads(Path(f"{out}-query/metadata").read_text())["id"]
+    (app,) = DeltaTable(out)._snapshot.transactions()
+    assert app == json.loads(Path(f"{out}-query/metadata").read_text())["id"]
     assert DeltaTable(out).metadata().partition_columns == ["p"]
     version = DeltaTable(out).version()
     forget_last_commit(out)

@@ -5,7 +5,6 @@ Changes nothing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,7 +64,7 @@ class _Advisor:
         self.location, self.snapshot, self.asked = location, snapshot, asked
         self.columns = Columns.of(snapshot)
         self.facts: Facts = facts_of(snapshot)
-        self.properties: dict[str, str] = json.loads(snapshot.metadata_json())["configuration"]
+        self.properties: dict[str, str] = snapshot.info.configuration
         self.clustered = clustering_columns_of(snapshot)
         self.candidates: list[Candidate] = []
 
@@ -355,7 +354,7 @@ class _Advisor:
 
     def _vacuum(self) -> Iterator[Advice]:
         report = counted(self.snapshot, Vacuum(), commit_request(None, None))
-        files, freed = report["files"], report["size_bytes"]
+        files, freed = report.files, report.size_bytes
         if not files or freed < _LEAST_FREED * self.facts.bytes:
             return
         why = f"{files:,} files with {size_text(freed)} were removed before the retention, and no version in it needs them"
@@ -366,20 +365,18 @@ class _Advisor:
 
     def _checkpoint(self) -> Iterator[Advice]:
         # A snapshot that was moved on knows of no checkpoint that was written meanwhile.
-        log = json.loads(self.snapshot.at(self.snapshot.version).log_json())
-        size = log["checkpoint_bytes"] + log["commit_bytes"]
-        head = 0 if log["checkpoint"] is None else 1
-        now, then = Reads(log["commits"] + head, size), Reads(1, size)
-        if log["commits"] > log["checkpoint_interval"]:
-            why = f"opening the table reads {log['commits']:,} commits after the last checkpoint"
+        log = self.snapshot.at(self.snapshot.version).log_size
+        size = log.checkpoint_bytes + log.commit_bytes
+        head = 0 if log.checkpoint is None else 1
+        now, then = Reads(log.commits + head, size), Reads(1, size)
+        if log.commits > log.checkpoint_interval:
+            why = f"opening the table reads {log.commits:,} commits after the last checkpoint"
             commands = Commands(f"deltaplane checkpoint {self._shell}", None, "table.create_checkpoint()")
             gain = now.cost - then.cost
             basis = "the sizes of the log's files; a checkpoint takes less than the commits for which it stands"
             yield Advice("checkpoint", why, commands, gain, now, then, size, size, basis=basis)
-        if log["checkpoint_bytes"] >= _LARGE_CHECKPOINT and self.properties.get("delta.checkpointPolicy") != "v2":
-            why = (
-                f"each checkpoint writes {size_text(log['checkpoint_bytes'])} anew; V2 ones only the parts that changed"
-            )
+        if log.checkpoint_bytes >= _LARGE_CHECKPOINT and self.properties.get("delta.checkpointPolicy") != "v2":
+            why = f"each checkpoint writes {size_text(log.checkpoint_bytes)} anew; V2 ones only the parts that changed"
             yield self._property("delta.checkpointPolicy", "v2", why)
 
     def _statistics(self) -> Iterator[Advice]:
@@ -391,7 +388,7 @@ class _Advisor:
             return
         names = [quoted(path) for path in lacks]
         kept = sum(
-            len(PlanExplanation.of(self.snapshot.explain_json(one.whole)).selected_without_statistics or {}) > 0
+            len(PlanExplanation.of(self.snapshot.explain(one.whole)).selected_without_statistics or {}) > 0
             for one in self.workload.lookups
         )
         measured = ",".join([*(quoted(path) for path in sorted(self.facts.measured)), *names])

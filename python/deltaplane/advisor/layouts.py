@@ -34,7 +34,7 @@ _SEED = 20_200_831
 
 def reads_of(snapshot: _native.Snapshot, predicate: str | None) -> Reads:
     """What a scan reads of a version: exactly, by its statistics."""
-    why = PlanExplanation.of(snapshot.explain_json(predicate))
+    why = PlanExplanation.of(snapshot.explain(predicate))
     return Reads(why.selected, why.selected_bytes)
 
 

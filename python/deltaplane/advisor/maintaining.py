@@ -146,7 +146,8 @@ class _Run:
     def _vacuum(self, advice: Advice) -> MaintenanceStep:
         # With the table's own retention, which is checked.
         report = counted(self.table._snapshot, Vacuum(dry_run=self.dry_run), commit_request(None, None))
-        return MaintenanceStep("vacuum", self._state, advice.why, details=report)
+        details = {name: getattr(report, name) for name in ("directories", "files", "size_bytes", "version")}
+        return MaintenanceStep("vacuum", self._state, advice.why, details=details)
 
     def _optimize(self, advice: Advice) -> MaintenanceStep:
         return self._arranged(advice, Layout())

@@ -46,8 +46,8 @@ class Columns:
     @classmethod
     def of(cls, snapshot: _native.Snapshot) -> Columns:
         """Of a version."""
-        partitions = json.loads(snapshot.metadata_json())["partition_columns"]
-        fields = json.loads(snapshot.schema_json())["fields"]
+        partitions = snapshot.info.partition_columns
+        fields = snapshot.schema.to_value()["fields"]
         leaves = {tuple(part.lower() for part in path): path for path in _leaves(fields, ())}
         return cls(frozenset(name.lower() for name in partitions), leaves)
 
@@ -164,10 +164,10 @@ class _Reading:
     def _trees(self, predicate: Any) -> list[tree.Node]:
         """What every row meets that meets the predicate, as far as plans can use it."""
         if isinstance(predicate, str):
-            expr.refuse_unclear(predicate, columns_of(self.snapshot.schema_json))
+            expr.refuse_unclear(predicate, columns_of(self.snapshot.schema.to_json))
             texts, _ = expr.necessary(predicate)
         else:
-            text = expr.parse(predicate, columns_of(self.snapshot.schema_json))
+            text = expr.parse(predicate, columns_of(self.snapshot.schema.to_json))
             texts = [] if text is None else [text]
         for text in texts:
             self.snapshot.scan([], text)
@@ -261,7 +261,7 @@ def _draws(column: tree.Node, values: pa.ChunkedArray) -> Iterator[tree.Node]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kind = of_json(json.loads(_native.schema_from_arrow(pa.schema([("v", values.type)])))["fields"][0]["type"])
+    kind = of_json(_native.schema_from_arrow(pa.schema([("v", values.type)])).fields[0].data_type)
     if kind is None:
         return
     ordered = values.drop_null()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from deltaplane import _native
@@ -14,9 +13,9 @@ __all__ = ["check"]
 def check(table: _native.Snapshot, *, deep: bool, progress: Told | None = None) -> list[dict[str, Any]]:
     """All findings, those of the listing first."""
     tell = telling(progress)
-    found: list[dict[str, Any]] = json.loads(_native.check(table, tell))
+    found = _native.check(table, tell)
     if deep:
         # What isn't there was told already.
-        gone = [finding["path"] for finding in found if finding["kind"].startswith("missing")]
-        found += [finding for finding in json.loads(_native.check_rows(table, tell)) if finding["path"] not in gone]
-    return found
+        gone = [finding.path for finding in found if finding.kind.startswith("missing")]
+        found += [finding for finding in _native.check_rows(table, tell) if finding.path not in gone]
+    return [finding.to_dict() for finding in found]

@@ -39,9 +39,7 @@ def clone(
     """The metrics. `target` is a location and the options of its store; `copies` is asked first to copy files, by their paths
     in the source and in the clone, and gives their sizes if it did."""
     request = _request(what, commit)
-    done = _native.clone_table(source, *target, request, telling(progress), copies)
-    metrics: dict[str, int] = json.loads(done)["metrics"]
-    return metrics
+    return _native.clone_table(source, *target, request, telling(progress), copies).metrics
 
 
 def clone_parquet(
@@ -68,8 +66,7 @@ def clone_parquet(
     finally:
         store = _native.RawStore.open(location, None)
         store.delete_all([path for path, *_ in store.list_all("")])
-    metrics: dict[str, int] = json.loads(done)["metrics"]
-    return metrics
+    return done.metrics
 
 
 def check_parquet_clone(what: Clone, name: str, *, has_version: bool) -> None:

@@ -5,7 +5,6 @@ One list for each partition, in the directory that Hive would look for.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -36,7 +35,7 @@ def generate(
             "purge them first (purge, REORG … APPLY (PURGE))"
         )
     store = _native.RawStore.open(table.location, options)
-    columns = len(json.loads(table.metadata_json())["partition_columns"])
+    columns = len(table.info.partition_columns)
     manifests = _manifests(files["path"], table.uri, columns)
     if dry_run:
         return list(manifests)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -66,19 +65,19 @@ class KeyDiff:
 
     def _fields(self) -> list[dict[str, Any]]:
         """The columns that are compared."""
-        fields: list[dict[str, Any]] = json.loads(self.after.schema_json())["fields"]
+        fields: list[dict[str, Any]] = self.after.schema.to_value()["fields"]
         if self.before.version <= self.after.version:
             return fields
         if (changed := self._changed_type()) is not None:
             raise SchemaMismatchError(f"{changed}: compare from the older version to the newer one")
-        known = {_identity(one) for one in json.loads(self.before.schema_json())["fields"]}
+        known = {_identity(one) for one in self.before.schema.to_value()["fields"]}
         return [one for one in fields if _identity(one) in known]
 
     def _changed_type(self) -> str | None:
         """Says which column has another type, if there is one."""
         before, after = self.before, self.after
-        types = {_identity(one): one["type"] for one in json.loads(before.schema_json())["fields"]}
-        for one in json.loads(after.schema_json())["fields"]:
+        types = {_identity(one): one["type"] for one in before.schema.to_value()["fields"]}
+        for one in after.schema.to_value()["fields"]:
             was, now = types.get(_identity(one)), one["type"]
             if isinstance(was, str) and isinstance(now, str) and was != now:
                 return f"`{one['name']}` is {was} in version {before.version} and {now} in version {after.version}"

@@ -5,7 +5,6 @@ Fields of structs are found ignoring case; those that a value lacks are null.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +139,9 @@ def _as_spark(values: pa.Array, to: SparkType) -> pa.Array:
     import pyarrow as pa
 
     rows = pa.record_batch([values], ["v"])
-    (found,) = compile_expressions([f"CAST(v AS {to})"], _native.schema_from_arrow(rows.schema)).evaluate(rows)
+    (found,) = compile_expressions([f"CAST(v AS {to})"], _native.schema_from_arrow(rows.schema).to_json()).evaluate(
+        rows
+    )
     return found
 
 
@@ -149,7 +150,7 @@ def _spark_type(of: pa.DataType) -> SparkType | None:
 
     if pa.types.is_null(of):
         return None
-    return of_json(json.loads(_native.schema_from_arrow(pa.schema([("v", of)])))["fields"][0]["type"])
+    return of_json(_native.schema_from_arrow(pa.schema([("v", of)])).fields[0].data_type)
 
 
 def _at(path: str) -> str:

@@ -5,10 +5,10 @@ It must not know how files are skipped.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from deltaplane import _native
 from deltaplane.names import renamed_attribute
 
 __all__ = ["PlanExplanation", "size_text"]
@@ -23,7 +23,7 @@ class PlanExplanation:
     selected files nothing is known of a column that the predicate needs, by the column's physical path: better statistics could
     skip those.
 
-    >>> why = PlanExplanation.of('{"in_commits": 3, "selected": 1, "selected_bytes": 2048, "skipped_by_statistics": 2}')
+    >>> why = PlanExplanation(in_commits=3, selected=1, selected_bytes=2048, skipped_by_statistics=2)
     >>> why.considered, why.skipped
     (3, 2)
     >>> print(why)
@@ -50,9 +50,9 @@ class PlanExplanation:
     kept_without_statistics = renamed_attribute("kept_without_statistics", "selected_without_statistics")
 
     @classmethod
-    def of(cls, text: str) -> PlanExplanation:
-        """From the core's JSON."""
-        return cls(**json.loads(text))
+    def of(cls, report: _native.ScanReport) -> PlanExplanation:
+        """From the core's report."""
+        return cls(**report.to_dict())
 
     @property
     def considered(self) -> int:

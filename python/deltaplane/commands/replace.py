@@ -41,7 +41,7 @@ def replace_where(
     """Replaces the rows that meet a condition, in one commit. Each new row must meet it, too; with `reads_others` they were
     made of any of the table's rows."""
     chosen = PredicateSelection(target.snapshot, condition)
-    incoming = {"schema_json": _native.schema_from_arrow(rows.schema), "merge_schema": merge_schema}
+    incoming = {"schema_json": _native.schema_from_arrow(rows.schema).to_json(), "merge_schema": merge_schema}
     parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
     operation = Operation("WRITE", parameters, chosen.tree, incoming, condition=chosen.sql, reads_others=reads_others)
 

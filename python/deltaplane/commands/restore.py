@@ -39,5 +39,4 @@ def restore(
         "dry_run": dry_run,
         "commit": commit,
     }
-    done: dict[str, Any] = json.loads(_native.restore(table, json.dumps(request), telling(progress)))
-    return done
+    return _native.restore(table, json.dumps(request), telling(progress)).to_dict()

@@ -128,7 +128,7 @@ class Rewriting:
     def reads(self, tree: str | None) -> None:
         """Notes, for a dry run, that the rows are read of the files which can hold some that meet a tree."""
         if self._dry_run:
-            plan = PlanExplanation.of(self._target.snapshot.explain_json(tree))
+            plan = PlanExplanation.of(self._target.snapshot.explain(tree))
             self._files_read, self._bytes_read = plan.selected, plan.selected_bytes
 
     def reads_picked(self) -> None:

@@ -40,20 +40,16 @@ def vacuum(
     commit: dict[str, Any],
     deletes: Callable[[list[str]], bool] | None = None,
     progress: Told | None = None,
-) -> tuple[list[str], dict[str, Any]]:
-    """The files' paths below the table's root, and the report: bytes, directories, and the version of the last commit.
-    `deletes` is asked first to delete files, many at once, and says whether it did."""
+) -> _native.VacuumResult:
+    """What went, with the files' paths. `deletes` is asked first to delete files, many at once, and says whether it did."""
     rows = None if inventory is None else _inventory(inventory)
     request = json.dumps(_request(what, rows is not None, commit))
-    files, report = _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))
-    return files, json.loads(report)
+    return _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))
 
 
-def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> dict[str, Any]:
-    """The report alone, with the number of files (`files`) instead of their names."""
-    _, report = _native.vacuum(table, json.dumps(_request(what, False, commit)), keys=False)
-    told: dict[str, Any] = json.loads(report)
-    return told
+def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> _native.VacuumResult:
+    """What went, without the files' paths."""
+    return _native.vacuum(table, json.dumps(_request(what, False, commit)), keys=False)
 
 
 def _request(what: Vacuum, has_inventory: bool, commit: dict[str, Any]) -> dict[str, Any]:

@@ -32,8 +32,10 @@ class Protocol:
     features: frozenset[str]
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Protocol:
-        """From the core's JSON."""
+    def of(cls, value: Mapping[str, Any] | _native.Protocol) -> Protocol:
+        """From the core's protocol, or from its JSON where a write's answer holds it."""
+        if isinstance(value, _native.Protocol):
+            return cls(value.min_reader_version, value.min_writer_version, frozenset(value.features))
         return cls(value["min_reader_version"], value["min_writer_version"], frozenset(value["features"]))
 
     def __str__(self) -> str:
@@ -133,14 +135,14 @@ class Compatibility:
 
 
 @functools.cache
-def _registry() -> tuple[Mapping[str, Any], ...]:
-    return tuple(json.loads(_native.features_json()))
+def _registry() -> tuple[_native.FeatureInfo, ...]:
+    return tuple(_native.known_features())
 
 
 @functools.cache
 def reader_features() -> frozenset[str]:
     """The features that readers must know too."""
-    return frozenset(f["name"] for f in _registry() if f["reader"])
+    return frozenset(f.name for f in _registry() if f.reader)
 
 
 @functools.cache
@@ -160,8 +162,8 @@ def _ourselves() -> Engine:
         versions=_native.__version__,
         reader_version=3,
         writer_version=_LISTS,
-        reads=frozenset(f["name"] for f in _registry() if f["reads"]),
-        writes=frozenset(f["name"] for f in _registry() if f["writes"]),
+        reads=frozenset(f.name for f in _registry() if f.reads),
+        writes=frozenset(f.name for f in _registry() if f.writes),
         source="its own features",
     )
 

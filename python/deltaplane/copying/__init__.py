@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -195,7 +194,7 @@ class _Load:
         after = before.with_files(new.keys)
         merges = "mergeschema" in self.asked
         try:
-            rows = SourceRows(new, self.format, self.format_options, snapshot.schema_json(), merges)
+            rows = SourceRows(new, self.format, self.format_options, snapshot.schema.to_json(), merges)
         except DeltaError as e:
             e.table = e.table or self.location
             raise
@@ -228,7 +227,7 @@ class _Load:
 
 def _check_memory(snapshot: _native.Snapshot) -> None:
     """Refuses tables that forget which files were loaded."""
-    if _RETENTION in json.loads(snapshot.metadata_json()).get("configuration", {}):
+    if _RETENTION in snapshot.info.configuration:
         raise UnsupportedFeatureError(
             f"the table forgets applications' versions ({_RETENTION}), and with them which files were loaded: unset the "
             "property first",

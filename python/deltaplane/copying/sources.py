@@ -251,7 +251,7 @@ def _cast(values: pa.Array, to: pa.Field) -> pa.Array:
     if not pa.types.is_nested(to.type) or _same_fields(to.name, to.type, values.type):
         return values.cast(to.type)
     rows = pa.RecordBatch.from_arrays([values], names=[to.name])
-    table = _native.schema_from_arrow(pa.schema([to]))
+    table = _native.schema_from_arrow(pa.schema([to])).to_json()
     cast = Scan(_native.rows_in_table_types(rows, table)).to_arrow().column(0).combine_chunks()
     return cast if cast.type == to.type else cast.cast(to.type)
 

@@ -92,7 +92,7 @@ def scan_filter(snapshot: _native.Snapshot, *predicates: Predicate | None) -> Ro
     Raises:
         InvalidArgumentError, UnsupportedExpressionError: as `row_filter`.
     """
-    return row_filter(predicates, snapshot.schema_json, lambda tree: snapshot.scan([], tree))
+    return row_filter(predicates, snapshot.schema.to_json, lambda tree: snapshot.scan([], tree))
 
 
 def understands(rows: _native.Snapshot | Bind, tree: Node | str, *, checked_elsewhere: bool = False) -> bool:

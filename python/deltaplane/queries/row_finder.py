@@ -115,7 +115,7 @@ class _PlacedRows:
 
     def __init__(self, table: DeltaTable) -> None:
         self.snapshot: _native.Snapshot = table._snapshot
-        schema = json.loads(self.snapshot.schema_json())
+        schema = self.snapshot.schema.to_value()
         self.fields: list[tuple[str, SparkType | None]] = [(f["name"], of_json(f["type"])) for f in schema["fields"]]
         placed = [{"name": n, "type": of.name, "nullable": False, "metadata": {}} for n, of in _PLACED]
         self.schema_json = json.dumps({**schema, "fields": [*schema["fields"], *placed]})

@@ -53,7 +53,7 @@ def detail_row(table: DeltaTable) -> pa.Table:
 
     metadata, protocol = table.metadata(), table.protocol()
     # Those that the protocol's versions imply are there, too.
-    supported = json.loads(_native.supported_json(table._snapshot))["protocol"]
+    supported = table._snapshot.protocol
     files = table._files()
     newest = table.history(1)
     values = {
@@ -71,7 +71,7 @@ def detail_row(table: DeltaTable) -> pa.Table:
         "properties": list(metadata.configuration.items()),
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
-        "tableFeatures": sorted(supported["features"]),
+        "tableFeatures": sorted(supported.features),
     }
     texts, moment = pa.list_(pa.string()), pa.timestamp("ms", "UTC")
     types = dict.fromkeys(("partitionColumns", "clusteringColumns", "tableFeatures"), texts)
@@ -118,8 +118,7 @@ def clustering_columns(table: DeltaTable) -> list[str]:
 
 def clustering_columns_of(snapshot: _native.Snapshot) -> list[str]:
     """The same of a version."""
-    domains = {d["domain"]: d["configuration"] for d in json.loads(snapshot.domain_metadata_json())}
-    return clustering_of(domains, snapshot.schema_json())
+    return clustering_of(snapshot.domains(), snapshot.schema)
 
 
 def _texts(given: Any) -> dict[str, str | None]:

@@ -6,9 +6,12 @@ Knows the sums of commits as the core gives them, no table.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deltaplane import _native
 
 __all__ = ["Commits", "Operation", "Period", "Point", "commits", "growth"]
 
@@ -81,47 +84,47 @@ class Commits:
     last_optimize_ms: int | None
 
 
-def growth(totals: Sequence[Mapping[str, Any]], files: int, size_bytes: int) -> tuple[Point, ...]:
+def growth(totals: Sequence[_native.CommitTotals], files: int, size_bytes: int) -> tuple[Point, ...]:
     """The table after each commit, oldest first, reckoned back from what it is after the last one.
 
     Commits that only put files in again that are there (nothing removed, no row changed) don't count.
     """
     points: list[Point] = []
     size: int | None = size_bytes
-    expected = totals[-1]["version"] if totals else 0
+    expected = totals[-1].version if totals else 0
     for commit in reversed(totals):
-        if commit["version"] != expected:
+        if commit.version != expected:
             break
-        points.append(Point(commit["version"], commit["timestamp_ms"], files, size))
+        points.append(Point(commit.version, commit.timestamp_ms, files, size))
         expected -= 1
-        if commit["data_change"] or commit["removed_files"]:
-            files -= commit["added_files"] - commit["removed_files"]
-            known = size is not None and not commit["removed_unsized"]
-            size = size - commit["added_bytes"] + commit["removed_bytes"] if known and size is not None else None
+        if commit.data_change or commit.removed_files:
+            files -= commit.added_files - commit.removed_files
+            known = size is not None and not commit.removed_unsized
+            size = size - commit.added_bytes + commit.removed_bytes if known and size is not None else None
         if files < 0 or (size is not None and size < 0):
             # Something was put in twice: what came before isn't known.
             break
     return tuple(reversed(points))
 
 
-def commits(totals: Sequence[Mapping[str, Any]]) -> Commits | None:
+def commits(totals: Sequence[_native.CommitTotals]) -> Commits | None:
     """Sums of these commits, which ascend; None if there are none."""
     if not totals:
         return None
     named = [_name(c, "operation") for c in totals]
     shown = _shown(named)
     telling = [c for c in totals if _tells(c)]
-    behind = [c["version"] - 1 - c["info"]["readVersion"] for c in telling]
-    first, last = (min(c["timestamp_ms"] for c in totals), max(c["timestamp_ms"] for c in totals))
+    behind = [c.version - 1 - c.info["readVersion"] for c in telling]
+    first, last = (min(c.timestamp_ms for c in totals), max(c.timestamp_ms for c in totals))
     # A log may claim any times at all.
     width = next((w for w in _WIDTHS if (last - first) // w < _PERIODS), (last - first) // _PERIODS + 1)
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[_native.CommitTotals]] = {}
     for commit, name in zip(totals, named, strict=True):
         groups.setdefault(name, []).append(commit)
     return Commits(
         len(totals),
-        totals[0]["version"],
-        totals[-1]["version"],
+        totals[0].version,
+        totals[-1].version,
         first,
         last,
         tuple(_operation(name, groups[name]) for name in _ranked(named)[:_MOST_LISTED]),
@@ -136,19 +139,19 @@ def commits(totals: Sequence[Mapping[str, Any]]) -> Commits | None:
     )
 
 
-def _name(commit: Mapping[str, Any], key: str) -> str:
-    value = commit["info"].get(key)
+def _name(commit: _native.CommitTotals, key: str) -> str:
+    value = commit.info.get(key)
     return value if isinstance(value, str) and value else _UNNAMED
 
 
-def _engine(commit: Mapping[str, Any]) -> str:
+def _engine(commit: _native.CommitTotals) -> str:
     return _name(commit, "engineInfo")
 
 
-def _tells(commit: Mapping[str, Any]) -> bool:
-    read = commit["info"].get("readVersion")
+def _tells(commit: _native.CommitTotals) -> bool:
+    read = commit.info.get("readVersion")
     # Our own say the version that they were judged anew on, which is always the one before.
-    return type(read) is int and 0 <= read < commit["version"] and not _engine(commit).startswith(_OURS)
+    return type(read) is int and 0 <= read < commit.version and not _engine(commit).startswith(_OURS)
 
 
 def _ranked(names: Sequence[str]) -> list[str]:
@@ -166,23 +169,23 @@ def _counts(names: Sequence[str]) -> dict[str, int]:
     return dict(sorted(counted.items(), key=lambda item: (item[0] == OTHERS, -item[1], item[0])))
 
 
-def _operation(name: str, of: Sequence[Mapping[str, Any]]) -> Operation:
+def _operation(name: str, of: Sequence[_native.CommitTotals]) -> Operation:
     def total(key: str) -> int:
-        return sum(c[key] for c in of)
+        return sum(getattr(c, key) for c in of)
 
     files, size = (total("added_files"), total("removed_files")), (total("added_bytes"), total("removed_bytes"))
-    return Operation(name, len(of), *files, *size, max(c["timestamp_ms"] for c in of))
+    return Operation(name, len(of), *files, *size, max(c.timestamp_ms for c in of))
 
 
 def _periods(
-    totals: Sequence[Mapping[str, Any]], names: Sequence[str], first: int, last: int, width: int
+    totals: Sequence[_native.CommitTotals], names: Sequence[str], first: int, last: int, width: int
 ) -> tuple[Period, ...]:
     start = first - first % width
     counts: list[Counter[str]] = [Counter() for _ in range((last - start) // width + 1)]
     for commit, name in zip(totals, names, strict=True):
-        counts[(commit["timestamp_ms"] - start) // width][name] += 1
+        counts[(commit.timestamp_ms - start) // width][name] += 1
     return tuple(Period(start + n * width, dict(c)) for n, c in enumerate(counts))
 
 
-def _last(totals: Sequence[Mapping[str, Any]], names: Sequence[str], operation: str) -> int | None:
-    return max((c["timestamp_ms"] for c, n in zip(totals, names, strict=True) if n == operation), default=None)
+def _last(totals: Sequence[_native.CommitTotals], names: Sequence[str], operation: str) -> int | None:
+    return max((c.timestamp_ms for c, n in zip(totals, names, strict=True) if n == operation), default=None)

@@ -5,7 +5,6 @@ Knows a table's own questions and the figures of this package, no page.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -137,15 +136,15 @@ def _plain(value: Any) -> Any:
 def gather(table: DeltaTable, most_commits: int, judged: AdviceReport | None = None) -> Health:
     """Gathers what is to be said of the version that the table shows; `judged` is what `advise` said of it."""
     snapshot, metadata = table._snapshot, table.metadata()
-    keys = clustering_of(table.domain_metadata(), table.schema().to_json())
+    keys = clustering_of(table.domain_metadata(), snapshot.schema)
     with live_files(snapshot, keys, _MOST_COLUMNS) as live:
         files = _files(snapshot, live)
         vectors = _vectors(live)
         spread = _partitions(metadata, live)
         columns = tuple(_column(live, leaf, keys, spread is not None) for leaf in live.leaves)
         more = live.more_leaves
-    totals = json.loads(snapshot.commit_totals_json(most_commits))
-    reached = totals and totals[-1]["version"] == snapshot.version
+    totals = snapshot.commit_totals(most_commits)
+    reached = totals and totals[-1].version == snapshot.version
     facts: dict[str, Any] = {
         "table": snapshot.uri,
         "name": metadata.name,
@@ -167,8 +166,8 @@ def gather(table: DeltaTable, most_commits: int, judged: AdviceReport | None = N
         "more_columns": more,
         "growth": _thinned(growth(totals, files.count, files.size_bytes)) if reached else (),
         "commits": commits(totals),
-        "log": json.loads(snapshot.log_folder_json()),
-        "tombstones": json.loads(snapshot.tombstone_totals_json()),
+        "log": snapshot.log_folder().to_dict(),
+        "tombstones": snapshot.tombstone_totals().to_dict(),
     }
     without = Health(**facts, judged=judged, advice=())
     return replace(without, advice=advice(without, judged))

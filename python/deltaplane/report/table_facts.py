@@ -6,7 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from deltaplane import _native
 
 __all__ = ["Metadata", "ProtocolVersions", "TableFeatures", "clustering_of"]
 
@@ -57,14 +60,14 @@ class TableFeatures(Enum):
     TimestampNanos = auto()
 
 
-def clustering_of(domains: Mapping[str, str], schema_json: str) -> list[str]:
+def clustering_of(domains: Mapping[str, str], schema: _native.TableSchema) -> list[str]:
     """The paths with dots of the columns that a table with these domains is clustered by; none where it isn't (P152)."""
     said = domains.get(_DOMAIN)
     if said is None:
         return []
     found = []
     for path in json.loads(said)["clusteringColumns"]:
-        fields, names = json.loads(schema_json)["fields"], []
+        fields, names = schema.to_value()["fields"], []
         for part in path:
             # A name that the schema hasn't is shown as it is.
             one = next(

@@ -68,19 +68,18 @@ class AlterPlan:
     unwritable_for: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, answer: Mapping[str, Any]) -> AlterPlan:
-        """From the core's answer."""
-        before, after = Protocol.of(answer["before"]), Protocol.of(answer["after"])
+    def of(cls, result: _native.AlterResult) -> AlterPlan:
+        """From the core's result."""
+        before, after = Protocol.of(result.before), Protocol.of(result.after)
+        return cls.between(before, after, operation=result.operation, changed=result.changed, version=result.version)
+
+    @classmethod
+    def between(
+        cls, before: Protocol, after: Protocol, *, operation: str, changed: bool, version: int | None
+    ) -> AlterPlan:
+        """With the engines that the step from one protocol to the other excludes."""
         unreadable, unwritable = newly_excluded(before, after)
-        return cls(
-            operation=answer["operation"],
-            changed=answer["changed"],
-            version=answer["version"],
-            before=before,
-            after=after,
-            unreadable_for=unreadable,
-            unwritable_for=unwritable,
-        )
+        return cls(operation, changed, version, before, after, unreadable, unwritable)
 
     @property
     def added_features(self) -> list[str]:
@@ -199,9 +198,7 @@ class TableAlterer:
 
     def _check_lengths(self, fields: Sequence[Field]) -> None:
         """Refuses columns of CHAR and VARCHAR with other lengths than the table's, which replacing columns doesn't change (P102)."""
-        own = {
-            f["name"].lower(): f["metadata"].get(_LENGTHS) for f in json.loads(self._newest().schema_json())["fields"]
-        }
+        own = {f["name"].lower(): f["metadata"].get(_LENGTHS) for f in self._newest().schema.to_value()["fields"]}
         for field_ in fields:
             name, here = field_.name, own.get(field_.name.lower(), ...)
             there = (field_.metadata or {}).get(_LENGTHS)
@@ -384,7 +381,7 @@ class TableAlterer:
             UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning here.
         """
         newest = _native.Snapshot.open(self._table.location, self._table.storage_options)
-        fields = {f["name"].lower(): f["type"] for f in json.loads(newest.schema_json())["fields"]}
+        fields = {f["name"].lower(): f["type"] for f in newest.schema.to_value()["fields"]}
         # A name that isn't there is the core's to refuse.
         if (of := fields.get(column.strip("`").lower())) is not None:
             check_default(expression, of_json(of))
@@ -708,7 +705,7 @@ class TableAlterer:
     def _judged(self, name: str, expression: str) -> int:
         """The newest version, whose rows all meet the condition."""
         newest = self._newest()
-        check = check_constraint(expression, newest.schema_json())
+        check = check_constraint(expression, newest.schema.to_json())
         rows = Scan(newest.scan(check.columns))
         for broken in violations(check, rows.batches()):
             raise ConstraintViolationError(
@@ -749,7 +746,7 @@ class TableAlterer:
 
     def _run(self, request: Mapping[str, Any]) -> AlterPlan:
         options = self._table.storage_options
-        return AlterPlan.of(json.loads(_native.alter_table(self._table.location, options, json.dumps(request))))
+        return AlterPlan.of(_native.alter_table(self._table.location, options, json.dumps(request)))
 
 
 class _Collected(TableAlterer):
@@ -771,7 +768,7 @@ class _Collected(TableAlterer):
         if change == "sync_identity":
             raise UnsupportedFeatureError("SYNC IDENTITY reads the column's rows: write a statement for it alone")
         self.requests.append({"change": change, **arguments})
-        protocol = Protocol.of(json.loads(_native.supported_json(self._newest()))["protocol"])
+        protocol = Protocol.of(self._newest().protocol)
         return AlterPlan(change, True, None, protocol, protocol)
 
 
@@ -789,7 +786,7 @@ def _furthest(snapshot: _native.Snapshot, column: str) -> int | None:
 
     # The core has found the column, so the path is one name.
     name = column[1:-1].replace("``", "`") if column.startswith("`") else column
-    fields = json.loads(snapshot.schema_json())["fields"]
+    fields = snapshot.schema.to_value()["fields"]
     field = next(one for one in fields if one["name"].lower() == name.lower())
     descends = field["metadata"]["delta.identity.step"] < 0
     found: int | None = None

@@ -57,9 +57,8 @@ def _commits(limit: int | None) -> int | None:
     return limit
 
 
-def _entries(text: str) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = json.loads(text)
-    return entries
+def _entries(commits: list[_native.HistoryEntry]) -> list[dict[str, Any]]:
+    return [{**c.info, "timestamp": c.timestamp_ms, "version": c.version} for c in commits]
 
 
 @checked()
@@ -223,12 +222,12 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             applies_row_rules=True,
         )
         location, options = location_text(table_uri), storage_options_text(storage_options)
+        from deltaplane.compat import Protocol
         from deltaplane.table.alter import AlterPlan
 
         job = _plan(location, options, schema, request)
-        return AlterPlan.of(
-            {**json.loads(job.protocols), "operation": "CREATE TABLE", "changed": True, "version": None}
-        )
+        protocols = {name: Protocol.of(value) for name, value in json.loads(job.protocols).items()}
+        return AlterPlan.between(**protocols, operation="CREATE TABLE", changed=True, version=None)
 
     # --- which version ------------------------------------------------------------------------------------------------
 
@@ -252,7 +251,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """What each commit said of itself, newest first: `version`, `timestamp` (ms), `operation`,
         `operationParameters`, `operationMetrics` and more. At most `limit` entries; only what the log still holds.
         """
-        return _entries(self._snapshot.history_json(_commits(limit)))
+        return _entries(self._snapshot.history(_commits(limit)))
 
     @staticmethod
     def history_of(
@@ -273,7 +272,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         [2, 1]
         """
         options = storage_options_text(storage_options)
-        return _entries(_native.log_history_json(location_text(table_uri), options, _commits(limit)))
+        return _entries(_native.log_history(location_text(table_uri), options, _commits(limit)))
 
     def detail(self) -> pa.Table:
         """One row with delta-spark's columns, as `DESCRIBE DETAIL` gives it: `format`, `id`, `name`, `description`, `location`,
@@ -303,7 +302,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         >>> list(table.domain_metadata())
         ['delta.clustering']
         """
-        return {d["domain"]: d["configuration"] for d in json.loads(self._snapshot.domain_metadata_json())}
+        return self._snapshot.domains()
 
     def set_domain_metadata(self, domain: str, configuration: str) -> None:
         """Commits a domain of the user's, in place of what it held; the object shows the new version (P151).
@@ -336,19 +335,22 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """The table's columns: `fields`, `to_json()`, `to_arrow()`, and an Arrow schema for any Arrow library."""
         from deltaplane.schema import Schema
 
-        return Schema.from_json(self._snapshot.schema_json())
+        return Schema.from_json(self._snapshot.schema.to_json())
 
     def metadata(self) -> Metadata:
         """Id, name, description, partition columns, time of creation and properties."""
         from deltaplane.report.table_facts import Metadata
 
-        return Metadata(**json.loads(self._snapshot.metadata_json()))
+        return Metadata(**self._snapshot.info.to_dict())
 
     def protocol(self) -> ProtocolVersions:
         """The protocol versions and table features."""
         from deltaplane.report.table_facts import ProtocolVersions
 
-        return ProtocolVersions(**json.loads(self._snapshot.protocol_json()))
+        said = self._snapshot.protocol
+        return ProtocolVersions(
+            said.min_reader_version, said.min_writer_version, said.writer_features, said.reader_features
+        )
 
     def compatibility(self, properties: Mapping[str, str] | None = None) -> Compatibility:
         """Which engines and versions can read and write the table, and what they lack.
@@ -369,9 +371,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         from deltaplane import compat
 
-        said = json.loads(_native.supported_json(self._snapshot))
-        now = compat.Protocol.of(said["protocol"])
-        verdicts = compat.verdicts(now, ours=said["refuses_to_write"] or "")
+        now = compat.Protocol.of(self._snapshot.protocol)
+        verdicts = compat.verdicts(now, ours=self._snapshot.write_refusal or "")
         if properties is None:
             return compat.Compatibility(now, verdicts)
         plan = self.alter.set_table_properties(properties, dry_run=True)
@@ -500,7 +501,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         from deltaplane.commands.plan_explanation import PlanExplanation
 
-        return PlanExplanation.of(self._snapshot.explain_json(scan_filter(self._snapshot, predicate).tree))
+        return PlanExplanation.of(self._snapshot.explain(scan_filter(self._snapshot, predicate).tree))
 
     def deletion_vectors(self) -> pa.RecordBatchReader:
         """The files that have a deletion vector: `filepath`, a URI, and `selection_vector`, for each row of the file whether
@@ -575,8 +576,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         self._checkpoint()
 
     def _checkpoint(self) -> dict[str, Any]:
-        report: dict[str, Any] = json.loads(self._snapshot.checkpoint())
-        return report
+        return self._snapshot.checkpoint().to_dict()
 
     def cleanup_metadata(self) -> None:
         """Deletes log files that only versions older than `delta.logRetentionDuration` need (P063, P064).
@@ -643,7 +643,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return Scan(found.rows(columns, self._snapshot.scan, self.table_uri))
 
     def _parsed(self, predicate: Predicate | None) -> str | None:
-        return expr.parse(predicate, columns_of(self._snapshot.schema_json))
+        return expr.parse(predicate, columns_of(self._snapshot.schema.to_json))
 
     def load_cdf(
         self,
@@ -700,7 +700,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             allow_out_of_range=allow_out_of_range,
         )
         feed = partial(versions.last.changes, versions.first)
-        chosen = row_filter([predicate], versions.last.change_schema_json, lambda tree: feed([], tree))
+        chosen = row_filter([predicate], versions.last.change_schema().to_json, lambda tree: feed([], tree))
         return Scan(chosen.rows(columns, feed, self.table_uri))
 
     def to_pyarrow_table(

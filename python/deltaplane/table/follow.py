@@ -178,7 +178,7 @@ def _follow(
     """New rows behind `since`; with `poll_seconds` it waits for more."""
     names = None if columns is None else list(columns)
     offset = _begin(tail, since)
-    schema_json = tail.snapshot.change_schema_json if is_feed else tail.snapshot.schema_json
+    schema_json = tail.snapshot.change_schema().to_json if is_feed else tail.snapshot.schema.to_json
     chosen = row_filter([predicate], schema_json, lambda tree: tail.rows(offset, offset, [], tree))
     while True:
         end = tail.end(offset, taken)

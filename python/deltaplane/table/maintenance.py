@@ -92,10 +92,10 @@ class TableCare:
 
         what = Vacuum(retention_hours, enforce_retention_duration, full, tuple(keep_versions or ()), dry_run)
         commit = commit_request(commit_properties, post_commithook_properties)
-        files, report = vacuum(self._snapshot, what, inventory, commit, progress=progress)
-        if report["version"] is not None:
+        result = vacuum(self._snapshot, what, inventory, commit, progress=progress)
+        if result.version is not None:
             self._snapshot = self._snapshot.update()
-        return files
+        return result.paths
 
     def restore(
         self,

@@ -303,7 +303,7 @@ class _Replacing:
             metrics = replace_matching(target, rows, self.matching, self.settings, **told)
         else:
             assert isinstance(self.predicate, str)
-            expr.refuse_unclear(self.predicate, columns_of(snapshot.schema_json))
+            expr.refuse_unclear(self.predicate, columns_of(snapshot.schema.to_json))
             if about_partitions(self.predicate, snapshot):
                 return None
             rows = in_table_types(as_reader(data))
@@ -388,7 +388,7 @@ def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
     """Whether the core replaces whole partitions by a condition."""
     from deltaplane.expr.joined import names, parsed
 
-    partitions = {name.lower() for name in json.loads(snapshot.metadata_json())["partition_columns"]}
+    partitions = {name.lower() for name in snapshot.info.partition_columns}
     only = all(name.parts[0].lower() in partitions for name in names(parsed(condition)))
     return only and expr.necessary(condition)[1]
 
@@ -477,7 +477,7 @@ def rehearse_skipped(location: str, options: dict[str, str] | None, why: str) ->
     from deltaplane.compat import Protocol
 
     snapshot = _native.Snapshot.open(location, options)
-    protocol = Protocol.of(json.loads(_native.supported_json(snapshot))["protocol"])
+    protocol = Protocol.of(snapshot.protocol)
     return DryRun("WRITE", snapshot.version, protocol, protocol, skipped=why)
 
 

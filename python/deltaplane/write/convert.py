@@ -231,7 +231,7 @@ class Conversion:
         directories = _values(files, partitions, hive=self.partition_strategy == "hive")
         _check_values(directories.values(), partitions)
         lowered = {name.lower() for name in names}
-        fields = [f for f in json.loads(reader.schema(files))["fields"] if f["name"].lower() not in lowered]
+        fields = [f for f in reader.schema(files).to_value()["fields"] if f["name"].lower() not in lowered]
         return FoundFiles(files, directories, _schema(fields + partitions), names)
 
     def _find_in_catalog(self, reader: Files, table: CatalogTable) -> FoundFiles:
@@ -251,7 +251,7 @@ class Conversion:
             files = [path for path in files if path.rpartition("/")[0] in directories]
         _check_values(directories.values(), partitions)
         if files:
-            _check_columns(table, json.loads(reader.schema(files))["fields"])
+            _check_columns(table, reader.schema(files).to_value()["fields"])
         return FoundFiles(files, directories, _schema(table.fields), names)
 
     def log_in_memory(self, reader: Files) -> str:
@@ -282,7 +282,7 @@ class Conversion:
 class Files(Protocol):
     """Who reads the files' footers."""
 
-    def schema(self, files: list[str]) -> str:
+    def schema(self, files: list[str]) -> _native.TableSchema:
         """The columns of all files together, as `_native.parquet_schema`."""
 
     def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
@@ -296,7 +296,7 @@ class FilesHere:
     of: Conversion
     progress: Callable[[ConvertProgress], object] | None = None
 
-    def schema(self, files: list[str]) -> str:
+    def schema(self, files: list[str]) -> _native.TableSchema:
         """Several files at a time."""
         return _native.parquet_schema(self.of.location, self.of.options, files)
 
@@ -354,7 +354,7 @@ def _schema_json(columns: Any) -> str:
         raise InvalidArgumentError(
             f"partition_by is a schema of the partition columns, not {type(columns).__name__}: give their types"
         )
-    return _native.schema_from_arrow(columns)
+    return _native.schema_from_arrow(columns).to_json()
 
 
 def _values(files: list[str], partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, dict[str, str | None]]:

@@ -418,8 +418,7 @@ class GroupWriter:
         )
 
     def _take_out_done(self, group: list[_Ready]) -> None:
-        told = _native.Snapshot.open(self._location, self._options).transactions_json()
-        done = {t["appId"]: t["version"] for t in json.loads(told)}
+        done = _native.Snapshot.open(self._location, self._options).transactions()
 
         def is_new(one: _Ready) -> bool:
             t = one.transaction

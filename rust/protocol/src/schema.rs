@@ -220,7 +220,12 @@ impl StructType {
 
     /// The JSON of `metaData.schemaString`.
     pub fn to_json(&self) -> String {
-        struct_value(self).to_string()
+        self.to_value().to_string()
+    }
+
+    /// The value of this JSON.
+    pub fn to_value(&self) -> Value {
+        struct_value(self)
     }
 }
 

@@ -9,8 +9,8 @@ use deltaplane_boundary::boundary;
 use deltaplane_data::{Vectors, WriteSpec, footer_schema, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    CloneRequest, CloneSource, Copies, Deletes, FileRequest, FileTarget, Finding, ParquetFiles, PlanColumns,
-    RepairRequest, RestoreRequest, Tell, VacuumRequest,
+    CloneRequest, CloneSource, Copies, Deletes, FileRequest, FileTarget, Finding as CoreFinding, ParquetFiles,
+    PlanColumns, RepairRequest, RestoreRequest, Tell, VacuumRequest,
 };
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{FileForm, RowRules};
@@ -23,12 +23,13 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
-use serde_json::json;
 
+use crate::command_results::{CommandResult, Finding, VacuumResult};
 use crate::errors::{kind_of, run};
 use crate::incoming::{Incoming, reader_of};
 use crate::progress::run_with_progress;
 use crate::snapshot::{Snapshot, store};
+use crate::table_schema::TableSchema;
 use crate::write::Spec;
 
 /// Files whose rows are looked at at once: each holds some row groups in memory.
@@ -41,7 +42,7 @@ fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
     serde_json::from_str(request).map_err(|e| Error::invalid_argument(format!("not {what}: {e}")))
 }
 
-/// Deletes files that nothing needs; returns their keys, if they are wanted, and a report as JSON. `deletes` is asked first to
+/// Deletes files that nothing needs; `keys` says whether the result names them. `deletes` is asked first to
 /// delete files by their keys, many at once, and says whether it did.
 #[boundary]
 #[pyfunction]
@@ -54,7 +55,7 @@ pub(crate) fn vacuum(
     keys: bool,
     deletes: Option<Py<PyAny>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Vec<String>, String)> {
+) -> PyResult<VacuumResult> {
     let inventory = inventory.map(reader_of).transpose()?;
     let delegate = deletes.map(deleting);
     run_with_progress(py, progress, |tell| {
@@ -67,11 +68,13 @@ pub(crate) fn vacuum(
             delegate,
             tell,
         ))?;
-        let report = json!({
-            "size_bytes": done.size_bytes, "directories": done.directories, "version": done.version,
-            "files": done.files.len(),
-        });
-        Ok((if keys { done.files } else { Vec::new() }, report.to_string()))
+        Ok(VacuumResult {
+            files: done.files.len(),
+            size_bytes: done.size_bytes,
+            directories: done.directories,
+            version: done.version,
+            paths: if keys { done.files } else { Vec::new() },
+        })
     })
 }
 
@@ -91,7 +94,7 @@ fn of_tasks(py: Python<'_>, e: &PyErr, what: &str) -> Error {
     Error::new(kind, format!("{what}: {}", e.value(py)))
 }
 
-/// Goes back to an older version; returns the version that it made and metrics, as JSON.
+/// Goes back to an older version; returns the version that it made and metrics.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, request, progress = None))]
@@ -100,28 +103,31 @@ pub(crate) fn restore(
     snapshot: &Snapshot,
     request: &str,
     progress: Option<Py<PyAny>>,
-) -> PyResult<String> {
+) -> PyResult<CommandResult> {
     run_with_progress(py, progress, |tell| {
         let request: RestoreRequest = parse(request, "a restore")?;
         let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request, tell))?;
-        Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
+        Ok(CommandResult {
+            version: done.version,
+            metrics: done.metrics,
+        })
     })
 }
 
-/// What of the version doesn't agree with the files that are there, as JSON.
+/// What of the version doesn't agree with the files that are there.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
-pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<String> {
+pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<Vec<Finding>> {
     let found = run_with_progress(py, progress, |tell| block_on(snapshot.inner.check(tell)))?;
-    Ok(json!(found).to_string())
+    Ok(found.into_iter().map(Into::into).collect())
 }
 
-/// What reading every data file and deletion vector finds, as JSON.
+/// What reading every data file and deletion vector finds.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
-pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<String> {
+pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<Vec<Finding>> {
     let table = &snapshot.inner;
     let found = run_with_progress(py, progress, |tell| {
         let state = table.state();
@@ -150,11 +156,11 @@ pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<P
             .try_buffered(CHECKED_AT_ONCE);
         block_on(all_found(checked, tell))
     })?;
-    Ok(json!(found).to_string())
+    Ok(found.into_iter().map(Into::into).collect())
 }
 
 /// What was found in files, of which each is told.
-async fn all_found(checked: impl Stream<Item = Result<Option<Finding>>>, tell: &Tell) -> Result<Vec<Finding>> {
+async fn all_found(checked: impl Stream<Item = Result<Option<CoreFinding>>>, tell: &Tell) -> Result<Vec<CoreFinding>> {
     let mut checked = std::pin::pin!(checked);
     let (mut done, mut found) = (0, Vec::new());
     while let Some(finding) = checked.try_next().await? {
@@ -167,7 +173,7 @@ async fn all_found(checked: impl Stream<Item = Result<Option<Finding>>>, tell: &
 }
 
 /// What is wrong inside of a file or of its vector; errors of the store that say nothing of it are raised.
-async fn check_file(store: &Store, vectors: &Vectors, spec: &WriteSpec, add: Add) -> Result<Option<Finding>> {
+async fn check_file(store: &Store, vectors: &Vectors, spec: &WriteSpec, add: Add) -> Result<Option<CoreFinding>> {
     let path = paths::decode(&add.path)?;
     let read = footer_stats(store, &path, spec).await;
     let (kind, message) = match read {
@@ -185,7 +191,7 @@ async fn check_file(store: &Store, vectors: &Vectors, spec: &WriteSpec, add: Add
             },
         },
     };
-    Ok(Some(Finding {
+    Ok(Some(CoreFinding {
         kind,
         path: Some(path),
         message,
@@ -216,7 +222,7 @@ pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyRe
 /// Location, the store's options, and the name in the history.
 type ParquetSource = (String, Option<HashMap<String, String>>, String);
 
-/// Makes a table a clone of this version; returns the version that it made and metrics, as JSON. `parquet`: location, options
+/// Makes a table a clone of this version; returns the version that it made and metrics. `parquet`: location, options
 /// and name of the Parquet files that the snapshot's log, which is no table's, describes.
 #[boundary]
 #[pyfunction]
@@ -231,7 +237,7 @@ pub(crate) fn clone_table(
     progress: Option<Py<PyAny>>,
     copies: Option<Py<PyAny>>,
     parquet: Option<ParquetSource>,
-) -> PyResult<String> {
+) -> PyResult<CommandResult> {
     let delegate = copies.map(copying);
     run_with_progress(py, progress, |tell| {
         let request: CloneRequest = parse(request, "a clone")?;
@@ -247,7 +253,10 @@ pub(crate) fn clone_table(
             }),
         };
         let done = block_on(deltaplane_log::clone_table(&source, &target, &request, tell, delegate))?;
-        Ok(json!({"version": done.version, "metrics": done.metrics}).to_string())
+        Ok(CommandResult {
+            version: done.version,
+            metrics: done.metrics,
+        })
     })
 }
 
@@ -294,7 +303,7 @@ pub(crate) fn visible_files(
     })
 }
 
-/// The columns of these Parquet files together, as Delta schema JSON: each has one type in all files that have it.
+/// The columns of these Parquet files together: each has one type in all files that have it.
 #[boundary]
 #[pyfunction]
 pub(crate) fn parquet_schema(
@@ -302,8 +311,8 @@ pub(crate) fn parquet_schema(
     location: &str,
     options: Option<HashMap<String, String>>,
     files: Vec<String>,
-) -> PyResult<String> {
-    run(py, || {
+) -> PyResult<TableSchema> {
+    let merged = run(py, || {
         let store = store(location, options)?;
         let schemas = stream::iter(files).map(|key| {
             let store = store.clone();
@@ -316,8 +325,9 @@ pub(crate) fn parquet_schema(
                 let merged = merge::merge_equal(&so_far, &schema).map_err(|e| e.with_path(key))?;
                 Ok(Some(merged))
             });
-        Ok(block_on(merged)?.unwrap_or_default().to_json())
-    })
+        Ok(block_on(merged)?.unwrap_or_default())
+    })?;
+    Ok(merged.into())
 }
 
 /// The rows of an inventory: `path`, `length` and `modificationTime`, in this order.

@@ -1,13 +1,11 @@
 //! The snapshot class: one version of a table.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use arrow::array::RecordBatch;
 use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{
-    HistoryEntry, PlanColumns, ReadRequest, RewriteFirst, Snapshot as Inner, log_history, now_ms, versions_between,
-};
+use deltaplane_log::{PlanColumns, ReadRequest, RewriteFirst, Snapshot as Inner, now_ms, versions_between};
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::Expr;
@@ -19,17 +17,20 @@ use deltaplane_protocol::prune::Pruner;
 use deltaplane_store::{Location, Options, Store, block_on};
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::*;
-use serde_json::{Value, json};
 use std::sync::Arc;
 
 use crate::add_view::AddView;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::changes::{Changes, Rows as ChangedRows};
+use crate::command_results::{CheckpointResult, CleanupResult};
 use crate::errors::run;
 use crate::file_sets::{FileSet, sampled};
 use crate::incoming::reader_of;
+use crate::log_facts::{CommitTotals, HistoryEntry, LogFolder, ScanReport, TombstoneTotals};
 use crate::scan::{Rows, Scan, ScanRequest, bind, members_of};
 use crate::string_list::StringList;
+use crate::table_info::{LogSize, Protocol, TableInfo};
+use crate::table_schema::TableSchema;
 use crate::vectors::masks;
 
 /// One immutable version of a table.
@@ -44,28 +45,20 @@ pub(crate) fn store(location: &str, options: Option<HashMap<String, String>>) ->
     Store::open(&location, &Options::new(options.unwrap_or_default()))
 }
 
-fn history_text(entries: Vec<HistoryEntry>) -> String {
-    let entries = entries.into_iter().map(|e| {
-        let mut info = e.info;
-        info.insert("version".into(), json!(e.version));
-        info.insert("timestamp".into(), json!(e.timestamp_ms));
-        Value::Object(info)
-    });
-    Value::Array(entries.collect()).to_string()
-}
-
-/// What the newest commits of a location's log say of themselves, as JSON, without opening the table.
+/// The newest commits of a location's log, newest first, without opening the table.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options = None, limit = None))]
-pub(crate) fn log_history_json(
+pub(crate) fn log_history(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
     limit: Option<usize>,
-) -> PyResult<String> {
-    let entries = run(py, || block_on(log_history(&store(location, options)?, limit)))?;
-    Ok(history_text(entries))
+) -> PyResult<Vec<HistoryEntry>> {
+    let entries = run(py, || {
+        block_on(deltaplane_log::log_history(&store(location, options)?, limit))
+    })?;
+    Ok(entries.into_iter().map(Into::into).collect())
 }
 
 #[boundary]
@@ -129,8 +122,9 @@ impl Snapshot {
         Ok(Snapshot { inner })
     }
 
-    fn schema_json(&self) -> String {
-        self.inner.schema().to_json()
+    #[getter]
+    fn schema(&self) -> TableSchema {
+        Arc::clone(self.inner.schema()).into()
     }
 
     #[getter]
@@ -142,22 +136,20 @@ impl Snapshot {
         ArrowSchema(to_arrow_schema(self.inner.schema()))
     }
 
-    fn metadata_json(&self) -> String {
-        let m = self.inner.state().metadata();
-        json!({
-            "id": m.id, "name": m.name, "description": m.description, "partition_columns": m.partition_columns,
-            "created_time": m.created_time, "configuration": m.configuration,
-        })
-        .to_string()
+    #[getter]
+    fn info(&self) -> TableInfo {
+        self.inner.state().metadata().into()
     }
 
-    fn protocol_json(&self) -> String {
-        let p = self.inner.state().protocol();
-        json!({
-            "min_reader_version": p.min_reader_version, "min_writer_version": p.min_writer_version,
-            "reader_features": p.reader_features, "writer_features": p.writer_features,
-        })
-        .to_string()
+    #[getter]
+    fn protocol(&self) -> Protocol {
+        self.inner.state().protocol().into()
+    }
+
+    /// Why this build wouldn't write the table, if so.
+    #[getter]
+    fn write_refusal(&self) -> Option<String> {
+        self.inner.state().check_write().err().map(|e| e.message().to_owned())
     }
 
     /// Whether files of the table may have deletion vectors.
@@ -172,20 +164,20 @@ impl Snapshot {
     }
 
     #[pyo3(signature = (limit = None))]
-    fn history_json(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<String> {
-        Ok(history_text(run(py, || block_on(self.inner.history(limit)))?))
+    fn history(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<Vec<HistoryEntry>> {
+        let entries = run(py, || block_on(self.inner.history(limit)))?;
+        Ok(entries.into_iter().map(Into::into).collect())
     }
 
     /// What stands in the log folder.
-    fn log_folder_json(&self, py: Python<'_>) -> PyResult<String> {
-        let folder = run(py, || block_on(self.inner.log_folder()))?;
-        Ok(json!(folder).to_string())
+    fn log_folder(&self, py: Python<'_>) -> PyResult<LogFolder> {
+        run(py, || block_on(self.inner.log_folder())).map(Into::into)
     }
 
     /// What each of the newest commits did to the table's files.
-    fn commit_totals_json(&self, py: Python<'_>, limit: usize) -> PyResult<String> {
+    fn commit_totals(&self, py: Python<'_>, limit: usize) -> PyResult<Vec<CommitTotals>> {
         let totals = run(py, || block_on(self.inner.commit_totals(limit)))?;
-        Ok(json!(totals).to_string())
+        Ok(totals.into_iter().map(Into::into).collect())
     }
 
     /// The size at which OPTIMIZE aims, and from which on it leaves a file alone.
@@ -194,9 +186,8 @@ impl Snapshot {
     }
 
     /// Removed files that the log still names.
-    fn tombstone_totals_json(&self, py: Python<'_>) -> PyResult<String> {
-        let totals = run(py, || block_on(self.inner.tombstone_totals()))?;
-        Ok(json!(totals).to_string())
+    fn tombstone_totals(&self, py: Python<'_>) -> PyResult<TombstoneTotals> {
+        run(py, || block_on(self.inner.tombstone_totals())).map(Into::into)
     }
 
     fn transaction_version(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
@@ -204,14 +195,16 @@ impl Snapshot {
         Ok(all.into_iter().find(|t| t.app_id == app_id).map(|t| t.version))
     }
 
-    fn transactions_json(&self, py: Python<'_>) -> PyResult<String> {
+    /// The versions that applications committed last.
+    fn transactions(&self, py: Python<'_>) -> PyResult<BTreeMap<String, i64>> {
         let all = run(py, || block_on(self.inner.transactions(now_ms())))?;
-        Ok(json!(all).to_string())
+        Ok(all.into_iter().map(|t| (t.app_id, t.version)).collect())
     }
 
-    fn domain_metadata_json(&self, py: Python<'_>) -> PyResult<String> {
+    /// The configurations of the table's domains by name.
+    fn domains(&self, py: Python<'_>) -> PyResult<BTreeMap<String, String>> {
         let all = run(py, || block_on(self.inner.domains()))?;
-        Ok(json!(all).to_string())
+        Ok(all.into_iter().map(|d| (d.domain, d.configuration)).collect())
     }
 
     #[pyo3(signature = (domain, configuration))]
@@ -287,14 +280,14 @@ impl Snapshot {
 
     /// What such a plan looks at.
     #[pyo3(signature = (predicate = None))]
-    fn explain_json(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<String> {
+    fn explain(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<ScanReport> {
         const ALL: &str = r#"{"op":"literal","value":"true","type":"boolean"}"#;
         let report = run(py, || {
             let bound = bind(&self.inner, Some(predicate.unwrap_or(ALL)))?;
             let (_, pruner) = bound.ok_or_else(|| Error::internal("a predicate that isn't one"))?;
             block_on(self.inner.explain(pruner))
         })?;
-        Ok(json!(report).to_string())
+        Ok(report.into())
     }
 
     fn deletion_vectors(&self) -> PyResult<ArrowStream> {
@@ -346,14 +339,10 @@ impl Snapshot {
         })
     }
 
-    /// What opening the version reads of the log, as JSON; without sidecars.
-    fn log_json(&self) -> String {
-        let log = self.inner.log_size();
-        json!({
-            "checkpoint": log.checkpoint, "checkpoint_bytes": log.checkpoint_bytes, "commits": log.commits,
-            "commit_bytes": log.commit_bytes, "checkpoint_interval": log.checkpoint_interval,
-        })
-        .to_string()
+    /// What opening the version reads of the log, without sidecars.
+    #[getter]
+    fn log_size(&self) -> LogSize {
+        self.inner.log_size().into()
     }
 
     /// What the versions from `first` up to this one changed, as rows.
@@ -371,8 +360,8 @@ impl Snapshot {
     }
 
     /// The columns of these rows.
-    fn change_schema_json(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || Ok(feed_schema(self.inner.schema())?.to_json()))
+    fn change_schema(&self, py: Python<'_>) -> PyResult<TableSchema> {
+        run(py, || feed_schema(self.inner.schema())).map(Into::into)
     }
 
     /// The first and the last version whose times are in a range.
@@ -385,18 +374,12 @@ impl Snapshot {
         run(py, || block_on(versions_between(&self.inner, from_ms, until_ms)))
     }
 
-    fn checkpoint(&self, py: Python<'_>) -> PyResult<String> {
-        let r = run(py, || block_on(self.inner.checkpoint()))?;
-        Ok(json!({
-            "version": r.version, "kind": r.kind, "actions": r.actions, "adds": r.adds, "size_bytes": r.size_bytes,
-            "sidecars": r.sidecars, "kept_sidecars": r.kept_sidecars,
-        })
-        .to_string())
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<CheckpointResult> {
+        run(py, || block_on(self.inner.checkpoint())).map(Into::into)
     }
 
-    fn cleanup_metadata(&self, py: Python<'_>) -> PyResult<String> {
-        let r = run(py, || block_on(self.inner.cleanup_metadata()))?;
-        Ok(json!({"kept_from": r.kept_from, "log_files": r.log_files, "sidecars": r.sidecars}).to_string())
+    fn cleanup_metadata(&self, py: Python<'_>) -> PyResult<CleanupResult> {
+        run(py, || block_on(self.inner.cleanup_metadata())).map(Into::into)
     }
 
     fn compact_logs(&self, py: Python<'_>, starting_version: u64, ending_version: u64) -> PyResult<()> {

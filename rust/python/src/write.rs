@@ -20,6 +20,7 @@ use crate::errors::run;
 use crate::incoming::{reader_of, schema_of};
 use crate::snapshot::{Snapshot, store};
 use crate::snapshot_cache;
+use crate::table_schema::TableSchema;
 
 /// A write that was checked against the table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -186,7 +187,7 @@ pub(crate) fn adopt_files(
     })
 }
 
-/// Creates a table without rows; returns its version as JSON.
+/// Creates a table without rows; returns its version.
 #[boundary]
 #[pyfunction]
 pub(crate) fn create_table(
@@ -195,13 +196,13 @@ pub(crate) fn create_table(
     options: Option<HashMap<String, String>>,
     schema: &Bound<'_, PyAny>,
     request: &str,
-) -> PyResult<String> {
+) -> PyResult<u64> {
     let schema = schema_of(schema)?;
     let snapshot = run(py, || {
         let (store, schema) = (store(location, options)?, from_arrow_schema(&schema)?);
         block_on(deltaplane_log::create_table(&store, schema, parse_request(request)?))
     })?;
-    Ok(json!({"version": snapshot.version()}).to_string())
+    Ok(snapshot.version())
 }
 
 /// Whether a table is here.
@@ -212,14 +213,12 @@ pub(crate) fn is_table(py: Python<'_>, location: &str, options: Option<HashMap<S
     run(py, || block_on(deltaplane_log::is_table(&store(location, options)?)))
 }
 
-/// The Delta schema, as JSON, that holds every value of an Arrow schema.
+/// The Delta schema that holds every value of an Arrow schema.
 #[boundary]
 #[pyfunction]
-pub(crate) fn schema_from_arrow(py: Python<'_>, schema: &Bound<'_, PyAny>) -> PyResult<String> {
+pub(crate) fn schema_from_arrow(py: Python<'_>, schema: &Bound<'_, PyAny>) -> PyResult<TableSchema> {
     let schema = schema_of(schema)?;
-    run(py, || {
-        Ok(arrow_metadata::from_arrow_text(&from_arrow_schema(&schema)?)?.to_json())
-    })
+    run(py, || arrow_metadata::from_arrow_text(&from_arrow_schema(&schema)?)).map(Into::into)
 }
 
 /// The Arrow schema of a Delta schema given as JSON.

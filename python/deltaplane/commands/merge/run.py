@@ -54,10 +54,10 @@ def merge(target: Target, what: Merge, settings: Settings) -> CommandResult:
 
     source = in_table_types(what.source)
     # Rows that were cast have lost what their fields say.
-    source_json = _native.schema_from_arrow(what.source.schema)
-    configuration = json.loads(target.snapshot.metadata_json()).get("configuration", {})
+    source_json = _native.schema_from_arrow(what.source.schema).to_json()
+    configuration = target.snapshot.info.configuration
     plan = MergePlan(
-        schema_json=target.snapshot.schema_json(),
+        schema_json=target.snapshot.schema.to_json(),
         source_json=source_json,
         predicate=what.predicate,
         clauses=what.clauses,

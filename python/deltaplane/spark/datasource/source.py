@@ -127,15 +127,15 @@ class DeltaplaneDataSource(DataSource):
         if "schematrackinglocation" in own or "schemalocation" in own:
             # Only a stream has them.
             last = FollowedTable(self._location(), self._store, StreamOptions.of(own)).tail.snapshot
-            text = last.change_schema_json() if flag(own, "readchangefeed") else last.schema_json()
+            text = last.change_schema().to_json() if flag(own, "readchangefeed") else last.schema.to_json()
         elif flag(own, "readchangefeed"):
             # A stream shares this; the range of a batch, if it is none, is refused where it is read.
             ends = "endingversion" in own or "endingtimestamp" in own
             changes = self._range() if ends else None
             last = self._snapshot() if changes is None else changes.last
-            text = last.change_schema_json()
+            text = last.change_schema().to_json()
         else:
-            text = self._snapshot().schema_json()
+            text = self._snapshot().schema.to_json()
         columns: StructType = StructType.fromJson(shown(json.loads(text)))
         return columns
 
@@ -145,12 +145,12 @@ class DeltaplaneDataSource(DataSource):
         if changes is None:
             # Planned here: a predicate that can't be evaluated is refused before any task runs.
             snapshot = self._snapshot()
-            predicate = expr.parse(asked, columns_of(snapshot.schema_json))
+            predicate = expr.parse(asked, columns_of(snapshot.schema.to_json))
             splits = _native.scan_splits(snapshot, predicate, SPLIT_BYTES)
-            return _Reader(SplitScan.of(snapshot, snapshot.schema_json(), self._store, schema, predicate), splits)
-        predicate = expr.parse(asked, columns_of(changes.last.change_schema_json))
+            return _Reader(SplitScan.of(snapshot, snapshot.schema.to_json(), self._store, schema, predicate), splits)
+        predicate = expr.parse(asked, columns_of(changes.last.change_schema().to_json))
         splits = _native.change_splits(changes.last, changes.first, predicate, SPLIT_BYTES)
-        table_schema = changes.last.change_schema_json()
+        table_schema = changes.last.change_schema().to_json()
         return _Reader(SplitScan.of(changes.last, table_schema, self._store, schema, predicate), splits)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

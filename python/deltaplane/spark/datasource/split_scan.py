@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -42,7 +41,7 @@ class SplitScan:
         predicate: str | None = None,
     ) -> SplitScan:
         """A scan of a version with these columns; `table_schema` is the version's schema or that of its changes, as JSON."""
-        partition_columns = json.loads(snapshot.metadata_json())["partition_columns"]
+        partition_columns = snapshot.info.partition_columns
         mapping = snapshot.column_mapping
         return cls(snapshot.location, store, table_schema, mapping, partition_columns, columns, predicate)
 

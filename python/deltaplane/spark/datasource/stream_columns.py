@@ -114,20 +114,20 @@ def _last_read(at: str) -> str:
 
 def columns_of(snapshot: _native.Snapshot) -> str:
     """A version's columns as the core takes them."""
-    metadata, protocol = json.loads(snapshot.metadata_json()), json.loads(snapshot.protocol_json())
+    metadata, protocol = snapshot.info, snapshot.protocol
     columns = {
         "version": snapshot.version,
         "metadata": {
-            "id": metadata["id"],
-            "schemaString": snapshot.schema_json(),
-            "partitionColumns": metadata["partition_columns"],
-            "configuration": metadata["configuration"],
+            "id": metadata.id,
+            "schemaString": snapshot.schema.to_json(),
+            "partitionColumns": metadata.partition_columns,
+            "configuration": metadata.configuration,
         },
         "protocol": {
-            "minReaderVersion": protocol["min_reader_version"],
-            "minWriterVersion": protocol["min_writer_version"],
-            "readerFeatures": protocol["reader_features"],
-            "writerFeatures": protocol["writer_features"],
+            "minReaderVersion": protocol.min_reader_version,
+            "minWriterVersion": protocol.min_writer_version,
+            "readerFeatures": protocol.reader_features,
+            "writerFeatures": protocol.writer_features,
         },
     }
     return json.dumps(columns)
@@ -174,7 +174,7 @@ class FollowedTable:
         # Where Spark keeps what belongs to this source of the query that the calling thread runs, for who can tell.
         self.checkpoint: Callable[[], str | None] = lambda: None
         if options.schema_location is not None:
-            table_id = json.loads(self.tail.snapshot.metadata_json())["id"]
+            table_id = self.tail.snapshot.info.id
             self._log = _SchemaLog(options.schema_location, table_id, options.tracking_id, store)
             if newest := self._log.newest():
                 self._keep(newest)

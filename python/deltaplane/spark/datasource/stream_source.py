@@ -86,7 +86,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._opened
 
     def _table_schema(self, snapshot: _native.Snapshot) -> str:
-        return snapshot.change_schema_json() if self._options.read_change_feed else snapshot.schema_json()
+        return snapshot.change_schema().to_json() if self._options.read_change_feed else snapshot.schema.to_json()
 
     @_with_condition
     def initialOffset(self) -> dict[str, str]:

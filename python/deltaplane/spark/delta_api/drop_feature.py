@@ -5,7 +5,6 @@ The embedded `TableAlterer.drop_feature` takes more of them.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
@@ -30,7 +29,7 @@ def refuse_fixed(table: DeltaTable, feature: str) -> None:
         InvalidArgumentError: the name is a table property's.
     """
     name = feature.lower()
-    if name in {known["key"].lower() for known in json.loads(_native.properties_json())}:
+    if name in {known.key.lower() for known in _native.known_properties()}:
         raise InvalidArgumentError(
             f"`{feature}` is a table property and no table feature: ALTER TABLE … UNSET TBLPROPERTIES takes it away",
             table=table.location,
@@ -44,9 +43,9 @@ def refuse_fixed(table: DeltaTable, feature: str) -> None:
 
 
 def _supports(table: DeltaTable, name: str) -> bool:
-    protocol = json.loads(_native.Snapshot.open(table.location, table.storage_options).protocol_json())
-    version = protocol["min_writer_version"]
+    protocol = _native.Snapshot.open(table.location, table.storage_options).protocol
+    version = protocol.min_writer_version
     if version == _FEATURE_TABLES:
-        return name in {one.lower() for one in protocol["writer_features"] or ()}
-    legacy = {one["name"].lower(): one["legacy"] for one in json.loads(_native.features_json())}[name]
+        return name in {one.lower() for one in protocol.writer_features or ()}
+    legacy = {one.name.lower(): one.legacy for one in _native.known_features()}[name]
     return legacy is not None and version >= legacy[1]

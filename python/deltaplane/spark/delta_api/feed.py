@@ -5,7 +5,6 @@ Bounds and columns of a feed are delta-spark's here; its rows are those of `read
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -114,7 +113,7 @@ def check_fed(location: str, store: Mapping[str, str] | None) -> None:
         InvalidArgumentError: the table's feed is off.
     """
     snapshot = _native.Snapshot.open(absolute_location(location), split_options(store)[0])
-    configuration = json.loads(snapshot.metadata_json())["configuration"]
+    configuration = snapshot.info.configuration
     if configuration.get(_FED, "false").lower() != "true":
         raise InvalidArgumentError(
             f"the change data feed was off ({_FED}) in version {snapshot.version}: switch it on, and begin with the version that does",
@@ -134,7 +133,7 @@ def _versions(snapshot: _native.Snapshot, starting: Bound, ending: Bound) -> _Ra
 
 
 def _columns(snapshot: _native.Snapshot) -> StructType:
-    return StructType.fromJson(shown(json.loads(snapshot.change_schema_json())))
+    return StructType.fromJson(shown(snapshot.change_schema().to_value()))
 
 
 def _under_newest(frame: DataFrame, snapshot: _native.Snapshot) -> DataFrame:

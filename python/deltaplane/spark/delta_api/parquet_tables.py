@@ -213,7 +213,7 @@ def _check_properties(table: ParquetTable) -> None:
 
 def _hold_as_delta(spark: SparkSession, name: str, table: ParquetTable) -> None:
     """Makes a name of the catalog, which is a Parquet table's, the Delta table's at the same place."""
-    schema = json.dumps(shown(json.loads(_native.Snapshot.open(table.location, None).schema_json())))
+    schema = json.dumps(shown(_native.Snapshot.open(table.location, None).schema.to_value()))
     properties = {MANAGED: "true"} if table.managed else {}
     Jvm.of(spark).change_catalog_entry(spark, name, "deltaplane", schema, properties)
     held = held_table(spark, name)

@@ -5,7 +5,6 @@ Rows are changed by Spark's tasks; what only touches the log is the embedded tab
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -194,7 +193,7 @@ class DeltaTable:
         if is_connect(self._spark):
             rows = newest_rows(self._spark, self._location, split_options(self._options)[0])
             return rows if self._alias is None else rows.alias(self._alias)
-        columns = self._target().snapshot.schema_json()
+        columns = self._target().snapshot.schema.to_json()
         if columns not in self._frames:
             self._frames[columns] = live_frame(self._spark, self._location, self._options)
         # The same columns, and a query of its own: one that ran keeps its files.
@@ -578,8 +577,7 @@ class DeltaOptimizeBuilder:
     def _run(self, columns: Sequence[str]) -> DataFrame:
         table = self._table
         target, settings = table._target(), Settings(commit=commit_properties(table._spark))
-        metadata = json.loads(target.snapshot.metadata_json())
-        self._check(target, metadata["partition_columns"], columns)
+        self._check(target, target.snapshot.info.partition_columns, columns)
         what = Layout(self._filter, columns, "zorder" if columns else None)
         began = now_ms()
         metrics = optimize_by_tasks(target, what, settings)

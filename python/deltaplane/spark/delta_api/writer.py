@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -209,14 +208,14 @@ class Writer(Options, DataFrameWriter):
         spark, rows = self._frame.sparkSession, self._frame
         store = self._taken(_WRITE_OPTIONS)[2]
         snapshot = _native.Snapshot.open(location, split_options(store)[0])
-        schema = relaxed(snapshot.schema_json())
+        schema = relaxed(snapshot.schema.to_json())
         if len(rows.columns) < len(schema):
             raise InvalidArgumentError(
                 f"insertInto takes columns by their places: the table has {len(schema)}, the frame {len(rows.columns)}",
                 table=location,
             )
         if merges_schema(spark):
-            configuration = json.loads(snapshot.metadata_json()).get("configuration", {})
+            configuration = snapshot.info.configuration
             return stored_and_grown(rows, schema, widens=widens_columns(configuration))
         if new := rows.columns[len(schema) :]:
             raise SchemaMismatchError(

@@ -141,7 +141,7 @@ def bound(target: SparkTarget, parts: list[Any]) -> list[Any]:
 
 def _padded(target: SparkTarget) -> set[str]:
     """The columns of CHAR, which Spark pads with blanks where it reads and compares them; files may have them shorter."""
-    fields = json.loads(target.snapshot.schema_json())["fields"]
+    fields = target.snapshot.schema.to_value()["fields"]
     return {f["name"].lower() for f in fields if _CHAR.search(str(f.get("metadata", {}).get(LENGTHS, "")))}
 
 
@@ -149,7 +149,7 @@ def _of_zone(target: SparkTarget) -> set[str]:
     """The columns of instants, and `timestamp` for literals, where texts of these mean another moment in the session's time zone."""
     if target.spark.conf.get("spark.sql.session.timeZone") == "UTC":
         return set()
-    fields = json.loads(target.snapshot.schema_json())["fields"]
+    fields = target.snapshot.schema.to_value()["fields"]
     return {f["name"].lower() for f in fields if "timestamp" in json.dumps(f)} | {_INSTANT}
 
 

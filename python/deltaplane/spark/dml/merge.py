@@ -96,9 +96,9 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Comman
     # Numbered and kept: a source need not give the same rows twice.
     source = what.source.withColumn(_SOURCE_ROW, F.monotonically_increasing_id()).localCheckpoint()
     alias = jvm.alias_of(what.source)
-    configuration = json.loads(target.snapshot.metadata_json()).get("configuration", {})
+    configuration = target.snapshot.info.configuration
     columns = MergeColumns(
-        schema_json=target.snapshot.schema_json(),
+        schema_json=target.snapshot.schema.to_json(),
         source_json=json.dumps({"type": "struct", "fields": fields}),
         clauses=what.clauses,
         target_alias=target.alias,

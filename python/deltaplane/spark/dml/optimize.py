@@ -134,12 +134,12 @@ class _FilesByTasks:
     spark: SparkSession
     of: Conversion
 
-    def schema(self, files: list[str]) -> str:
+    def schema(self, files: list[str]) -> _native.TableSchema:
         """Tasks tell the kinds of schemas; one file of each is enough to put them together."""
         location, options = self.of.location, self.of.options
 
         def found(file: str) -> list[str]:
-            return [json.dumps([_native.parquet_schema(location, options, [file]), file])]
+            return [json.dumps([_native.parquet_schema(location, options, [file]).to_json(), file])]
 
         kinds = dict(json.loads(text) for text in self._texts(files, found))
         return _native.parquet_schema(location, options, list(kinds.values()))
@@ -243,10 +243,10 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
 
     snapshot = _native.Snapshot.open(location, options)
     what = replace(what, told=tells_of_vacuum(spark, location))
-    files, report = vacuum(snapshot, what, inventory, commit_request(None, None), deletes)
-    if report["version"] is not None:
+    result = vacuum(snapshot, what, inventory, commit_request(None, None), deletes)
+    if result.version is not None:
         table.update_incremental()
-    return files
+    return result.paths
 
 
 def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str] | None) -> pa.Table | None:

@@ -193,7 +193,7 @@ class Work:
         """
         given = rows.select(*values)
         types = [json.loads(f.dataType.json()) for f in given.schema.fields]
-        columns, was = [], json.loads(self._target.snapshot.schema_json())["fields"]
+        columns, was = [], self._target.snapshot.schema.to_value()["fields"]
         for field in self.fields:
             name = field["name"]
             before = old.get(name, F.lit(None))

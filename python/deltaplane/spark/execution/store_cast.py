@@ -56,7 +56,7 @@ def store_policy(spark: SparkSession, *, changes_rows: bool = False) -> str:
 def as_table_takes(rows: DataFrame, location: str, options: Mapping[str, str] | None = None) -> DataFrame:
     """The rows with their columns as the newest version of a table has them; see `stored_by_name`."""
     snapshot = _native.Snapshot.open(location, split_options(options)[0])
-    return stored_by_name(rows, relaxed(snapshot.schema_json()))
+    return stored_by_name(rows, relaxed(snapshot.schema.to_json()))
 
 
 def check_partitions(columns: Sequence[str], location: str, options: Mapping[str, str] | None = None) -> None:
@@ -69,7 +69,7 @@ def check_partitions(columns: Sequence[str], location: str, options: Mapping[str
         snapshot = _native.Snapshot.open(absolute_location(location), split_options(options)[0])
     except TableNotFoundError:
         return
-    partitions = json.loads(snapshot.metadata_json())["partition_columns"]
+    partitions = snapshot.info.partition_columns
     given = {name.lower() for name in columns}
     if lacking := [name for name in partitions if name.lower() not in given]:
         raise SchemaMismatchError(

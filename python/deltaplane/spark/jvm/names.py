@@ -245,7 +245,7 @@ def register_name(
 
     Without a catalog plug-in Spark itself can drop it by its name, but not read it.
     """
-    schema = json.loads(_native.Snapshot.open(location, storage_options_text(options)).schema_json())
+    schema = _native.Snapshot.open(location, storage_options_text(options)).schema.to_value()
     columns = StructType.fromJson(shown(schema)).toDDL()
     # With columns the catalog doesn't ask the data source for them.
     marked = f" TBLPROPERTIES ('{MANAGED}' = 'true')" if managed else ""
@@ -299,7 +299,7 @@ def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
         raise TableNotFoundError(
             f"`{shown_name}` can't mean {to}: no Delta table is there; create it first", table=place
         )
-    then, now = (json.loads(_native.Snapshot.open(at, None).schema_json()) for at in (old, place))
+    then, now = (_native.Snapshot.open(at, None).schema.to_value() for at in (old, place))
     if _columns(then) != _columns(now):
         raise SchemaMismatchError(
             f"`{shown_name}` can't mean {to}: the table there has other columns than the one at {old}; drop the name, and create it with "

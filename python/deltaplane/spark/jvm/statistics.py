@@ -67,13 +67,13 @@ def column_statistics(
     in_files = {
         field["name"]: there["name"]
         for field, there in zip(
-            _fields(snapshot.schema_json()), _fields(_native.spark_schema_json(snapshot)), strict=True
+            _fields(snapshot.schema.to_json()), _fields(_native.spark_schema_json(snapshot)), strict=True
         )
     }
-    partition = {name.lower() for name in json.loads(snapshot.metadata_json())["partition_columns"]}
+    partition = {name.lower() for name in snapshot.info.partition_columns}
     columns: dict[str, _Column] = {
         field["name"]: (_Partition if field["name"].lower() in partition else _Bounded)(field["name"], field["type"])
-        for field in _fields(snapshot.schema_json())
+        for field in _fields(snapshot.schema.to_json())
         if field["type"] in (*_ORDERED, *_PLAIN) and _COLLATIONS not in (field.get("metadata") or {})
     }
     found = [0, 0, 0]

@@ -123,7 +123,7 @@ class LiveSnapshots:
             newest = last.update()
         else:
             newest = self._opened()
-            if json.loads(newest.metadata_json())["id"] != json.loads(last.metadata_json())["id"]:
+            if newest.info.id != last.info.id:
                 raise TableNotFoundError(
                     "the view's table was deleted and another one made in its place: read it again, or call "
                     "create_or_replace_temp_view again, to see that one",
@@ -170,10 +170,10 @@ class LiveSnapshots:
 
 def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
     """Each column's type as text; whether nulls are allowed matters too, since Spark optimises by it."""
-    partition = json.loads(snapshot.metadata_json())["partition_columns"]
+    partition = snapshot.info.partition_columns
     columns = {}
     in_files = json.loads(_native.spark_schema_json(snapshot))["fields"]
-    for field, there in zip(json.loads(snapshot.schema_json())["fields"], in_files, strict=True):
+    for field, there in zip(snapshot.schema.to_value()["fields"], in_files, strict=True):
         kind = field["type"] if isinstance(field["type"], str) else json.dumps(field["type"], sort_keys=True)
         notes = ("" if field["nullable"] else " not null") + (
             " (partition column)" if field["name"] in partition else ""
@@ -206,10 +206,10 @@ class DeltaplaneFileIndex:
         first = snapshots.first
         # Spark knows the columns as the files do.
         self.relation_schema = json.dumps(shown(json.loads(_native.spark_schema_json(first))))
-        names = [f["name"].lower() for f in json.loads(first.schema_json())["fields"]]
+        names = [f["name"].lower() for f in first.schema.to_value()["fields"]]
         relation = json.loads(self.relation_schema)["fields"]
         fields = dict(zip(names, relation, strict=True))
-        partition = [fields[name.lower()] for name in json.loads(first.metadata_json())["partition_columns"]]
+        partition = [fields[name.lower()] for name in first.info.partition_columns]
         self.deleted = "__deleted_rows"
         while self.deleted in {field["name"].lower() for field in relation}:
             self.deleted += "_"

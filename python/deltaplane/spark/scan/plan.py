@@ -66,7 +66,7 @@ def plan(
     location = absolute_location(path)
     store_options, _ = split_options(options)
     number = asked_version(location, store_options, version, timestamp)
-    columns = columns_of(lambda: _native.Snapshot.open(location, store_options, number).schema_json())
+    columns = columns_of(lambda: _native.Snapshot.open(location, store_options, number).schema.to_json())
     tree = expr.parse(predicate, columns)
     log = _native.replay_json_of(location, store_options, number, None, _replay.PART_BYTES)
     return _replay.live_files(spark, location, store_options, log, "plan", predicate=tree)

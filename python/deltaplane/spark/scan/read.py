@@ -263,7 +263,7 @@ def data_frame(
     def scan(index: DeltaplaneFileIndex) -> Any:
         schema = index.relation_schema
         if snapshots.first.column_mapping != "none":
-            schema = with_file_names(schema, snapshots.first.schema_json())
+            schema = with_file_names(schema, snapshots.first.schema.to_json())
         if places is not None:
             schema = places.relation_schema(schema)
         return jvm.data_frame(spark, index.shown, schema, options, streaming=streaming, tracking=tracking)
@@ -282,7 +282,7 @@ def data_frame(
         frame = whole.union(shown(jvm.without_rows(scan(marked), marked.deleted)).select(_columns(whole)))
     if snapshots.first.column_mapping != "none":
         by_id = snapshots.first.column_mapping == "id"
-        frame = logical_columns(frame, index.relation_schema, snapshots.first.schema_json(), by_id=by_id)
+        frame = logical_columns(frame, index.relation_schema, snapshots.first.schema.to_json(), by_id=by_id)
     if places is None and (tracking is not None or snapshots.first.may_have_vectors()):
         # Of one scan Spark has the hidden column by itself, without row ids.
         frame = jvm.with_metadata(frame)

@@ -92,7 +92,7 @@ def read_stream(
         return reader.options(**own).load(location)
     table = FollowedTable(location, store_options, given, lambda name: spark.conf.get(name, None))
     source = TableSource(spark, jvm, table, given, spark_options)
-    schema_json = json.dumps(shown(json.loads(table.tail.snapshot.schema_json())))
+    schema_json = json.dumps(shown(table.tail.snapshot.schema.to_value()))
     frame: DataFrame = jvm.streaming_frame(spark, source, schema_json, table.tail.snapshot.row_tracking_columns())
     return frame
 
