@@ -409,9 +409,11 @@ def test_rows_from_before_row_tracking_have_no_made_up_ids(spark: SparkSession, 
     dp.write(spark.range(0, 2, 1, 1), path)
     DeltaTable(path).alter.set_table_properties(TRACKED)
     options: dict[str, Any] = {"startingVersion": 0, "ignoreChanges": True}
-    kept = dp.read_stream(spark, path, schemaTrackingLocation=f"{path}-query/columns", **options)
-    with pytest.raises(StreamingQueryException, match="before row tracking was enabled"):
-        streamed(kept.select("id", "_metadata.row_id"), path)
+    kept = {**options, "schemaTrackingLocation": f"{path}-query/columns"}
+    with pytest.raises(StreamingQueryException, match="DELTA_STREAMING_METADATA_EVOLUTION"):
+        streamed(dp.read_stream(spark, path, **kept).select("id", "_metadata.row_id"), path)
+    with pytest.raises(AnalysisException, match="FIELD_NOT_FOUND"):
+        dp.read_stream(spark, path, **kept).select("_metadata.row_id")
     fresh = dp.read_stream(spark, path, **options)
     with pytest.raises(StreamingQueryException, match="the log has no row tracking for the file of a row"):
         streamed(fresh.select("id", "_metadata.row_id"), path + " other")

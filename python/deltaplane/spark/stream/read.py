@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.arguments import checked
-from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError
 from deltaplane.io.storage_options import TableUri
 from deltaplane.spark.datasource.session import portable_stream_reader
 from deltaplane.spark.datasource.stream_columns import FollowedTable
@@ -93,7 +93,7 @@ def read_stream(
     table = FollowedTable(location, store_options, given, lambda name: spark.conf.get(name, None))
     source = TableSource(spark, jvm, table, given, spark_options)
     schema_json = json.dumps(shown(json.loads(table.tail.snapshot.schema_json())))
-    frame: DataFrame = jvm.streaming_frame(spark, source, schema_json, source.tracking)
+    frame: DataFrame = jvm.streaming_frame(spark, source, schema_json, table.tail.snapshot.row_tracking_columns())
     return frame
 
 
@@ -120,8 +120,6 @@ class TableSource:
         table.checkpoint = lambda: jvm.source_checkpoint(spark, self._asks.source)
         self._options = options
         self._spark_options = spark_options
-        # What the hidden column `_metadata` is made of, whatever becomes of the table.
-        self.tracking = table.tail.snapshot.row_tracking_columns()
         # By query, since a frame may be started more than once: where it ends, and where it begins, which stays as it was
         # until there is a first batch.
         self._until: dict[str | None, int] = {}
@@ -172,21 +170,11 @@ class TableSource:
         return frame._jdf
 
     def getBatchWithMetadata(self, start: Any, end: Any) -> Any:
-        """The same with the hidden column behind the others.
-
-        Raises:
-            UnsupportedFeatureError: the column has other fields in these versions than when the stream was defined.
-        """
+        """The same with the hidden column behind the others. It has the fields that it had when the stream was defined: a
+        stream keeps to one version's metadata."""
         from pyspark.sql import DataFrame
 
         frame = DataFrame(self.getBatch(start, end), self._spark)
-        if (self._table.tail.snapshot.row_tracking_columns() is None) != (self.tracking is None):
-            raise UnsupportedFeatureError(
-                "the stream shows rows of versions before row tracking was enabled, or after it was disabled, where "
-                "`_metadata` has other fields than in the version that the stream was defined with: begin the stream at a "
-                "later version, or define it without `_metadata`",
-                table=self._table.tail.snapshot.uri,
-            )
         return frame.select("*", "_metadata")._jdf
 
     def stop(self, *_: None) -> None:
