@@ -170,7 +170,8 @@ class TableSource:
         return frame._jdf
 
     def getBatchWithMetadata(self, start: Any, end: Any) -> Any:
-        """The same with the hidden column behind the others."""
+        """The same with the hidden column behind the others. It has the fields that it had when the stream was defined: a
+        stream keeps to one version's metadata."""
         from pyspark.sql import DataFrame
 
         frame = DataFrame(self.getBatch(start, end), self._spark)
