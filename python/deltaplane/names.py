@@ -6,7 +6,6 @@ only places that know old names; `arguments` takes over renamed arguments.
 
 from __future__ import annotations
 
-import pkgutil
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
@@ -44,6 +43,8 @@ def modules_in(package: str, path: Iterable[str]) -> list[ModuleType]:
     >>> [module.__name__.rpartition(".")[2] for module in modules_in(functions.__name__, functions.__path__)][:2]
     ['arrays', 'bits']
     """
+    import pkgutil
+
     found = sorted(module.name for module in pkgutil.iter_modules(path) if not module.ispkg)
     return [import_module(f"{package}.{name}") for name in found]
 

@@ -29,6 +29,9 @@ pub enum Scheme {
     Hdfs,
     /// A store from elsewhere, registered under a scheme of its own.
     Plugin,
+    /// A store of the tests.
+    #[cfg(test)]
+    Dummy,
 }
 
 /// Every scheme name, with its store and the one name that locations are shown under.
@@ -44,7 +47,15 @@ const NAMES: &[(&str, Scheme, &str)] = &[
     ("gs", Scheme::Gcs, "gs"),
     ("gcs", Scheme::Gcs, "gs"),
     ("hdfs", Scheme::Hdfs, "hdfs"),
+    #[cfg(test)]
+    ("dummy", Scheme::Dummy, "dummy"),
 ];
+
+/// The kinds of stores that are built in.
+#[cfg(test)]
+pub(crate) fn built_in() -> impl Iterator<Item = Scheme> {
+    NAMES.iter().map(|(_, scheme, _)| *scheme)
+}
 
 /// The schemes of stores from elsewhere.
 static ADMITTED: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
