@@ -41,7 +41,7 @@ def deltaplane_append(table: str) -> Commit:
 
 def deltaplane_commit(table: str) -> Commit:
     from deltaplane import _native
-    from deltaplane.write.api import write_request
+    from deltaplane.write.intent import write_request
 
     request, schema = write_request(mode="append", applies_row_rules=True), rows(0, 1).schema
     adds = _adds()

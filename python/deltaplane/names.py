@@ -1,4 +1,4 @@
-"""Public names: those that a package imports when they are used, and those that were renamed.
+"""Names of a package: its modules, the public names that it imports when they are used, and those that were renamed.
 
 A renamed one works under its old name for one minor version, and warns. The tables here are the
 only places that know old names; `arguments` takes over renamed arguments.
@@ -7,18 +7,46 @@ only places that know old names; `arguments` takes over renamed arguments.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from deltaplane.exceptions import InvalidArgumentError
 
-__all__ = ["RENAMED_ARGUMENTS", "late_names", "renamed_attribute", "renamed_name", "use_new_names", "warn_renamed"]
+__all__ = [
+    "RENAMED_ARGUMENTS",
+    "late_names",
+    "modules_in",
+    "renamed_attribute",
+    "renamed_name",
+    "use_new_names",
+    "warn_renamed",
+]
 
 # Old name of a keyword argument → its name since 0.2.
 RENAMED_ARGUMENTS = {"told_as": "operation"}
 # Old name of a module's class or function → its name since 0.2.
 _RENAMED_NAMES = {"deltaplane.properties": {"ToldAs": "CommitOperation"}}
+
+
+def modules_in(package: str, path: Iterable[str]) -> list[ModuleType]:
+    """Imports the modules directly in a package, in the order of their names; packages within it are left out.
+
+    A folder whose files are entries of one list is found so: a new entry is a file, and no line elsewhere.
+
+    Args:
+        package: its full name.
+        path: its `__path__`.
+
+    >>> import deltaplane.expr.functions as functions
+    >>> [module.__name__.rpartition(".")[2] for module in modules_in(functions.__name__, functions.__path__)][:2]
+    ['arrays', 'bits']
+    """
+    import pkgutil
+
+    found = sorted(module.name for module in pkgutil.iter_modules(path) if not module.ispkg)
+    return [import_module(f"{package}.{name}") for name in found]
 
 
 def late_names(

@@ -153,7 +153,7 @@ def test_given_identity_values(counted: str) -> None:
 def test_two_writers_never_hand_out_a_value_twice(counted: str) -> None:
     """P108: both planned from one mark; the second to commit is refused, and goes on behind the first when it retries."""
     from deltaplane import _native
-    from deltaplane.write.api import write_request
+    from deltaplane.write.intent import write_request
 
     rows = letters("ab")
     jobs = [_native.WriteJob.begin(counted, None, rows.schema, write_request(mode="append")) for _ in range(2)]
@@ -168,7 +168,7 @@ def test_two_writers_never_hand_out_a_value_twice(counted: str) -> None:
 def test_who_hands_out_no_value_follows_a_commit_of_marks(counted: str) -> None:
     """5.1 rule 2: metadata that says only how far identity columns went is no conflict for who changes none."""
     from deltaplane import _native
-    from deltaplane.write.api import write_request
+    from deltaplane.write.intent import write_request
 
     schema = Schema([Field("back", "long", metadata=identity(-1, -3, explicit=True)), Field("v", "string")])
     table = str(DeltaTable.create(counted + "2", schema).table_uri.removeprefix("file://"))
@@ -188,7 +188,7 @@ def test_who_hands_out_no_value_follows_a_commit_of_marks(counted: str) -> None:
 
 def test_tasks_have_ranges_of_their_own(counted: str) -> None:
     from deltaplane import _native
-    from deltaplane.write.api import write_request
+    from deltaplane.write.intent import write_request
 
     rows = letters("ab")
     job = _native.WriteJob.begin(counted, None, rows.schema, write_request(mode="append"))

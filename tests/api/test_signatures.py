@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 from collections.abc import Callable
@@ -15,8 +16,10 @@ import pytest
 
 import deltaplane
 from deltaplane import DeltaTable, exceptions, write_deltalake
+from deltaplane.spark.writing import frame_writer
 from deltaplane.table.delta_table import _INSTEAD
 from deltaplane.table.merge import TableMerger
+from deltaplane.write.intent import FrameWriteOptions, WriteIntent, WriteOptions, _Options
 
 # Arguments of deltalake that are on their way out there; taken over on purpose nowhere.
 _DEPRECATED = {"args", "raise_if_key_not_exists"}
@@ -156,3 +159,25 @@ def test_settings_of_columns_are_refused_by_name(tmp_path: Path) -> None:
     settings = deltaplane.WriterProperties(column_properties={"x": deltaplane.ColumnProperties(encoding="PLAIN")})
     with pytest.raises(exceptions.UnsupportedFeatureError, match="column_properties"):
         write_deltalake(tmp_path, pa.table({"x": [1]}), writer_properties=settings)
+
+
+def options_of(typed: type) -> dict[str, str]:
+    """The keys of a TypedDict, with their types as they are written."""
+    return {name: written.__forward_arg__ for name, written in typed.__annotations__.items()}
+
+
+@pytest.mark.parametrize(
+    ("function", "options"), [(write_deltalake, WriteOptions), (frame_writer.write, FrameWriteOptions)]
+)
+def test_overloads_name_every_argument_once(function: Callable[..., Any], options: type) -> None:
+    """The overloads of both entry points take what the functions take, and one intent has what both of them say."""
+    named = {n: p for n, p in inspect.signature(function).parameters.items() if p.kind is p.KEYWORD_ONLY}
+    assert {*options_of(options)} == {*named} - {"dry_run"}
+    short = {"Literal['error', 'append', 'overwrite', 'ignore']": "Mode", "Literal['merge', 'overwrite']": "SchemaMode"}
+    for name, written in options_of(options).items():
+        annotation = named[name].annotation.replace('"', "'")
+        for long, alias in short.items():
+            annotation = annotation.replace(long, alias)
+        assert written.replace('"', "'") == annotation, name
+    intent = {f.name for f in dataclasses.fields(WriteIntent)}
+    assert {*_Options.__annotations__} <= intent

@@ -5,6 +5,7 @@ Uses the public API only.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ __all__ = [
     "Limit",
     "Location",
     "LongStoreOptions",
+    "PredicatesFile",
     "StoreOptions",
     "Version",
     "Where",
@@ -44,6 +46,17 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Report what would be do
 Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Maximum number.", show_default="all")]
 Where = Annotated[
     str | None, typer.Option("--where", "-w", help="A condition in Spark SQL.", show_default=False, metavar="SQL")
+]
+
+PredicatesFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--predicates",
+        "-p",
+        metavar="FILE",
+        help='File with the workload, one predicate a line: SQL, or JSON such as {"predicate": "x = 1", "weight": 2}.',
+        show_default=False,
+    ),
 ]
 
 

@@ -26,7 +26,8 @@ from deltaplane.exceptions import (
 )
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
-from deltaplane.write.api import OpenTable, WriteResult, commit_files, write_request, write_rows
+from deltaplane.write.api import OpenTable, WriteResult, commit_files, write_rows
+from deltaplane.write.intent import write_request
 
 if TYPE_CHECKING:
     from deltaplane.io.storage_options import TableUri

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import NoReturn
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.expr import functions
 from deltaplane.expr.casts import cast
+from deltaplane.expr.functions.collections import field_of
 from deltaplane.expr.registry import ENTRIES, Entry, Function
 from deltaplane.expr.syntax import Call, Cast, Lambda, Literal, Name, Syntax, Variable
 from deltaplane.expr.typed import Context, Typed, attempted, refuse
@@ -31,7 +31,7 @@ def below(column: str, of: SparkType | None, sql: str, fields: Sequence[str]) ->
     for part in fields:
         if value.type.name != "struct":
             raise InvalidArgumentError(f"`{column}` is {of}, which has no field `{part}`")
-        value = functions.collections.field_of(value, part)
+        value = field_of(value, part)
     return value
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from deltaplane.exceptions import InvalidArgumentError
-from deltaplane.expr import functions
 from deltaplane.expr.bind import Binder
+from deltaplane.expr.functions.collections import field_of
 from deltaplane.expr.syntax import Call, Cast, Literal, Name, Syntax
 from deltaplane.expr.typed import Context, Typed, refuse
 from deltaplane.expr.types import STRING
@@ -221,5 +221,5 @@ class Scope(Binder):
             # A field of a struct, as below a name.
             value, name = self.bind(node.args[0]), node.args[1]
             if isinstance(name, Literal) and value.type.name == "struct":
-                return functions.collections.field_of(value, str(name.value))
+                return field_of(value, str(name.value))
         return super().call(node)

@@ -1,7 +1,7 @@
 """Statements in Spark SQL over Delta tables: `deltaplane.sql`.
 
-One file per statement, one line in `STATEMENTS`. A statement is read whole before anything of it is
-run, so that wrong text changes nothing.
+One file per statement, found by itself: a module's `STATEMENT` or `STATEMENTS`. A statement is read
+whole before anything of it is run, so that wrong text changes nothing.
 """
 
 from __future__ import annotations
@@ -14,30 +14,9 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
 from deltaplane.io.storage_options import StorageOptions
+from deltaplane.names import modules_in
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
-from deltaplane.statements import (
-    alter,
-    comment,
-    convert,
-    copy,
-    create,
-    delete,
-    describe,
-    fsck,
-    generate,
-    insert,
-    merge,
-    optimize,
-    reorg,
-    restore,
-    select,
-    show,
-    truncate,
-    update,
-    vacuum,
-    with_queries,
-)
 from deltaplane.statements.common.statement import Command, Rehearsable, Session, Statement
 
 if TYPE_CHECKING:
@@ -46,31 +25,18 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.dry_run import DryRun
 
-__all__ = ["STATEMENTS", "command_of", "sql"]
+__all__ = ["STATEMENTS", "command_of", "find_statements", "sql"]
 
-# Of two that begin alike the longer one comes first.
-STATEMENTS: tuple[Statement, ...] = (
-    alter.STATEMENT,
-    comment.STATEMENT,
-    convert.STATEMENT,
-    copy.STATEMENT,
-    *create.STATEMENTS,
-    delete.STATEMENT,
-    *describe.STATEMENTS,
-    fsck.STATEMENT,
-    generate.STATEMENT,
-    insert.STATEMENT,
-    merge.STATEMENT,
-    optimize.STATEMENT,
-    reorg.STATEMENT,
-    restore.STATEMENT,
-    *select.STATEMENTS,
-    *show.STATEMENTS,
-    truncate.STATEMENT,
-    update.STATEMENT,
-    vacuum.STATEMENT,
-    with_queries.STATEMENT,
-)
+
+def find_statements() -> tuple[Statement, ...]:
+    """The statements of all files in this folder; of two that begin alike the longer one comes first."""
+    found: list[Statement] = []
+    for module in modules_in(__name__, __path__):
+        found += getattr(module, "STATEMENTS", ()) or [s for s in [getattr(module, "STATEMENT", None)] if s]
+    return tuple(sorted(found, key=lambda statement: -len(statement.words)))
+
+
+STATEMENTS = find_statements()
 # What Spark or delta-spark has and this version hasn't: what to use instead.
 _ABSENT = {
     "analyze": "statistics stand in the table's log, and every write keeps them",

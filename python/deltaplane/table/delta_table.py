@@ -169,7 +169,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         0
         """
         location, options = location_text(table_uri), storage_options_text(storage_options)
-        from deltaplane.write.api import write_request
+        from deltaplane.write.intent import write_request
 
         request = write_request(
             mode=mode,
@@ -211,7 +211,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         >>> str(plan.after), DeltaTable.is_deltatable("memory://doc-plan/t")
         ('(3, 7: appendOnly, deletionVectors, invariants)', False)
         """
-        from deltaplane.write.api import write_request
+        from deltaplane.write.intent import write_request
 
         request = write_request(
             mode=mode,

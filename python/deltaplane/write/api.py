@@ -9,45 +9,33 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, overload, runtime_checkable
 
 from deltaplane import _native, expr
 from deltaplane.arguments import checked
-from deltaplane.exceptions import NOT_COMMITTED, DeltaError, InvalidArgumentError, TableNotFoundError
+from deltaplane.exceptions import NOT_COMMITTED, DeltaError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.io.arrow import as_reader, in_table_types
-from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text, version_arguments
-from deltaplane.properties import (
-    CommitOperation,
-    CommitProperties,
-    PostCommitHookProperties,
-    WriterProperties,
-    commit_request,
-    file_request,
-    property_texts,
-)
+from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
+from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties, WriterProperties
+from deltaplane.write.intent import WriteIntent, WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.dry_run import DryRun
-    from deltaplane.commands.replace import Matching
-    from deltaplane.commands.rewriting import CommandResult, Settings
+    from deltaplane.commands.rewriting import CommandResult
     from deltaplane.io.storage_options import TableUri
 
 __all__ = [
     "OpenTable",
     "WriteResult",
     "about_partitions",
-    "check_read_version",
     "command_result",
     "commit_files",
-    "overwritten",
     "rehearse_files",
     "rehearse_skipped",
-    "replaced_rows",
     "write_deltalake",
-    "write_request",
     "write_rows",
 ]
 
@@ -84,57 +72,11 @@ class OpenTable(Protocol):
 
 @overload
 def write_deltalake(
-    table_or_uri: TableUri | OpenTable,
-    data: Any,
-    *,
-    partition_by: list[str] | str | None = None,
-    mode: Literal["error", "append", "overwrite", "ignore"] = "error",
-    name: str | None = None,
-    description: str | None = None,
-    configuration: Mapping[str, str | bool | int | None] | None = None,
-    schema_mode: Literal["merge", "overwrite"] | None = None,
-    storage_options: StorageOptions | None = None,
-    predicate: Predicate | None = None,
-    target_file_size: int | None = None,
-    writer_properties: WriterProperties | None = None,
-    commit_properties: CommitProperties | None = None,
-    post_commithook_properties: PostCommitHookProperties | None = None,
-    cluster_by: list[str] | str | None = None,
-    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
-    replace_using: Sequence[str] | None = None,
-    replace_on: str | None = None,
-    source_alias: str | None = None,
-    target_alias: str | None = None,
-    read_version: int | None = None,
-    operation: CommitOperation | None = None,
-    dry_run: Literal[False] = False,
+    table_or_uri: TableUri | OpenTable, data: Any, *, dry_run: Literal[False] = False, **options: Unpack[WriteOptions]
 ) -> WriteResult: ...
 @overload
 def write_deltalake(
-    table_or_uri: TableUri | OpenTable,
-    data: Any,
-    *,
-    partition_by: list[str] | str | None = None,
-    mode: Literal["error", "append", "overwrite", "ignore"] = "error",
-    name: str | None = None,
-    description: str | None = None,
-    configuration: Mapping[str, str | bool | int | None] | None = None,
-    schema_mode: Literal["merge", "overwrite"] | None = None,
-    storage_options: StorageOptions | None = None,
-    predicate: Predicate | None = None,
-    target_file_size: int | None = None,
-    writer_properties: WriterProperties | None = None,
-    commit_properties: CommitProperties | None = None,
-    post_commithook_properties: PostCommitHookProperties | None = None,
-    cluster_by: list[str] | str | None = None,
-    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
-    replace_using: Sequence[str] | None = None,
-    replace_on: str | None = None,
-    source_alias: str | None = None,
-    target_alias: str | None = None,
-    read_version: int | None = None,
-    operation: CommitOperation | None = None,
-    dry_run: Literal[True],
+    table_or_uri: TableUri | OpenTable, data: Any, *, dry_run: Literal[True], **options: Unpack[WriteOptions]
 ) -> DryRun: ...
 @checked(read_version="object")
 def write_deltalake(
@@ -227,27 +169,7 @@ def write_deltalake(
     """
     table = table_or_uri if isinstance(table_or_uri, OpenTable) else None
     location = table_or_uri.location if isinstance(table_or_uri, OpenTable) else location_text(table_or_uri)
-    check_read_version(read_version, mode)
-    known = table.storage_options if table is not None else None
-    options = storage_options_text({**(known or {}), **(storage_options or {})})
-    by = replaced_rows(
-        replace_using,
-        replace_on,
-        (source_alias, target_alias),
-        plain=mode == "overwrite" and predicate is None,
-        schema_mode=schema_mode,
-    )
-    if by is not None or (mode == "overwrite" and isinstance(predicate, str) and schema_mode != "overwrite"):
-        from deltaplane.commands.rewriting import Settings
-
-        settings = Settings(writer_properties, commit_properties, post_commithook_properties, target_file_size, dry_run)
-        replacing = _Replacing(predicate, by, settings, schema_mode == "merge", read_version)
-        replaced = replacing.of(location, options or None, data)
-        if replaced is not None:
-            return _shown(table, replaced)
-    if partition_overwrite_mode not in ("static", "dynamic"):
-        raise InvalidArgumentError(f"partition_overwrite_mode is static or dynamic, not {partition_overwrite_mode!r}")
-    request = write_request(
+    intent = WriteIntent(
         mode=mode,
         partition_by=partition_by,
         cluster_by=cluster_by,
@@ -255,19 +177,32 @@ def write_deltalake(
         description=description,
         configuration=configuration,
         schema_mode=schema_mode,
-        **overwritten(location, options or None, mode, predicate),
+        predicate=predicate,
+        partition_overwrite_mode=partition_overwrite_mode,
+        replace_using=replace_using,
+        replace_on=replace_on,
+        source_alias=source_alias,
+        target_alias=target_alias,
+        read_version=read_version,
+        operation=operation,
         target_file_size=target_file_size,
         writer_properties=writer_properties,
         commit_properties=commit_properties,
         post_commithook_properties=post_commithook_properties,
-        applies_row_rules=True,
-        dynamic_partitions=partition_overwrite_mode == "dynamic",
-        read_version=read_version,
-        operation=operation,
+        dry_run=dry_run,
     )
-    if dry_run:
-        return _rehearsed(location, options or None, data, request)
-    return _shown(table, _write(location, options or None, data, request))
+    known = table.storage_options if table is not None else None
+    options = storage_options_text({**(known or {}), **(storage_options or {})}) or None
+    result = _replaced(location, options, data, intent)
+    if result is None:
+        result = _written(location, options, data, intent)
+    return _shown(table, result)
+
+
+def _written(location: str, options: dict[str, str] | None, data: Any, intent: WriteIntent) -> WriteResult | DryRun:
+    request = intent.request(location, options)
+    write = _rehearsed if intent.dry_run else _write
+    return write(location, options, data, request)
 
 
 def _shown(table: OpenTable | None, result: WriteResult | DryRun) -> WriteResult | DryRun:
@@ -276,57 +211,33 @@ def _shown(table: OpenTable | None, result: WriteResult | DryRun) -> WriteResult
     return result
 
 
-@dataclass(frozen=True)
-class _Replacing:
-    """An overwrite that finds the rows to replace one by one."""
+def _replaced(
+    location: str, options: dict[str, str] | None, data: Any, intent: WriteIntent
+) -> WriteResult | DryRun | None:
+    """An overwrite that finds the rows to replace one by one. None for other writes, where there is no table, and where
+    whole partitions are replaced: that needs no row of the old ones."""
+    matching, condition = intent.matching(), intent.condition()
+    if matching is None and condition is None:
+        return None
+    try:
+        snapshot = _native.Snapshot.open(location, options, intent.read_version)
+    except TableNotFoundError:
+        return None
+    from deltaplane.commands.replace import replace_matching, replace_where
+    from deltaplane.commands.rewriting import Target
 
-    predicate: Predicate | None
-    matching: Matching | None
-    settings: Settings
-    merge_schema: bool
-    read_version: int | None
-
-    def of(self, location: str, options: dict[str, str] | None, data: Any) -> WriteResult | DryRun | None:
-        """None where there is no table, or where whole partitions are replaced: that needs no row
-        of the old ones."""
-        try:
-            snapshot = _native.Snapshot.open(location, options, self.read_version)
-        except TableNotFoundError:
-            return None
-        from deltaplane.commands.replace import replace_matching, replace_where
-        from deltaplane.commands.rewriting import Target
-
-        target = Target(location, snapshot)
-        told = {"merge_schema": self.merge_schema, "reads_others": self.read_version is not None}
-        if self.matching is not None:
-            rows = as_reader(data)
-            metrics = replace_matching(target, rows, self.matching, self.settings, **told)
-        else:
-            assert isinstance(self.predicate, str)
-            expr.refuse_unclear(self.predicate, columns_of(snapshot.schema.to_json))
-            if about_partitions(self.predicate, snapshot):
-                return None
-            rows = in_table_types(as_reader(data))
-            metrics = replace_where(target, rows, self.predicate, self.settings, **told)
-        return command_result(snapshot, metrics, "txn" if self.matching is None else "nothing")
-
-
-def check_read_version(version: int | None, mode: str) -> None:
-    """Refuses a version that rows can't have been read from.
-
-    Raises:
-        InvalidArgumentError: no number of a version, or a mode in which no table is written to that
-            has versions.
-    """
-    if version is None:
-        return
-    if isinstance(version, bool) or not isinstance(version, int):
-        raise InvalidArgumentError(f"read_version is the number of a version, not {type(version).__name__}")
-    version_arguments(version)
-    if mode not in ("append", "overwrite"):
-        raise InvalidArgumentError(
-            "read_version says that the data was read from the table: it needs mode='append' or mode='overwrite'"
+    target, settings = Target(location, snapshot), intent.settings()
+    told = {"merge_schema": intent.merges_schema, "reads_others": intent.reads_others}
+    if matching is not None:
+        return command_result(
+            snapshot, replace_matching(target, as_reader(data), matching, settings, **told), "nothing"
         )
+    assert condition is not None
+    expr.refuse_unclear(condition, columns_of(snapshot.schema_json))
+    if about_partitions(condition, snapshot):
+        return None
+    rows = in_table_types(as_reader(data))
+    return command_result(snapshot, replace_where(target, rows, condition, settings, **told), "txn")
 
 
 def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str) -> WriteResult | DryRun:
@@ -341,47 +252,6 @@ def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str
 
         after_commit(snapshot.update)
     return WriteResult(done.pop("version"), metrics=done)
-
-
-def replaced_rows(
-    using: Sequence[str] | None,
-    on: str | None,
-    aliases: tuple[str | None, str | None],
-    *,
-    plain: bool,
-    schema_mode: str | None,
-) -> Matching | None:
-    """Which rows make room for new ones, as `replace_using` and `replace_on` say it; None where
-    neither is given.
-
-    `plain`: the write overwrites, and no predicate says what.
-
-    Raises:
-        InvalidArgumentError: arguments that don't go together.
-    """
-    if on is None and aliases != (None, None):
-        raise InvalidArgumentError("source_alias and target_alias are names in replace_on: give a condition too")
-    if using is None and on is None:
-        return None
-    if not plain or schema_mode == "overwrite":
-        raise InvalidArgumentError(
-            "replace_using and replace_on need mode='overwrite', without a predicate or another schema"
-        )
-    if using is not None and on is not None:
-        raise InvalidArgumentError("replace_using and replace_on say both which rows are replaced: give one")
-    from deltaplane.commands.replace import Matching
-
-    return Matching.using(using) if using is not None else Matching.on(str(on), *aliases)
-
-
-def overwritten(
-    location: str, options: dict[str, str] | None, mode: str, predicate: Predicate | None
-) -> dict[str, Any]:
-    """The rows that an overwrite replaces, as arguments of `write_request`: of a table that isn't
-    there yet there are none, and the condition is one that the new rows must meet."""
-    if isinstance(predicate, str) and mode == "overwrite" and not _native.is_table(location, options):
-        return {"first_rows_meet": predicate}
-    return {"predicate": predicate}
 
 
 def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
@@ -479,72 +349,3 @@ def rehearse_skipped(location: str, options: dict[str, str] | None, why: str) ->
     snapshot = _native.Snapshot.open(location, options)
     protocol = Protocol.of(snapshot.protocol)
     return DryRun("WRITE", snapshot.version, protocol, protocol, skipped=why)
-
-
-def write_request(
-    *,
-    mode: str = "error",
-    partition_by: Sequence[str] | str | None = None,
-    cluster_by: Sequence[str] | str | None = None,
-    name: str | None = None,
-    description: str | None = None,
-    configuration: Mapping[str, str | bool | int | None] | None = None,
-    schema_mode: str | None = None,
-    schema_json: str | None = None,
-    predicate: Predicate | None = None,
-    first_rows_meet: str | None = None,
-    names_seed: str | None = None,
-    target_file_size: int | None = None,
-    writer_properties: WriterProperties | None = None,
-    commit_properties: CommitProperties | None = None,
-    post_commithook_properties: PostCommitHookProperties | None = None,
-    applies_row_rules: bool = False,
-    dynamic_partitions: bool = False,
-    read_version: int | None = None,
-    operation: CommitOperation | None = None,
-    data_change: bool = True,
-) -> str:
-    """The request text that the Rust core takes, from checked arguments.
-
-    `first_rows_meet`: the predicate where the caller found no table, by which it judges each row as
-    by the rules. `applies_row_rules`: the caller evaluates the rules in the job's spec on its rows
-    (`deltaplane.commands.row_rules`).
-
-    Raises:
-        InvalidArgumentError: a value out of range, or two that don't go together.
-    """
-    if mode not in ("error", "append", "overwrite", "ignore"):
-        raise InvalidArgumentError(f"mode is error, append, overwrite or ignore, not {mode!r}")
-    if schema_mode not in (None, "merge", "overwrite"):
-        raise InvalidArgumentError(f"schema_mode is None, merge or overwrite, not {schema_mode!r}")
-    if schema_mode == "overwrite" and mode != "overwrite":
-        raise InvalidArgumentError("schema_mode='overwrite' replaces all rows too: it needs mode='overwrite'")
-    if predicate is not None and mode != "overwrite":
-        raise InvalidArgumentError("a predicate says which rows to replace: it needs mode='overwrite'")
-    if isinstance(partition_by, str):
-        partition_by = [partition_by]
-    if isinstance(cluster_by, str):
-        cluster_by = [cluster_by]
-    return json.dumps(
-        {
-            "mode": mode,
-            "partition_by": None if partition_by is None else list(partition_by),
-            "cluster_by": None if cluster_by is None else list(cluster_by),
-            "schema_mode": schema_mode,
-            "schema_json": schema_json,
-            "predicate": expr.parse(predicate),
-            "predicate_sql": first_rows_meet if predicate is None else str(predicate),
-            "first_rows_meet": first_rows_meet,
-            "dynamic_partitions": dynamic_partitions,
-            "read_version": read_version,
-            "names_seed": names_seed,
-            "name": name,
-            "description": description,
-            "configuration": property_texts(configuration),
-            "applies_row_rules": applies_row_rules,
-            "files": file_request(writer_properties, target_file_size),
-            "commit": commit_request(commit_properties, post_commithook_properties),
-            **({} if operation is None else {"operation": operation.request}),
-            **({} if data_change else {"data_change": False}),
-        }
-    )

@@ -17,7 +17,7 @@ from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, Tab
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Schema
-from deltaplane.write.api import write_request
+from deltaplane.write.intent import write_request
 
 if TYPE_CHECKING:
     from deltaplane.io.storage_options import TableUri

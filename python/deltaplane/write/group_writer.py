@@ -34,7 +34,8 @@ from deltaplane.exceptions import (
 from deltaplane.io.arrow import as_reader, reads_again
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
-from deltaplane.write.api import OpenTable, WriteResult, write_request, write_rows
+from deltaplane.write.api import OpenTable, WriteResult, write_rows
+from deltaplane.write.intent import write_request
 from deltaplane.write.leader_batcher import LeaderBatcher
 
 if TYPE_CHECKING:

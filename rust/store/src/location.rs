@@ -28,6 +28,9 @@ pub enum Scheme {
     Hdfs,
     /// A store of another crate or of Python, registered under its own scheme.
     Plugin,
+    /// A store of the tests.
+    #[cfg(test)]
+    Dummy,
 }
 
 /// Every scheme name, with its store and the canonical name for display.
@@ -43,7 +46,15 @@ const NAMES: &[(&str, Scheme, &str)] = &[
     ("gs", Scheme::Gcs, "gs"),
     ("gcs", Scheme::Gcs, "gs"),
     ("hdfs", Scheme::Hdfs, "hdfs"),
+    #[cfg(test)]
+    ("dummy", Scheme::Dummy, "dummy"),
 ];
+
+/// The kinds of stores that are built in.
+#[cfg(test)]
+pub(crate) fn built_in() -> impl Iterator<Item = Scheme> {
+    NAMES.iter().map(|(_, scheme, _)| *scheme)
+}
 
 /// The registered schemes.
 static ADMITTED: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());

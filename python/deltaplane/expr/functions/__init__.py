@@ -1,40 +1,6 @@
-"""The admitted functions and operators, one module for each family; importing this fills
+"""The admitted functions and operators, a module for each family; importing this fills
 `registry.ENTRIES`."""
 
-from deltaplane.expr.functions import (
-    arrays,
-    bits,
-    casting,
-    collections,
-    comparisons,
-    conditional,
-    dates,
-    hashes,
-    higher,
-    intervals,
-    logic,
-    numbers,
-    patterns,
-    rendering,
-    text,
-    times,
-)
+from deltaplane.names import modules_in
 
-__all__ = [
-    "arrays",
-    "bits",
-    "casting",
-    "collections",
-    "comparisons",
-    "conditional",
-    "dates",
-    "hashes",
-    "higher",
-    "intervals",
-    "logic",
-    "numbers",
-    "patterns",
-    "rendering",
-    "text",
-    "times",
-]
+modules_in(__name__, __path__)

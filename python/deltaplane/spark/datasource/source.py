@@ -35,7 +35,7 @@ from deltaplane.spark.jvm.location import absolute_location
 from deltaplane.spark.jvm.query_id import query_id
 from deltaplane.spark.jvm.schema import delta_schema_json, shown
 from deltaplane.table.changes import ChangeRange, change_range
-from deltaplane.write.api import overwritten, write_request
+from deltaplane.write.intent import overwritten, write_request
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, Unpack, overload
 
 from deltaplane import _native
 from deltaplane.arguments import checked
-from deltaplane.commands.rewriting import Settings
 from deltaplane.commands.row_rules import not_selected
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError
 from deltaplane.io.storage_options import TableUri
@@ -25,17 +24,9 @@ from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.spark.jvm.schema import delta_schema_json
 from deltaplane.spark.writing.replace import replace_matching, replace_rows
-from deltaplane.write.api import (
-    WriteResult,
-    check_read_version,
-    commit_files,
-    overwritten,
-    rehearse_files,
-    rehearse_skipped,
-    replaced_rows,
-    write_request,
-)
+from deltaplane.write.api import WriteResult, commit_files, rehearse_files, rehearse_skipped
 from deltaplane.write.declarations import check_declared
+from deltaplane.write.intent import FrameWriteOptions, Mode, SchemaMode, WriteIntent
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,69 +44,31 @@ _OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite.enabled"
 def write(
     df: DataFrame,
     path: TableUri,
-    mode: Literal["error", "append", "overwrite", "ignore"] = "append",
+    mode: Mode = "append",
     partition_by: Sequence[str] | str | None = None,
-    schema_mode: Literal["merge", "overwrite"] | None = None,
+    schema_mode: SchemaMode | None = None,
     replace_where: str | None = None,
     txn: tuple[str, int] | None = None,
     options: Mapping[str, str] | None = None,
     user_metadata: str | None = None,
     *,
-    name: str | None = None,
-    description: str | None = None,
-    configuration: Mapping[str, str | bool | int | None] | None = None,
-    target_file_size: int | None = None,
-    writer_properties: WriterProperties | None = None,
-    max_commit_retries: int | None = None,
-    rebalance: bool = True,
-    empty_commit: bool = True,
-    optimize_write: bool | None = None,
-    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
-    cluster_by: Sequence[str] | str | None = None,
-    replace_using: Sequence[str] | None = None,
-    replace_on: str | None = None,
-    source_alias: str | None = None,
-    target_alias: str | None = None,
-    read_version: int | None = None,
-    max_records_per_file: int | None = None,
-    all_nullable: bool = False,
-    operation: CommitOperation | None = None,
-    data_change: bool = True,
     dry_run: Literal[False] = False,
+    **more: Unpack[FrameWriteOptions],
 ) -> WriteResult: ...
 @overload
 def write(
     df: DataFrame,
     path: TableUri,
-    mode: Literal["error", "append", "overwrite", "ignore"] = "append",
+    mode: Mode = "append",
     partition_by: Sequence[str] | str | None = None,
-    schema_mode: Literal["merge", "overwrite"] | None = None,
+    schema_mode: SchemaMode | None = None,
     replace_where: str | None = None,
     txn: tuple[str, int] | None = None,
     options: Mapping[str, str] | None = None,
     user_metadata: str | None = None,
     *,
-    name: str | None = None,
-    description: str | None = None,
-    configuration: Mapping[str, str | bool | int | None] | None = None,
-    target_file_size: int | None = None,
-    writer_properties: WriterProperties | None = None,
-    max_commit_retries: int | None = None,
-    rebalance: bool = True,
-    empty_commit: bool = True,
-    optimize_write: bool | None = None,
-    partition_overwrite_mode: Literal["static", "dynamic"] = "static",
-    cluster_by: Sequence[str] | str | None = None,
-    replace_using: Sequence[str] | None = None,
-    replace_on: str | None = None,
-    source_alias: str | None = None,
-    target_alias: str | None = None,
-    read_version: int | None = None,
-    max_records_per_file: int | None = None,
-    all_nullable: bool = False,
-    operation: CommitOperation | None = None,
-    data_change: bool = True,
     dry_run: Literal[True],
+    **more: Unpack[FrameWriteOptions],
 ) -> DryRun: ...
 @checked(options="Mapping | None", read_version="object")
 def write(
@@ -226,65 +179,41 @@ def write(
     # As in delta-spark, a table that a query makes has the query's columns of CHAR and VARCHAR.
     fills = operation is not None and bool(operation.request.get("definition", {}).get("fills"))
     schema_json = delta_schema_json(df.schema, nullable=all_nullable, keeps_lengths=fills)
-    check_read_version(read_version, mode)
-    if partition_overwrite_mode not in ("static", "dynamic"):
-        raise InvalidArgumentError(f"partition_overwrite_mode is static or dynamic, not {partition_overwrite_mode!r}")
-    commit = CommitProperties(
-        custom_metadata=None if user_metadata is None else {"userMetadata": user_metadata},
-        max_commit_retries=max_commit_retries,
-        app_transactions=None if txn is None else [Transaction(*txn)],
-    )
-    plain = mode == "overwrite" and replace_where is None
     if not data_change and (replace_using is not None or replace_on is not None):
         raise InvalidArgumentError(
             "rows that match others are replaced by new ones: data_change=False can't be said of them"
         )
-    by = replaced_rows(replace_using, replace_on, (source_alias, target_alias), plain=plain, schema_mode=schema_mode)
-    if by is not None:
-        settings = Settings(writer_properties, commit, target_file_size=target_file_size, dry_run=dry_run)
-        merges = schema_mode == "merge"
-        replaced = replace_matching(df, location, options, by, settings, merge_schema=merges, read_version=read_version)
-        if replaced is not None:
-            return replaced
-    if (
-        mode == "overwrite"
-        and replace_where is not None
-        and partition_overwrite_mode == "static"
-        and schema_mode != "overwrite"
-    ):
-        settings = Settings(writer_properties, commit, target_file_size=target_file_size, dry_run=dry_run)
-        merges = schema_mode == "merge"
-        replaced = replace_rows(
-            df,
-            location,
-            options,
-            replace_where,
-            settings,
-            merge_schema=merges,
-            read_version=read_version,
-            data_change=data_change,
-        )
-        if replaced is not None:
-            return replaced
-    request = write_request(
+    intent = WriteIntent(
         mode=mode,
         partition_by=partition_by,
         cluster_by=cluster_by,
-        dynamic_partitions=partition_overwrite_mode == "dynamic",
         name=name,
         description=description,
         configuration=configuration,
         schema_mode=schema_mode,
         schema_json=schema_json,
-        **overwritten(location, store_options, mode, replace_where),
-        target_file_size=target_file_size,
-        writer_properties=writer_properties,
-        commit_properties=commit,
-        applies_row_rules=True,
+        predicate=replace_where,
+        partition_overwrite_mode=partition_overwrite_mode,
+        replace_using=replace_using,
+        replace_on=replace_on,
+        source_alias=source_alias,
+        target_alias=target_alias,
         read_version=read_version,
         operation=operation,
         data_change=data_change,
+        target_file_size=target_file_size,
+        writer_properties=writer_properties,
+        commit_properties=CommitProperties(
+            custom_metadata=None if user_metadata is None else {"userMetadata": user_metadata},
+            max_commit_retries=max_commit_retries,
+            app_transactions=None if txn is None else [Transaction(*txn)],
+        ),
+        dry_run=dry_run,
     )
+    replaced = _replaced(df, location, options, intent)
+    if replaced is not None:
+        return replaced
+    request = intent.request(location, store_options)
     job = _native.WriteJob.begin(location, store_options, _native.schema_to_arrow(schema_json), request)
     if job.skip is not None:
         return _skipped(location, store_options, job.skip, dry_run)
@@ -307,6 +236,19 @@ def write(
     done = commit_files(job, adds)
     recache(df.sparkSession)
     return done
+
+
+def _replaced(
+    df: DataFrame, location: str, options: Mapping[str, str] | None, intent: WriteIntent
+) -> WriteResult | DryRun | None:
+    """An overwrite that finds the rows to replace one by one; None for other writes and where no row of the old ones is
+    needed."""
+    matching, condition = intent.matching(), intent.condition()
+    if matching is not None:
+        return replace_matching(df, location, options, matching, intent)
+    if condition is None or intent.partition_overwrite_mode == "dynamic":
+        return None
+    return replace_rows(df, location, options, condition, intent)
 
 
 def _refuse(refusals: list[str], location: str, replace_where: str | None) -> None:

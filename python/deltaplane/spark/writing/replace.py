@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from deltaplane import _native
 from deltaplane.commands.merge.clauses import Clause
 from deltaplane.commands.replace import Matching, overwrite_says, write_metrics
-from deltaplane.commands.rewriting import Operation, Rewriting, Settings, rewriting
+from deltaplane.commands.rewriting import Operation, Rewriting, rewriting
 from deltaplane.commands.row_rules import not_selected
 from deltaplane.exceptions import (
     ConstraintViolationError,
@@ -28,6 +28,7 @@ from deltaplane.spark.jvm.location import split_options
 from deltaplane.spark.jvm.places import FILE, ROW
 from deltaplane.spark.jvm.schema import delta_schema_json, quoted
 from deltaplane.write.api import WriteResult, about_partitions, command_result
+from deltaplane.write.intent import WriteIntent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,30 +43,24 @@ def replace_matching(
     location: str,
     options: Mapping[str, str] | None,
     matching: Matching,
-    settings: Settings,
-    *,
-    merge_schema: bool,
-    read_version: int | None,
+    intent: WriteIntent,
 ) -> WriteResult | DryRun | None:
-    """Replaces rows that match one of the frame's, in one commit; nothing is done without rows, None where no table is.
-
-    `read_version` is the version that the frame's rows were made of, if they were made of the table's.
-    """
+    """Replaces rows that match one of the frame's, in one commit; nothing is done without rows, None where no table is."""
     try:
-        snapshot = _native.Snapshot.open(location, split_options(options)[0], read_version)
+        snapshot = _native.Snapshot.open(location, split_options(options)[0], intent.read_version)
     except TableNotFoundError:
         return None
     what = SparkMerge(
         source=df if matching.source_alias is None else df.alias(matching.source_alias),
         condition=matching.condition,
         clauses=[Clause("matched", "delete"), Clause("source", "insert")],
-        merge_schema=merge_schema,
+        merge_schema=intent.merges_schema,
         operation="WRITE",
-        parameters=overwrite_says(matching.says, merge_schema=merge_schema),
-        reads_others=read_version is not None,
+        parameters=overwrite_says(matching.says, merge_schema=intent.merges_schema),
+        reads_others=intent.reads_others,
     )
     target = SparkTarget(location, snapshot, df.sparkSession, options, matching.target_alias)
-    return command_result(snapshot, merge(target, what, settings), "nothing")
+    return command_result(snapshot, merge(target, what, intent.settings()), "nothing")
 
 
 def _is_about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
@@ -81,11 +76,7 @@ def replace_rows(
     location: str,
     options: Mapping[str, str] | None,
     condition: str,
-    settings: Settings,
-    *,
-    merge_schema: bool,
-    read_version: int | None,
-    data_change: bool = True,
+    intent: WriteIntent,
 ) -> WriteResult | DryRun | None:
     """Replaces the rows that meet a condition, in one commit; None where no table is, or where whole partitions are
     replaced: that needs no row of the old ones.
@@ -94,12 +85,12 @@ def replace_rows(
         InvalidArgumentError: a new row that doesn't meet it; a condition on rows where no data is to change.
     """
     try:
-        snapshot = _native.Snapshot.open(location, split_options(options)[0], read_version)
+        snapshot = _native.Snapshot.open(location, split_options(options)[0], intent.read_version)
     except TableNotFoundError:
         return None
     if _is_about_partitions(condition, snapshot):
         return None
-    if not data_change:
+    if not intent.data_change:
         raise InvalidArgumentError(
             f"`{condition}` selects rows, and a write without a change of data (dataChange = false) takes whole files away: use "
             "partition columns alone, or leave dataChange out",
@@ -107,9 +98,9 @@ def replace_rows(
         )
     target = SparkTarget(location, snapshot, df.sparkSession, options)
     which = SparkCondition(target, condition)
-    incoming = {"schema_json": delta_schema_json(df.schema, nullable=True), "merge_schema": merge_schema}
-    parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
-    others = which.reads_others or read_version is not None
+    incoming = {"schema_json": delta_schema_json(df.schema, nullable=True), "merge_schema": intent.merges_schema}
+    parameters = overwrite_says({"predicate": condition}, merge_schema=intent.merges_schema)
+    others = which.reads_others or intent.reads_others
     operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)
     refusal = not_selected(condition)
 
@@ -129,7 +120,7 @@ def replace_rows(
         return job.commit(write_metrics(job.finish(), deleted, written))
 
     try:
-        return command_result(snapshot, rewriting(target, operation, settings, run), "txn")
+        return command_result(snapshot, rewriting(target, operation, intent.settings(), run), "txn")
     except ConstraintViolationError as e:
         if refusal not in str(e):
             raise

@@ -1,13 +1,14 @@
 //! Append-only tables: no remove may change rows while the property is on (P100).
 
-use super::{Kind, TableFeature, fine};
+use super::hooks::removal::{Removable, Removal};
+use super::{Kind, TableFeature};
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "appendOnly",
-    kind: Kind::Writer,
     legacy: Some((1, 2)),
-    requires: &[],
     wanted: |v| v.is_on("delta.appendOnly"),
-    refuse_read: fine,
-    refuse_write: fine,
+    in_new_tables: true,
+    may_begin: true,
+    may_appear: true,
+    removable: Some(Removable::new(Removal::Properties(&["delta.appendOnly"]))),
+    ..TableFeature::new("appendOnly", Kind::Writer)
 };

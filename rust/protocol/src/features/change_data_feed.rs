@@ -1,7 +1,8 @@
 //! Change data feed (P130): appends and whole-file removes need no change files, and this build writes nothing
 //! else. What a commit changed is in `crate::changes`.
 
-use super::{Kind, TableFeature, View, fine};
+use super::hooks::removal::{Removable, Removal};
+use super::{Kind, TableFeature, View};
 use crate::actions::Metadata;
 use crate::{Error, Result};
 
@@ -42,11 +43,11 @@ pub fn check_columns(before: Option<View<'_>>, after: View<'_>) -> Result<()> {
 }
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "changeDataFeed",
-    kind: Kind::Writer,
     legacy: Some((1, 4)),
-    requires: &[],
     wanted: |v| is_on(v.metadata),
-    refuse_read: fine,
-    refuse_write: fine,
+    may_begin: true,
+    may_appear: true,
+    check_change: check_columns,
+    removable: Some(Removable::new(Removal::Properties(&[PROPERTY]))),
+    ..TableFeature::new("changeDataFeed", Kind::Writer)
 };

@@ -1,22 +1,29 @@
 //! CHECK constraints (P103): expressions over a row, kept in the table's properties.
 
+use super::hooks::removal::{Removable, Removal};
 use super::row_rule::RowCheck;
-use super::{Kind, TableFeature, View, fine};
+use super::{Kind, TableFeature, View};
 
-pub(super) const PREFIX: &str = "delta.constraints.";
+const PREFIX: &str = "delta.constraints.";
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "checkConstraints",
-    kind: Kind::Writer,
     legacy: Some((1, 3)),
-    requires: &[],
     wanted: |v| v.metadata.configuration.keys().any(|k| k.starts_with(PREFIX)),
-    refuse_read: fine,
-    refuse_write: fine,
+    may_begin: true,
+    removable: Some(Removable::new(Removal::Unused(
+        "drop every constraint with drop_constraint",
+    ))),
+    // Constraints are checked before invariants.
+    row_rules: |v, rules| {
+        rules.checks.splice(0..0, checks(v));
+        Ok(())
+    },
+    example: |e| e.property(&format!("{PREFIX}positive"), "id > 0"),
+    ..TableFeature::new("checkConstraints", Kind::Writer)
 };
 
 /// The constraints, by name.
-pub(super) fn checks(view: View<'_>) -> Vec<RowCheck> {
+fn checks(view: View<'_>) -> Vec<RowCheck> {
     let check = |(key, sql): (&String, &String)| {
         Some(RowCheck {
             name: key.strip_prefix(PREFIX)?.to_owned(),

@@ -2,12 +2,13 @@
 //! checkpoints alone hide, so cleanup passes them all at once or not at all.
 
 use super::attempt::Attempt;
-use super::{Kind, TableFeature, fine, never};
+use super::hooks::removal::{Removable, Removal};
+use super::{Kind, TableFeature};
 use crate::Result;
 use crate::actions::Metadata;
 
 /// Table property: the version before which no checkpoint may go.
-pub(super) const BEFORE: &str = "delta.requireCheckpointProtectionBeforeVersion";
+const BEFORE: &str = "delta.requireCheckpointProtectionBeforeVersion";
 
 /// The version before which no checkpoint may go while a commit stays; 0 when nothing is protected.
 pub fn protected_before(metadata: &Metadata) -> u64 {
@@ -24,7 +25,7 @@ pub(super) fn protect(metadata: &Metadata, before: u64) -> Metadata {
 }
 
 /// New metadata of a protected table keeps the mark (P023): a mark that got lost would free its checkpoints.
-pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
+fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     let old = attempt.base.and_then(|b| b.metadata.configuration.get(BEFORE).cloned());
     if attempt.supports(&FEATURE)
         && let (Some(old), Some(new)) = (old, attempt.new_metadata())
@@ -35,11 +36,14 @@ pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
 }
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "checkpointProtection",
-    kind: Kind::Writer,
-    legacy: None,
-    requires: &[],
-    wanted: never,
-    refuse_read: fine,
-    refuse_write: fine,
+    removable: Some(Removable::new(Removal::Properties(&[BEFORE]))),
+    finish,
+    log_properties: &[BEFORE],
+    restore: |now, _, metadata| {
+        let before = protected_before(now.metadata);
+        if before > 0 {
+            *metadata = protect(metadata, before);
+        }
+    },
+    ..TableFeature::new("checkpointProtection", Kind::Writer)
 };

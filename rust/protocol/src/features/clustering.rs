@@ -3,7 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Directives, Kind, TableFeature, domain_metadata, fine, never};
+use super::hooks::own_domain::OwnDomain;
+use super::hooks::removal::{Removable, Removal};
+use super::{Directives, Kind, TableFeature, domain_metadata};
 use crate::actions::{DomainMetadata, Metadata, Protocol};
 use crate::mapping::Mapping;
 use crate::properties::Properties;
@@ -168,11 +170,18 @@ fn walk(schema: &StructType, path: &mut Vec<String>, leaf: &mut dyn FnMut(&[Stri
 }
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "clustering",
-    kind: Kind::Writer,
-    legacy: None,
     requires: &[domain_metadata::FEATURE.name],
-    wanted: never,
-    refuse_read: fine,
-    refuse_write: fine,
+    removable: Some(Removable::new(Removal::Unused(""))),
+    domain: Some(OwnDomain {
+        name: DOMAIN,
+        cloned: |source, replaced| Ok(source.or_else(|| replaced.map(|d| DomainMetadata { removed: true, ..d }))),
+        check_drop: |d| match columns(d)?.is_empty() {
+            true => Ok(()),
+            false => Err(Error::invalid_argument(format!(
+                "the feature {} is in use: take the clustering columns away with cluster_by([]) first",
+                FEATURE.name
+            ))),
+        },
+    }),
+    ..TableFeature::new("clustering", Kind::Writer)
 };

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::hooks::removal::{Removable, Removal, Removed};
+use super::hooks::safe_property::{always, safe};
 use super::{Kind, Refusal, TableFeature, View, supported};
-use crate::actions::{Metadata, Protocol};
+use crate::actions::{Action, Metadata, Protocol};
 use crate::mapping::{ID, MODE, Mapping, NESTED_IDS, PHYSICAL_NAME, id_of};
 use crate::schema::{DataType, Field, StructType};
 use crate::{Error, Result};
@@ -26,14 +28,44 @@ fn unknown_mode(v: View<'_>) -> Refusal {
         .map(|e| format!("but {}", e.message()))
 }
 
+fn by_name_now(old: Option<&str>, new: &str) -> bool {
+    old.is_none_or(|o| o == Mapping::None.as_str()) && new == Mapping::Name.as_str()
+}
+
+/// Ids of columns that the table has had since stay used.
+fn restore_highest_id(now: View<'_>, _: View<'_>, metadata: &mut Metadata) {
+    let highest = |m: &Metadata| m.configuration.get(MAX_ID).and_then(|v| v.parse::<i64>().ok());
+    if let (Some(now), Some(then)) = (highest(now.metadata), highest(metadata)) {
+        metadata
+            .configuration
+            .insert(MAX_ID.to_owned(), now.max(then).to_string());
+    }
+}
+
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "columnMapping",
-    kind: Kind::ReaderWriter,
     legacy: Some((2, 5)),
-    requires: &[],
     wanted: is_wanted,
     refuse_read: unknown_mode,
     refuse_write: unknown_mode,
+    may_begin: true,
+    may_appear: true,
+    safe_properties: &[safe(MODE, by_name_now), safe(MAX_ID, always)],
+    removable: Some(Removable {
+        uses: Some(|a| matches!(a, Action::Metadata(m) if is_mapped(m))),
+        ..Removable::new(Removal::By(|v| Removed {
+            metadata: without_column_mapping(v),
+            rewrite: needed(v),
+            usage: None,
+        }))
+    }),
+    lasting_properties: &[MODE, MAX_ID],
+    restore: restore_highest_id,
+    own_field_keys: &[PREFIX],
+    example: |e| {
+        e.property(MODE, Mapping::Name.as_str());
+        e.property(MAX_ID, "100");
+    },
+    ..TableFeature::new("columnMapping", Kind::ReaderWriter)
 };
 
 /// The mapping that a table's files have: the property means nothing without the feature (P093).

@@ -1,11 +1,13 @@
 //! Deletion vectors (P120–P125): the codec is `crate::deletion_vectors`. Vectors are applied wherever rows are
 //! read, whatever the property says; adding and removing whole files is always legal on such a table.
 
-use super::{Kind, TableFeature, fine, supported};
-use crate::actions::{Metadata, Protocol};
+use super::hooks::removal::{FeatureUsage, Removable, Removal};
+use super::hooks::safe_property::{safe, switched_on};
+use super::{Kind, TableFeature, supported};
+use crate::actions::{Action, Metadata, Protocol};
 use crate::{Error, Result};
 
-pub(super) const PROPERTY: &str = "delta.enableDeletionVectors";
+const PROPERTY: &str = "delta.enableDeletionVectors";
 
 /// Whether files of such a table may carry vectors.
 pub fn may_have_vectors(p: &Protocol) -> bool {
@@ -27,11 +29,18 @@ pub fn check_may_mark(p: &Protocol, m: &Metadata) -> Result<()> {
 }
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "deletionVectors",
-    kind: Kind::ReaderWriter,
-    legacy: None,
-    requires: &[],
     wanted: |v| v.is_on(PROPERTY),
-    refuse_read: fine,
-    refuse_write: fine,
+    may_begin: true,
+    may_appear: true,
+    safe_properties: &[safe(PROPERTY, switched_on)],
+    removable: Some(Removable {
+        usage: FeatureUsage::Vectors,
+        uses: Some(|a| match a {
+            Action::Add(add) => add.deletion_vector.is_some(),
+            Action::Remove(remove) => remove.deletion_vector.is_some(),
+            _ => false,
+        }),
+        ..Removable::new(Removal::Properties(&[PROPERTY]))
+    }),
+    ..TableFeature::new("deletionVectors", Kind::ReaderWriter)
 };

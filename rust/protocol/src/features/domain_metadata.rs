@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 
 use super::attempt::Attempt;
-use super::{Kind, TableFeature, fine, never};
+use super::hooks::removal::{Removable, Removal};
+use super::{Kind, TableFeature};
 use crate::actions::Action;
 use crate::{Error, Result};
 
@@ -19,7 +20,7 @@ pub fn check_user_domain(domain: &str) -> Result<()> {
 }
 
 /// One action for a domain, none without the feature; a tombstone carries the last configuration.
-pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
+fn check_actions(attempt: &mut Attempt<'_>) -> Result<()> {
     let supported = attempt.supports(&FEATURE);
     let old = attempt.base.map(|b| b.domains);
     let mut seen = HashSet::new();
@@ -48,11 +49,15 @@ pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
 }
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "domainMetadata",
-    kind: Kind::Writer,
-    legacy: None,
-    requires: &[],
-    wanted: never,
-    refuse_read: fine,
-    refuse_write: fine,
+    may_appear: true,
+    removable: Some(Removable {
+        domains_in_use: |domains| {
+            domains
+                .first()
+                .map(|d| format!("remove the domain `{}` first", d.domain))
+        },
+        ..Removable::new(Removal::Unused(""))
+    }),
+    check_actions,
+    ..TableFeature::new("domainMetadata", Kind::Writer)
 };

@@ -1,20 +1,34 @@
 //! Generated columns (P105): their values must equal an expression over the other columns.
 
-use super::row_rule::nested_with;
-use super::{Kind, TableFeature, fine};
+use serde_json::json;
+
+use super::hooks::field_key::{FieldKey, Form};
+use super::hooks::removal::{Removable, Removal};
+use super::row_rule::{columns_with, nested_with};
+use super::{Kind, TableFeature};
+use crate::schema::Primitive;
 
 /// Where a column keeps its expression, as Spark SQL.
 pub(super) const KEY: &str = "delta.generationExpression";
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "generatedColumns",
-    kind: Kind::Writer,
     legacy: Some((1, 4)),
-    requires: &[],
     wanted: |v| v.find_field(&|f| f.metadata.contains_key(KEY)).is_some(),
-    refuse_read: fine,
     refuse_write: |v| {
         nested_with(v, KEY)
             .map(|c| format!("and the field `{c}` below a column is generated, which only columns may be"))
     },
+    removable: Some(Removable::new(Removal::Unused(
+        "generated columns can't become plain ones: write the table anew without them",
+    ))),
+    row_rules: |v, rules| {
+        rules.generated.extend(columns_with(v, KEY)?);
+        Ok(())
+    },
+    field_keys: &[FieldKey {
+        name: KEY,
+        form: Form::Text,
+    }],
+    example: |e| e.column("made", Primitive::Long, &[(KEY, json!("id + 1"))]),
+    ..TableFeature::new("generatedColumns", Kind::Writer)
 };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Kind, Refusal, TableFeature, View, column_defaults, fine, row_tracking};
+use super::{Kind, Refusal, TableFeature, View, column_defaults, row_tracking};
 use crate::actions::Metadata;
 use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
@@ -103,11 +103,10 @@ pub fn check_partitioning(before: &Metadata, after: View<'_>) -> Result<()> {
 }
 
 /// What the protocol says that a version can't be with: for the first, that files may have deletion vectors at all.
-pub(super) fn refuse_beside(v: View<'_>, supported: &BTreeSet<String>) -> Option<(&'static str, String)> {
+fn refuse_beside(v: View<'_>, supported: &BTreeSet<String>) -> Refusal {
     let listed = supported.contains(FEATURE_V1.name) && supported.contains(super::deletion_vectors::FEATURE.name);
     (listed && v.is_on(V1)).then(|| {
-        let why = "which has no deletion vectors, but the table's protocol supports them: drop that feature first, or write the rows to a new table";
-        (FEATURE_V1.name, why.to_owned())
+        "which has no deletion vectors, but the table's protocol supports them: drop that feature first, or write the rows to a new table".to_owned()
     })
 }
 
@@ -258,17 +257,20 @@ const fn version(
     refuse_write: fn(View<'_>) -> Refusal,
 ) -> TableFeature {
     TableFeature {
-        name,
-        kind: Kind::Writer,
-        legacy: None,
         requires,
         wanted,
-        refuse_read: fine,
         refuse_write,
+        // Files have to fit too: `switched_on`.
+        may_begin: true,
+        may_appear: true,
+        ..TableFeature::new(name, Kind::Writer)
     }
 }
 
-pub(super) static FEATURE_V1: TableFeature = version("icebergCompatV1", &["columnMapping"], |v| v.is_on(V1), refuse_v1);
+pub(super) static FEATURE_V1: TableFeature = TableFeature {
+    refuse_beside,
+    ..version("icebergCompatV1", &["columnMapping"], |v| v.is_on(V1), refuse_v1)
+};
 pub(super) static FEATURE_V2: TableFeature = version("icebergCompatV2", &["columnMapping"], |v| v.is_on(V2), refuse_v2);
 pub(super) static FEATURE_V3: TableFeature = version(
     "icebergCompatV3",

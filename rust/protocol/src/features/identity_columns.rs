@@ -5,7 +5,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Kind, TableFeature, View, fine};
+use super::hooks::field_key::{FieldKey, Form};
+use super::hooks::removal::{Removable, Removal};
+use super::{Kind, TableFeature, View};
 use crate::actions::Add;
 use crate::mapping::id_of;
 use crate::schema::{DataType, Field, Primitive, StructType};
@@ -21,16 +23,41 @@ const COMMIT_TAG: &str = "delta.identity.schemaUpdate";
 const TAG: &str = "deltaplane.identity";
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "identityColumns",
-    kind: Kind::Writer,
     legacy: Some((1, 6)),
-    requires: &[],
     wanted: |v: View<'_>| v.find_field(&|f| f.metadata.contains_key(START)).is_some(),
-    refuse_read: fine,
     refuse_write: |v: View<'_>| {
         let broken = |f: &Field| Identity::of(f).err().map(|e| e.message().to_owned());
         v.find_in_fields(&broken).map(|(_, why)| format!("and {why}"))
     },
+    removable: Some(Removable::new(Removal::Unused(
+        "identity columns can't become plain ones: write the table anew without them",
+    ))),
+    restore: |now, then, metadata| {
+        let schema = advance_as(then.schema, now.schema);
+        if schema != *then.schema {
+            metadata.schema_string = Some(schema.to_json());
+        }
+    },
+    field_keys: &[
+        FieldKey {
+            name: START,
+            form: Form::Number,
+        },
+        FieldKey {
+            name: STEP,
+            form: Form::Number,
+        },
+        FieldKey {
+            name: EXPLICIT,
+            form: Form::Flag,
+        },
+    ],
+    own_field_keys: &[MARK],
+    example: |e| {
+        let values = [(START, json!(1)), (STEP, json!(1)), (EXPLICIT, json!(false))];
+        e.column("counted", Primitive::Long, &values);
+    },
+    ..TableFeature::new("identityColumns", Kind::Writer)
 };
 
 /// A column whose values a write hands out: `next`, then one `step` further for each row.
@@ -239,7 +266,7 @@ pub fn advance(schema: &StructType, marks: &[(String, i64)]) -> StructType {
 
 /// The schema whose high-water marks lie as far as those of the same columns in another one, or further: values that were
 /// handed out never come again, whatever version the table goes back to.
-pub(super) fn advance_as(schema: &StructType, other: &StructType) -> StructType {
+fn advance_as(schema: &StructType, other: &StructType) -> StructType {
     let same = |f: &&Field, g: &Field| match (id_of(f), id_of(g)) {
         (Some(a), Some(b)) => a == b,
         _ => f.name == g.name,

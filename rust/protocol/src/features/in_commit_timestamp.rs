@@ -4,13 +4,15 @@
 use serde_json::json;
 
 use super::attempt::Attempt;
-use super::{Kind, TableFeature, fine};
+use super::hooks::removal::{Removable, Removal};
+use super::hooks::safe_property::{always, safe, switched_on};
+use super::{Kind, TableFeature};
 use crate::actions::{CommitInfo, Metadata};
 use crate::{Error, Result};
 
-pub(super) const ENABLED: &str = "delta.enableInCommitTimestamps";
-pub(super) const SINCE_VERSION: &str = "delta.inCommitTimestampEnablementVersion";
-pub(super) const SINCE_TIME: &str = "delta.inCommitTimestampEnablementTimestamp";
+const ENABLED: &str = "delta.enableInCommitTimestamps";
+const SINCE_VERSION: &str = "delta.inCommitTimestampEnablementVersion";
+const SINCE_TIME: &str = "delta.inCommitTimestampEnablementTimestamp";
 
 /// From which version on commits carry their own time; `None` while the property is off (P082).
 pub fn enabled_from(m: &Metadata) -> Option<u64> {
@@ -36,7 +38,7 @@ pub fn time_of(info: &CommitInfo, version: u64) -> Result<i64> {
 }
 
 /// Stamps the commit, later than its base (P083); notes since when commits carry a time (P084).
-pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
+fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     let on = attempt.metadata().is_some_and(|m| enabled_from(m).is_some());
     let was_on = attempt.base.is_some_and(|b| enabled_from(b.metadata).is_some());
     if !on || !attempt.supports(&FEATURE) {
@@ -73,11 +75,21 @@ pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
 }
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "inCommitTimestamp",
-    kind: Kind::Writer,
-    legacy: None,
-    requires: &[],
     wanted: |v| enabled_from(v.metadata).is_some(),
-    refuse_read: fine,
-    refuse_write: fine,
+    may_begin: true,
+    may_appear: true,
+    safe_properties: &[
+        safe(ENABLED, switched_on),
+        safe(SINCE_VERSION, always),
+        safe(SINCE_TIME, always),
+    ],
+    removable: Some(Removable::new(Removal::Properties(&[
+        ENABLED,
+        SINCE_VERSION,
+        SINCE_TIME,
+    ]))),
+    finish,
+    log_properties: &[SINCE_VERSION, SINCE_TIME],
+    lasting_properties: &[SINCE_VERSION, SINCE_TIME],
+    ..TableFeature::new("inCommitTimestamp", Kind::Writer)
 };

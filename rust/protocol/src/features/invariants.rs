@@ -1,27 +1,42 @@
 //! Column invariants and NOT NULL (P101, P102). NOT NULL is enforced where rows are written,
 //! invariants are conditions over a row.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::hooks::field_key::{FieldKey, Form};
+use super::hooks::removal::{Removable, Removal};
 use super::row_rule::RowCheck;
-use super::{Kind, TableFeature, View, fine};
-use crate::schema::{DataType, Field, StructType};
+use super::{Kind, TableFeature, View};
+use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result};
 
 const KEY: &str = "delta.invariants";
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "invariants",
-    kind: Kind::Writer,
     legacy: Some((1, 2)),
-    requires: &[],
     wanted: |v| v.find_field(&|f| !f.nullable || f.metadata.contains_key(KEY)).is_some(),
-    refuse_read: fine,
-    refuse_write: fine,
+    in_new_tables: true,
+    may_begin: true,
+    removable: Some(Removable::new(Removal::Unused(
+        "let every column be null with drop_column_not_null",
+    ))),
+    row_rules: |v, rules| {
+        rules.checks.extend(checks(v)?);
+        Ok(())
+    },
+    field_keys: &[FieldKey {
+        name: KEY,
+        form: Form::Text,
+    }],
+    example: |e| {
+        let condition = r#"{"expression":{"expression":"checked > 0"}}"#;
+        e.column("checked", Primitive::Long, &[(KEY, json!(condition))]);
+    },
+    ..TableFeature::new("invariants", Kind::Writer)
 };
 
 /// The invariants, named by their columns.
-pub(super) fn checks(view: View<'_>) -> Result<Vec<RowCheck>> {
+fn checks(view: View<'_>) -> Result<Vec<RowCheck>> {
     let mut found = Vec::new();
     in_struct(view.schema, "", &mut found)?;
     Ok(found)

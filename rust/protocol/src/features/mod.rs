@@ -1,5 +1,5 @@
-//! Table features as data: one room each, what it is called, what needs it, whether this build can
-//! read and write tables where it is active. The only place where feature names stand.
+//! Table features as data: a file each with all facts of it, which the rules about all features read in loops. The only
+//! place where feature names stand.
 
 mod append_only;
 pub mod change_data_feed;
@@ -10,6 +10,8 @@ mod column_defaults;
 pub mod column_mapping;
 pub mod deletion_vectors;
 pub mod domain_metadata;
+#[cfg(test)]
+mod dummy;
 mod generated_columns;
 mod hooks;
 pub mod iceberg_compat;
@@ -32,15 +34,18 @@ use crate::actions::{Action, Metadata, Protocol};
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result};
 use hooks::attempt::{Attempt, Base};
+pub(in crate::features) use hooks::table_feature::never;
 
 pub use hooks::attempt;
 pub use hooks::directives::{Directives, known};
+pub use hooks::removal::FeatureUsage;
 pub(in crate::features) use hooks::row_rule;
-pub use hooks::row_rule::{ColumnRule, RowCheck, mentions};
+pub use hooks::row_rule::{ColumnRule, RowCheck, RowRules, mentions};
+pub use hooks::table_feature::{Kind, Refusal, TableFeature};
 pub use rules::concurrent::{metadata_clash, protocol_clash};
-pub use rules::drop::{Dropped, FeatureUsage, without_feature};
+pub use rules::drop::{Dropped, without_feature};
 pub use rules::minimum_protocol::{protocol_for, protocol_with};
-pub use rules::row_rules::{RowRules, row_rules};
+pub use rules::row_rules::row_rules;
 pub use rules::stored_ids::{StoredIds, stored_ids};
 pub use rules::support::{reads, writes};
 pub use rules::transitions::{check_change, check_replacement, outlives_replacement};
@@ -91,10 +96,11 @@ pub struct FileForm {
 
 /// The form of new files.
 pub fn file_form(protocol: &Protocol, metadata: &Metadata, schema: &StructType) -> FileForm {
-    FileForm {
-        partition_columns: materialize_partition_columns::in_files(protocol, metadata, schema),
-        typed_variants: variant::is_shredded(protocol, metadata, schema),
+    let mut form = FileForm::default();
+    for f in all() {
+        (f.file_form)(protocol, View { metadata, schema }, &mut form);
     }
+    form
 }
 
 fn holds(t: &DataType, p: Primitive) -> bool {
@@ -120,44 +126,6 @@ fn find_in_type<T>(t: &DataType, look: &dyn Fn(&Field) -> Option<T>) -> Option<(
         DataType::Map(m) => find_in_type(&m.key, look).or_else(|| find_in_type(&m.value, look)),
         DataType::Struct(s) => find_in_struct(s, look),
     }
-}
-
-/// Who must know a feature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Writers only.
-    Writer,
-    /// Readers and writers.
-    ReaderWriter,
-}
-
-/// Whether this build can do something with a table; if not, what in the table is in the way.
-pub type Refusal = Option<String>;
-
-/// One table feature.
-pub struct TableFeature {
-    /// Its name in `readerFeatures` and `writerFeatures`.
-    pub name: &'static str,
-    /// Who must know it.
-    pub kind: Kind,
-    /// Lowest legacy (reader, writer) versions that imply it.
-    pub legacy: Option<(i32, i32)>,
-    /// Features it depends on.
-    pub requires: &'static [&'static str],
-    /// Whether the table's metadata asks for it (P093).
-    pub wanted: fn(View<'_>) -> bool,
-    /// Why this build can't read such a table, if it can't.
-    pub refuse_read: fn(View<'_>) -> Refusal,
-    /// Why this build can't append to or overwrite such a table, if it can't.
-    pub refuse_write: fn(View<'_>) -> Refusal,
-}
-
-fn never(_: View<'_>) -> bool {
-    false
-}
-
-fn fine(_: View<'_>) -> Refusal {
-    None
 }
 
 /// All features this build knows by name.
@@ -193,6 +161,8 @@ static NATIVE: &[&TableFeature] = &[
     &variant::SHREDDING_PREVIEW,
     &v2_checkpoint::FEATURE,
     &vacuum_protocol_check::FEATURE,
+    #[cfg(test)]
+    &dummy::FEATURE,
 ];
 
 /// The feature of this name.
@@ -349,7 +319,8 @@ pub fn check_write(p: &Protocol, view: View<'_>) -> Result<()> {
             return Err(unsupported("write", f.name, &why));
         }
     }
-    match iceberg_compat::refuse_beside(view, &supported(p)) {
+    let names = supported(p);
+    match all().find_map(|f| Some((f.name, (f.refuse_beside)(view, &names)?))) {
         Some((name, why)) => Err(unsupported("write", name, &why)),
         None => Ok(()),
     }
@@ -372,16 +343,6 @@ pub fn is_append_only(view: View<'_>) -> bool {
     (append_only::FEATURE.wanted)(view)
 }
 
-type Finish = fn(&mut Attempt<'_>) -> Result<()>;
-
-/// What only the base of a commit decides, in this order: domains are checked after the rooms that set some.
-static FINISH: &[Finish] = &[
-    in_commit_timestamp::finish,
-    row_tracking::finish,
-    checkpoint_protection::finish,
-    domain_metadata::finish,
-];
-
 /// The actions of a commit on this base at this time, or why there can't be one.
 pub fn finish(base: Option<Base<'_>>, now_ms: i64, actions: Vec<Action>) -> Result<Vec<Action>> {
     let version = base.map_or(0, |b| b.version + 1);
@@ -396,9 +357,8 @@ pub fn finish(base: Option<Base<'_>>, now_ms: i64, actions: Vec<Action>) -> Resu
         now_ms,
         actions,
     };
-    for room in FINISH {
-        room(&mut attempt)?;
-    }
+    all().try_for_each(|f| (f.finish)(&mut attempt))?;
+    all().try_for_each(|f| (f.check_actions)(&mut attempt))?;
     Ok(attempt.actions)
 }
 

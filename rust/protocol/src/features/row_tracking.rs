@@ -5,7 +5,10 @@
 use serde_json::{Value, json};
 
 use super::attempt::{Attempt, Base};
-use super::{Directives, Kind, TableFeature, domain_metadata, fine, supported};
+use super::hooks::own_domain::OwnDomain;
+use super::hooks::removal::{FeatureUsage, Removable, Removal};
+use super::hooks::safe_property::{first_set, safe, switched_on};
+use super::{Directives, Kind, TableFeature, domain_metadata, supported};
 use crate::actions::{Action, CommitInfo, DomainMetadata, Metadata};
 use crate::files::rows::num_records;
 use crate::{Error, Result};
@@ -18,7 +21,7 @@ pub(super) const ROW_ID_COLUMN: &str = "delta.rowTracking.materializedRowIdColum
 pub(super) const ROW_VERSION_COLUMN: &str = "delta.rowTracking.materializedRowCommitVersionColumnName";
 
 /// All that a table says of it.
-pub(super) const PROPERTIES: &[&str] = &[ENABLED, SUSPENDED, ROW_ID_COLUMN, ROW_VERSION_COLUMN];
+const PROPERTIES: &[&str] = &[ENABLED, SUSPENDED, ROW_ID_COLUMN, ROW_VERSION_COLUMN];
 
 /// What a commit is called that only takes row ids away.
 pub const UNBACKFILL: &str = "ROW TRACKING UNBACKFILL";
@@ -96,7 +99,7 @@ pub fn say_preserved(info: &mut std::collections::BTreeMap<String, Value>) {
 }
 
 /// The metadata of a table whose writers give no ids to new files, and whose files may have none.
-pub(super) fn suspended(m: &Metadata) -> Metadata {
+fn suspended(m: &Metadata) -> Metadata {
     let mut m = m.clone();
     m.configuration.insert(SUSPENDED.to_owned(), "true".to_owned());
     m
@@ -108,7 +111,7 @@ pub fn only_numbers_files(operation: &str) -> bool {
 }
 
 /// Refuses to enable row tracking where writers have been told to give no ids: they must be told otherwise first.
-pub(super) fn check_begin(before: &Metadata, after: &Metadata) -> Result<()> {
+fn check_begin(before: &Metadata, after: &Metadata) -> Result<()> {
     if begins(before, after) && is_suspended(before) {
         return Err(Error::invalid_argument(format!(
             "{ENABLED} can't be set while writers give no ids to new files: set {SUSPENDED} to false in a change of its own first"
@@ -124,7 +127,7 @@ fn is_suspended(m: &Metadata) -> bool {
 }
 
 /// Gives ids to the files that have none and raises the mark (P140).
-pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
+fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     let (enabled, suspended) = attempt
         .metadata()
         .map_or((false, false), |m| (is_on(m), is_suspended(m)));
@@ -187,7 +190,7 @@ pub(super) fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
 }
 
 /// The one of two such domains that says the higher row id.
-pub(super) fn higher(one: Option<DomainMetadata>, other: Option<DomainMetadata>) -> Result<Option<DomainMetadata>> {
+fn higher(one: Option<DomainMetadata>, other: Option<DomainMetadata>) -> Result<Option<DomainMetadata>> {
     Ok(match (one, other) {
         (Some(a), Some(b)) if high_water_mark(&b)? > high_water_mark(&a)? => Some(b),
         (a, b) => a.or(b),
@@ -211,13 +214,29 @@ fn as_i64(version: u64) -> Result<i64> {
 }
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "rowTracking",
-    kind: Kind::Writer,
-    legacy: None,
     requires: &[domain_metadata::FEATURE.name],
     wanted: |v| is_on(v.metadata),
-    refuse_read: fine,
-    refuse_write: fine,
+    may_begin: true,
+    may_appear: true,
+    safe_properties: &[
+        safe(ENABLED, switched_on),
+        safe(ROW_ID_COLUMN, first_set),
+        safe(ROW_VERSION_COLUMN, first_set),
+    ],
+    check_change: |before, after| before.map_or(Ok(()), |b| check_begin(b.metadata, after.metadata)),
+    removable: Some(Removable {
+        usage: FeatureUsage::RowIds,
+        suspended,
+        ..Removable::new(Removal::Properties(PROPERTIES))
+    }),
+    domain: Some(OwnDomain {
+        name: DOMAIN,
+        cloned: higher,
+        check_drop: |_| Ok(()),
+    }),
+    finish,
+    lasting_properties: &[ROW_ID_COLUMN, ROW_VERSION_COLUMN],
+    ..TableFeature::new("rowTracking", Kind::Writer)
 };
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Kind, Refusal, TableFeature, View, fine};
-use crate::actions::Metadata;
+use super::hooks::removal::{FeatureUsage, Removable, Removal, Removed};
+use super::{Kind, Refusal, TableFeature, View};
+use crate::actions::{Action, Metadata};
 use crate::schema::{ArrayType, DataType, Field, MapType, Primitive, StructType};
 use crate::{Error, Result};
 
@@ -12,29 +13,38 @@ const ENABLED: &str = "delta.enableTypeWidening";
 const CHANGES: &str = "delta.typeChanges";
 
 pub(super) static FEATURE: TableFeature = TableFeature {
-    name: "typeWidening",
-    kind: Kind::ReaderWriter,
-    legacy: None,
-    requires: &[],
     wanted: |v| v.is_on(ENABLED),
     refuse_read: unknown_change,
-    refuse_write: fine,
+    may_begin: true,
+    may_appear: true,
+    removable: Some(Removable {
+        uses: Some(|a| matches!(a, Action::Metadata(m) if is_recorded(m))),
+        ..Removable::new(Removal::By(|v| Removed {
+            metadata: forgotten(v),
+            rewrite: None,
+            usage: needed(v).map(|_| FeatureUsage::OldTypes),
+        }))
+    }),
+    own_field_keys: &[CHANGES],
+    ..TableFeature::new("typeWidening", Kind::ReaderWriter)
 };
 
 pub(super) static PREVIEW: TableFeature = TableFeature {
     name: "typeWidening-preview",
     wanted: super::never,
+    may_begin: false,
+    may_appear: false,
     ..FEATURE
 };
 
 /// Why the files of a table can't do without the feature; `None` where no column was ever widened.
-pub(super) fn needed(view: View<'_>) -> Option<String> {
+fn needed(view: View<'_>) -> Option<String> {
     let column = view.find_field(&|f| f.metadata.contains_key(CHANGES))?;
     Some(format!("files may be older than the type of `{column}`"))
 }
 
 /// The metadata without any trace of type widening.
-pub(super) fn forgotten(view: View<'_>) -> Metadata {
+fn forgotten(view: View<'_>) -> Metadata {
     let mut metadata = view.metadata.clone();
     metadata.configuration.remove(ENABLED);
     if needed(view).is_some() {
@@ -48,7 +58,7 @@ pub(super) fn forgotten(view: View<'_>) -> Metadata {
 }
 
 /// Whether a table's schema records a change of type.
-pub(super) fn is_recorded(m: &Metadata) -> bool {
+fn is_recorded(m: &Metadata) -> bool {
     m.schema_string.as_ref().is_some_and(|s| s.contains(CHANGES))
 }
 

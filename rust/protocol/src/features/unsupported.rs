@@ -1,7 +1,7 @@
 //! Features of the protocol that this build doesn't implement: known by name, so that a refusal can
 //! name them. A writer-only feature here doesn't stop reading (P091).
 
-use super::{Kind, Refusal, TableFeature, View, fine, never};
+use super::{Kind, Refusal, TableFeature, View, never};
 
 fn missing(_: View<'_>) -> Refusal {
     Some("which this version doesn't support".to_owned())
@@ -9,25 +9,19 @@ fn missing(_: View<'_>) -> Refusal {
 
 const fn reader_writer(name: &'static str, wanted: fn(View<'_>) -> bool) -> TableFeature {
     TableFeature {
-        name,
-        kind: Kind::ReaderWriter,
-        legacy: None,
-        requires: &[],
         wanted,
         refuse_read: missing,
         refuse_write: missing,
+        ..TableFeature::new(name, Kind::ReaderWriter)
     }
 }
 
 const fn writer(name: &'static str, requires: &'static [&'static str], wanted: fn(View<'_>) -> bool) -> TableFeature {
     TableFeature {
-        name,
-        kind: Kind::Writer,
-        legacy: None,
         requires,
         wanted,
-        refuse_read: fine,
         refuse_write: missing,
+        ..TableFeature::new(name, Kind::Writer)
     }
 }
 

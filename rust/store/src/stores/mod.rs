@@ -2,6 +2,8 @@
 //! and its line in `STORES`; the contract suite then runs on it.
 
 mod azure;
+#[cfg(test)]
+mod dummy;
 mod dynamo;
 mod dynamo_http;
 mod dynamo_items;
@@ -58,6 +60,8 @@ const STORES: &[Spec] = &[
     gcs::SPEC,
     hdfs::SPEC,
     plugin::SPEC,
+    #[cfg(test)]
+    dummy::SPEC,
 ];
 
 /// Opts in to asking the cloud's metadata service for credentials; see `settings`.
@@ -155,9 +159,16 @@ mod tests {
 
     #[test]
     fn every_scheme_has_one_store() {
-        for spec in STORES {
-            let scheme = spec.scheme;
-            assert_eq!(STORES.iter().filter(|s| s.scheme == scheme).count(), 1);
+        for scheme in crate::location::built_in().chain([Scheme::Plugin]) {
+            let count = STORES.iter().filter(|s| s.scheme == scheme).count();
+            assert_eq!(count, 1, "{scheme:?}");
+        }
+        for spec in STORES.iter().filter(|s| s.scheme != Scheme::Plugin) {
+            assert!(
+                crate::location::built_in().any(|s| s == spec.scheme),
+                "no location has the scheme {:?}",
+                spec.scheme
+            );
         }
     }
 

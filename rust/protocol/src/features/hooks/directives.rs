@@ -80,21 +80,14 @@ impl Directives {
     }
 }
 
-/// Names that delta-rs gives to features, in lower case, beside the protocol's.
-const ALIASES: &[(&str, &str)] = &[
-    ("timestampwithouttimezone", "timestampntz"),
-    ("varianttypepreview", "varianttype-preview"),
-];
-
 /// The feature of this name, ignoring case as users may.
 ///
 /// Errors: `UnsupportedFeature`, naming it.
 pub fn known(name: &str) -> Result<&'static TableFeature> {
     let lower = name.to_lowercase();
-    let alias = ALIASES.iter().find(|(theirs, _)| *theirs == lower);
-    let lower = alias.map_or(lower.as_str(), |(_, ours)| ours);
+    let is_named = |own: &str| own.to_lowercase() == lower;
     all()
-        .find(|f| f.name.to_lowercase() == lower)
+        .find(|f| is_named(f.name) || f.aliases.iter().any(|alias| is_named(alias)))
         .ok_or_else(|| unknown_feature(name))
 }
 

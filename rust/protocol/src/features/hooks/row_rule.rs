@@ -1,5 +1,4 @@
-//! One rule for written rows: a condition, or a column's value. The rooms that keep such expressions
-//! make them; `row_rules` gathers them.
+//! The rules for written rows: conditions, and columns' values. The features that keep such expressions make them.
 
 use std::collections::BTreeSet;
 
@@ -26,6 +25,44 @@ pub struct ColumnRule {
     pub column: String,
     /// The value.
     pub sql: String,
+}
+
+/// The rules of a table, in Spark SQL over its columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowRules {
+    /// Every row must make these true; false and null break them (P101, P103).
+    pub checks: Vec<RowCheck>,
+    /// Columns whose value is an expression: computed when absent, compared null-safely when given (P105).
+    pub generated: Vec<ColumnRule>,
+    /// Columns with a value of their own when the data doesn't have them; an explicit null stays (P107).
+    pub defaults: Vec<ColumnRule>,
+    /// The condition that each row of this write must meet: its rows are a new table's, of which an overwrite replaces none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<String>,
+}
+
+impl RowRules {
+    /// Whether rows can be written as they come.
+    pub fn is_empty(&self) -> bool {
+        self.checks.is_empty() && self.generated.is_empty() && self.defaults.is_empty() && self.only.is_none()
+    }
+
+    /// The columns that data may lack, since their values are known without it.
+    pub fn computed(&self) -> impl Iterator<Item = &str> {
+        self.generated.iter().chain(&self.defaults).map(|r| r.column.as_str())
+    }
+
+    /// All expressions.
+    pub fn expressions(&self) -> impl Iterator<Item = &str> {
+        let values = self.generated.iter().chain(&self.defaults).map(|r| r.sql.as_str());
+        self.checks.iter().map(|c| c.sql.as_str()).chain(values)
+    }
+
+    /// The first expression that uses a column.
+    pub fn user_of(&self, column: &str) -> Option<&str> {
+        let path = [column.to_owned()];
+        self.expressions().find(|sql| mentions(sql, &path))
+    }
 }
 
 /// The top-level columns that have this text in their metadata; what isn't text can't be obeyed (P104).

@@ -3,15 +3,13 @@
 
 use serde_json::{Value, json};
 
-use crate::features::column_mapping;
+use crate::features::all;
+use crate::features::hooks::field_key::{FieldKey, Form};
 use crate::schema::{DataType, Field, StructType};
 use crate::{Error, Result};
 
 /// Keys that describe Arrow arrays, Parquet files or another library's frames, not columns of a table.
 const FOREIGN_PREFIXES: &[&str] = &["ARROW:", "PARQUET:", "parquet.", "_PL_", "POLARS", "pandas"];
-
-/// What a table recorded of its own files and of the identity values that it handed out: a new table begins without it.
-const OWN_RECORDS: &[&str] = &["delta.typeChanges", "delta.identity.highWaterMark"];
 
 const GENERATED: &str = crate::features::generated_columns::KEY;
 const DEFAULT: &str = crate::features::column_defaults::KEY;
@@ -19,27 +17,15 @@ const DEFAULT: &str = crate::features::column_defaults::KEY;
 const EXISTS_DEFAULT: &str = "EXISTS_DEFAULT";
 const IDENTITY: &str = "delta.identity.";
 
-/// Keys of the format that Arrow metadata may set, with the JSON type of their values (P103, P105, P107, P108).
-const KNOWN: &[(&str, Form)] = &[
-    (GENERATED, Form::Text),
-    ("delta.invariants", Form::Text),
-    ("delta.identity.start", Form::Number),
-    ("delta.identity.step", Form::Number),
-    ("delta.identity.allowExplicitInsert", Form::Flag),
-];
-
-#[derive(Clone, Copy)]
-enum Form {
-    Text,
-    Number,
-    Flag,
+/// The features' keys that Arrow metadata may set.
+fn known_keys() -> impl Iterator<Item = &'static FieldKey> {
+    all().flat_map(|f| f.field_keys)
 }
 
 /// Whether a key says nothing of the column itself: it belongs to files, to arrays or to a table's own records.
 fn is_foreign(key: &str) -> bool {
     FOREIGN_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
-        || key.starts_with(column_mapping::PREFIX)
-        || OWN_RECORDS.contains(&key)
+        || all().flat_map(|f| f.own_field_keys).any(|own| key.starts_with(own))
 }
 
 /// The schema of Arrow data with each field's metadata as a Delta schema has it: foreign keys are dropped, numbers
@@ -70,7 +56,7 @@ pub fn from_arrow_text(schema: &StructType) -> Result<StructType> {
 }
 
 fn typed(key: &str, value: &Value) -> Option<Value> {
-    let form = KNOWN.iter().find(|(known, _)| *known == key).map(|(_, form)| *form);
+    let form = known_keys().find(|known| known.name == key).map(|known| known.form);
     match (form, value) {
         (Some(Form::Number), Value::String(text)) => text.trim().parse::<i64>().ok().map(|n| json!(n)),
         (Some(Form::Flag), Value::String(text)) => {
@@ -140,7 +126,7 @@ fn check_field(f: &Field, name: &str, nested: bool, added: bool) -> Result<()> {
     };
     for key in f.metadata.keys() {
         let rule = key == DEFAULT || key == EXISTS_DEFAULT || key.starts_with(IDENTITY) || key == GENERATED;
-        if key.starts_with("delta.") && !KNOWN.iter().any(|(known, _)| known == key) {
+        if key.starts_with("delta.") && !known_keys().any(|known| known.name == key) {
             return refused(
                 key,
                 "which is not known for columns, so that the table would not do what it asks",

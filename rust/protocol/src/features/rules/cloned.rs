@@ -4,10 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::actions::{DomainMetadata, Metadata, Protocol};
-use crate::features::{
-    Directives, View, change_data_feed, check_write, checkpoint_protection, clustering, in_commit_timestamp,
-    protocol_with, row_tracking, supported,
-};
+use crate::features::{Directives, View, all, check_write, protocol_with, row_tracking, supported};
 use crate::properties::canonical_key;
 use crate::schema::StructType;
 use crate::{Error, Result};
@@ -24,12 +21,8 @@ pub fn metadata(
     metadata.id = replaced.map_or(id, |r| r.id.clone());
     metadata.created_time = replaced.map_or(Some(now_ms), |r| r.created_time);
     // What is said of the source's versions means nothing in another log.
-    for key in [
-        in_commit_timestamp::SINCE_VERSION,
-        in_commit_timestamp::SINCE_TIME,
-        checkpoint_protection::BEFORE,
-    ] {
-        metadata.configuration.remove(key);
+    for key in all().flat_map(|f| f.log_properties) {
+        metadata.configuration.remove(*key);
     }
     for (key, value) in properties {
         metadata.configuration.insert(canonical_key(key)?, value.clone());
@@ -54,24 +47,17 @@ pub fn protocol(
     };
     let protocol = protocol_with(Some(source), view, &asked)?;
     check_write(&protocol, view)?;
-    change_data_feed::check_columns(None, view)?;
+    all().try_for_each(|f| (f.check_change)(None, view))?;
     Ok(protocol)
 }
 
-/// The domains to set: clustering as the source's, the highest row id as the higher of both.
+/// The domains to set, as their features decide from those of the source and of the table that is replaced.
 pub fn domains(source: &[DomainMetadata], replaced: &[DomainMetadata]) -> Result<Vec<DomainMetadata>> {
-    let of = |all: &[DomainMetadata], name: &str| all.iter().find(|d| d.domain == name).cloned();
-    let mut found = Vec::new();
-    match (of(source, clustering::DOMAIN), of(replaced, clustering::DOMAIN)) {
-        (Some(theirs), _) => found.push(theirs),
-        (None, Some(own)) => found.push(DomainMetadata { removed: true, ..own }),
-        (None, None) => {}
-    }
-    found.extend(row_tracking::higher(
-        of(source, row_tracking::DOMAIN),
-        of(replaced, row_tracking::DOMAIN),
-    )?);
-    Ok(found)
+    let named = |all: &[DomainMetadata], name: &str| all.iter().find(|d| d.domain == name).cloned();
+    let cloned = all()
+        .filter_map(|f| f.domain)
+        .map(|own| (own.cloned)(named(source, own.name), named(replaced, own.name)));
+    cloned.filter_map(Result::transpose).collect()
 }
 
 /// Refuses a file that would get row ids which other rows have.

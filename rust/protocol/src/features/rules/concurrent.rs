@@ -2,82 +2,11 @@
 //! (section 5.1 rules 1 and 2): files that were planned before must be right after it too.
 
 use crate::actions::{Metadata, Protocol};
-use crate::features::{
-    TableFeature, append_only, change_data_feed, column_mapping, deletion_vectors, domain_metadata, iceberg_compat,
-    identity_columns, in_commit_timestamp, row_tracking, supported, timestamp_ntz, type_widening, v2_checkpoint,
-    vacuum_protocol_check,
-};
-use crate::mapping::{MODE, Mapping};
+use crate::features::hooks::safe_property::SafeProperty;
+use crate::features::{all, column_mapping, identity_columns, supported};
+use crate::mapping::MODE;
 use crate::schema::StructType;
 use crate::{Error, Result};
-
-/// Features that ask nothing of files by being supported alone, so that they may appear meanwhile.
-static SAFE: &[&TableFeature] = &[
-    &append_only::FEATURE,
-    &change_data_feed::FEATURE,
-    &column_mapping::FEATURE,
-    &timestamp_ntz::FEATURE,
-    &deletion_vectors::FEATURE,
-    &row_tracking::FEATURE,
-    &domain_metadata::FEATURE,
-    &iceberg_compat::FEATURE_V1,
-    &iceberg_compat::FEATURE_V2,
-    &iceberg_compat::FEATURE_V3,
-    &v2_checkpoint::FEATURE,
-    &type_widening::FEATURE,
-    &in_commit_timestamp::FEATURE,
-    &vacuum_protocol_check::FEATURE,
-];
-
-/// One property that may be set meanwhile, and what has to hold.
-struct SafeProperty {
-    key: &'static str,
-    /// The feature that must be supported for the property to mean something.
-    feature: &'static TableFeature,
-    /// Whether this change of its value is harmless.
-    allows: fn(Option<&str>, &str) -> bool,
-}
-
-const fn safe(
-    key: &'static str,
-    feature: &'static TableFeature,
-    allows: fn(Option<&str>, &str) -> bool,
-) -> SafeProperty {
-    SafeProperty { key, feature, allows }
-}
-
-fn switched_on(_: Option<&str>, new: &str) -> bool {
-    new.eq_ignore_ascii_case("true")
-}
-
-fn first_set(old: Option<&str>, _: &str) -> bool {
-    old.is_none()
-}
-
-fn by_name_now(old: Option<&str>, new: &str) -> bool {
-    old.is_none_or(|o| o == Mapping::None.as_str()) && new == Mapping::Name.as_str()
-}
-
-static PROPERTIES: &[SafeProperty] = &[
-    safe(row_tracking::ENABLED, &row_tracking::FEATURE, switched_on),
-    safe(row_tracking::ROW_ID_COLUMN, &row_tracking::FEATURE, first_set),
-    safe(row_tracking::ROW_VERSION_COLUMN, &row_tracking::FEATURE, first_set),
-    safe(MODE, &column_mapping::FEATURE, by_name_now),
-    safe(column_mapping::MAX_ID, &column_mapping::FEATURE, |_, _| true),
-    safe(deletion_vectors::PROPERTY, &deletion_vectors::FEATURE, switched_on),
-    safe(v2_checkpoint::POLICY, &v2_checkpoint::FEATURE, |_, new| new == "v2"),
-    safe(in_commit_timestamp::ENABLED, &in_commit_timestamp::FEATURE, switched_on),
-    safe(
-        in_commit_timestamp::SINCE_VERSION,
-        &in_commit_timestamp::FEATURE,
-        |_, _| true,
-    ),
-    safe(
-        in_commit_timestamp::SINCE_TIME,
-        &in_commit_timestamp::FEATURE,
-        |_, _| true,
-    ),
-];
 
 /// How a change of the protocol spoils a transaction that runs; `None` when it doesn't (rule 1).
 pub fn protocol_clash(before: &Protocol, after: &Protocol) -> Option<String> {
@@ -86,7 +15,7 @@ pub fn protocol_clash(before: &Protocol, after: &Protocol) -> Option<String> {
         return Some(format!("made the table give up the feature {gone}"));
     }
     has.difference(&had)
-        .find(|name| !SAFE.iter().any(|f| f.name == name.as_str()))
+        .find(|name| !all().any(|f| f.may_appear && f.name == name.as_str()))
         .map(|new| format!("made the table support the feature {new}"))
 }
 
@@ -116,11 +45,8 @@ fn configuration_clash(before: &Metadata, after: &Metadata, protocol: &Protocol)
     let has = supported(protocol);
     let mut changed = new.iter().filter(|(k, v)| old.get(*k) != Some(*v));
     let spoils = |(key, value): &(&String, &String)| {
-        !PROPERTIES.iter().any(|p| {
-            p.key == key.as_str()
-                && has.contains(p.feature.name)
-                && (p.allows)(old.get(*key).map(String::as_str), value)
-        })
+        let allows = |p: &SafeProperty| p.key == key.as_str() && (p.allows)(old.get(*key).map(String::as_str), value);
+        !all().any(|f| has.contains(f.name) && f.safe_properties.iter().any(allows))
     };
     changed
         .find(spoils)
@@ -189,7 +115,7 @@ mod tests {
     fn features_that_may_appear() {
         // Section 5.1 rule 1
         let before = listed(&["appendOnly", "invariants"]);
-        for f in SAFE {
+        for f in all().filter(|f| f.may_appear) {
             let after = listed(&["appendOnly", "invariants", f.name]);
             assert_eq!(protocol_clash(&before, &after), None, "{}", f.name);
         }

@@ -3,143 +3,10 @@
 //! is told, the log looks. What isn't safe is refused with the remedy.
 
 use crate::actions::{Action, DomainMetadata, Metadata, Protocol};
+use crate::features::hooks::removal::{Removal, Removed};
 use crate::features::rules::minimum_protocol;
-use crate::features::{
-    TableFeature, View, append_only, change_data_feed, check_constraints, checkpoint_protection, clustering,
-    column_mapping, deletion_vectors, domain_metadata, find, generated_columns, identity_columns, in_commit_timestamp,
-    invariants, known, row_tracking, supported, type_widening, v2_checkpoint, vacuum_protocol_check,
-};
+use crate::features::{FeatureUsage, TableFeature, View, checkpoint_protection, find, known, supported};
 use crate::{Error, Result};
-
-/// What a drop does to the metadata.
-#[derive(Clone, Copy)]
-enum Removal {
-    /// Takes these properties away.
-    Properties(&'static [&'static str]),
-    /// Nothing, but nothing in the metadata may use the feature any more; says how to get there.
-    Unused(&'static str),
-    /// Type widening, whose marks may go where no file is older than they are.
-    Widening,
-    /// Column mapping, whose marks may go where they say nothing.
-    Mapping,
-}
-
-/// What of a feature may stand in live files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FeatureUsage {
-    /// Nothing.
-    None,
-    /// Deletion vectors.
-    Vectors,
-    /// Row ids, which would clash with those that a later start gives.
-    RowIds,
-    /// Values in types that their columns no longer have.
-    OldTypes,
-}
-
-struct Removable {
-    feature: &'static TableFeature,
-    removal: Removal,
-    usage: FeatureUsage,
-    /// Whether an action of an old version shows that it needs the feature; absent where no version does.
-    uses: Option<fn(&Action) -> bool>,
-}
-
-const fn plain(feature: &'static TableFeature, removal: Removal) -> Removable {
-    Removable {
-        feature,
-        removal,
-        usage: FeatureUsage::None,
-        uses: None,
-    }
-}
-
-static REMOVABLE: &[Removable] = &[
-    plain(&append_only::FEATURE, Removal::Properties(&["delta.appendOnly"])),
-    plain(
-        &change_data_feed::FEATURE,
-        Removal::Properties(&["delta.enableChangeDataFeed"]),
-    ),
-    plain(
-        &check_constraints::FEATURE,
-        Removal::Unused("drop every constraint with drop_constraint"),
-    ),
-    plain(
-        &generated_columns::FEATURE,
-        Removal::Unused("generated columns can't become plain ones: write the table anew without them"),
-    ),
-    plain(
-        &identity_columns::FEATURE,
-        Removal::Unused("identity columns can't become plain ones: write the table anew without them"),
-    ),
-    plain(
-        &invariants::FEATURE,
-        Removal::Unused("let every column be null with drop_column_not_null"),
-    ),
-    plain(&clustering::FEATURE, Removal::Unused("")),
-    plain(&domain_metadata::FEATURE, Removal::Unused("")),
-    plain(
-        &in_commit_timestamp::FEATURE,
-        Removal::Properties(&[
-            in_commit_timestamp::ENABLED,
-            in_commit_timestamp::SINCE_VERSION,
-            in_commit_timestamp::SINCE_TIME,
-        ]),
-    ),
-    // A duty of those who delete files: old versions are as readable without it.
-    plain(&vacuum_protocol_check::FEATURE, Removal::Unused("")),
-    plain(
-        &checkpoint_protection::FEATURE,
-        Removal::Properties(&[checkpoint_protection::BEFORE]),
-    ),
-    Removable {
-        feature: &row_tracking::FEATURE,
-        removal: Removal::Properties(row_tracking::PROPERTIES),
-        usage: FeatureUsage::RowIds,
-        uses: None,
-    },
-    Removable {
-        feature: &v2_checkpoint::FEATURE,
-        removal: Removal::Properties(&[v2_checkpoint::POLICY]),
-        usage: FeatureUsage::None,
-        uses: Some(
-            |a| matches!(a, Action::Metadata(m) if m.configuration.get(v2_checkpoint::POLICY).is_some_and(|p| p == "v2")),
-        ),
-    },
-    Removable {
-        feature: &deletion_vectors::FEATURE,
-        removal: Removal::Properties(&[deletion_vectors::PROPERTY]),
-        usage: FeatureUsage::Vectors,
-        uses: Some(|a| match a {
-            Action::Add(add) => add.deletion_vector.is_some(),
-            Action::Remove(remove) => remove.deletion_vector.is_some(),
-            _ => false,
-        }),
-    },
-    widening(&type_widening::FEATURE),
-    widening(&type_widening::PREVIEW),
-    Removable {
-        feature: &column_mapping::FEATURE,
-        removal: Removal::Mapping,
-        usage: FeatureUsage::None,
-        uses: Some(|a| matches!(a, Action::Metadata(m) if column_mapping::is_mapped(m))),
-    },
-];
-
-const fn widening(feature: &'static TableFeature) -> Removable {
-    Removable {
-        feature,
-        removal: Removal::Widening,
-        usage: FeatureUsage::None,
-        uses: Some(|a| matches!(a, Action::Metadata(m) if type_widening::is_recorded(m))),
-    }
-}
-
-/// Features whose traces are a domain each: clustering columns must be gone first, then its tombstone is written.
-static DOMAINS: &[(&TableFeature, &str)] = &[
-    (&clustering::FEATURE, clustering::DOMAIN),
-    (&row_tracking::FEATURE, row_tracking::DOMAIN),
-];
 
 /// What is left of a table when a feature is dropped, and what has to be done before.
 #[derive(Debug)]
@@ -195,7 +62,7 @@ pub fn without_feature(base: &Protocol, view: View<'_>, domains: &[DomainMetadat
             dependants.join(", ")
         )));
     }
-    let Some(found) = REMOVABLE.iter().find(|r| r.feature.name == feature.name) else {
+    let Some(removable) = feature.removable else {
         return Err(Error::unsupported_feature(format!(
             "the feature {} can't be dropped: what the table holds of it would have to be written anew without it; write the rows to a new table",
             feature.name
@@ -205,13 +72,13 @@ pub fn without_feature(base: &Protocol, view: View<'_>, domains: &[DomainMetadat
         metadata,
         rewrite,
         usage,
-    } = found.removal.from(feature, view)?;
-    let usage = usage.unwrap_or(found.usage);
-    let is_in_use = usage != FeatureUsage::None || found.uses.is_some();
-    let prepared = match usage {
-        FeatureUsage::RowIds => row_tracking::suspended(&metadata),
-        _ => metadata.clone(),
-    };
+    } = removed(removable.removal, feature, view)?;
+    let usage = usage.unwrap_or(removable.usage);
+    let is_in_use = usage != FeatureUsage::None || removable.uses.is_some();
+    let prepared = (removable.suspended)(&metadata);
+    if let Some(first) = (removable.domains_in_use)(domains) {
+        return Err(in_use(feature, &first));
+    }
     Ok(Dropped {
         domains: tombstones(feature, domains)?,
         protocol: minimum_protocol::without(base, feature.name),
@@ -220,69 +87,40 @@ pub fn without_feature(base: &Protocol, view: View<'_>, domains: &[DomainMetadat
         rewrite,
         feature: feature.name,
         usage,
-        uses: found.uses,
+        uses: removable.uses,
         protects_history: feature.name == checkpoint_protection::FEATURE.name,
     })
 }
 
-/// The metadata without what belongs to a feature, and why live files can't do without it.
-struct Removed {
-    metadata: Metadata,
-    rewrite: Option<String>,
-    /// What live files may have, where the metadata tells.
-    usage: Option<FeatureUsage>,
+fn in_use(feature: &TableFeature, remedy: &str) -> Error {
+    Error::invalid_argument(format!("the feature {} is in use: {remedy}", feature.name))
 }
 
-impl Removal {
-    fn from(self, feature: &TableFeature, view: View<'_>) -> Result<Removed> {
-        let mut metadata = view.metadata.clone();
-        let (mut rewrite, mut usage) = (None, None);
-        match self {
-            Removal::Unused(remedy) if (feature.wanted)(view) => {
-                return Err(Error::invalid_argument(format!(
-                    "the feature {} is in use: {remedy}",
-                    feature.name
-                )));
-            }
-            Removal::Unused(_) => {}
-            Removal::Properties(keys) => metadata.configuration.retain(|k, _| !keys.contains(&k.as_str())),
-            Removal::Widening => {
-                usage = type_widening::needed(view).map(|_| FeatureUsage::OldTypes);
-                metadata = type_widening::forgotten(view);
-            }
-            Removal::Mapping => {
-                rewrite = column_mapping::needed(view);
-                metadata = column_mapping::without_column_mapping(view);
-            }
-        }
-        Ok(Removed {
-            metadata,
-            rewrite,
-            usage,
-        })
+/// The metadata without what belongs to a feature.
+fn removed(removal: Removal, feature: &TableFeature, view: View<'_>) -> Result<Removed> {
+    let mut metadata = view.metadata.clone();
+    match removal {
+        Removal::Unused(remedy) if (feature.wanted)(view) => return Err(in_use(feature, remedy)),
+        Removal::Unused(_) => {}
+        Removal::Properties(keys) => metadata.configuration.retain(|k, _| !keys.contains(&k.as_str())),
+        Removal::By(removed) => return Ok(removed(view)),
     }
+    Ok(Removed {
+        metadata,
+        rewrite: None,
+        usage: None,
+    })
 }
 
-/// The tombstones of a feature's domains, once nothing is in them.
+/// The tombstone of a feature's domain, once nothing is in it.
 fn tombstones(feature: &TableFeature, domains: &[DomainMetadata]) -> Result<Vec<DomainMetadata>> {
-    if feature.name == domain_metadata::FEATURE.name
-        && let Some(d) = domains.first()
-    {
-        return Err(Error::invalid_argument(format!(
-            "the feature {} is in use: remove the domain `{}` first",
-            feature.name, d.domain
-        )));
-    }
-    let own = DOMAINS.iter().filter(|(f, _)| f.name == feature.name);
-    let found = own.filter_map(|(_, domain)| domains.iter().find(|d| d.domain == *domain));
+    let Some(own) = feature.domain else {
+        return Ok(Vec::new());
+    };
+    let found = domains.iter().filter(|d| d.domain == own.name);
     found
         .map(|d| {
-            if d.domain == clustering::DOMAIN && !clustering::columns(d)?.is_empty() {
-                return Err(Error::invalid_argument(format!(
-                    "the feature {} is in use: take the clustering columns away with cluster_by([]) first",
-                    feature.name
-                )));
-            }
+            (own.check_drop)(d)?;
             Ok(DomainMetadata {
                 removed: true,
                 ..d.clone()

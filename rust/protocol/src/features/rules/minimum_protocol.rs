@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::actions::Protocol;
-use crate::features::{
-    Directives, FEATURES_READER, FEATURES_WRITER, Kind, View, all, append_only, find, invariants, supported,
-};
+use crate::features::{Directives, FEATURES_READER, FEATURES_WRITER, Kind, View, all, find, supported};
 use crate::{Error, Result};
 
 /// The legacy protocols, weakest first (protocol section 6).
@@ -30,8 +28,7 @@ pub fn protocol_with(base: Option<&Protocol>, view: View<'_>, asked: &Directives
         return Ok(b.clone());
     }
     if base.is_none() {
-        // New tables keep these two beside native features, as the reference does (P095).
-        set.extend([append_only::FEATURE.name, invariants::FEATURE.name].map(str::to_owned));
+        set.extend(all().filter(|f| f.in_new_tables).map(|f| f.name.to_owned()));
     }
     Ok(minimum_protocol(set))
 }

@@ -3,31 +3,16 @@
 
 use crate::Result;
 use crate::actions::{Metadata, Protocol};
-use crate::features::{
-    Directives, View, check_write, checkpoint_protection, column_mapping, identity_columns, protocol_with, supported,
-};
+use crate::features::{Directives, View, all, check_write, protocol_with, supported};
 use crate::schema::StructType;
 
-/// The metadata: identity values, column ids and protected checkpoints stand as far on as they do now.
+/// The metadata as it was, but for what each feature says never goes back.
 pub fn metadata(now: View<'_>, then: View<'_>) -> Metadata {
     let mut metadata = then.metadata.clone();
-    let schema = identity_columns::advance_as(then.schema, now.schema);
-    if schema != *then.schema {
-        metadata.schema_string = Some(schema.to_json());
+    for f in all() {
+        (f.restore)(now, then, &mut metadata);
     }
-    let highest = |m: &Metadata| {
-        m.configuration
-            .get(column_mapping::MAX_ID)
-            .and_then(|v| v.parse::<i64>().ok())
-    };
-    if let (Some(now), Some(then)) = (highest(now.metadata), highest(&metadata)) {
-        let key = column_mapping::MAX_ID.to_owned();
-        metadata.configuration.insert(key, now.max(then).to_string());
-    }
-    match checkpoint_protection::protected_before(now.metadata) {
-        0 => metadata,
-        before => checkpoint_protection::protect(&metadata, before),
-    }
+    metadata
 }
 
 /// The protocol: what either version needs, or with `downgrade` what the older one needed.

@@ -1,60 +1,15 @@
 //! What users' expressions ask of every written row: conditions to meet, values to compute, values of
-//! absent columns. Gathered from the rooms that keep them; evaluated by whoever has the rows.
-
-use serde::{Deserialize, Serialize};
+//! absent columns. Gathered from the features that keep them; evaluated by whoever has the rows.
 
 use crate::Result;
-use crate::features::View;
-use crate::features::row_rule::{ColumnRule, RowCheck, columns_with, mentions};
-
-/// The rules of a table, in Spark SQL over its columns.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RowRules {
-    /// Every row must make these true; false and null break them (P101, P103).
-    pub checks: Vec<RowCheck>,
-    /// Columns whose value is an expression: computed when absent, compared null-safely when given (P105).
-    pub generated: Vec<ColumnRule>,
-    /// Columns with a value of their own when the data doesn't have them; an explicit null stays (P107).
-    pub defaults: Vec<ColumnRule>,
-    /// The condition that each row of this write must meet: its rows are a new table's, of which an overwrite replaces none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub only: Option<String>,
-}
-
-impl RowRules {
-    /// Whether rows can be written as they come.
-    pub fn is_empty(&self) -> bool {
-        self.checks.is_empty() && self.generated.is_empty() && self.defaults.is_empty() && self.only.is_none()
-    }
-
-    /// The columns that data may lack, since their values are known without it.
-    pub fn computed(&self) -> impl Iterator<Item = &str> {
-        self.generated.iter().chain(&self.defaults).map(|r| r.column.as_str())
-    }
-
-    /// All expressions.
-    pub fn expressions(&self) -> impl Iterator<Item = &str> {
-        let values = self.generated.iter().chain(&self.defaults).map(|r| r.sql.as_str());
-        self.checks.iter().map(|c| c.sql.as_str()).chain(values)
-    }
-
-    /// The first expression that uses a column.
-    pub fn user_of(&self, column: &str) -> Option<&str> {
-        let path = [column.to_owned()];
-        self.expressions().find(|sql| mentions(sql, &path))
-    }
-}
+use crate::features::row_rule::RowRules;
+use crate::features::{View, all};
 
 /// The rules of a table with this metadata.
 pub fn row_rules(view: View<'_>) -> Result<RowRules> {
-    let mut checks = crate::features::check_constraints::checks(view);
-    checks.extend(crate::features::invariants::checks(view)?);
-    Ok(RowRules {
-        checks,
-        generated: columns_with(view, crate::features::generated_columns::KEY)?,
-        defaults: columns_with(view, crate::features::column_defaults::KEY)?,
-        only: None,
-    })
+    let mut rules = RowRules::default();
+    all().try_for_each(|f| (f.row_rules)(view, &mut rules))?;
+    Ok(rules)
 }
 
 #[cfg(test)]

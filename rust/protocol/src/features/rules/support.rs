@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::actions::Metadata;
-use crate::features::{TableFeature, View, check_constraints};
+use crate::features::hooks::example::Example;
+use crate::features::{TableFeature, View, all};
+use crate::mapping;
 use crate::schema::{Field, Primitive, StructType};
 
 /// Whether this build reads tables that use the feature.
@@ -58,64 +60,35 @@ fn switches() -> BTreeMap<String, String> {
         .iter()
         .filter(|k| k.name == "appendOnly" || k.name.starts_with("enable"))
         .map(|k| (k.key(), "true".to_owned()));
-    let others = [
-        ("delta.columnMapping.mode", "name"),
-        ("delta.columnMapping.maxColumnId", "100"),
-        ("delta.checkpointPolicy", "v2"),
-    ];
-    on.chain(others.map(|(k, v)| (k.to_owned(), v.to_owned())))
-        .chain([(format!("{}positive", check_constraints::PREFIX), "id > 0".to_owned())])
-        .collect()
+    on.chain(example().properties).collect()
 }
 
-/// A column for every feature that columns ask for.
+/// A column for every feature that columns ask for, mapped.
 fn everything() -> StructType {
-    let field = |name: &str, p: Primitive, metadata: &[(&str, serde_json::Value)]| Field {
-        metadata: metadata.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
-        ..Field::new(name, p, true)
-    };
-    let mut fields = vec![
-        field("id", Primitive::Long, &[]),
-        field("at", Primitive::TimestampNtz, &[]),
-        field("any", Primitive::Variant, &[]),
-        field("filled", Primitive::Long, &[("CURRENT_DEFAULT", json!("1"))]),
-        field(
-            "made",
-            Primitive::Long,
-            &[("delta.generationExpression", json!("id + 1"))],
-        ),
-        field(
-            "counted",
-            Primitive::Long,
-            &[
-                ("delta.identity.start", json!(1)),
-                ("delta.identity.step", json!(1)),
-                ("delta.identity.allowExplicitInsert", json!(false)),
-            ],
-        ),
-        field(
-            "checked",
-            Primitive::Long,
-            &[(
-                "delta.invariants",
-                json!(r#"{"expression":{"expression":"checked > 0"}}"#),
-            )],
-        ),
-    ];
+    let mut fields = example().fields;
     for (id, f) in fields.iter_mut().enumerate() {
-        f.metadata.insert("delta.columnMapping.id".to_owned(), json!(id + 1));
-        f.metadata.insert(
-            "delta.columnMapping.physicalName".to_owned(),
-            json!(format!("col-{id}")),
-        );
+        f.metadata.insert(mapping::ID.to_owned(), json!(id + 1));
+        f.metadata
+            .insert(mapping::PHYSICAL_NAME.to_owned(), json!(format!("col-{id}")));
     }
     StructType::new(fields)
+}
+
+/// The columns and properties of a table that uses every feature; its first column is a plain one.
+fn example() -> Example {
+    let mut example = Example {
+        fields: vec![Field::new("id", Primitive::Long, true)],
+        properties: BTreeMap::new(),
+    };
+    for f in all() {
+        (f.example)(&mut example);
+    }
+    example
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::features::all;
 
     #[test]
     fn the_question_is_about_every_feature_that_metadata_can_ask_for() {

@@ -1,43 +1,15 @@
 //! Which changes of a table's metadata are legal by themselves: what may be switched on where rows are
 //! already (P093, P097), and what may never change back. Features that need work on rows or ids first are refused.
 
-use crate::features::{
-    TableFeature, View, all, append_only, change_data_feed, check_constraints, column_defaults, column_mapping,
-    deletion_vectors, iceberg_compat, in_commit_timestamp, invariants, materialize_partition_columns, row_tracking,
-    timestamp_ntz, type_widening, v2_checkpoint, variant,
-};
-use crate::{Error, Result, mapping};
-
-/// Features that old files satisfy as they are, or by what the log adds to them beforehand: a commit of the metadata
-/// may switch them on.
-static READY: &[&TableFeature] = &[
-    &append_only::FEATURE,
-    &change_data_feed::FEATURE,
-    &check_constraints::FEATURE,
-    &column_defaults::FEATURE,
-    &column_mapping::FEATURE,
-    &deletion_vectors::FEATURE,
-    // These ask something of files too: `iceberg_compat::switched_on`.
-    &iceberg_compat::FEATURE_V1,
-    &iceberg_compat::FEATURE_V2,
-    &iceberg_compat::FEATURE_V3,
-    &in_commit_timestamp::FEATURE,
-    &invariants::FEATURE,
-    &materialize_partition_columns::FEATURE,
-    &row_tracking::FEATURE,
-    &timestamp_ntz::FEATURE,
-    &type_widening::FEATURE,
-    &v2_checkpoint::FEATURE,
-    // Old files stay as they are, which all readers of the feature know.
-    &variant::SHREDDING,
-];
+use crate::features::{View, all};
+use crate::{Error, Result};
 
 /// Refuses a change of an existing table's metadata that needs more than a commit of the metadata.
 ///
 /// Errors: `UnsupportedFeature` for a feature that can't be switched on so, `InvalidArgument` for one that clashes.
 pub fn check_change(before: View<'_>, after: View<'_>) -> Result<()> {
     for f in all().filter(|f| (f.wanted)(after) && !(f.wanted)(before)) {
-        if !READY.iter().any(|r| r.name == f.name) {
+        if !f.may_begin {
             return Err(Error::unsupported_feature(format!(
                 "the table feature {} can't be switched on for a table that exists: create a table with it, or let delta-spark switch it on",
                 f.name
@@ -51,20 +23,13 @@ pub fn check_change(before: View<'_>, after: View<'_>) -> Result<()> {
 ///
 /// Errors: `InvalidArgument` for a feature that clashes with what the table was.
 pub fn check_replacement(before: View<'_>, after: View<'_>) -> Result<()> {
-    row_tracking::check_begin(before.metadata, after.metadata)?;
-    change_data_feed::check_columns(Some(before), after)
+    all().try_for_each(|f| (f.check_change)(Some(before), after))
 }
 
 /// Whether a property stays with a table that is replaced as a whole: columns keep a mapping, which readers of older
 /// versions need, and features what they noted of themselves. It may be given anew all the same.
 pub fn outlives_replacement(key: &str) -> bool {
-    let noted = [
-        row_tracking::ROW_ID_COLUMN,
-        row_tracking::ROW_VERSION_COLUMN,
-        in_commit_timestamp::SINCE_VERSION,
-        in_commit_timestamp::SINCE_TIME,
-    ];
-    [mapping::MODE, column_mapping::MAX_ID].contains(&key) || noted.contains(&key)
+    all().any(|f| f.lasting_properties.contains(&key))
 }
 
 #[cfg(test)]

@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from deltaplane.cli import render
-from deltaplane.cli.advise import PredicatesFile
-from deltaplane.cli.arguments import AsJson, Location, LongStoreOptions, Version, open_table
+from deltaplane.cli.arguments import AsJson, Location, LongStoreOptions, PredicatesFile, Version, open_table
 
 __all__ = ["report"]
 

@@ -1,40 +1,19 @@
-"""`deltaplane advise` and `deltaplane maintain`: which maintenance pays for a table, and running it."""
+"""`deltaplane maintain`: runs the maintenance that pays for a table.
+
+Uses the public API only.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from deltaplane.advisor.advice import MaintenanceStep
 from deltaplane.cli import render
-from deltaplane.cli.arguments import AsJson, DryRun, Location, StoreOptions, Version, open_table
+from deltaplane.cli.arguments import AsJson, DryRun, Location, PredicatesFile, StoreOptions, open_table
 
-__all__ = ["advise", "maintain"]
-
-PredicatesFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--predicates",
-        "-p",
-        metavar="FILE",
-        help='File with the workload, one predicate a line: SQL, or JSON such as {"predicate": "x = 1", "weight": 2}.',
-        show_default=False,
-    ),
-]
-
-
-def advise(
-    location: Location,
-    predicates: PredicatesFile = None,
-    sample_rows: Annotated[int, typer.Option(min=1, help="Approximate number of sampled rows.")] = 65_536,
-    version: Version = None,
-    option: StoreOptions = None,
-    json: AsJson = False,
-) -> None:
-    """Lists maintenance that would pay for the table, with reason, cost and command; changes nothing."""
-    render.report(open_table(location, version, option).advise(predicates, sample_rows=sample_rows), as_json=json)
+__all__ = ["maintain"]
 
 
 def maintain(
