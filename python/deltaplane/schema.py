@@ -56,7 +56,7 @@ class PrimitiveType:
             )
 
     def to_value(self) -> object:
-        """The type as it stands in the schema JSON, decoded."""
+        """The type as a decoded value of the schema's JSON."""
         return self.type
 
     def to_json(self) -> str:
@@ -89,7 +89,7 @@ class ArrayType:
         return "array"
 
     def to_value(self) -> object:
-        """The type as it stands in the schema JSON, decoded."""
+        """The type as a decoded value of the schema's JSON."""
         return {"type": "array", "elementType": self.element_type.to_value(), "containsNull": self.contains_null}
 
     def to_json(self) -> str:
@@ -121,7 +121,7 @@ class MapType:
         return "map"
 
     def to_value(self) -> object:
-        """The type as it stands in the schema JSON, decoded."""
+        """The type as a decoded value of the schema's JSON."""
         return {
             "type": "map",
             "keyType": self.key_type.to_value(),
@@ -157,7 +157,7 @@ class Field:
         object.__setattr__(self, "metadata", dict(metadata or {}))
 
     def to_value(self) -> dict[str, object]:
-        """The field as it stands in the schema JSON, decoded."""
+        """The field as a decoded value of the schema's JSON."""
         return {
             "name": self.name,
             "type": self.type.to_value(),
@@ -189,7 +189,7 @@ class StructType:
         return "struct"
 
     def to_value(self) -> object:
-        """The type as it stands in the schema JSON, decoded."""
+        """The type as a decoded value of the schema's JSON."""
         return {"type": "struct", "fields": [f.to_value() for f in self.fields]}
 
     def to_json(self) -> str:

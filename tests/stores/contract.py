@@ -20,8 +20,8 @@ from stores.servers import SERVERS
 ROOT = Path(__file__).resolve().parents[2]
 PROOF = ROOT / "docs" / "reliability" / "stores.json"
 SUITE_SECONDS = 580
-# The selection of `make test`: another one asks other features of the dependencies and builds them
-# anew.
+# The selection of `make test`: another one selects other features of the dependencies, which are
+# then built again.
 SUITE = ("cargo", "test", "--quiet", "--workspace", "--exclude", "deltaplane-python", "--locked", "--test", "contract")
 
 PROMISES: dict[str, dict[str, str]] = {

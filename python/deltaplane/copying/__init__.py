@@ -76,11 +76,11 @@ def copy_into(
     """Adds the rows of a directory's files to a table, in one commit; files that were loaded before
     are left out.
 
-    Each file is loaded once, whoever loads it and whenever: also when several do at the same time,
-    and when one of them is killed. A file is known by its path, so that one which changed later
-    isn't loaded again. What was loaded is noted below `_delta_log/_copy_into`, 16 bytes a file; the
-    commit itself has one `txn` action for it, however many files there are (P076), which every
-    writer understands. Rows are streamed; the list of the source's files is in memory.
+    Each file is loaded once, even with concurrent loaders and after a crash. A file is identified
+    by its path, so one that changes later isn't loaded again. The loaded files are recorded below
+    `_delta_log/_copy_into`, 16 bytes per file; the commit itself has one `txn` action, whatever the
+    number of files (P076), which every writer understands. Rows are streamed; the list of the
+    source's files is in memory.
 
     Columns are found by name, ignoring case, and values stored in the table's types if nothing is
     lost by it. Columns that a file lacks are null.
@@ -94,9 +94,9 @@ def copy_into(
         pattern: which of the files, as a glob over their paths below the source, where `*` is any
             text.
         files: or these alone, by their paths below the source.
-        format_options: for CSV `header` (`true`: columns by name, else by place), `sep` or
-            `delimiter`, `quote`, `escape`, `nullValue`. The escape (`\\` unless given) stands
-            before a quote or itself within quotes; elsewhere it is text.
+        format_options: for CSV `header` (`true`: columns by name, otherwise by position), `sep` or
+            `delimiter`, `quote`, `escape`, `nullValue`. Within quotes the escape (default `\\`)
+            precedes a quote or itself; elsewhere it is text.
         copy_options: `mergeSchema` adds columns that the table lacks, `force` loads files again
             that were loaded before.
         storage_options: how to reach the table's store.

@@ -24,7 +24,7 @@ __all__ = ["APPLICATION", "KEY_BYTES", "Loaded"]
 APPLICATION = "deltaplane.copyInto"
 KEY_BYTES = 16
 _FOLDER = "_delta_log/_copy_into"
-# A run is merged into the next one unless it is more than so many times as long.
+# A run is merged into the next one unless it is more than this many times as long.
 _LONGER = 2
 # Bytes of a run that are held at once while it is searched.
 _READ_BYTES = 64 << 20

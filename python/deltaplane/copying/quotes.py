@@ -1,8 +1,8 @@
-"""Quoted values of CSV as Spark reads them: an escape stands for something only between quotes.
+"""Rewrites quoted values of CSV as Spark reads them: an escape is special only between quotes.
 
-pyarrow's own escape takes the sign away wherever it stands, so that `C:\\temp` would lose it. The
-text is rewritten on its way instead: an escaped quote becomes a doubled one, which pyarrow reads
-without an escape. Knows bytes alone. Called by `formats`.
+pyarrow's own escape is special everywhere, so that `C:\\temp` would lose its backslash. Therefore
+the text is rewritten while it is read: an escaped quote becomes a doubled one, which pyarrow reads
+without an escape. Knows bytes alone.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class DoubledQuotes:
         self._end = re.compile(ends)
         self._sign = re.compile(rb"%b%b?" % (signs, signs))
         self._blank = re.compile(_any(bytes(sign for sign in b" \t" if sign not in separator)) + b"*")
-        # What stands for what between quotes; where both signs are one, a doubled one is all there
-        # is.
+        # The replacements between quotes; if escape and quote are the same character, only the
+        # doubled one.
         self._pairs = {escape + quote: quote * 2, escape * 2: escape, quote * 2: quote * 2}
         self._step: Callable[[bytes, int, list[bytes]], int] = self._at_field
         self._held, self._begun, self._last = b"", False, False
@@ -99,7 +99,7 @@ class DoubledQuotes:
         return at
 
     def _in_field(self, data: bytes, at: int, out: list[bytes]) -> int:
-        """In a field that no quote began: whatever is there stands for itself."""
+        """In an unquoted field: every character represents itself."""
         found = self._end.search(data, at)
         if found is None:
             out.append(data[at:])

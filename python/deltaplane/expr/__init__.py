@@ -35,9 +35,8 @@ def parse(predicate: Predicate | None, columns: Columns = NO_COLUMNS) -> str | N
 
     Text is a Spark SQL condition. A list of `(column, operator, value)` tuples is a conjunction, a
     list of such lists a disjunction of conjunctions; operators are `= != < <= > >= in`, `not in`. A
-    string value in a tuple means a value of the column's type; `None` stands for null. Zone-less
-    timestamps are UTC. `columns` tells which names are the table's, so that a double-quoted one is
-    refused.
+    string value in a tuple is converted to the column's type; `None` means null. Timestamps without
+    time zone are UTC. `columns` are the table's names, so that a double-quoted one is refused.
 
     >>> parse([("day", ">=", "2024-01-01")])
     '{"op": "compare", "cmp": ">=", "left": {"op": "column", "name": ["day"]}, ...}'

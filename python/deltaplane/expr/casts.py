@@ -285,7 +285,7 @@ def _there(value: str, otherwise: str) -> str:
 
 @_pair(("string",), ("date",))
 def _parsed_date(_: Context, value: Typed, to: SparkType) -> Typed:
-    # Whatever stands behind a whole day and a blank or T is ignored.
+    # Text after a complete date and a blank or T is ignored.
     pattern = f"(?s)^{_DATE % (7, '(?:[ T].*)?')}$"
     other = failing(_INVALID, "is no date", to, "t")
     body = f"CASE WHEN regexp_matches(t, '{pattern}') THEN {_there(_day_of(pattern), other)} ELSE {other} END"
@@ -403,7 +403,7 @@ def _instant_inexact(_: Context, value: Typed, to: SparkType) -> Typed:
 
 
 def in_years(us: str) -> str:
-    """The instant so many microseconds after the epoch, where that is in a calendar's years."""
+    """The instant `us` microseconds after the epoch, if it is in the range of calendar years."""
     # Spark saturates or wraps far outside of any calendar; here such rows are refused. The end is
     # one that a double holds.
     return guarded(

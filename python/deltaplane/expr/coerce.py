@@ -75,7 +75,7 @@ def common_of(name: str, args: list[Typed]) -> SparkType:
     if STRING in [a.type for a in args] and len({a.type for a in args} - {STRING, VOID}) > 1:
         mistyped(name, args)
     found: SparkType | None = VOID
-    # Text comes last, as in Spark: it takes the type of what it stands beside.
+    # Strings come last, as in Spark: a string takes the type of the other operand.
     for arg in sorted(args, key=lambda a: a.type == STRING):
         found = common(found, arg.type) if found is not None else None
     if found is None:

@@ -18,8 +18,8 @@ from deltaplane.expr.types import SparkType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What `failing` says stands in the first line, behind words of DuckDB's; a piece of the statement
-# behind it may look alike.
+# The text that `failing` raises is in the first line, after DuckDB's own words; a piece of the
+# statement after it may look alike.
 _RAISED = re.compile(rf"[^!\n]*!([A-Z_]+)! ([^{END}]*){END}")
 # Behind it DuckDB shows a piece of the statement, which is our own making.
 _STATEMENT = re.compile(r"\n\nLINE \d+:")

@@ -12,7 +12,7 @@ from deltaplane.expr.types import SparkType, interval
 
 __all__ = ["UNITS", "from_fields", "from_units", "units_in"]
 
-# Unit → whether it counts months, its length, and the field that it stands for.
+# Unit → whether it counts months, its length, and its field.
 UNITS = {
     "year": (True, 12, 0),
     "month": (True, 1, 1),

@@ -14,7 +14,7 @@ __all__ = ["over_digits", "plain", "varying", "written"]
 
 # Bits of the fraction with the leading one.
 _BITS = {"float": 24, "double": 53}
-# From so many digits on the two may write differently what lies between 2^82 and 2^86.
+# From this many digits on, both may write numbers between 2^82 and 2^86 differently.
 _LONG = {"float": 8, "double": 17}
 # Below it Java 19 takes two digits where one is enough, and Java 17 what is nearest.
 _TINY = {"float": "CAST(2e-43 AS FLOAT)", "double": "CAST(1e-321 AS DOUBLE)"}
@@ -115,6 +115,6 @@ def _power(exponent: int) -> str:
 
 
 def _dropped(beyond: int) -> str:
-    """A whole number as Java 17 writes it, that has so many bits more than it tells apart."""
+    """An integer as Java 17 writes it, which has `beyond` more bits than the type's precision."""
     unit = 10 ** math.floor(beyond * math.log10(2))
     return _WHOLE if unit == 1 else f"({_WHOLE} + {unit // 2}) // {unit} * {unit}"

@@ -53,7 +53,7 @@ class Side:
 class JoinedBinder(Binder):
     """Binds expressions over the sides that they may see.
 
-    A name is a column of the side whose alias stands before it, or of the one side that has such a
+    A name is a column of the side whose alias precedes it, or of the only side that has such a
     column.
     """
 

@@ -117,7 +117,7 @@ class Program:
     def _connected(self) -> Any:
         if self._connection is None:
             self._connection = connect(threads=1)
-            # They lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't
+            # They move repeated expressions out of TRY, and turn `x + 1 > 0` into a test that can't
             # overflow.
             unwanted = ("common_subexpressions", "expression_rewriter", "statistics_propagation")
             disable_optimizers(self._connection, unwanted)

@@ -19,7 +19,7 @@ Lowering = Callable[[Context, list[Typed]], Typed]
 
 @dataclass(frozen=True)
 class Function:
-    """A lambda function of so many parameters, called `names` in DuckDB; bound to values it is its
+    """A lambda function with the parameters `names` in DuckDB; binding it to values gives its
     body."""
 
     names: tuple[str, ...]

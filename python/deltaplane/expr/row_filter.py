@@ -104,8 +104,8 @@ def _binds(tree: str, bind: Callable[[str], object]) -> bool:
 
 
 class FilteredRows:
-    """Rows of the core that DuckDB filters on their way out; each use starts anew. `Scan` takes it
-    as rows of the core's.
+    """Rows of the core that DuckDB filters while they are read; each use starts again. `Scan`
+    accepts it like rows of the core.
 
     `shown` has the columns of the result, with which those of `native` begin.
     """

@@ -204,8 +204,8 @@ class Parser:
         found, position = list[Token](), 0
         try:
             text = without_comments(self.sql)
-            # Each token where the one before ends: a search would try a wrong text anew at each of
-            # its places.
+            # Each token begins where the previous one ends: a search would try an invalid text
+            # again at each position.
             while True:
                 if (whole := self.next_token(text, position, found)) is not None:
                     found.append(whole)
@@ -436,8 +436,8 @@ class Parser:
         return self.kind(ahead) in ("string", "raw", "number")
 
     def interval(self) -> Literal:
-        """What stands behind INTERVAL: counts with units, fields from a unit to another, or text of
-        the former."""
+        """The text after INTERVAL: counts with units, fields from one unit to another, or either as
+        a string."""
         try:
             total, of = self.duration()
         except ValueError as e:

@@ -290,7 +290,7 @@ class KeptErrors:
 
 
 class Scan:
-    """Rows of one table version, or of its changes, not read yet. Each use starts the scan anew, so
+    """Unread rows of one table version, or of its changes. Each use starts the scan again, so that
     one object serves many readers.
 
     Any Arrow library takes it as it is: `pl.DataFrame(scan)`, `duckdb.from_arrow(scan)`,
@@ -362,8 +362,8 @@ class Scan:
             raise
 
     def _stream(self) -> pa.RecordBatchReader:
-        """A reader in C. Its errors carry text alone, so whoever reads raises the core's own one
-        instead."""
+        """A reader in C. Its errors are text alone, so the Python caller raises the core's own
+        error instead."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_stream(self._native)

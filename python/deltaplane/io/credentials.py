@@ -40,8 +40,7 @@ _lock = threading.Lock()
 
 
 def provider_name(provider: object) -> str:
-    """The text that stands for a provider among a store's options: `module:name` where it can be
-    imported.
+    """A provider's name as a storage option: `module:name` if it can be imported.
 
     Raises:
         InvalidArgumentError: neither a callable nor such a text.

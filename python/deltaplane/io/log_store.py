@@ -67,7 +67,7 @@ class LogStore:
     base_options: Mapping[str, str] | None = None
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes an object if its name is free: durable, whole for whoever sees it, and listed from
+        """Writes an object if its name is free: durable, visible only as a whole, and listed from
         then on (P070).
 
         Of all callers at the same time, in whatever process, exactly one gets True.

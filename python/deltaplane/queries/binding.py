@@ -1,7 +1,7 @@
 """Expressions of a query as typed values over columns, with subqueries as text of DuckDB and an id
 for every new column.
 
-Knows no table and no relation, and leaves the plans of subqueries to whoever plans queries.
+Knows no table and no relation, and leaves the plans of subqueries to its caller.
 """
 
 from __future__ import annotations

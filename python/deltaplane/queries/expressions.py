@@ -1,8 +1,8 @@
 """The grammar of expressions in queries: aggregate functions, windows and subqueries beside what
 columns are computed with.
 
-Builds on the expressions' own parser, through `cursor`; leaves queries in parentheses to whoever
-reads queries, and knows no relation.
+Extends the parser of expressions, through `cursor`; leaves queries in parentheses to its caller,
+and knows no relation.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ class Grammar(Relations):
         return len(items) - 1
 
     def several_sets(self, items: list[Item]) -> list[tuple[int, ...]] | None:
-        """What ROLLUP, CUBE or GROUPING SETS stands for, if one comes next."""
+        """The grouping sets that ROLLUP, CUBE or GROUPING SETS represents, if one comes next."""
         if self.peek() in ("rollup", "cube") and self.peek(1) == "(":
             rolls = self.take("rollup")
             if not rolls:
@@ -326,6 +326,6 @@ def _rolled(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def _cubed(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    # More than so many sets are refused anyway.
+    # More sets than this are refused anyway.
     kept = range(1 << min(len(parts), 11))
     return [tuple(i for n, part in enumerate(parts) if mask >> n & 1 for i in part) for mask in kept]

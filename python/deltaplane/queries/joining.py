@@ -1,5 +1,5 @@
-"""What stands behind FROM as a plan: tables, named and nested queries, joins, and conditions of
-WHERE that join.
+"""Plans the FROM clause: tables, named and nested queries, joins, and conditions of WHERE that
+join.
 
 Asks `Tables` for tables, and knows nothing of what is selected.
 """

@@ -293,7 +293,7 @@ class Exploded:
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "semi": "SEMI JOIN"}
 _JOINS["anti"] = "ANTI JOIN"
-# Of which sides rows may go for what stands in WHERE, and in ON.
+# For each kind of join, the sides whose rows a condition in WHERE, or in ON, may leave out early.
 _NARROWS: dict[str, tuple[str, str]] = {
     "inner": ("lr", "lr"),
     "cross": ("lr", "lr"),

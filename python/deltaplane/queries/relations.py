@@ -1,5 +1,4 @@
-"""The grammar of what stands behind FROM: tables with their versions, joins, VALUES, LATERAL, PIVOT
-and UNPIVOT.
+"""The grammar of FROM: tables with their versions, joins, VALUES, LATERAL, PIVOT and UNPIVOT.
 
 Knows no clause of a query but those, and no table: a name is its parts.
 """

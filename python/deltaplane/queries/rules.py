@@ -52,7 +52,7 @@ def only_one(columns: Sequence[Column], name: str) -> Column:
 
 
 def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
-    """The columns that a star stands for."""
+    """The columns that a star expands to."""
     asked = [q.lower() for q in star.qualifier]
     columns = [c for c in columns if not c.outer]
     if not asked:
@@ -134,12 +134,12 @@ def every(node: Syntax, columns: Sequence[Column]) -> bool:
 
 
 def number(i: int) -> Literal:
-    """The expression that stands for a column of the result, counted from 0."""
+    """The expression that refers to a column of the result, counted from 0."""
     return Literal(str(i + 1), INT)
 
 
 def ordinal(node: Syntax) -> int | None:
-    """The number, where an expression is one: it stands for a column of the result."""
+    """The number, if an expression is one: it refers to a column of the result."""
     if isinstance(node, Literal) and node.type == INT and node.value is not None:
         return int(str(node.value))
     return None

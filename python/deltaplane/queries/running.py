@@ -142,8 +142,7 @@ def _unwanted(connection: Any, throws: bool) -> list[str]:
 
 
 class _Stream:
-    """A source as DuckDB is given it; each use reads anew, so that one may be scanned more than
-    once."""
+    """A source for DuckDB; each use reads it again, so that it may be scanned more than once."""
 
     def __init__(self, source: Source, rows: SourceRows) -> None:
         import pyarrow as pa

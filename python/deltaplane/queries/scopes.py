@@ -140,7 +140,7 @@ def _outermost(node: Syntax, kind: type[Found]) -> list[Found]:
 
 
 def beside_aggregates(node: Syntax) -> bool:
-    """Whether a column stands in a tree outside of aggregate functions."""
+    """Whether a tree has a column outside aggregate functions."""
     if isinstance(node, Aggregate):
         return False
     if isinstance(node, Cast):

@@ -224,7 +224,8 @@ class Selecting(Joining):
     def _windowed(
         self, node: Node, scope: Scope, found: Iterable[Window], names: Names
     ) -> tuple[Node, Scope, dict[Syntax, Syntax]]:
-        """The rows with the values of functions over windows, and what stands for these."""
+        """The rows with the values of window functions, and the columns that replace these
+        functions."""
         outputs, columns = [], []
         made: dict[Syntax, Syntax] = {}
         for window in found:
@@ -333,7 +334,7 @@ class Selecting(Joining):
 
 
 class _Replaced(dict[Syntax, Syntax]):
-    """What stands for groups and aggregate functions behind the grouping."""
+    """The columns that replace groups and aggregate functions after the grouping."""
 
     known: Mapping[str, Column]
 

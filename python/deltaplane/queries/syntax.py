@@ -246,7 +246,7 @@ class Select:
 
 @dataclass(frozen=True)
 class Values:
-    """Rows of expressions; a cell that is None stands for DEFAULT."""
+    """Rows of expressions; a cell that is None means DEFAULT."""
 
     rows: tuple[tuple[Syntax | None, ...], ...]
     token: int = 0

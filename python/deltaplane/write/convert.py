@@ -286,7 +286,7 @@ class Files(Protocol):
         """The columns of all files together, as `_native.parquet_schema`."""
 
     def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
-        """The add actions of so many files, as `_native.adopt_files`."""
+        """The add actions of `count` files, as `_native.adopt_files`."""
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,8 @@ _REFUSALS = (
     UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
-# Lost races after which a group is judged anew on the newest version; the core itself follows all
-# others that an append may.
+# Lost races after which a group is planned again on the newest version; the core itself rebases
+# onto all other winners that an append permits.
 _JUDGED_ANEW = (ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException)
 # Each of these attempts was lost to a change of the table, or of an application's version, within
 # the time of a commit.
@@ -118,9 +118,9 @@ class _Bounds:
     def next_group(self, waiting: Sequence[_Ready]) -> list[int]:
         """The places of those that one commit can hold, in order.
 
-        A commit sets an application's version once, so of each application there is one, the lowest
-        version that waits: a later commit skips what isn't above the last one. All files are of one
-        plan, which is judged anew with the commit.
+        A commit sets an application's version once, so a group has one append per application, the
+        one with the lowest waiting version: a later commit skips versions that aren't above the
+        last one. All files are of one plan, which is checked again with the commit.
         """
         lowest: dict[str, tuple[int, int]] = {}
         for at, one in enumerate(waiting):
@@ -239,9 +239,9 @@ class GroupWriter:
         Raises:
             SchemaMismatchError, ConstraintViolationError, InvalidArgumentError, TypeError: this
                 data, or the call, is wrong; other appends go on.
-            MetadataChangedException: the table was changed meanwhile, and data that is a stream
-                can't be read again to be written as the table now has it: nothing was committed.
-                Tables, batches and data frames are written anew.
+            MetadataChangedException: another writer changed the table, and data that is a stream
+                can't be read again to fit the new table: nothing was committed. Tables, batches and
+                data frames are written again.
             DeltaConcurrentModificationException: other writers won every attempt; nothing was
                 committed.
             StoreUnavailableError: the whole group gets it. As with every write, the commit may have
@@ -378,8 +378,8 @@ class GroupWriter:
         """What becomes of all of the group but those whose application's version is done: these are
         taken out.
 
-        Every attempt plans anew, on the newest version. The files stand if the new plan asks for
-        just the same ones; what changes between plan and commit is judged by the core as for any
+        Every attempt plans again, on the newest version. The files are reused if the new plan
+        requires exactly the same form; the core checks changes between plan and commit as for any
         append.
         """
         plan = group[0].plan

@@ -1,5 +1,5 @@
-"""AND, OR, NOT and tests for null, with Spark's order of evaluation: what stands left may guard
-what stands right."""
+"""AND, OR, NOT and tests for null, with Spark's order of evaluation: the left operand may guard the
+right one."""
 
 from __future__ import annotations
 

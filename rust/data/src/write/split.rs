@@ -24,7 +24,7 @@ use crate::hashes::Seed;
 use crate::processors::processors;
 use crate::types::{row_schema, row_type};
 
-/// Below so many rows another core takes longer to begin than to take them.
+/// With fewer rows, starting another thread takes longer than processing them.
 const ROWS_OF_A_CORE: usize = 65_536;
 
 /// Rows of one partition.
@@ -196,7 +196,7 @@ impl Sorted {
         self.keys.iter().zip(self.groups.groups.iter().map(|g| g.count))
     }
 
-    /// About how many bytes so many of the rows have.
+    /// About how many bytes this many of the rows have.
     pub(super) fn bytes_of(&self, rows: usize) -> usize {
         let all = self.rows.num_rows().max(1);
         self.rows.columns().iter().map(bytes_of).sum::<usize>() / all * rows
@@ -304,7 +304,7 @@ impl Group {
 }
 
 impl Groups {
-    /// By what distinguishes the partitions of so many rows.
+    /// Groups `rows` rows by the key of their partition.
     fn of<K: Hash + Eq + Copy + Send>(rows: usize, key: impl Fn(usize) -> K + Sync) -> Result<Groups> {
         if u32::try_from(rows).is_err() {
             return Err(Error::invalid_argument(
@@ -374,13 +374,13 @@ impl Groups {
     }
 }
 
-/// How many cores are worth having for so many rows.
+/// How many threads pay for this many rows.
 fn workers(rows: usize) -> usize {
     let cores = processors();
     cores.min(rows / ROWS_OF_A_CORE + 1)
 }
 
-/// What so many threads give, each of which is told its number.
+/// Runs `work` on `workers` threads, each with its number, and returns the results.
 fn on_cores<T: Send>(workers: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let work = &work;
     std::thread::scope(|scope| {
