@@ -20,7 +20,7 @@ __all__ = ["checked"]
 
 T = TypeVar("T")
 
-# Names of types that are no classes, as annotations.
+# Type aliases that are no classes, as annotations.
 _ALIASES = {
     "TableUri": "str | PathLike",
     "VersionLike": "int | str | datetime | date",
@@ -39,25 +39,27 @@ _TEXTS = (str, bytes, bytearray, memoryview)
 
 
 class _Wrong(NamedTuple):
-    """Which part of an argument is of a wrong type, what it should be, and what it is."""
+    """The invalid part of an argument, the expected type, and the actual one."""
 
     where: str
     wanted: str
     value: object
 
 
-# What is wrong with a value, if anything is.
+# Returns the problem of a value, or None.
 _Check = Callable[[object], "_Wrong | None"]
 
 
 def checked(**instead: str) -> Callable[[T], T]:
-    """A decorator that checks arguments of a function, or of the public methods of a class, before it runs.
+    """A decorator that checks arguments of a function, or of a class's public methods, before it
+    runs.
 
     Args:
-        instead: parameter → annotation to check by in place of its own; `object` leaves all of it to the function.
+        instead: parameter → annotation to check instead of its own; `object` leaves the check to
+            the function.
 
-    Raises, when the function is called:
-        InvalidTypeError: an argument of another type than its annotation says. Values aren't shown: they may be secrets.
+    Raises, when the function is called: InvalidTypeError: an argument doesn't have its annotation's
+        type. Values aren't shown: they may be secrets.
 
     >>> @checked()
     ... def take(columns: list[str] | None = None, *, dry_run: bool = False) -> None: ...
@@ -121,7 +123,7 @@ def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_met
 
 
 def _called(function: Callable[..., Any], owner: object) -> str:
-    """A function as its caller knows it: methods are of the class that inherits them."""
+    """The function's name as callers write it: methods belong to the class that inherits them."""
     if owner is None:
         return function.__name__ if function.__name__ != "__init__" else function.__qualname__.split(".")[0]
     name = owner.__name__ if isinstance(owner, type) else type(owner).__name__
@@ -138,18 +140,18 @@ def _checks(signature: inspect.Signature, instead: Mapping[str, str]) -> dict[st
         check = _of(ast.parse(text, mode="eval").body)
         if check is not None:
             made[name] = check
-    # At least one, so that annotations are read once.
+    # At least one entry, so that annotations are parsed only once.
     return made or {"": lambda value: None}
 
 
 def _own(value: Any) -> object:
-    """NumPy's numbers and truth values as Python's own, which Rust and JSON take."""
+    """Converts NumPy's numbers and bools to Python's, which Rust and JSON accept."""
     is_one = type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") in "biuf"
     return value.item() if is_one and getattr(value, "ndim", 1) == 0 else value
 
 
 def _of(node: ast.expr) -> _Check | None:
-    """The check of an annotation; None takes everything."""
+    """The check of an annotation; None accepts everything."""
     parts = _alternatives(node)
     checks = [_one(part) for part in parts]
     known = [check for check in checks if check is not None]
@@ -163,7 +165,7 @@ def _of(node: ast.expr) -> _Check | None:
         found = [one(value) for one in known]
         if None in found:
             return None
-        # Where one of them takes the whole, what is wrong is a part.
+        # If one alternative accepts the whole, only a part is invalid.
         inner = next((f for f in found if f is not None and f.where), None)
         return inner or _Wrong("", wanted, value)
 
@@ -207,7 +209,7 @@ def _one(node: ast.expr) -> _Check | None:
         return _sequence(node, arguments)
     if name in ("Mapping", "dict"):
         return _mapping(node, arguments)
-    # By name, since the class may be of a module that nobody has imported.
+    # By name, since the class's module may not be imported.
     return _check(node, lambda value: any(cls.__name__ == name for cls in type(value).__mro__))
 
 
@@ -236,7 +238,7 @@ _PLAIN: dict[str, Callable[[object], bool]] = {
     "int": _is_whole,
     "float": _is_number,
     "Sql": lambda value: isinstance(value, str),
-    # Also NaN, which the function refuses itself.
+    # Includes NaN, which the function refuses itself.
     "Number": lambda value: isinstance(value, float) or _is_number(value),
     "type": lambda value: isinstance(value, type),
     "Callable": callable,
@@ -248,7 +250,7 @@ _PLAIN: dict[str, Callable[[object], bool]] = {
 
 
 def _is_moment(value: object, name: str) -> bool:
-    # pandas' NaT is a datetime, too.
+    # pandas' NaT is a datetime as well.
     return any(cls.__name__ == name for cls in type(value).__mro__) and type(value).__name__ != "NaTType"
 
 
@@ -262,7 +264,7 @@ def _sequence(node: ast.expr, arguments: Sequence[ast.expr]) -> _Check:
     def check(value: object) -> _Wrong | None:
         if isinstance(value, (*_TEXTS, Mapping)) or not isinstance(value, kinds):
             return _Wrong("", wanted, value)
-        # What may be gone after one look isn't looked at.
+        # Values that can be read only once aren't read.
         for number, part in enumerate(value if inner is not None and isinstance(value, Sequence) else ()):
             assert inner is not None
             found = inner(part)
@@ -303,7 +305,7 @@ _SAID = {
 
 
 def _wanted(node: ast.expr) -> str:
-    """What an annotation asks for, in words."""
+    """The expected type of an annotation, in words."""
     parts = _alternatives(node)
     if len(parts) > 1:
         return _joined([_wanted(part) for part in parts])
