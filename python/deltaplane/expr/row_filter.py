@@ -1,5 +1,5 @@
-"""Which rows a predicate selects: by what the core prunes and filters, and by DuckDB where that
-isn't all of it.
+"""Selects rows by a predicate: by the core's pruning and filter, and by DuckDB for the rest of the
+predicate.
 
 Spark's meaning throughout: a row is selected if the condition is true for it, not if it is null.
 """
@@ -33,14 +33,14 @@ __all__ = ["FilteredRows", "RowFilter", "row_filter", "scan_filter"]
 
 @dataclass(frozen=True)
 class RowFilter:
-    """`tree`, as JSON for the core, is met by every selected row, None by all rows; `checks` decide
-    the rest, all of which must be true."""
+    """Every selected row meets `tree`, which is JSON for the core, or None for all rows; all
+    `checks` must be true as well."""
 
     tree: str | None = None
     checks: Sequence[Check] = ()
 
     def rows(self, columns: Sequence[str] | None, start: Start, location: str) -> Rows | FilteredRows:
-        """The selected rows with these columns, all of them for None; errors name the table at
+        """The selected rows with these columns, or all of them for None; errors name the table at
         `location`."""
         if not self.checks:
             return start(columns, self.tree)
@@ -60,11 +60,11 @@ def row_filter(
     Args:
         predicates: Spark SQL, or tuples as in `DeltaTable.scan`; None selects all rows.
         schema_json: the schema of the rows.
-        bind: binds a tree to the rows' columns, and raises where the core doesn't take it.
+        bind: binds a tree to the rows' columns, and raises if the core doesn't support it.
 
     Raises:
         InvalidArgumentError: not a condition, an unknown column, or a double-quoted text that may
-            be meant as one.
+            be a column.
         UnsupportedExpressionError: a part that neither the core nor DuckDB evaluates as Spark does,
             by name.
     """
@@ -107,7 +107,7 @@ class FilteredRows:
     """Rows of the core that DuckDB filters while they are read; each use starts again. `Scan`
     accepts it like rows of the core.
 
-    `shown` has the columns of the result, with which those of `native` begin.
+    `shown` has the columns of the result, which are the first ones of `native`.
     """
 
     def __init__(self, shown: Rows, native: Rows, checks: Sequence[Check], location: str) -> None:
@@ -133,7 +133,7 @@ class FilteredRows:
             self._kept.raise_error()
 
     def _batches(self, width: int) -> Iterator[pa.RecordBatch]:
-        # A program has one connection, which streams that are read at the same time can't share.
+        # A program has one connection, which concurrent streams can't share.
         checks = [replace(check, program=replace(check.program, _connection=None)) for check in self._checks]
         for batch in Scan(self._native).batches():
             for check in checks:

@@ -1,4 +1,4 @@
-"""The admitted functions and operators, one module for each family; importing this fills
+"""The admitted functions and operators, one module per family; importing this fills
 `registry.ENTRIES`."""
 
 from deltaplane.expr.functions import (
