@@ -28,7 +28,7 @@ CACHE = Path(__file__).resolve().parents[1] / ".cache" / "bench"
 SUBJECT = "deltaplane"
 # A run that takes longer hangs.
 RUN_TIMEOUT_SECONDS = 900
-# What a run leaves is kept to the end where it is less.
+# Files of a run below this size are deleted only after all runs, not between them.
 KEPT_BYTES = 64 << 20
 # Runs of each contestant by scale.
 ROUNDS = {"quick": 1, "small": 3, "full": 5}

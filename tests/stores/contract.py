@@ -1,8 +1,8 @@
 """Runs the Rust contract suite over the stores' servers, all in one go; as a program it writes
 docs/reliability/stores.json.
 
-`cd tests && python -m stores.contract` is what `make prove-stores` calls. What is promised per
-store is text, kept here; every figure is counted by the suite where it asserts it.
+`make prove-stores` calls `cd tests && python -m stores.contract`. The promises of each store are
+texts in this file; the suite counts each figure where it asserts it.
 """
 
 from __future__ import annotations

@@ -107,7 +107,8 @@ def definitions(text: str) -> set[str]:
 
 
 def missing_late_names(texts: Mapping[str, str]) -> list[str]:
-    """What facades list and no module defines, and what modules below a facade take from it."""
+    """Names that facades list but no module defines, and names that modules below a facade import
+    from it."""
     wrong = []
     for facade, text in texts.items():
         for name, where in late_names(text).items():

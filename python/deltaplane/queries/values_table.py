@@ -145,7 +145,8 @@ def over_cells(
 
 
 def _constant(column: Column, number: int, text: str, kind: str) -> Output:
-    """The constants of one shape's rows; null in others, whose text may be none of the type."""
+    """The constants of one shape's rows; null in rows of other shapes, whose text may be invalid
+    for the type."""
     assert column.type is not None
     sql = f"CASE WHEN {kind} = {number} THEN {of_text(column.type, text)} END"
     return Output(column.id, Value(Typed(column.type, sql), frozenset({text, kind}), Cast(Ref((text,)), column.type)))

@@ -145,7 +145,7 @@ def _range(key: Key, engine: LocalEngine) -> tree.Node | None:
         low, high = literal_nodes(bounds, key.type)
         part = tree.all_of([tree.compare(">=", column, low), tree.compare("<=", column, high)])
     else:
-        # A list without members is met by no row.
+        # No row matches an empty list.
         part = tree.is_in(column, literal_nodes(found, key.type) or [tree.literal(None, "void")])
     if key.null_safe:
         return tree.any_of([part, tree.compare("<=>", column, tree.literal(None, "void"))])
