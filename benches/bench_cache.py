@@ -1,9 +1,9 @@
 """What the local cache spares: a table opened and a selective query planned over an object store
 that is some milliseconds away.
 
-`deltaplane` has the log in its cache, as the second process on a machine has it; `cold` fills an
-empty one, which costs the writing of what was read; `without` has none. Each call opens the table
-anew. The store is a process of its own.
+`deltaplane` has the log in its cache, like the second process on a machine; `cold` fills an empty
+cache, which includes writing what was read; `without` has none. Each call opens the table again.
+The store is a separate process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Small commits one after the other: an append of one row to an empty table and to large ones, and
 a commit alone, durable.
 
-The checkpoints that fall due meanwhile are part of the mean, not of the median. Where they are what
-is measured, so many appends follow each other that every table has its share of them. The bar does
-what a commit asks of the disk, see commits.py.
+Due checkpoints are part of the mean, not of the median. Where checkpoints are measured, enough
+appends follow each other that every table has its share of them. The bar does the disk operations
+of a commit, see commits.py.
 """
 
 from __future__ import annotations
@@ -43,9 +43,8 @@ CONTESTANTS: dict[str, Contestant] = {name: functools.partial(contestant, name) 
 
 
 def rate(log: Log, calls: int) -> Case:
-    """Appends with the checkpoints that they bring about, to a table that was appended to: files
-    that went since its last checkpoint would have row groups of the next one written anew, which
-    isn't the appends' doing.
+    """Measures appends including the checkpoints that they cause, on a table without removed files:
+    removed files would make the next checkpoint rewrite row groups, which appends don't cause.
     """
     log = replace(log, replaced_per_commit=0)
     return Case(

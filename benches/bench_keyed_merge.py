@@ -1,9 +1,9 @@
-"""MERGE of one row into a table that is large by its log: of a hundred thousand files, a hundred
-million rows, one can hold the key, or none. Only that file is there, so whoever opens another one
-fails, as deltalake 1.6.6 does.
+"""MERGE of one row into a table with a large log: of a hundred thousand files with a hundred
+million rows, one can have the key, or none. Only that file exists, so opening any other file fails,
+as in deltalake 1.6.6.
 
-The bar is what the disk is asked for at least: the one file read and written anew, or a file of one
-row, and a commit, all synced, by somebody who knows which file it is.
+The bar does the least disk operations, all synced: rewriting the one file, or writing a file of one
+row, and a commit, with the file known in advance.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Planning a selective query: from the table's location, or from an open table, to the paths of the
-files to read.
+"""Planning a selective query: from the table's location, or an open table, to the paths of files.
 
-One predicate is on the partition column (one of the days), one on a column's statistics. From the
-location it is the first call of its process; on an open table the calls after the first are timed.
-DuckDB over the checkpoint alone is the bar: it replays no log. A table that grows by days has more
-files but no more of one day: there the answer stays as long.
+One predicate is on the partition column (one day), one on a column's statistics. From the location
+it is the first call of its process; on an open table later calls are timed. DuckDB over the
+checkpoint alone, without log replay, is the bar. As the table grows by days, the number of matching
+files stays constant.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reading a table of the local disk, whole and filtered: into one Arrow table (or Polars frame),
 and batch by batch.
 
-The table is written anew each time, by deltaplane and by deltalake. Bare pyarrow reads the same
+The table is written again each time, by deltaplane and by deltalake. Bare pyarrow reads the same
 files without the log.
 """
 

@@ -1,10 +1,8 @@
-"""The files of a large log by a Spark job, beside the core's own walk on the driver: what of it is
-the driver's.
+"""Planning a large log by a Spark job, beside the core's walk on the driver: the driver's costs.
 
-Executors are processes of their own, so that time is the whole job's but CPU and memory are the
-driver's alone: its JVM and this process, or this process for the walk. On one machine the walk is
-quicker; the job's figure to look at is memory, which must not grow with the table. Each run starts
-JVMs, so nothing is measured but at full scale or where numbers are given.
+Executors are separate processes: time is the whole job's, but CPU and memory are those of the
+driver's JVM and this process. The job's figure to watch is memory, which must not grow with the
+table. Each run starts JVMs, so only full scale or explicit numbers are measured.
 """
 
 from __future__ import annotations
@@ -47,15 +45,15 @@ def job(case: Mapping[str, Any], scratch: Path) -> Task:
         return int(files.agg(F.count("*"), F.max("max.id")).collect()[0][0])
 
     def elsewhere(_: Any) -> Elsewhere:
-        # This process's CPU is counted by whoever calls.
+        # The caller counts this process's CPU.
         return Elsewhere(cpu_seconds(jvm) - before[0], peak_mb(jvm) + used_by_this_process().peak_mb)
 
     return Task(run, prepare=prepare, elsewhere=elsewhere)
 
 
 def _settings(scratch: Path) -> dict[str, str]:
-    """Of Spark's own small cluster: one executor with two cores. It keeps its files where Spark is
-    installed, for which a folder of links stands in.
+    """Settings of Spark's own small cluster: one executor with two cores. It writes its files where
+    Spark is installed, so that a folder of links replaces the installation.
     """
     import pyspark
 

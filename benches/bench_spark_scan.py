@@ -1,10 +1,8 @@
-"""Reading on Spark: whole tables, selective queries, and planning over many files, beside plain
-Parquet and delta-spark.
+"""Reading on Spark beside plain Parquet and delta-spark: whole tables, selective queries, planning.
 
-All read the same files. Rows are read on a frame that is there; selective queries also open their
-table. Planning is Spark's whole way to the tasks of a query, over logs whose data files aren't
-there. For it plain Parquet is the limit: a folder with the files that match and no others, whose
-columns it is told.
+All read the same files. Rows are read through an existing frame; selective queries also open their
+table. Planning is Spark's way to a query's tasks, over logs without data files. There plain Parquet
+is the limit: a folder with only the matching files, and a known schema.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What look-ups of one value read in each order of the rows: the table of the Delta Lake paper's
-section 6.2.
+"""Bytes that look-ups of one value read, by order of the rows: section 6.2 of the Delta Lake paper.
 
-Four uniform columns, as addresses and ports. Other engines' Z-orders are read by deltaplane, too:
-the order alone differs. A line's size is that of the files that the look-ups would read, as the
-pruner of scans finds them: of the column that is skipped by worst (`least`), or of all (`average`).
-Beside it stands what reads all files.
+Four uniform columns, as addresses and ports. deltaplane reads other engines' Z-orders too, so only
+the order differs. A line's size is that of the files that look-ups would read after pruning: by the
+worst column (`least`), or all (`average`); beside it the size of all files.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ ROWS = {"quick": 20_000, "small": 1_000_000, "full": 1_000_000}
 # one waits.
 FILES = {"quick": [20, 40], "small": [100], "full": [100, 1_000, 10_000, 50_000]}
 MOST_ROWS = 10_000_000
-# Of so many files the best order alone.
+# With this many files only the best order is measured.
 MANY_FILES = {"quick": 40, "full": 50_000}
 # The least of four columns' averages: of few look-ups chance makes one of them small.
 LOOKUPS = {"quick": 20, "small": 500, "full": 500}

@@ -28,7 +28,7 @@ CACHE = Path(__file__).resolve().parents[1] / ".cache" / "bench"
 SUBJECT = "deltaplane"
 # A run that takes longer hangs.
 RUN_TIMEOUT_SECONDS = 900
-# What a run leaves is kept to the end where it is less.
+# Files of a run below this size are deleted only after all runs, not between them.
 KEPT_BYTES = 64 << 20
 # Runs of each contestant by scale.
 ROUNDS = {"quick": 1, "small": 3, "full": 5}
@@ -315,7 +315,7 @@ def _run(what: str, contestant: str, cases: Sequence[Mapping[str, Any]]) -> list
     order = {"contestant": contestant, "scratch": str(scratch), "cases": cases}
     command = [sys.executable, sys.argv[0], "--child"]
     timeout = RUN_TIMEOUT_SECONDS * len(cases)
-    # Installed packages are compiled: a process that may not keep what it compiles would do so anew
+    # Installed packages are compiled to bytecode: a process that can't store it would compile them
     # each time.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     # An order may be longer than an argument can be.

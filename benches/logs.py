@@ -254,7 +254,7 @@ class Log:
             head = {"protocol": self._protocol(), "metaData": metadata}
             for files in self._in_no_order():
                 adds = self.adds(files).structs(self.kind == "structs")
-                # The head stands among the files, as other writers leave it.
+                # The head of the log is among the files, as other writers leave it.
                 writer.write_table(_row_group(schema, adds, head), row_group_size=ROW_GROUP_ROWS + len(head))
                 head = {}
         hint = {"version": 1, "size": self.files + 2, "sizeInBytes": path.stat().st_size, "numOfAddFiles": self.files}

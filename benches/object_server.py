@@ -1,9 +1,8 @@
 """A folder as a bucket of an S3 server that takes its time: each answer comes some milliseconds
 late, as from a region.
 
-Reads only, path style, no signatures looked at. `ObjectServer` starts it as a process of its own,
-so that what it costs is nobody's figure; it ends when its input does, that is with whoever started
-it.
+Reads only, path style, signatures ignored. `ObjectServer` starts it as a separate process, so that
+no measure includes its costs; it ends when its standard input closes, that is with its starter.
 """
 
 from __future__ import annotations

@@ -229,8 +229,8 @@ def described(measure: str) -> list[str]:
 
 
 def _table(head: Sequence[str], texts: int, rows: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """The first `texts` columns hold text. Each row has a contestant, so that ours stands out, and
-    its cells as HTML."""
+    """The first `texts` columns have text. Each row has a contestant, so that deltaplane's is
+    highlighted, and its cells as HTML."""
     kinds = [' class="text"' if i < texts else "" for i in range(len(head))]
     parts = ["".join(f"<th{kind}>{name}</th>" for kind, name in zip(kinds, head, strict=True))]
     for contestant, cells in rows:

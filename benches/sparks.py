@@ -1,5 +1,4 @@
-"""Contestants on Spark: a session of its own for each, what its processes cost, and how it reads
-and writes a table.
+"""Contestants on Spark, each with its own session: reading and writing tables, and their costs.
 
 CPU is that of the JVM, of Python's workers and of the driver's Python; memory is the sum of their
 peaks, which may lie at different moments. delta-spark is a contestant where `make jars` has fetched

@@ -1,5 +1,5 @@
-"""Writes docs/compatibility.md, docs/properties.md and the support table of README.md from the compatibility data and
-the core's own lists. `--check` only reports whether they are up to date.
+"""Writes docs/compatibility.md, docs/properties.md and the support table of README.md from the
+compatibility data and the core's own lists. `--check` only reports whether they are up to date.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Writes docs/reliability.md from docs/reliability/*.json: one file a proof, each written by the program that ran it.
+"""Writes docs/reliability.md from docs/reliability/*.json: one file a proof, each written by the
+program that ran it.
 
-`--run` repeats every proof first, by the command that its file names; `--check` only says whether the page is up to
-date. Run by `make reliability`, checked by the tests. Knows no proof.
+`--run` repeats every proof first, by the command that its file names; `--check` only says whether
+the page is up to date. Run by `make reliability`, checked by the tests. Knows no proof.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ PAGE = ROOT / "docs" / "reliability.md"
 
 @dataclass(frozen=True)
 class Proof:
-    """One file: what it claims, what was seen, the command that repeats it; tables where figures are many, and what is
-    promised of each store (store → aspect → text)."""
+    """One file: what it claims, what was seen, the command that repeats it; tables where figures
+    are many, and what is promised of each store (store → aspect → text)."""
 
     title: str
     claims: list[str]

@@ -1,7 +1,8 @@
 """Delta tables for PySpark and Python, with Spark or without it.
 
-`DeltaTable` reads, `write_deltalake` writes, `deltaplane.spark` does both on Spark. Importing this package imports no
-other library: pyarrow, pandas, Polars, DuckDB and PySpark come in when they are used, and so do its own rooms.
+`DeltaTable` reads, `write_deltalake` writes, `deltaplane.spark` does both on Spark. Importing this
+package imports no other library: pyarrow, pandas, Polars, DuckDB, PySpark and the package's own
+modules are imported at their first use.
 """
 
 from typing import TYPE_CHECKING
@@ -70,7 +71,7 @@ __all__ = [
     "write_deltalake",
 ]
 
-# Where the names are that come in when they are used.
+# Public name → the module that is imported at its first use.
 _LATER = {
     "AlterPlan": "table.alter",
     "BloomFilterProperties": "properties",

@@ -19,7 +19,7 @@ __all__ = ["checked"]
 
 T = TypeVar("T")
 
-# Names of types that are no classes, as annotations.
+# Type aliases that are no classes, as annotations.
 _ALIASES = {
     "TableUri": "str | PathLike",
     "VersionLike": "int | str | datetime | date",
@@ -41,25 +41,27 @@ _HAS_REST, _HAS_KEYWORDS = 4, 8
 
 
 class _Wrong(NamedTuple):
-    """Which part of an argument is of a wrong type, what it should be, and what it is."""
+    """The invalid part of an argument, the expected type, and the actual one."""
 
     where: str
     wanted: str
     value: object
 
 
-# What is wrong with a value, if anything is.
+# Returns the problem of a value, or None.
 _Check = Callable[[object], "_Wrong | None"]
 
 
 def checked(**instead: str) -> Callable[[T], T]:
-    """A decorator that checks arguments of a function, or of the public methods of a class, before it runs.
+    """A decorator that checks arguments of a function, or of a class's public methods, before it
+    runs.
 
     Args:
-        instead: parameter → annotation to check by in place of its own; `object` leaves all of it to the function.
+        instead: parameter → annotation to check instead of its own; `object` leaves the check to
+            the function.
 
-    Raises, when the function is called:
-        InvalidTypeError: an argument of another type than its annotation says. Values aren't shown: they may be secrets.
+    Raises, when the function is called: InvalidTypeError: an argument doesn't have its annotation's
+        type. Values aren't shown: they may be secrets.
 
     >>> @checked()
     ... def take(columns: list[str] | None = None, *, dry_run: bool = False) -> None: ...
@@ -121,7 +123,7 @@ def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_met
 
 
 def _called(function: Callable[..., Any], owner: object) -> str:
-    """A function as its caller knows it: methods are of the class that inherits them."""
+    """The function's name as callers write it: methods belong to the class that inherits them."""
     if owner is None:
         return function.__name__ if function.__name__ != "__init__" else function.__qualname__.split(".")[0]
     name = owner.__name__ if isinstance(owner, type) else type(owner).__name__
@@ -159,7 +161,7 @@ def _checks(parameters: _Parameters, instead: Mapping[str, str]) -> dict[str, _C
         check = _of(_parse(text))
         if check is not None:
             made[name] = check
-    # At least one, so that annotations are read once.
+    # At least one entry, so that annotations are parsed only once.
     return made or {"": lambda value: None}
 
 
@@ -198,7 +200,7 @@ def _parse(text: str) -> tuple[_Type, ...]:
 
 
 def _own(value: Any) -> object:
-    """NumPy's numbers and truth values as Python's own, which Rust and JSON take."""
+    """Converts NumPy's numbers and bools to Python's, which Rust and JSON accept."""
     is_one = type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") in "biuf"
     return value.item() if is_one and getattr(value, "ndim", 1) == 0 else value
 
@@ -217,7 +219,7 @@ def _of(parts: Sequence[_Type]) -> _Check | None:
         found = [one(value) for one in known]
         if None in found:
             return None
-        # Where one of them takes the whole, what is wrong is a part.
+        # If one alternative accepts the whole, only a part is invalid.
         inner = next((f for f in found if f is not None and f.where), None)
         return inner or _Wrong("", wanted, value)
 
@@ -268,7 +270,7 @@ _PLAIN: dict[str, Callable[[object], bool]] = {
     "int": _is_whole,
     "float": _is_number,
     "Sql": lambda value: isinstance(value, str),
-    # Also NaN, which the function refuses itself.
+    # Includes NaN, which the function refuses itself.
     "Number": lambda value: isinstance(value, float) or _is_number(value),
     "type": lambda value: isinstance(value, type),
     "Callable": callable,
@@ -280,7 +282,7 @@ _PLAIN: dict[str, Callable[[object], bool]] = {
 
 
 def _is_moment(value: object, name: str) -> bool:
-    # pandas' NaT is a datetime, too.
+    # pandas' NaT is a datetime as well.
     return any(cls.__name__ == name for cls in type(value).__mro__) and type(value).__name__ != "NaTType"
 
 

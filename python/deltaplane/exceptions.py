@@ -1,8 +1,8 @@
 """What a failed call raises: one class per next step of the caller.
 
-Built-in classes are inherited where Python has the word, the concurrency classes keep the names of
-`delta.exceptions`. Knows nothing of the package. Raised by the Rust core (by name) and by every
-Python module.
+Classes inherit from Python's built-in exceptions where one fits; the concurrency classes have the
+names of `delta.exceptions`. Knows nothing of the package. Raised by the Rust core (by name) and by
+every Python module.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = [
 
 
 class DeltaError(Exception):
-    """Base of everything that deltaplane raises on purpose.
+    """Base of all exceptions that deltaplane raises deliberately.
 
-    Attributes: `kind` (the name of what went wrong, stable), and where known `table` (location
-    without credentials), `version` (the version attempted) and `path` (the file concerned).
+    Attributes: `kind` (a stable name of the error's kind), and where known `table` (location
+    without credentials), `version` (the attempted version) and `path` (the affected file).
 
     >>> e = CorruptLogError("bad JSON", table="/t", version=3)
     >>> e.kind, e.table, e.version, e.path
@@ -90,8 +90,8 @@ class TableAlreadyExistsError(DeltaError, FileExistsError):
 
 
 class DeltaProtocolError(DeltaError):
-    """What deltalake has one class for: a log or rows that break the protocol's or the table's
-    rules; subclasses say which."""
+    """deltalake's class for a log or rows that break the protocol's or the table's rules;
+    subclasses say which."""
 
 
 class CorruptLogError(DeltaProtocolError):
@@ -168,8 +168,7 @@ class UnsupportedExpressionError(DeltaError, NotImplementedError):
 
 
 class ConflictingCommit(NamedTuple):
-    """The commit of another writer that is in a transaction's way, as it describes itself; what it
-    doesn't say is None.
+    """The winning commit of another writer, as it describes itself; missing facts are None.
 
     `timestamp_ms` is in milliseconds since 1970 (UTC), by that writer's clock.
     """
@@ -182,14 +181,15 @@ class ConflictingCommit(NamedTuple):
 
 
 class CommitFailedError(DeltaError):
-    """deltalake's name for a commit that other writers were in the way of; subclasses say how."""
+    """deltalake's name for a commit that conflicts with other writers' commits; subclasses say
+    how."""
 
 
 class DeltaConcurrentModificationException(CommitFailedError):
     """A transaction lost against another writer; subclasses say how. Nothing was committed: run it
     again.
 
-    `conflicting_commit` is the other writer's commit; None where no single one is in the way.
+    `conflicting_commit` is the winning commit; None if there is no single one.
 
     >>> other = ConflictingCommit(7, "MERGE", user_name="ann")
     >>> e = ConcurrentAppendException("another writer added files", conflicting_commit=other)
@@ -264,8 +264,8 @@ class InternalError(DeltaError, RuntimeError):
     default_kind = "Internal"
 
 
-# Raised by a commit, these say that it certainly didn't happen, so its files can go. After any
-# other failure it may have: they stay for vacuum.
+# After one of these a commit certainly didn't happen, so its files can be deleted. After any other
+# failure it may have happened: the files stay for VACUUM.
 NOT_COMMITTED = (
     ConstraintViolationError,
     DeltaConcurrentModificationException,

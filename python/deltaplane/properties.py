@@ -1,6 +1,6 @@
-"""The settings of one commit and of one writer, under the names deltalake's users know.
+"""The settings of one commit and of one writer, with deltalake's names.
 
-Plain values and their place in a write request; no I/O.
+Plain values and their form in a write request; no I/O.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "property_texts",
 ]
 
-# What the commit itself says: setting them by hand would make the history lie.
+# Fields that the commit sets itself: other values would falsify the history.
 _RESERVED = frozenset({"timestamp", "operation", "operationParameters", "engineInfo", "operationMetrics", "version"})
 _LEVELS = {"ZSTD": (1, 22), "GZIP": (0, 9)}
 _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "LZ4_RAW", "ZSTD", "GZIP", "LZ4"})
@@ -34,9 +34,9 @@ _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "LZ4_RAW", "ZSTD", "GZIP", "LZ4"}
 @checked()
 @dataclass(frozen=True)
 class Transaction:
-    """An application's own version, committed together with the data: the same one is never written twice.
+    """An application's own version, committed together with the data: no version is written twice.
 
-    `last_updated` is there for deltalake's sake and must be None: the commit sets it.
+    `last_updated` exists for compatibility with deltalake and must be None: the commit sets it.
 
     >>> Transaction("daily-feed", 20240131)
     Transaction(app_id='daily-feed', version=20240131, last_updated=None)
@@ -54,11 +54,12 @@ class Transaction:
 @checked()
 @dataclass(frozen=True)
 class CommitProperties:
-    """What a commit carries beside the data.
+    """The settings of a commit, besides its data.
 
-    `custom_metadata` goes to the commit's history entry (`userMetadata` must be text; operation, timestamp and engine
-    can't be set). `max_commit_retries` bounds how often a lost race is tried again. With `app_transactions` a write is
-    skipped if one of the versions isn't above the last committed one of its application.
+    `custom_metadata` goes to the commit's history entry (`userMetadata` must be text; operation,
+    timestamp and engine can't be set). `max_commit_retries` is how often a lost race is retried at
+    most. With `app_transactions` a write is skipped if one of the versions isn't above the last
+    committed one of its application.
 
     >>> once = CommitProperties(app_transactions=[Transaction("daily-feed", 7)])
     >>> once.to_request()["txn"]
@@ -99,10 +100,10 @@ class CommitProperties:
 @checked()
 @dataclass(frozen=True)
 class PostCommitHookProperties:
-    """What happens after a commit. `create_checkpoint=False` leaves out the checkpoint that was due.
+    """Work after a commit. `create_checkpoint=False` skips a checkpoint that is due.
 
-    `cleanup_expired_logs` deletes log files past their retention (True) or doesn't (False); None: after a checkpoint
-    unless `delta.enableExpiredLogCleanup` is false.
+    `cleanup_expired_logs` deletes log files past their retention (True) or doesn't (False); None:
+    after a checkpoint unless `delta.enableExpiredLogCleanup` is false.
     """
 
     create_checkpoint: bool = True
@@ -115,7 +116,7 @@ class PostCommitHookProperties:
 
 @dataclass(frozen=True)
 class CommitOperation:
-    """What a write is a part of, where it isn't a WRITE by itself; the history says so.
+    """The operation that a write belongs to, if it isn't a WRITE by itself; the history records it.
 
     >>> CommitOperation.definition("CREATE TABLE", fills=True).request
     {'definition': {'statement': 'CREATE TABLE', 'fills': True, 'replaces': False}}
@@ -133,9 +134,10 @@ class CommitOperation:
         managed: bool = False,
         saves_as_table: bool = False,
     ) -> CommitOperation:
-        """`CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`; with `fills` it is one `AS SELECT`. With `replaces` all
-        goes that defined the table before and isn't named: properties, comment, partitions, clustering. `managed`: a catalog chose
-        the table's place; `saves_as_table`: it is Spark's `saveAsTable` over a table.
+        """`CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`; with `fills` one
+        `AS SELECT`. With `replaces` every part of the old definition that isn't named is removed:
+        properties, comment, partitions, clustering. `managed`: a catalog chose the table's
+        location; `saves_as_table`: it is Spark's `saveAsTable` over a table.
         """
         says = {"statement": statement, "fills": fills, "replaces": replaces}
         says |= {name: True for name, so in (("managed", managed), ("saves_as_table", saves_as_table)) if so}
@@ -143,13 +145,13 @@ class CommitOperation:
 
     @classmethod
     def streaming_update(cls, query_id: str, epoch_id: int, output_mode: str) -> CommitOperation:
-        """A batch of a stream: the query's id, the batch's number, and what a batch of the query holds."""
+        """A batch of a stream: the query's id, the batch's number, and the query's output mode."""
         says = {"query_id": query_id, "epoch_id": epoch_id, "output_mode": output_mode.capitalize()}
         return cls({"streaming_update": says})
 
     @classmethod
     def conversion(cls, parameters: Mapping[str, Any]) -> CommitOperation:
-        """Files that become a table as they are, and what the command was given."""
+        """Existing files that become a table, and the command's arguments."""
         return cls({"conversion": {"parameters": dict(parameters)}})
 
 
@@ -177,10 +179,11 @@ class ColumnProperties:
 @checked()
 @dataclass(frozen=True)
 class WriterProperties:
-    """How Parquet files are written. Set `max_row_group_size` (rows), `compression` and `compression_level`.
+    """Settings of Parquet files. Supported are `max_row_group_size` (rows), `compression` and
+    `compression_level`.
 
-    The others have deltalake's names so that calls port, and are refused when set: pages, dictionaries and statistics
-    are the writer's own choice in this version.
+    The others have deltalake's names so that calls can be ported, and are refused when set: this
+    version chooses pages, dictionaries and statistics itself.
 
     >>> WriterProperties(compression="ZSTD", compression_level=3).to_request()
     {'row_group_rows': None, 'compression': 'zstd(3)'}
@@ -202,7 +205,7 @@ class WriterProperties:
 
         Raises:
             InvalidArgumentError: a size below 1, an unknown codec or level.
-            UnsupportedFeatureError: a setting that this version doesn't have.
+            UnsupportedFeatureError: a setting that this version doesn't support.
         """
         honoured = {"max_row_group_size", "compression", "compression_level"}
         unsupported = sorted(n for n, v in vars(self).items() if n not in honoured and v is not None)
@@ -253,10 +256,11 @@ def commit_request(commit: CommitProperties | None, hook: PostCommitHookProperti
 
 
 def property_texts(configuration: Mapping[str, Any] | None) -> dict[str, str]:
-    """Table properties as the log keeps them, which is as text: a bool or an int becomes its text, None leaves one out.
+    """Table properties in the log's form, which is text: a bool or an int becomes its text, None
+    leaves one out.
 
     Raises:
-        InvalidArgumentError: a name that is no text, or a value that isn't a setting.
+        InvalidArgumentError: a name that isn't text, or a value of another type.
 
     >>> property_texts({"delta.appendOnly": True, "delta.checkpointInterval": 5, "owner": None})
     {'delta.appendOnly': 'true', 'delta.checkpointInterval': '5'}

@@ -1,6 +1,6 @@
 """Column types of a Delta table as plain values, and their JSON and Arrow forms.
 
-The mapping to Arrow is the Rust core's; here are only names and shapes. Knows no table.
+The Rust core converts to Arrow; this module only has names and structure. Knows no table.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _dumps(value: object) -> str:
 @checked()
 @dataclass(frozen=True)
 class PrimitiveType:
-    """A type without parts: `long`, `string`, `decimal(10,2)`, `timestamp`, `variant` …
+    """A primitive type: `long`, `string`, `decimal(10,2)`, `timestamp`, `variant` …
 
     In Arrow a variant is a struct of the binary fields `metadata` and `value` under the extension
     type `arrow.parquet.variant`; `pyspark.sql.types.VariantVal(value, metadata).toPython()` decodes
@@ -56,7 +56,7 @@ class PrimitiveType:
             )
 
     def to_value(self) -> object:
-        """The type as it stands in the schema JSON, decoded."""
+        """The type as a decoded value of the schema's JSON."""
         return self.type
 
     def to_json(self) -> str:
@@ -89,7 +89,7 @@ class ArrayType:
         return "array"
 
     def to_value(self) -> object:
-        """The type as it stands in the schema JSON, decoded."""
+        """The type as a decoded value of the schema's JSON."""
         return {"type": "array", "elementType": self.element_type.to_value(), "containsNull": self.contains_null}
 
     def to_json(self) -> str:
@@ -121,7 +121,7 @@ class MapType:
         return "map"
 
     def to_value(self) -> object:
-        """The type as it stands in the schema JSON, decoded."""
+        """The type as a decoded value of the schema's JSON."""
         return {
             "type": "map",
             "keyType": self.key_type.to_value(),
@@ -157,7 +157,7 @@ class Field:
         object.__setattr__(self, "metadata", dict(metadata or {}))
 
     def to_value(self) -> dict[str, object]:
-        """The field as it stands in the schema JSON, decoded."""
+        """The field as a decoded value of the schema's JSON."""
         return {
             "name": self.name,
             "type": self.type.to_value(),
@@ -176,7 +176,7 @@ class Field:
 @checked()
 @dataclass(frozen=True, init=False)
 class StructType:
-    """Named fields in order: a struct column, and the whole of a table (`Schema`)."""
+    """Named fields in order: a struct column, or a whole table (`Schema`)."""
 
     fields: list[Field] = field(hash=False)
 
@@ -189,7 +189,7 @@ class StructType:
         return "struct"
 
     def to_value(self) -> object:
-        """The type as it stands in the schema JSON, decoded."""
+        """The type as a decoded value of the schema's JSON."""
         return {"type": "struct", "fields": [f.to_value() for f in self.fields]}
 
     def to_json(self) -> str:
@@ -204,7 +204,7 @@ class StructType:
 class Schema(StructType):
     """The columns of a table.
 
-    Any Arrow library reads it through the Arrow C data interface; `to_arrow` gives a
+    Any Arrow library reads it through the Arrow C data interface; `to_arrow` returns a
     `pyarrow.Schema`.
 
     >>> schema = Schema([Field("id", "long", nullable=False), Field("tags", ArrayType("string"))])
@@ -215,7 +215,7 @@ class Schema(StructType):
     """
 
     def to_arrow(self) -> pa.Schema:
-        """The columns as a `pyarrow.Schema`. Rows come out in these types, all of them nullable."""
+        """The columns as a `pyarrow.Schema`. Rows are read in these types, all nullable."""
         import pyarrow as pa
 
         return pa.schema(self)
@@ -224,7 +224,7 @@ class Schema(StructType):
 
     @classmethod
     def from_json(cls, schema_json: str) -> Schema:
-        """The schema behind schema JSON text, as in a table's metadata.
+        """The schema from schema JSON text, as in a table's metadata.
 
         Raises:
             InvalidArgumentError: not a schema.
@@ -243,7 +243,7 @@ class Schema(StructType):
 
     @classmethod
     def from_arrow(cls, data: Any) -> Schema:
-        """The Delta schema that holds every value of an Arrow schema (any object with
+        """The Delta schema that can store every value of an Arrow schema (any object with
         `__arrow_c_schema__`).
 
         Raises:

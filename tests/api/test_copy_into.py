@@ -442,7 +442,7 @@ def test_the_statement(table: DeltaTable, files: Path) -> None:
     sql(f"COPY INTO t FROM '{files}' FILEFORMAT = CSV {options}", tables={"t": table})
     assert held(table) == Counter([1, 2, 7])
     write_deltalake(table, pa.table({"x": [8], "s": ["z"]}), mode="overwrite")
-    # Rows that went don't come back by themselves.
+    # Rows that were deleted aren't loaded again by a later load.
     assert load(table, files, files=["a/1"]).version is None
 
 

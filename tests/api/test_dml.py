@@ -103,7 +103,7 @@ def test_fields_of_structs_are_assigned(tmp_path: Path) -> None:
     write_deltalake(path, pa.Table.from_pylist(rows))
     table = DeltaTable(path)
     table.update({"S.a": "i + 10", "s.b.C": "'y'"})
-    # As in Spark: a struct that was null is one of nulls with the new values.
+    # As in Spark: updating a field of a null struct makes it a struct whose other fields are null.
     expected = [{"i": 1, "s": {"a": 11, "b": {"c": "y"}}}, {"i": 2, "s": {"a": 12, "b": {"c": "y"}}}]
     assert table.to_pyarrow_table().sort_by("i").to_pylist() == expected
 

@@ -154,7 +154,7 @@ class Page:
         return _kept(path, self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False))
 
     def complaints(self) -> list[Mapping[str, Any]]:
-        """What went wrong in it: exceptions, and whatever stands in the console."""
+        """Errors of the page: exceptions, and all messages in the console."""
         wrong = {"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"}
         return [e["params"] for e in self._events() if e["method"] in wrong]
 

@@ -59,8 +59,8 @@ class Answer(Exception):
 
 
 def entries(keys: Iterable[str], prefix: str, delimiter: str, after: str) -> list[str]:
-    """What a listing shows: keys, and in place of those with the delimiter behind the prefix what
-    stands up to it."""
+    """The entries of a listing: keys, and common prefixes for keys with the delimiter after the
+    prefix."""
 
     def shown(key: str) -> str:
         level, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")

@@ -27,7 +27,7 @@ from verifier import problems
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "docs" / "reliability" / "crash_points.json"
-# Names that are drawn anew each time.
+# Names that are random in each run.
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITES = ("PUT", "POST", "DELETE")
 COUNTING = "delta.requireCheckpointProtectionBeforeVersion"

@@ -195,7 +195,8 @@ STORES = ("local disk", *S3_SERVERS)
 
 @contextmanager
 def on_each(stores: Sequence[str]) -> Iterator[Iterator[tuple[str, Place, Path]]]:
-    """Each store's place, with a directory of its own for what is kept beside the tables."""
+    """The location on each store, with a local directory of its own for files besides the
+    tables."""
     with tempfile.TemporaryDirectory() as root, ExitStack() as running:
 
         def places() -> Iterator[tuple[str, Place, Path]]:

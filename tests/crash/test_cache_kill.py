@@ -96,7 +96,7 @@ def test_killed_readers_and_damaged_files_never_make_a_wrong_answer(tmp_path: Pa
         assert not wrong, wrong[:3]
         assert damaged, "no file of the cache was damaged: the test shows less than it says"
         info = cache_info(cache)
-        # Whoever was killed while writing leaves one draft, and each reader may be one file above
-        # the bound.
+        # A process that was killed while writing leaves one draft, and each reader may exceed the
+        # bound by one file.
         assert info.drafts <= ROUNDS + READERS
         assert BOUND / 2 < info.size_bytes <= BOUND * (64 + READERS) / 64, info

@@ -74,7 +74,7 @@ def test_every_row_is_there_once(tmp_path: Path) -> None:
 
 
 def wait_for(process: subprocess.Popen[bytes], target: str, wanted: int, log: Path) -> None:
-    """Until the query has planned so many batches, or is through."""
+    """Waits until the query has planned this many batches, or has ended."""
     deadline = time.monotonic() + SECONDS
     while process.poll() is None and batches(target) < wanted:
         assert time.monotonic() < deadline, log.read_text()

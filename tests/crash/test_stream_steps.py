@@ -41,7 +41,7 @@ DIED = "the process died at this step"
 
 @dataclass
 class Life:
-    """What a process gets done before it dies: so many steps, each the beginning or the end of a
+    """How many steps a process completes before it dies; a step is the beginning or the end of a
     call."""
 
     left: int | None = None

@@ -30,7 +30,7 @@ def main(table: str, journal: str, first: int, seed: int, options: dict[str, str
     choose = random.Random(seed)
     with Path(journal).open("a") as file:
         for number in itertools.count(first):
-            # Whoever kills may have been killed.
+            # The process that kills this one may have been killed itself.
             if (killer := multiprocessing.parent_process()) is None or not killer.is_alive():
                 return
             what = choose.choices(["append", "overwrite", "update", "delete"], [20, 2, 4, 4])[0]

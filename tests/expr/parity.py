@@ -17,7 +17,7 @@ from deltaplane.expr.program import Program, arrow_type
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# One query of Spark for so many expressions: planning grows faster than their number.
+# Expressions per query of Spark: planning time grows faster than their number.
 AT_ONCE = 120
 FAILED = object()
 

@@ -30,7 +30,8 @@ COPIED = (
     "tests/",
     "pyproject.toml",
 )
-# What stands for a crate where Python's code is changed; its tests take the module that `make develop` built.
+# Used instead of a crate's name where Python code is changed; its tests use the module that
+# `make develop` built.
 PYTHON = "python"
 BUILT = "python/deltaplane/_native.abi3.so"
 
@@ -58,7 +59,7 @@ class Fault:
 
     @property
     def test_file(self) -> str:
-        """Where the test stands, relative to the checkout."""
+        """The test's file, relative to the checkout."""
         if self.package == PYTHON:
             return self.test.split("::")[0]
         module = self.test.split("::")[:-1]

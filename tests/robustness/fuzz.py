@@ -1,6 +1,6 @@
 """Random data, options and schemas for the core, a seed a case: `python fuzz.py KIND FIRST SECONDS [CASES]`.
 
-Prints the seed of each case before it runs, so that whoever runs it knows which one ended the process.
+Prints the seed of each case before it runs, so that the output shows which one ended the process.
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ def varint(n: int) -> bytes:
 
 
 def claims(rows: int) -> Callable[[bytes], bytes]:
-    """A Parquet file of one row whose footer claims so many, everywhere."""
+    """A Parquet file of one row whose footer claims `rows` rows, everywhere."""
 
     def change(file: bytes) -> bytes:
         length = int.from_bytes(file[-8:-4], "little")
@@ -305,7 +305,7 @@ def with_checkpoint(change: Callable[[pa.Table], pa.Table], commits: bool) -> Sp
 
 
 def bomb(column: str, member: str, size: int) -> Callable[[pa.Table], pa.Table]:
-    """A checkpoint in which one text has so many bytes, and takes few in the file."""
+    """A checkpoint in which one text has `size` bytes, and takes few in the file."""
 
     def change(checkpoint: pa.Table) -> pa.Table:
         rows = checkpoint[column].to_pylist()
@@ -319,7 +319,8 @@ def bomb(column: str, member: str, size: int) -> Callable[[pa.Table], pa.Table]:
 
 
 def page_claims(file: bytes, size: int) -> bytes:
-    """The file whose pages of more than 2**27 bytes claim to have so many (an int) when they are decompressed."""
+    """The file with pages of more than 2**27 bytes changed so that they claim to decompress to
+    `size` bytes (an int)."""
     # From 2**27 on such a number has five bytes, as the largest one has: nothing else in the file moves.
     number = varint((size << 1 ^ size >> 31) & (1 << 32) - 1)
     number = number if len(number) == 5 else padded(number)
@@ -340,7 +341,7 @@ def padded(number: bytes) -> bytes:
 
 
 def long_page_claims(size: int) -> Callable[[bytes], bytes]:
-    """A data file of one long text whose page claims so many bytes."""
+    """A data file of one long text whose page claims `size` bytes."""
 
     def change(_: bytes) -> bytes:
         long = pa.table({"x": ["a" * (135 << 20)]})
@@ -374,7 +375,7 @@ def retyped(column: str) -> Callable[[pa.Table], pa.Table]:
 
 
 def at_last_version(table: Path) -> None:
-    """All that the table is stands in a checkpoint of the last version that there can be."""
+    """A table whose state is in a checkpoint of the largest possible version."""
     DeltaTable(str(table)).create_checkpoint()
     checkpoint = log_file(table, f"{0:020}.checkpoint.parquet")
     checkpoint.rename(log_file(table, f"{MOST}.checkpoint.parquet".rjust(39, "0")))

@@ -54,7 +54,8 @@ FEW = ("rows", "some rows", "count", "history", "feed", "append", "delete")
 
 
 def tell(action: str, do: Callable[[], Any]) -> None:
-    """Does it and prints how it ended; `starts` comes before, for whoever finds this process dead."""
+    """Runs the action and prints how it ended; prints `starts` before, for the case that the
+    process dies."""
     print(json.dumps({"starts": action}), flush=True)
     # The peak is measured from here on.
     Path("/proc/self/clear_refs").write_text("5")

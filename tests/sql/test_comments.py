@@ -94,7 +94,7 @@ def test_a_wrong_condition_is_refused(condition: str) -> None:
         expr.parse(condition)
 
 
-# A search that begins anew at each of the signs would take minutes.
+# A search that starts again at each of the characters would take minutes.
 @pytest.mark.parametrize(
     "text",
     [

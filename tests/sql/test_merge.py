@@ -15,7 +15,7 @@ SOURCE = pa.table({"k": ["a"], "v": [1], "s": [{"x": 1}]})
 
 
 class Recorder:
-    """Stands for `DeltaTable.merge` and its builder; notes the calls."""
+    """Replaces `DeltaTable.merge` and its builder; records the calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []

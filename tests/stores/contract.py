@@ -1,8 +1,8 @@
 """Runs the Rust contract suite over the stores' servers, all in one go; as a program it writes
 docs/reliability/stores.json.
 
-`cd tests && python -m stores.contract` is what `make prove-stores` calls. What is promised per
-store is text, kept here; every figure is counted by the suite where it asserts it.
+`make prove-stores` calls `cd tests && python -m stores.contract`. The promises of each store are
+texts in this file; the suite counts each figure where it asserts it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from stores.servers import SERVERS
 ROOT = Path(__file__).resolve().parents[2]
 PROOF = ROOT / "docs" / "reliability" / "stores.json"
 SUITE_SECONDS = 580
-# The selection of `make test`: another one asks other features of the dependencies and builds them
-# anew.
+# The selection of `make test`: another one selects other features of the dependencies, which are
+# then built again.
 SUITE = ("cargo", "test", "--quiet", "--workspace", "--exclude", "deltaplane-python", "--locked", "--test", "contract")
 
 PROMISES: dict[str, dict[str, str]] = {

@@ -1,11 +1,8 @@
-"""A small stub of Google Cloud Storage's XML API: objects, generations, listings and multipart
-uploads, in memory.
+"""A small stub of Google Cloud Storage's XML API, in memory: objects, listings, multipart uploads.
 
-No emulator has what the store asks for: fake-gcs-server 1.56 and gcp-storage-emulator 2026.7 know
-preconditions and uploads in parts only in the JSON API, and read neither
-`x-goog-if-generation-match` nor `?uploads` of the XML API that object_store speaks. Run as a
-program it prints its port and serves until its standard input closes. Every request is one step
-under a lock.
+No emulator suffices: fake-gcs-server 1.56 and gcp-storage-emulator 2026.7 support preconditions and
+multipart uploads only in the JSON API, not in object_store's XML API. As a program it prints its
+port and serves until its standard input closes, one request at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-# As the service answers: at most so many names at a time.
+# As the service: at most this many names per answer.
 PAGE = 1000
 
 
@@ -169,7 +166,7 @@ def listing(bucket: dict[str, Blob], query: dict[str, str]) -> Answer:
 
 
 def level(name: str, prefix: str, delimiter: str) -> str:
-    """The name, or what of it stands up to the delimiter behind the prefix."""
+    """The name, or its part up to the delimiter after the prefix."""
     end = name.find(delimiter, len(prefix)) if delimiter else -1
     return name if end < 0 else name[: end + len(delimiter)]
 

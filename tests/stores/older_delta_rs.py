@@ -1,4 +1,4 @@
-"""Appends by a delta-rs that takes locks in DynamoDB, for whoever asks on its standard input.
+"""Appends by a delta-rs that takes locks in DynamoDB; reads requests from its standard input.
 
 A program of its own, since today's delta-rs, which doesn't, is in the tests' environment. Started
 by `test_lock_table_peer.py`; ends when its input does.

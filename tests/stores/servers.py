@@ -199,9 +199,9 @@ def moto(scratch: Path) -> Iterator[StoreServer]:
 def versitygw(scratch: Path) -> Iterator[StoreServer]:
     """versitygw: S3 in Go, on files, which checks signatures.
 
-    What it knows of an object stands in the file's own attributes. Beside the files (`--sidecar`)
-    it would be written after the object has its name, and whoever lost a race for the name would be
-    told that the object isn't there.
+    The server stores metadata in the file's own attributes. As separate files (`--sidecar`) it
+    would be written after the object has its name, and a writer that lost a race for the name would
+    be told that the object doesn't exist.
     """
     key, secret = "versitykeyid", "versity-secret-access-key"
     files = scratch / "files"

@@ -137,7 +137,7 @@ def test_what_is_there_is_told_and_thrown_away(s3: S3, monkeypatch: pytest.Monke
     assert clear_cache() == found.size_bytes
     assert cache_info().entries == 0
     assert [path for path in s3.cache.rglob("*") if path.is_file()] == [stranger]
-    # Whoever used it goes on.
+    # Processes that use the cache continue.
     assert DeltaTable(s3.path, storage_options=options).version() == 11
     assert cache_info().entries > 0
     monkeypatch.delenv("DELTAPLANE_CACHE_DIR")

@@ -1,4 +1,5 @@
-"""Owns the view of prose that the structure tests share: paragraphs of comments, docstrings and Markdown.
+"""Owns the view of prose that the structure tests share: paragraphs of comments, docstrings and
+Markdown.
 
 Each paragraph knows its lines, so that a tool can write it again. Knows no rule.
 """
@@ -43,7 +44,8 @@ _FENCE = re.compile(r"```|~~~")
 
 
 def rust(text: str) -> list[Paragraph]:
-    """The paragraphs of Rust's comments; comments of one kind and indent on consecutive lines belong together."""
+    """The paragraphs of Rust's comments; comments of one kind and indent on consecutive lines
+    belong together."""
     starts = [0, *(m.end() for m in re.finditer("\n", text))]
     comments = []
     for token in repo.rust_tokens(text):
@@ -79,7 +81,7 @@ def python(text: str) -> list[Paragraph]:
 def markdown(text: str) -> list[Paragraph]:
     """The paragraphs of a page, lists item by item."""
     lines = text.splitlines()
-    return list(_blocks([(n, line) for n, line in enumerate(lines, 1)], sections=False))
+    return list(_blocks([(n, line) for n, line in enumerate(lines, 1)], sections=False, base=0))
 
 
 def paragraphs(path: str, text: str) -> list[Paragraph]:
@@ -139,13 +141,14 @@ def _docstring(lines: list[str], first: int, last: int) -> list[Paragraph]:
     return found
 
 
-def _blocks(lines: list[tuple[int, str]], *, sections: bool) -> Iterator[Paragraph]:
+def _blocks(lines: list[tuple[int, str]], *, sections: bool, base: int | None = None) -> Iterator[Paragraph]:
     """Splits lines at empty lines, list items, entries of sections, headings, code and tables."""
     group: list[tuple[int, str]] = []
     hanging: int | None = None
     fenced = doctest = False
     section: int | None = None
-    base = min((len(_indent(line)) for _, line in lines if line.strip()), default=0)
+    if base is None:
+        base = min((len(_indent(line)) for _, line in lines if line.strip()), default=0)
 
     def done(verbatim: bool = False) -> Iterator[Paragraph]:
         if group:
@@ -200,3 +203,9 @@ def _is_markup(text: str) -> bool:
 
 def _indent(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
+
+
+def words(text: str) -> list[str]:
+    """The parts between which a line may be broken; items' marks, code and links stay whole."""
+    whole = r"^(?:[-*+]|\d+\.) \S*|`[^`]{1,50}`|\[[^\]]{1,60}\]\([^)\s]+\)"
+    return re.sub(whole, lambda m: m[0].replace(" ", "\0"), text).split(" ")

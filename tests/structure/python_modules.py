@@ -1,4 +1,5 @@
-"""Owns how the modules of the Python package import one another and the outside, read from their syntax trees.
+"""Owns how the modules of the Python package import one another and the outside, read from their
+syntax trees.
 
 Imports under `if TYPE_CHECKING:` do not count, those inside functions do.
 """
@@ -24,12 +25,14 @@ class Import:
 
 
 def module_name(path: str) -> Module:
-    """`commands/duckdb_engine.py` → ("engine", "local"); `engine/__init__.py` → ("engine", "__init__")."""
+    """`commands/duckdb_engine.py` → ("engine", "local"); `engine/__init__.py` → ("engine",
+    "__init__")."""
     return tuple(path.removesuffix(".pyi").removesuffix(".py").split("/"))
 
 
 def imports(module: Module, text: str) -> Iterator[Import]:
-    """Every import of a module whose name is relative to the package; relative imports come out absolute."""
+    """Every import of a module whose name is relative to the package; relative imports come out
+    absolute."""
     yield from _walk(module, ast.parse(text).body, at_import=True)
 
 
@@ -60,9 +63,11 @@ def _inner(statement: ast.stmt) -> list[ast.stmt]:
 
 
 class Package:
-    """The modules of the package, from the texts of its files (keys relative to the package's folder).
+    """The modules of the package, from the texts of its files (keys relative to the package's
+    folder).
 
-    Folders in `separate` are rooms of the package itself, under their dotted path, instead of parts of the folder above.
+    Folders in `separate` are rooms of the package itself, under their dotted path, instead of parts
+    of the folder above.
     """
 
     def __init__(self, texts: Mapping[str, str], separate: Collection[Module] = ()) -> None:
@@ -70,7 +75,8 @@ class Package:
         self.imports = {module_name(path): tuple(imports(module_name(path), text)) for path, text in texts.items()}
 
     def _owner(self, path: Module) -> Module:
-        """The module behind an absolute dotted path without the package's name: a file, or a folder's `__init__`."""
+        """The module behind an absolute dotted path without the package's name: a file, or a
+        folder's `__init__`."""
         while path and path not in self.imports and (*path, INIT) not in self.imports:
             path = path[:-1]
         return path if path in self.imports else (*path, INIT)
@@ -85,10 +91,11 @@ class Package:
         return edges
 
     def rooms(self, parent: Module = ()) -> dict[str, set[str]]:
-        """Imports between the modules directly under `parent`, everything below each taken together.
+        """Imports between the modules directly under `parent`, everything below each taken
+        together.
 
-        The package's own `__init__` is a room, which uses nothing: it only lists public names. That of a folder is the
-        folder's head, no room beside its members.
+        The package's own `__init__` is a room, which uses nothing: it only lists public names. That
+        of a folder is the folder's head, no room beside its members.
         """
         depth = len(parent)
         inside = {m: m[depth] for m in self.imports if len(m) > depth and m[:depth] == parent and m != (*parent, INIT)}

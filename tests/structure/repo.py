@@ -1,4 +1,5 @@
-"""Owns the view of the checkout that the structure tests share: its files, and text without comments and strings.
+"""Owns the view of the checkout that the structure tests share: its files, and text without
+comments and strings.
 
 Knows no rule.
 """
@@ -13,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A test module ends a Rust file by convention; what stands in it is not shipped.
+# A test module ends a Rust file by convention; it isn't shipped.
 _TESTS = re.compile(r"^\s*#\[cfg\((?:test|all\(test)\b[^\n]*\]\s*(?:#\[[^\n]*\]\s*)*mod\s+\w+\s*\{", re.MULTILINE)
 # A comment, a string, or a char that could be mistaken for the start of one.
 _RUST_TOKEN = re.compile(
@@ -42,7 +43,8 @@ def shipped_rust(text: str) -> str:
 
 
 def is_rust_test(path: str) -> bool:
-    """Whether a whole Rust file is a test: a crate's integration test, or a `mod tests;` of its own."""
+    """Whether a whole Rust file is a test: a crate's integration test, or a `mod tests;` of its
+    own."""
     return "tests" in path.removesuffix(".rs").split("/")[2 if path.startswith("rust/") else 0 :]
 
 
@@ -52,7 +54,8 @@ def rust_code(text: str) -> str:
 
 
 def rust_tokens(text: str) -> Iterator[re.Match[str]]:
-    """The comments and literals of Rust code in order, as matches with the groups `comment` and `string`."""
+    """The comments and literals of Rust code in order, as matches with the groups `comment` and
+    `string`."""
     return _RUST_TOKEN.finditer(text)
 
 
@@ -63,7 +66,8 @@ def rust_strings(text: str) -> list[str]:
 
 
 def cycles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """The groups of nodes that reach one another (Tarjan's strongly connected components of two nodes or more)."""
+    """The groups of nodes that reach one another (Tarjan's strongly connected components of two
+    nodes or more)."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -91,7 +95,8 @@ def cycles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def climbs(edges: Mapping[str, Iterable[str]], layers: Iterable[Iterable[str]]) -> list[str]:
-    """Where a node uses one of a higher layer, and nodes that no layer names. The lowest layer comes first."""
+    """Where a node uses one of a higher layer, and nodes that no layer names. The lowest layer
+    comes first."""
     height = {name: level for level, layer in enumerate(layers) for name in layer}
     nodes = sorted({*edges, *(target for targets in edges.values() for target in targets)})
     problems = [

@@ -1,4 +1,5 @@
-"""Owns how Rust modules use one another: the module tree of a crate and the paths in it that lead to its own modules.
+"""Owns how Rust modules use one another: the module tree of a crate and the paths in it that lead
+to its own modules.
 
 A path counts for the module that defines its item: re-exports are followed.
 """
@@ -24,7 +25,7 @@ def module_name(path: str) -> Module:
 
 
 def use_tree(tree: str) -> Iterator[tuple[Module, str]]:
-    """The (path, name it gets) pairs of what stands between `use` and `;`."""
+    """The (path, imported name) pairs between `use` and `;`."""
     words = [word for word in _WORD.findall(tree) if word != "::"]
     yield from _branches(words, 0, ())[0]
 
@@ -110,7 +111,8 @@ class Crate:
         return edges
 
     def rooms(self, parent: Module = ()) -> dict[str, set[str]]:
-        """Uses between the modules directly under `parent`, everything below each taken together."""
+        """Uses between the modules directly under `parent`, everything below each taken
+        together."""
         depth = len(parent)
         inside = {module: module[depth] for module in self.code if len(module) > depth and module[:depth] == parent}
         edges: dict[str, set[str]] = {room: set() for room in inside.values()}

@@ -28,7 +28,7 @@ _EXPORTED = re.compile(r"((?:^[ \t]*#\[[^\n]*\n)*)^[ \t]*#\[(pymethods|pyfunctio
 
 
 def unguarded(text: str) -> list[str]:
-    """The exported blocks and functions before which no `#[boundary]` stands."""
+    """The exported blocks and functions that lack a `#[boundary]` before them."""
     return [found[2] for found in _EXPORTED.finditer(text) if "#[boundary]" not in found[1]]
 
 

@@ -25,7 +25,8 @@ SOURCES = [
 ]
 
 FEATURES_ROOM = "rust/protocol/src/features/"
-# The names of protocol section 6. `domainMetadata` is missing on purpose: an action has the same name.
+# The names of protocol section 6. `domainMetadata` is missing on purpose: an action has the same
+# name.
 FEATURE_NAMES = set(
     """
     appendOnly invariants checkConstraints changeDataFeed generatedColumns columnMapping identityColumns
@@ -36,7 +37,7 @@ FEATURE_NAMES = set(
     collations icebergWriterCompatV1
     """.split()
 )
-# Where a name stands in its own right: path → names.
+# Legitimate uses of a name outside of that room: path → names.
 FEATURE_NAMES_ELSEWHERE: dict[str, set[str]] = {
     "rust/protocol/src/properties/known.rs": {"appendOnly"},  # the property delta.appendOnly
     "rust/protocol/src/schema.rs": {"timestampNtz"},  # a spelling of the type

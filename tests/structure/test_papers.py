@@ -1,5 +1,6 @@
-"""The papers hold: what ARCHITECTURE.md, docs, the decision records and tests/README.md name exists, ARCHITECTURE.md fits
-ten kilobytes, and the decision records are numbered without gaps and listed in their index.
+"""The papers hold: what ARCHITECTURE.md, docs, the decision records and tests/README.md name
+exists, ARCHITECTURE.md fits ten kilobytes, and the decision records are numbered without gaps and
+listed in their index.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SECTIONS = ["## Context", "## Choice", "## Price", "## Where it is held"]
 
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
-# A file or folder from the root of the checkout. One with `<name>` in it stands for many.
+# A file or folder from the root of the checkout. One with `<name>` in it represents many.
 _PATH = re.compile(r"(?<![\w./-])(?:rust|python|tests|docs|benches|requirements|\.ci)/[\w./*<>-]*\w")
 _BARE_FILE = re.compile(r"`([\w-]+\.(?:rs|py|pyi|md|toml))`")
 _MODULE = re.compile(r"`(deltaplane(?:\.[A-Za-z_]\w*)+)[`(]")
@@ -46,7 +47,8 @@ def slugs(markdown: str) -> set[str]:
 
 
 def broken_links(paper: str, text: str, files: Collection[str], texts: dict[str, str]) -> list[str]:
-    """The links within the project that lead nowhere; `texts` has the pages whose anchors can be asked for."""
+    """The links within the project that lead nowhere; `texts` has the pages whose anchors can be
+    asked for."""
     known, broken = known_paths(files), []
     for link in _LINK.findall(_FENCED.sub("", text)):
         if re.match(r"[a-z]+:", link):
@@ -69,9 +71,11 @@ def missing_paths(text: str, files: Collection[str]) -> list[str]:
 
 
 def missing_modules(text: str, sources: dict[str, str], core: str = "") -> list[str]:
-    """The dotted names below `deltaplane` that are no module, no name in one, and no string in the code.
+    """The dotted names below `deltaplane` that are no module, no name in one, and no string in the
+    code.
 
-    `sources` has the files of the package by their paths below its folder, `core` the text of the Rust crates.
+    `sources` has the files of the package by their paths below its folder, `core` the text of the
+    Rust crates.
     """
     strings = (core, *sources.values())
     missing = []

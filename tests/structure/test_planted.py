@@ -1,4 +1,5 @@
-"""What holds for the planted faults: each changes text that is there, and names a test that is there."""
+"""What holds for the planted faults: each changes text that is there, and names a test that is
+there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The directions of the Python package, which modules may load heavy packages, and what `import deltaplane` costs."""
+"""The directions of the Python package, which modules may load heavy packages, and what
+`import deltaplane` costs."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ LAYERS = (
     ("demo",),
     ("cli",),
 )
-# The rooms of deltaplane.spark. The session's hooks stand above statements, which stand above the other rooms.
+# The rooms of deltaplane.spark. The session's hooks stand above statements, which stand above the
+# other rooms.
 SPARK_LAYERS = (
     ("errors",),
     ("jvm",),
@@ -107,7 +109,8 @@ def definitions(text: str) -> set[str]:
 
 
 def missing_late_names(texts: Mapping[str, str]) -> list[str]:
-    """What facades list and no module defines, and what modules below a facade take from it."""
+    """Names that facades list but no module defines, and names that modules below a facade import
+    from it."""
     wrong = []
     for facade, text in texts.items():
         for name, where in late_names(text).items():
@@ -127,7 +130,8 @@ def test_facades_list_names_that_exist() -> None:
 
 
 def hidden_names(facade: str, text: str, texts: Mapping[str, str]) -> set[str]:
-    """Public names of a facade that a module beside it hides: importing the module puts it in the name's place."""
+    """Public names of a facade that a module beside it hides: importing the module puts it in the
+    name's place."""
     folder = facade.removesuffix("__init__.py")
     beside = {path.removeprefix(folder).split("/")[0].removesuffix(".py") for path in texts if path.startswith(folder)}
     return late_names(text).keys() & beside
@@ -233,7 +237,8 @@ def test_a_heavy_import_is_seen() -> None:
 
 
 def missing_distributions(path: str, text: str, declared: set[str]) -> set[str]:
-    """Libraries that a module imports and that neither Python nor `pip install deltaplane[all]` brings."""
+    """Libraries that a module imports and that neither Python nor `pip install deltaplane[all]`
+    brings."""
     known = {*sys.stdlib_module_names, "deltaplane", *declared}
     return {one.path[0] for one in imports(module_name(path), text)} - known
 

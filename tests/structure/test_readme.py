@@ -1,5 +1,5 @@
-"""What README.md shows works: its Python and shell blocks run in order in one empty folder; make and pip lines are
-checked against the Makefile and pyproject.toml instead of being run again.
+"""What README.md shows works: its Python and shell blocks run in order in one empty folder; make
+and pip lines are checked against the Makefile and pyproject.toml instead of being run again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ if __name__ == "__main__":
 
 
 def steps(markdown: str) -> list[tuple[str, str]]:
-    """(`python`, block) and (`bash`, line) in the document's order; a line that ends in a backslash goes on."""
+    """(`python`, block) and (`bash`, line) in the document's order; a line that ends in a backslash
+    goes on."""
     found: list[tuple[str, str]] = []
     for language, block in _FENCE.findall(markdown):
         if language == "python":

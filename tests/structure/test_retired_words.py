@@ -1,4 +1,5 @@
-"""Owns that retired names stay retired: `retired_words.toml` lists identifiers and file names that the code had once.
+"""Owns that retired names stay retired: `retired_words.toml` lists identifiers and file names that
+the code had once.
 
 Knows Rust's tokens as `repo` gives them; what a name should be instead is the list's to say.
 """
@@ -27,7 +28,8 @@ def listed() -> dict[str, Any]:
 
 
 def identifiers(text: str) -> set[str]:
-    """The names in Rust code, those of local variables among them; comments and strings have none."""
+    """The names in Rust code, those of local variables among them; comments and strings have
+    none."""
     return set(_WORD.findall(repo.rust_code(text)))
 
 

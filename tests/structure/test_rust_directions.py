@@ -1,4 +1,5 @@
-"""The directions of the Rust code: between crates, between the rooms of `protocol`, and no cycle anywhere."""
+"""The directions of the Rust code: between crates, between the rooms of `protocol`, and no cycle
+anywhere."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ LOG = (
     ("commands",),
 )
 
-# A longer folder is a shelf, not a room. `rust/python/src` has a file for each class of the boundary and what these share.
+# A longer folder is a shelf, not a room. `rust/python/src` has a file for each class of the
+# boundary and what these share.
 MOST_FILES = 25
 LONGER = {"rust/python/src": 27}
 
@@ -93,7 +95,8 @@ def crate(name: str) -> Crate:
 
 
 def module_cycles(of: Crate) -> list[str]:
-    """Cycles among the modules of one folder, at every depth. A folder's head and its members are one idea."""
+    """Cycles among the modules of one folder, at every depth. A folder's head and its members are
+    one idea."""
     return [
         "::".join((*parent, "")) + " <-> ".join(g) for parent in of.parents() for g in repo.cycles(of.rooms(parent))
     ]
@@ -111,7 +114,8 @@ def long_shelves(paths: Iterable[str]) -> list[str]:
 
 @pytest.mark.parametrize("name", crate_names())
 def test_crate_knows_only_what_it_may(name: str) -> None:
-    # `testing` is for development: no shipped crate depends on it, so what it knows does not matter.
+    # `testing` is for development: no shipped crate depends on it, so what it knows does not
+    # matter.
     allowed = CRATES.get(name, set(CRATES) if name == "testing" else set())
     known = workspace_dependencies((repo.ROOT / f"rust/{name}/Cargo.toml").read_text())
     assert known <= allowed, f"rust/{name} may not depend on {sorted(known - allowed)}"

@@ -112,7 +112,7 @@ def check_checkpoint(
     """One checkpoint by itself, and against the state that the commits give."""
     where, kinds = f"checkpoint {version}", [kind for kind, _ in actions]
     state = State()
-    # A checkpoint's removes are tombstones, whatever stands before them.
+    # A checkpoint's removes are tombstones, whatever comes before them.
     state.apply(action for action in actions if action[0] == "remove")
     state.apply(action for action in actions if action[0] != "remove")
     for kind in ("metaData", "protocol"):

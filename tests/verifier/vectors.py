@@ -13,7 +13,7 @@ from verifier.findings import Findings, Json
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _MAGIC = 1681511377
 _WITH_RUNS, _WITHOUT_RUNS = 12347, 12346
-# A container with at most so many values lists them; one with more is a bitmap.
+# A container with at most this many values lists them; a larger one is a bitmap.
 _LISTED = 4096
 _BITMAP_BYTES = 8192
 

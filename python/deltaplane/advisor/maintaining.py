@@ -1,4 +1,5 @@
-"""What pays, done: the advice of most gain for its bytes first, within a budget, each step a command of its own."""
+"""Carries out advice within a budget, the greatest gain per byte first; each step is a command of
+its own."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Maintained(Protocol):
 
 @dataclass
 class Budget:
-    """What is left: bytes of old files that may be rewritten, and until when steps begin (`time.monotonic`)."""
+    """The rest of the budget: bytes of old files that may be rewritten, and the time until which
+    steps may begin (`time.monotonic`)."""
 
     bytes: int | None = None
     until: float | None = None

@@ -1,6 +1,7 @@
-"""The rows that a command is about: what the core prunes and filters by, and what is left for DuckDB to judge.
+"""Selects the rows of a command: the core's pruning and filter, and the rest of the condition for
+DuckDB.
 
-Spark's meaning throughout: a row is meant if the condition is true for it, not if it is null.
+Spark's meaning throughout: a row is selected if the condition is true for it, not if it is null.
 """
 
 from __future__ import annotations
@@ -33,8 +34,9 @@ PLACE = ("_file", "_row")
 class RowSelection:
     """The rows of one version that a command is about.
 
-    `tree` is met by each of them, as JSON for the core; `is_exact` says that it suffices. `sql` is the whole condition.
-    With `reads_others` any row of the table may decide whether another one is meant.
+    Every selected row meets `tree`, which is JSON for the core; `is_exact` says that no other row
+    does. `sql` is the whole condition. With `reads_others` any row of the table may influence
+    whether another one is selected.
     """
 
     sql: str | None = None

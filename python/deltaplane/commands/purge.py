@@ -1,8 +1,7 @@
-"""REORG … APPLY (PURGE): writes files anew that still hold what the table has no more.
+"""REORG … APPLY (PURGE): rewrites files with content that the table no longer has.
 
-Those are rows that a deletion vector deletes, columns that were dropped, and values in a type that
-was widened since. No row changes, so no other writer is in the way unless it touches the same
-files.
+Such content is rows that a deletion vector deletes, dropped columns, and values of a type that was
+widened since. No row changes, so only writers that touch the same files conflict.
 """
 
 from __future__ import annotations

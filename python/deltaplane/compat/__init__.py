@@ -1,8 +1,8 @@
 """Which engines can read and write a table, from data: `engines.json` beside this file, and the
 Rust core's own features.
 
-Each entry of the data names its source: a documentation page, or `measured` for what the tests
-measure. No table is opened here.
+Each entry of the data names its source: a documentation page, or `measured` for results of the
+tests. No table is opened here.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _LISTS = 7
 class Engine:
     """One program in a range of versions: the protocols it can read and write.
 
-    `reads` and `writes` are feature names; a version below 3 and 7 means that the program knows no
-    lists of features. `misreads` and `miswrites` name features that it doesn't refuse and gets
-    wrong. `source` is the page that says so, or `measured`, and `reads_by` then the program's way
-    to read that did best.
+    `reads` and `writes` are feature names; a version below 3 and 7 means that the program doesn't
+    know feature lists. `misreads` and `miswrites` name features that it accepts but handles
+    wrongly. `source` is the documentation page, or `measured`; `reads_by` is then the program's
+    best way to read.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Engine:
         return self.writer_version > 0
 
     def missing_to_read(self, protocol: Protocol) -> list[str]:
-        """What keeps the engine from reading such a table; empty when it can."""
+        """The reasons why the engine can't read such a table; empty if it can."""
         needed = protocol.features & reader_features()
         missing = sorted(needed - self.reads)
         if protocol.min_reader_version > self.reader_version:
@@ -87,7 +87,7 @@ class Engine:
         return missing
 
     def missing_to_write(self, protocol: Protocol) -> list[str]:
-        """What keeps the engine from writing such a table; empty when it can."""
+        """The reasons why the engine can't write such a table; empty if it can."""
         if not self.is_writer:
             return ["it doesn't write Delta tables"]
         missing = set(self.missing_to_read(protocol)) | (protocol.features - self.writes)
@@ -111,7 +111,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Compatibility:
-    """Who can read and write a table, and what a planned change of it would break."""
+    """Which engines can read and write a table, and which ones a planned change would exclude."""
 
     protocol: Protocol
     engines: list[Verdict]
@@ -147,7 +147,7 @@ def reader_features() -> frozenset[str]:
 
 @functools.cache
 def engines() -> tuple[Engine, ...]:
-    """deltaplane as its core knows itself, then the others as the data has them.
+    """deltaplane as its core describes itself, then the others from the data.
 
     >>> [e.name for e in engines()][0]
     'deltaplane'
@@ -186,8 +186,8 @@ def _engine(value: Mapping[str, Any]) -> Engine:
 def verdicts(protocol: Protocol, ours: str | None = None) -> list[Verdict]:
     """What each engine can do with a table of this protocol.
 
-    `ours` is what deltaplane said of writing the very table, empty when it can: a feature that is
-    supported and not used is in nobody's way.
+    `ours` is deltaplane's refusal to write this table, empty if it can: a feature that is supported
+    but not used excludes no engine.
 
     >>> plain = verdicts(Protocol(1, 2, frozenset({"appendOnly", "invariants"})))
     >>> all(v.reads for v in plain)

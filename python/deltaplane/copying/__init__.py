@@ -1,7 +1,7 @@
 """COPY INTO: files of a directory become rows of a table, each file once.
 
-`loaded` knows which files were loaded, `sources` reads them (by `formats`, `quotes` and
-`compressed`); this module makes the commit that says both.
+`load_history` knows which files were loaded, `sources` reads them (by `formats`, `quotes` and
+`compressed`); this module commits rows and load history together.
 """
 
 from __future__ import annotations
@@ -34,19 +34,18 @@ if TYPE_CHECKING:
 
 __all__ = ["CopyResult", "copy_into"]
 
-# Each of these attempts was lost to a load, or to a change of the table, within the time of this
-# one.
+# Attempts; each one was lost to another load, or to a change of the table, while it ran.
 _MOST_ATTEMPTS = 20
 _LOST = (ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException)
 _COPY_OPTIONS = ("force", "mergeschema")
-# Applications' versions may be forgotten after this time.
+# The property after whose time applications' versions may be forgotten.
 _RETENTION = "delta.setTransactionRetentionDuration"
 
 
 @dataclass(frozen=True)
 class CopyResult:
-    """What a load did: the version that it made, None where every file was loaded before; how many
-    rows it added and of how many files, and how many files it left out because they were loaded
+    """The result of a load: the new version, or None if all files were loaded before; the numbers
+    of added rows and of their files, and the number of files skipped because they were loaded
     before.
     """
 
@@ -76,43 +75,42 @@ def copy_into(
     """Adds the rows of a directory's files to a table, in one commit; files that were loaded before
     are left out.
 
-    Each file is loaded once, whoever loads it and whenever: also when several do at the same time,
-    and when one of them is killed. A file is known by its path, so that one which changed later
-    isn't loaded again. What was loaded is noted below `_delta_log/_copy_into`, 16 bytes a file; the
-    commit itself has one `txn` action for it, however many files there are (P076), which every
-    writer understands. Rows are streamed; the list of the source's files is in memory.
+    Each file is loaded once, even with concurrent loaders and after a crash. A file is identified
+    by its path, so one that changes later isn't loaded again. The loaded files are recorded below
+    `_delta_log/_copy_into`, 16 bytes per file; the commit itself has one `txn` action, whatever the
+    number of files (P076), which every writer understands. Rows are streamed; the list of the
+    source's files is in memory.
 
-    Columns are found by name, ignoring case, and values stored in the table's types if nothing is
-    lost by it. Columns that a file lacks are null.
+    Columns are matched by name, ignoring case, and values converted to the table's types if that is
+    lossless. Columns that a file lacks are null.
 
     Args:
         table_or_uri: an existing table: path, URL or `DeltaTable` (which then shows the new
             version).
-        source: a directory, as path or URL. Names that begin with `_` or `.` are no data.
-        file_format: `parquet`, `csv` or `json` (a document a line); the last two also compressed,
-            as a name's end tells: `.gz`, `.bz2` or `.zst`.
-        pattern: which of the files, as a glob over their paths below the source, where `*` is any
-            text.
-        files: or these alone, by their paths below the source.
-        format_options: for CSV `header` (`true`: columns by name, else by place), `sep` or
-            `delimiter`, `quote`, `escape`, `nullValue`. The escape (`\\` unless given) stands
-            before a quote or itself within quotes; elsewhere it is text.
+        source: a directory, as path or URL. Names that begin with `_` or `.` are ignored.
+        file_format: `parquet`, `csv` or `json` (one document per line); the last two also
+            compressed, as the name's ending tells: `.gz`, `.bz2` or `.zst`.
+        pattern: selects files by a glob over their paths below the source; `*` matches any text.
+        files: selects files by their paths below the source instead.
+        format_options: for CSV `header` (`true`: columns by name, otherwise by position), `sep` or
+            `delimiter`, `quote`, `escape`, `nullValue`. Within quotes the escape (default `\\`)
+            precedes a quote or itself; elsewhere it is text.
         copy_options: `mergeSchema` adds columns that the table lacks, `force` loads files again
             that were loaded before.
         storage_options: how to reach the table's store.
-        source_storage_options: how to reach the source's; the table's unless given.
+        source_storage_options: how to reach the source's store; the table's options by default.
         writer_properties, commit_properties, post_commithook_properties: see these classes.
 
     Raises:
-        TableNotFoundError: no table.
-        FileMissingError: one of `files` isn't there.
-        SchemaMismatchError: a column that the table lacks, or values that it doesn't take; names
-            the file.
+        TableNotFoundError: there is no table.
+        FileMissingError: one of `files` doesn't exist.
+        SchemaMismatchError: a column that the table lacks, or values that don't fit it; names the
+            file.
         ConstraintViolationError: a row that breaks a rule of the table; nothing was loaded.
-        InvalidArgumentError: a wrong call.
-        UnsupportedFeatureError: an option or a compression that isn't known, or a table that
-            forgets applications' versions.
-        ConcurrentWriteException: other loads came first in each attempt.
+        InvalidArgumentError: invalid arguments.
+        UnsupportedFeatureError: an unknown option or compression, or a table that forgets
+            applications' versions.
+        ConcurrentWriteException: other loads won every attempt.
 
     >>> import tempfile, pathlib, pyarrow as pa
     >>> from deltaplane import write_deltalake
@@ -170,7 +168,7 @@ class _Load:
     settings: tuple[WriterProperties | None, CommitProperties | None, PostCommitHookProperties | None]
 
     def run(self) -> CopyResult:
-        """Attempts until one isn't lost."""
+        """Attempts until one succeeds."""
         for _ in range(_MOST_ATTEMPTS):
             try:
                 done = self._attempt()
@@ -183,8 +181,8 @@ class _Load:
         )
 
     def _attempt(self) -> CopyResult | None:
-        """One load of what is new; None if another one came between reading what was loaded and
-        planning the write."""
+        """Loads the new files; None if another load came between reading the history and planning
+        the write."""
         snapshot = _native.Snapshot.open(self.location, self.options)
         _check_memory(snapshot)
         before = Loaded.of(snapshot, self.options)

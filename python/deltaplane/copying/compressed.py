@@ -1,4 +1,4 @@
-"""Files that are compressed as a whole: how, tells the end of the name, as it does to Spark.
+"""Files that are compressed as a whole; as in Spark, the ending of the name tells how.
 
 Knows streams alone.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["decompressed", "is_compressed"]
 
 _CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
-# Spark reads these, too; they have frames of Hadoop's.
+# Spark reads these too, with Hadoop's framing.
 _UNKNOWN = ("deflate", "lz4", "snappy")
 
 
@@ -30,10 +30,10 @@ def is_compressed(path: str) -> bool:
 
 
 def decompressed(opened: Callable[[], pa.NativeFile], path: str) -> pa.NativeFile | None:
-    """What a compressed file holds, as a stream; None if that is nothing.
+    """The decompressed content of a file as a stream; None if it is empty.
 
     Raises:
-        UnsupportedFeatureError: a compression that can't be read; says which can.
+        UnsupportedFeatureError: an unsupported compression; lists the supported ones.
     """
     import pyarrow as pa
 
@@ -43,7 +43,7 @@ def decompressed(opened: Callable[[], pa.NativeFile], path: str) -> pa.NativeFil
         raise UnsupportedFeatureError(
             f"the file `{path}` is compressed in a way that can't be read ({known} can): compress it anew", path=path
         )
-    # The size of the file doesn't tell.
+    # The size of the compressed file doesn't tell.
     if not pa.CompressedInputStream(opened(), codec).read(1):
         return None
     return pa.CompressedInputStream(opened(), codec)

@@ -1,4 +1,4 @@
-"""What is in a file of each format: its columns and its rows, with the table's types where it has
+"""The content of a file by format: its columns and rows, with the table's types where the file has
 only text.
 
 Knows streams and a schema; the options of a format are checked here.
@@ -19,11 +19,12 @@ __all__ = ["FORMATS", "Open", "Opened"]
 
 # A file's columns, and its rows.
 Opened = tuple["pa.Schema", Iterator["pa.RecordBatch"]]
-# Opens a file by what gives its bytes from the beginning, as often as it is asked; None for none.
+# Opens a file, given a function that returns its bytes from the beginning at each call; None for an
+# empty file.
 Open = Callable[[Callable[[], "pa.NativeFile | None"]], Opened]
 
 _CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "nullvalue")
-# A time of day with a zone; a day alone ends in what looks like one.
+# A time with a time zone; a date alone ends in a similar text.
 _ZONED = r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$|[T ]\d\d(Z|[+-]\d\d(:?\d\d)?)$"
 
 
@@ -51,7 +52,7 @@ def _csv(table: pa.Schema, options: Mapping[str, str], merges: bool) -> Open:
     quote = _sign(given.get("quote", '"'), "quote")
     escape = _sign(given.get("escape", "\\"), "escape")
     read = csv.ReadOptions(column_names=None if header else table.names)
-    # A value may have several lines, however long the file is.
+    # A value may span several lines, so blocks have no line limit.
     parse = csv.ParseOptions(delimiter=separator, quote_char=quote, escape_char=False, newlines_in_values=True)
 
     def begun(stream: pa.NativeFile, types: Mapping[str, pa.DataType]) -> Any:
@@ -62,7 +63,7 @@ def _csv(table: pa.Schema, options: Mapping[str, str], merges: bool) -> Open:
         stream = source()
         if stream is None:
             return _nothing()
-        # Types go by the names as the file writes them.
+        # Types are assigned by the names as the file spells them.
         names = begun(stream, {}).schema.names if header else table.names
         types = {name: own[name.lower()] for name in names if name.lower() in own}
         if any(name in nested for name in types):
@@ -92,7 +93,7 @@ def _json(table: pa.Schema, options: Mapping[str, str], merges: bool) -> Open:
     from pyarrow import json
 
     _known(options, ())
-    # pyarrow takes days for numbers, Spark for text.
+    # pyarrow reads dates from numbers, Spark from text.
     read = pa.schema([f.with_type(_with_text_days(f.type)) for f in table])
     days = {f.name: (f.type, _cast) for f, other in zip(table, read, strict=True) if f.type != other.type}
     unexpected = "infer" if merges else "error"
@@ -150,7 +151,8 @@ def _cast(texts: pa.Array, to: pa.DataType) -> pa.Array:
 
 
 def _instants(texts: pa.Array, to: pa.DataType) -> pa.Array:
-    """Instants; those without a zone are of the session's, which is UTC here."""
+    """Converts texts to timestamps; those without time zone are in the session's, which is UTC
+    here."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

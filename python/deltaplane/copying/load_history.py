@@ -1,8 +1,8 @@
 """Which files were loaded into a table: notes beside its log that a `txn` action points to.
 
-A note, `_delta_log/_copy_into/<pointer>.json`, names runs of keys, each a file of 16 bytes a loaded
-file; runs are merged as they grow alike, so that there are few. The commit that names a note makes
-it count: others are no one's.
+A note, `_delta_log/_copy_into/<pointer>.json`, names runs of keys, each a file with 16 bytes per
+loaded file; runs of similar length are merged, so that there are few. A note counts once a commit
+names it; others are ignored.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["APPLICATION", "KEY_BYTES", "Loaded"]
 APPLICATION = "deltaplane.copyInto"
 KEY_BYTES = 16
 _FOLDER = "_delta_log/_copy_into"
-# A run is merged into the next one unless it is more than so many times as long.
+# A run is merged into the next one unless it is more than this many times as long.
 _LONGER = 2
-# Bytes of a run that are held at once while it is searched.
+# Bytes of a run in memory at once during a search.
 _READ_BYTES = 64 << 20
 
 
@@ -42,8 +42,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The files that were loaded before a version, by the key of each. `pointer` is None where
-    there was no load yet."""
+    """The files loaded before a version, by their keys. `pointer` is None before the first load."""
 
     store: _native.RawStore
     pointer: int | None
@@ -51,10 +50,10 @@ class Loaded:
 
     @classmethod
     def of(cls, snapshot: _native.Snapshot, options: dict[str, str] | None) -> Loaded:
-        """As a version has it.
+        """The load history of a version.
 
         Raises:
-            InvalidArgumentError: the note is gone.
+            InvalidArgumentError: the note is missing.
         """
         store, pointer = _native.RawStore.open(snapshot.location, options), snapshot.transaction_version(APPLICATION)
         if pointer is None:
@@ -72,7 +71,7 @@ class Loaded:
         return cls(store, pointer, tuple(_Run(run["name"], run["files"]) for run in said["runs"]))
 
     def which(self, keys: pa.Array) -> pa.Array:
-        """Those of the keys whose files were loaded."""
+        """The keys whose files were loaded."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -85,21 +84,21 @@ class Loaded:
         return pa.concat_arrays(found)
 
     def with_files(self, keys: pa.Array) -> Noted:
-        """The note of a load of these."""
+        """The note that adds these keys."""
         runs, files = list(self.runs), len(keys)
         parts = [b"".join(keys.to_pylist())]
         while runs and runs[-1].files <= _LONGER * files:
             last = runs.pop()
             parts.append(self.store.read_range(last.path, 0, last.files * KEY_BYTES))
             files += last.files
-        # Later ones are larger, whatever the clock says, and no two loads have the same.
+        # Later pointers are larger, whatever the clock says, and no two loads have the same.
         pointer = max(time.time_ns() // 1_000_000 << 20, (self.pointer or 0) + 1) + random.getrandbits(20)
         return Noted(self.store, pointer, (*runs, _Run(f"{pointer}.keys", files)), b"".join(parts))
 
 
 @dataclass(frozen=True)
 class Noted:
-    """A note that is to be written before the commit which points to it."""
+    """A note that must be written before the commit that names it."""
 
     store: _native.RawStore
     pointer: int
@@ -107,7 +106,7 @@ class Noted:
     keys: bytes = field(repr=False)
 
     def write(self) -> None:
-        """Writes it; nothing counts yet."""
+        """Writes the note; it counts after the commit."""
         said = {"runs": [{"name": run.name, "files": run.files} for run in self.runs]}
         note = f"{_FOLDER}/{self.pointer}.json"
         if not self.store.put_if_absent(self.runs[-1].path, self.keys):

@@ -1,8 +1,8 @@
-"""Quoted values of CSV as Spark reads them: an escape stands for something only between quotes.
+"""Rewrites quoted values of CSV as Spark reads them: an escape is special only between quotes.
 
-pyarrow's own escape takes the sign away wherever it stands, so that `C:\\temp` would lose it. The
-text is rewritten on its way instead: an escaped quote becomes a doubled one, which pyarrow reads
-without an escape. Knows bytes alone. Called by `formats`.
+pyarrow's own escape is special everywhere, so that `C:\\temp` would lose its backslash. Therefore
+the text is rewritten while it is read: an escaped quote becomes a doubled one, which pyarrow reads
+without an escape. Knows bytes alone.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from deltaplane.exceptions import SchemaMismatchError
 __all__ = ["DoubledQuotes"]
 
 _MARK = b"\xef\xbb\xbf"
-# Fields that one match passes over: it takes memory for each.
+# Most fields per match, each of which takes memory.
 _MOST_FIELDS = 1000
-# Bytes on either side of a place that a message shows.
+# Bytes before and after a position that an error shows.
 _SHOWN = 40
 
 
 class DoubledQuotes:
-    """Rewrites a text block by block, in the memory of one; an empty block ends it. The signs are
-    single bytes.
+    """Rewrites a text block by block, with one block in memory; an empty block ends it. Separator,
+    quote and escape are single bytes.
 
     Raises:
-        SchemaMismatchError: text behind a closing quote, or a quote that is never closed: who reads
-            on has to guess.
+        SchemaMismatchError: text after a closing quote, or an unclosed quote: any further reading
+            would be a guess.
 
     >>> rewritten = DoubledQuotes(b",", b'"', b"\\\\")
     >>> (rewritten(rb'1,C:\\t,"C:\\t","a') + rewritten(rb'\\"b","\\\\"') + rewritten(b"")).decode()
@@ -40,7 +40,7 @@ class DoubledQuotes:
         ends, signs = _any(self._ends), _any(quote + escape)
         plain, quoted = _none(quote + self._ends), _none(quote + escape)
         twice = re.escape(quote * 2)
-        # Fields that stay as they are, each with what ends it.
+        # Unchanged fields, each with its separator.
         one = rb"(?:%b%b*(?:%b%b*)*%b|(?:%b%b*)?)%b" % (
             re.escape(quote),
             quoted,
@@ -55,8 +55,8 @@ class DoubledQuotes:
         self._end = re.compile(ends)
         self._sign = re.compile(rb"%b%b?" % (signs, signs))
         self._blank = re.compile(_any(bytes(sign for sign in b" \t" if sign not in separator)) + b"*")
-        # What stands for what between quotes; where both signs are one, a doubled one is all there
-        # is.
+        # The replacements between quotes; if escape and quote are the same character, only the
+        # doubled one.
         self._pairs = {escape + quote: quote * 2, escape * 2: escape, quote * 2: quote * 2}
         self._step: Callable[[bytes, int, list[bytes]], int] = self._at_field
         self._held, self._begun, self._last = b"", False, False
@@ -66,7 +66,7 @@ class DoubledQuotes:
         self._last = not len(block)
         data = self._held + bytes(block)
         if not self._begun and data:
-            # The mark of UTF-8 would hide that a quote begins the first field.
+            # UTF-8's byte order mark would hide that a quote begins the first field.
             data, self._begun = data.removeprefix(_MARK), True
         self._held = b""
         if self._step in (self._at_field, self._in_field) and self._quote not in data:
@@ -86,7 +86,7 @@ class DoubledQuotes:
         return data
 
     def _at_field(self, data: bytes, at: int, out: list[bytes]) -> int:
-        """Where a field begins."""
+        """At the beginning of a field."""
         found = self._plain.match(data, at)
         if found is not None:
             out.append(found[0])
@@ -99,7 +99,7 @@ class DoubledQuotes:
         return at
 
     def _in_field(self, data: bytes, at: int, out: list[bytes]) -> int:
-        """In a field that no quote began: whatever is there stands for itself."""
+        """In an unquoted field: every character represents itself."""
         found = self._end.search(data, at)
         if found is None:
             out.append(data[at:])
@@ -112,7 +112,7 @@ class DoubledQuotes:
         for found in self._sign.finditer(data, at):
             pair = found[0]
             if len(pair) == 1 and found.end() == len(data) and not self._last:
-                # The next block tells what it is.
+                # The next block decides.
                 out.append(data[at : found.start()])
                 self._held = pair
                 return len(data)
@@ -127,7 +127,7 @@ class DoubledQuotes:
         return len(data)
 
     def _behind_quotes(self, data: bytes, at: int, out: list[bytes]) -> int:
-        """Between a closing quote and what ends the field, where blanks mean nothing."""
+        """Between a closing quote and the end of the field, where blanks are ignored."""
         blank = self._blank.match(data, at)
         at = blank.end() if blank is not None else at
         if at == len(data):

@@ -1,7 +1,7 @@
-"""The files of a directory as rows of a table: listed, known by keys, read as a stream in the
-table's types.
+"""The files of a directory as rows of a table: lists them, computes keys, reads them as a stream in
+the table's types.
 
-Knows a schema and no table; `formats` knows what is in a file.
+Knows a schema and no table; `formats` reads the content of files.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceFiles", "SourceRows"]
 
-# Schemes under which one store has several names.
+# Schemes that are other names of the same store.
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
 
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """Files below a directory, by their paths there, with their sizes."""
+    """Files below a directory, by relative path, with their sizes."""
 
     uri: str
     store: _native.RawStore
@@ -47,10 +47,10 @@ class SourceFiles:
     def listed(
         cls, source: str, options: dict[str, str] | None, pattern: str | None, files: Sequence[str] | None
     ) -> SourceFiles:
-        """The files there that are data, those of the pattern, or these.
+        """The data files there: all, those that match the pattern, or the given ones.
 
         Raises:
-            FileMissingError: one of `files` isn't there.
+            FileMissingError: one of `files` doesn't exist.
         """
         uri = _same(source)
         store = _native.RawStore.open(uri, options)
@@ -69,13 +69,13 @@ class SourceFiles:
 
     @property
     def keys(self) -> pa.Array:
-        """What each is known by: the hash of its URI."""
+        """The key of each file: the hash of its URI."""
         import pyarrow as pa
 
         return pa.array([self._key(path) for path in self.sizes], pa.binary(KEY_BYTES))
 
     def without(self, keys: pa.Array) -> SourceFiles:
-        """Those that have other keys."""
+        """The files with other keys."""
         left = set(keys.to_pylist())
         return SourceFiles(self.uri, self.store, {p: n for p, n in self.sizes.items() if self._key(p) not in left})
 
@@ -84,7 +84,7 @@ class SourceFiles:
 
 
 def _same(source: str) -> str:
-    """One URI for a directory, however it is written."""
+    """One URI for all spellings of a directory."""
     scheme, separator, rest = source.partition("://")
     if separator and scheme != "file":
         return f"{_SAME.get(scheme.lower(), scheme.lower())}://{rest.rstrip('/')}"
@@ -96,7 +96,7 @@ def _is_data(path: str) -> bool:
 
 
 class _Remote(io.RawIOBase):
-    """An object as a file that is read by parts."""
+    """An object of a store as a file that is read by ranges."""
 
     def __init__(self, store: _native.RawStore, path: str, size: int) -> None:
         super().__init__()
@@ -127,10 +127,10 @@ class _Remote(io.RawIOBase):
 
 @dataclass
 class SourceRows:
-    """The rows of files, as a stream with the columns that the files have, in the table's types.
+    """The rows of files as a stream, with the files' columns in the table's types.
 
     Raises:
-        SchemaMismatchError: a column that the table lacks where `merges` is false; also from the
+        SchemaMismatchError: a column that the table lacks if `merges` is false; also raised by the
             stream.
         UnsupportedFeatureError: an unknown option.
     """
@@ -153,7 +153,7 @@ class SourceRows:
         self.reader = pa.RecordBatchReader.from_batches(schema, self._batches(schema))
 
     def _schema(self) -> pa.Schema:
-        """The columns that the files have: the table's own in its types, others as they are."""
+        """The files' columns: the table's own in its types, others unchanged."""
         import pyarrow as pa
 
         seen: dict[str, pa.Field] = {}
@@ -181,7 +181,7 @@ class SourceRows:
                 row = 0
                 for batch in self._opened(path)[1]:
                     if self.format == "parquet":
-                        # pyarrow takes a file's bytes for text without a look at them.
+                        # pyarrow reads strings without checking that they are UTF-8.
                         _native.check_batch(batch, row)
                     row += batch.num_rows
                     self.count += batch.num_rows
@@ -192,7 +192,7 @@ class SourceRows:
         return self._open(lambda: self._file(path))
 
     def _file(self, path: str) -> pa.NativeFile | None:
-        """What a file holds, from its beginning; None if that is nothing."""
+        """The content of a file from its beginning; None if it is empty."""
         import pyarrow as pa
 
         def file() -> pa.NativeFile:
@@ -202,7 +202,7 @@ class SourceRows:
 
     @contextmanager
     def _named(self, path: str) -> Iterator[None]:
-        """Says in which file it was that something went wrong."""
+        """Adds the file's name to errors."""
         import pyarrow as pa
 
         try:
@@ -212,7 +212,7 @@ class SourceRows:
         except InvalidArgumentError as e:
             raise InvalidArgumentError(f"{e} (in the file `{path}`)", path=path) from e
         except DeltaError:
-            # Its store failed, say: some of these are OSErrors.
+            # For example a failure of the store: some of these are OSErrors.
             raise
         except (pa.ArrowException, ValueError, OSError) as e:
             raise SchemaMismatchError(
@@ -222,7 +222,7 @@ class SourceRows:
 
 
 def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A file's rows in the stream's columns; what it lacks is null."""
+    """A file's rows with the stream's columns; missing ones are null."""
     import pyarrow as pa
 
     there = {name.lower(): i for i, name in enumerate(batch.schema.names)}
@@ -244,8 +244,8 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _cast(values: pa.Array, to: pa.Field) -> pa.Array:
-    """A column's values in another type. Arrow's own cast finds fields of structs by their exact
-    names, and leaves the others out."""
+    """Converts a column's values. Arrow's own cast matches fields of structs by exact name, and
+    drops the others."""
     import pyarrow as pa
 
     if not pa.types.is_nested(to.type) or _same_fields(to.name, to.type, values.type):
@@ -257,7 +257,7 @@ def _cast(values: pa.Array, to: pa.Field) -> pa.Array:
 
 
 def _same_fields(path: str, to: pa.DataType, given: pa.DataType) -> bool:
-    """Whether the structs of a file have their fields under the very names of the column's.
+    """Whether the structs of a file have exactly the field names of the column's structs.
 
     Raises:
         SchemaMismatchError: a field that the column lacks, or two of one name.

@@ -1,4 +1,4 @@
-"""A bank's daily transaction files, made up deterministically, and what they add up to.
+"""A bank's daily transaction files, generated deterministically, and their totals.
 
 Plain Python only: the totals are computed from the CSV text with `Decimal`, so that they check the
 tables and engines from outside.
@@ -45,7 +45,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Totals:
-    """What rows add up to: number, amounts, microseconds after midnight UTC, tags, and how many
+    """Totals of rows: number, amounts, microseconds after midnight UTC, tags, and how many rows
     have the late column."""
 
     rows: int
@@ -85,7 +85,7 @@ def deliver(directory: Path, days: int = 10, rows: int = 4_000, seed: int = 2026
 
 
 def totals(path: Path) -> Totals:
-    """What a file adds up to, from its text."""
+    """The totals of a file, computed from its text."""
     result = Totals(0, Decimal(0), 0, 0, 0)
     microsecond = timedelta(microseconds=1)
     with path.open(newline="", encoding="utf-8") as file:

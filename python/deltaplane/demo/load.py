@@ -31,8 +31,8 @@ _TOTALS_SQL = """
 
 @dataclass(frozen=True)
 class Loaded:
-    """What became of a delivery: the version it made (None: nothing was to do), how, and in how
-    many seconds."""
+    """The result of a delivery: the new version (None: nothing to do), the way of loading, and the
+    seconds that it took."""
 
     version: int | None
     how: str
@@ -73,7 +73,7 @@ def read_csv(session: Any, delivery: Delivery) -> Any:
 
 
 def totals_by_day(session: Any, view: str, *, categories: bool) -> list[Any]:
-    """What a view's rows add up to, a row per day; `categories`: whether it has the late column."""
+    """Totals of a view's rows, one row per day; `categories`: whether it has the late column."""
     count = f"count({EXTRA_COLUMN})" if categories else "0"
     found: list[Any] = session.sql(_TOTALS_SQL.format(view=view, categories=count)).collect()
     return found

@@ -1,7 +1,7 @@
-"""The demo as a person sees it: files, loads, reads, and whether everything adds up.
+"""The demo's output: files, loads, reads, and whether all totals agree.
 
-Keeps a ledger of what each version must hold, computed from the CSV text, and compares every read
-with it.
+Keeps a ledger of the expected content of each version, computed from the CSV text, and compares
+every read with it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = ["show"]
 
 ByDay = dict[date, Totals]
 
-# A few thousand rows a file: more partitions than processors would only wait for one another.
+# A few thousand rows per file: more partitions than processors would only wait for each other.
 SETTINGS: dict[str, Any] = {"spark__sql__shuffle__partitions": 2, "spark__ui__showConsoleProgress": "false"}
 
 
 @dataclass
 class Ledger:
-    """What must be true: the totals per day after each version, and each comparison made."""
+    """The expected totals per day of each version, and all comparisons."""
 
     now: ByDay = field(default_factory=dict)
     deliveries: set[tuple[date, int]] = field(default_factory=set)
@@ -47,7 +47,7 @@ class Ledger:
     checks: list[tuple[str, bool, str]] = field(default_factory=list)
 
     def loaded(self, delivery: Delivery, loaded: Loaded) -> None:
-        """Books a delivery; a delivery that is known already must not have made a version."""
+        """Records a delivery; a delivery that is known already must not have made a version."""
         known = (delivery.day, delivery.revision) in self.deliveries
         self.deliveries.add((delivery.day, delivery.revision))
         if known:
@@ -67,12 +67,12 @@ class Ledger:
         self.check(what, not wrong, text + (f"; wrong: {', '.join(map(str, wrong))}" if wrong else ""))
 
     def check(self, what: str, holds: bool, found: str) -> None:
-        """Books one comparison."""
+        """Records one comparison."""
         self.checks.append((what, holds, found))
 
     @property
     def holds(self) -> bool:
-        """Whether everything that was compared was right."""
+        """Whether all comparisons agreed."""
         return bool(self.checks) and all(holds for _, holds, _ in self.checks)
 
 
@@ -121,8 +121,8 @@ def show(directory: Path, *, days: int, rows: int, kept: bool) -> bool:
 
 
 def _load_all(console: Console, session: Any, deliveries: list[Delivery], table: Path, ledger: Ledger) -> int:
-    """Loads every delivery; returns yesterday's version: the last before the late and the corrected
-    file came."""
+    """Loads every delivery; returns the last version before the late and the corrected file
+    arrived."""
     from deltaplane.demo.load import load
 
     listed = Table("day", "delivery", "what happened", "version", "seconds", show_edge=False)

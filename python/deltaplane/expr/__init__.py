@@ -1,8 +1,8 @@
 """Predicates: Spark SQL text or tuples to the JSON tree that the Rust core binds to a table's
 schema.
 
-Owns the two surface forms; knows no table and no types of columns (the core does). What the
-embedded engine can't evaluate as Spark does is refused by name, never approximated.
+Owns both notations; knows no table and no types of columns (the core does). What the embedded
+engine can't evaluate as Spark does is refused by name, never approximated.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ Predicate = str | list[tuple[str, str, Any]] | list[list[tuple[str, str, Any]]]
 
 
 def refuse_unclear(condition: str, columns: Columns) -> None:
-    """Refuses a condition with a double-quoted text that may be meant as a column, by `columns`'
-    judgement.
+    """Refuses a condition with a double-quoted text that may be a column, according to `columns`.
 
     Raises:
         InvalidArgumentError: says both ways to write it.
@@ -31,13 +30,12 @@ def refuse_unclear(condition: str, columns: Columns) -> None:
 
 
 def parse(predicate: Predicate | None, columns: Columns = NO_COLUMNS) -> str | None:
-    """The JSON tree of a predicate; `None` where there is nothing to filter by.
+    """The JSON tree of a predicate; `None` without a filter.
 
     Text is a Spark SQL condition. A list of `(column, operator, value)` tuples is a conjunction, a
     list of such lists a disjunction of conjunctions; operators are `= != < <= > >= in`, `not in`. A
-    string value in a tuple means a value of the column's type; `None` stands for null. Zone-less
-    timestamps are UTC. `columns` tells which names are the table's, so that a double-quoted one is
-    refused.
+    string value in a tuple is converted to the column's type; `None` means null. Timestamps without
+    time zone are UTC. `columns` are the table's names, so that a double-quoted one is refused.
 
     >>> parse([("day", ">=", "2024-01-01")])
     '{"op": "compare", "cmp": ">=", "left": {"op": "column", "name": ["day"]}, ...}'
@@ -56,8 +54,8 @@ def parse(predicate: Predicate | None, columns: Columns = NO_COLUMNS) -> str | N
 
 
 def necessary(condition: str) -> tuple[list[str], bool]:
-    """JSON trees that every row meets which meets a condition in Spark SQL, and whether they are
-    all of it.
+    """JSON trees that every row which meets a Spark SQL condition also meets, and whether together
+    they are equivalent to it.
 
     >>> necessary("day = '2024-01-01' AND length(name) > 3")[1]
     False

@@ -1,8 +1,7 @@
-"""Arrays as DuckDB can be given them: views of lists and runs of values laid out in Arrow's older
-way.
+"""Converts arrays to layouts that DuckDB reads: views of lists and run-end encoded values become
+plain ones.
 
-pyarrow's own cast of a view of lists gives an array that isn't one, with which DuckDB reads memory
-that isn't its own.
+pyarrow's own cast of a list view returns an invalid array, with which DuckDB reads foreign memory.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["plain"]
 
 
 def plain(values: pa.Array) -> pa.Array:
-    """The same values; an array without such parts is given back as it is.
+    """The same values; an array without such parts is returned unchanged.
 
     >>> import pyarrow as pa
     >>> views = pa.array([[1], None, [2, 3]], pa.list_view(pa.int64()))
@@ -37,7 +36,7 @@ def plain(values: pa.Array) -> pa.Array:
         fields = [pa.field(f.name, p.type) for f, p in zip(of, parts, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
     if pa.types.is_map(of):
-        # As a list of its entries it loses what lies behind a null or before its first row.
+        # A conversion to a list of entries would lose values behind a null or before the first row.
         entries = values.view(pa.list_(pa.struct([of.key_field, of.item_field])))
         keys, items = (plain(part) for part in entries.flatten().flatten())
         return pa.MapArray.from_arrays(_offsets(entries).cast(pa.int32()), keys, items, mask=values.is_null())
@@ -53,7 +52,7 @@ def _has_views(of: pa.DataType) -> bool:
 
 
 def _offsets(lists: pa.Array) -> pa.Array:
-    """Where each list begins among the values of all, and the last one ends."""
+    """The offset of each list among all values, and the end of the last one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

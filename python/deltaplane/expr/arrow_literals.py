@@ -1,5 +1,6 @@
-"""Arrow values to literals of the JSON tree, exactly: dates as days and timestamps as microseconds
-since 1970-01-01, since Python's dates and calendar texts reach only a part of either type's range.
+"""Converts Arrow values to literals of the JSON tree, exactly: dates as days and timestamps as
+microseconds since 1970-01-01, since Python's dates and calendar texts cover only a part of either
+type's range.
 
 Knows no table and no engine.
 """
@@ -28,7 +29,7 @@ _COUNTED = {"date": "date_days", "timestamp": "timestamp_micros", "timestamp_ntz
 
 
 def literal_nodes(values: pa.Array | pa.ChunkedArray, of: SparkType) -> list[tree.Node]:
-    """A literal for each value of this type; Arrow's type may be any layout of it.
+    """A literal for each value of this type, whatever its Arrow layout.
 
     Raises:
         UnsupportedExpressionError: a type without literals.
@@ -71,7 +72,7 @@ def date_text(days: int) -> str:
 
 
 def timestamp_text(micros: int) -> str:
-    """A timestamp on its own clock as Spark writes it, from the microseconds since 1970-01-01.
+    """A timestamp in its own time zone as Spark writes it, from the microseconds since 1970-01-01.
 
     >>> timestamp_text(253_402_318_799_000_000)
     '+10000-01-01 04:59:59'
@@ -83,7 +84,7 @@ def timestamp_text(micros: int) -> str:
 
 
 def shown_value(value: pa.Scalar) -> str:
-    """A value for people to read; `null` where there is none.
+    """A value for display; `null` for null.
 
     >>> import pyarrow as pa
     >>> shown_value(pa.scalar(-719_164, pa.int32()).cast(pa.date32()))

@@ -1,6 +1,6 @@
-"""A syntax tree over a table's columns to one typed expression of DuckDB.
+"""Binds a syntax tree to a table's columns, as one typed DuckDB expression.
 
-Resolves names ignoring case, gives literals their types and hands calls to the registry.
+Resolves names ignoring case, assigns types to literals and passes calls to the registry.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from deltaplane.expr.types import SparkType, text
 
 __all__ = ["SIGNS", "Binder", "below", "of_text"]
 
-# Operators that the text spells as signs or words; everything else is written as a function.
+# Operators that are written as signs or words; all others are written as functions.
 SIGNS = ("and", "or", "not", "in", "between", "like", "div", "case", "[]", ".")
 
 
 def below(column: str, of: SparkType | None, sql: str, fields: Sequence[str]) -> Typed:
-    """A column, or the field of a struct in it that the names lead to."""
+    """A column, or the struct field in it that the names denote."""
     if of is None:
         refuse(f"the column `{column}`, whose type it has no form of,")
     value = Typed(of, sql)
@@ -36,15 +36,15 @@ def below(column: str, of: SparkType | None, sql: str, fields: Sequence[str]) ->
 
 
 def of_text(to: SparkType, sql: str) -> str:
-    """A constant of a type from its text, which `sql` gives; a binary one's is hexadecimal."""
+    """A typed constant from its text, which `sql` computes; binary text is hexadecimal."""
     if to.name == "string":
         return sql
     return f"from_hex({sql})" if to.name == "binary" else f"CAST({sql} AS {to.duck})"
 
 
 class Binder:
-    """Binds expressions to the columns of one table; `used` are the columns met, by name, as DuckDB
-    is given them."""
+    """Binds expressions to the columns of one table; `used` are the columns that occur, by name, in
+    the form for DuckDB."""
 
     def __init__(self, columns: dict[str, SparkType | None], context: Context) -> None:
         self._columns = columns
@@ -57,7 +57,7 @@ class Binder:
 
         Raises:
             InvalidArgumentError: a name or type that Spark would refuse too.
-            UnsupportedExpressionError: something that is not admitted, by name.
+            UnsupportedExpressionError: an expression that isn't admitted, by name.
         """
         if isinstance(node, Literal):
             return self._literal(node)

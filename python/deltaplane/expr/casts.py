@@ -1,4 +1,4 @@
-"""CAST between primitive types as Spark's ANSI mode does it: one lowering for each pair, the others
+"""CAST between primitive types as in Spark's ANSI mode: one translation per pair, other pairs are
 refused by name.
 
 Owns the pairs; knows no function and no implicit conversion.
@@ -14,7 +14,7 @@ from deltaplane.expr.java_float import over_digits, plain, varying, written
 from deltaplane.expr.typed import Context, Typed, failing, guarded, made, refuse
 from deltaplane.expr.types import DOUBLE, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ, SparkType, text
 
-# What Spark strips around the text of a number, date or boolean.
+# Characters that Spark strips around the text of a number, date or boolean.
 _BLANK = text("".join(map(chr, [*range(33), 127])))
 _BLANK_OF_JAVA = text("".join(map(chr, range(33))))
 _INVALID = "CAST_INVALID_INPUT"
@@ -22,7 +22,7 @@ _OVERFLOW = "CAST_OVERFLOW"
 _UNSUPPORTED = "UNSUPPORTED_VALUE"
 _OF_ANY_JAVA = "a number that versions of Java write with different digits"
 
-# Digits of a decimal that Spark holds in 64 bits.
+# Digits of a decimal that Spark stores in 64 bits.
 _IN_A_LONG = 18
 
 Lowering = Callable[[Context, Typed, SparkType], Typed]
@@ -37,7 +37,7 @@ def cast(context: Context, value: Typed, to: SparkType) -> Typed:
 
     Raises:
         InvalidArgumentError: Spark's ANSI mode has no such cast.
-        UnsupportedExpressionError: it has, but no exact lowering is known.
+        UnsupportedExpressionError: the cast exists, but no exact translation is known.
     """
     if value.type == to:
         return value
@@ -102,7 +102,7 @@ def _to_float(_: Context, value: Typed, to: SparkType) -> Typed:
 @_pair(("float", "double"), _INTEGRAL)
 def _truncated(_: Context, value: Typed, to: SparkType) -> Typed:
     x = f"CAST({value.sql} AS DOUBLE)"
-    # Spark compares with the bound of a long as a floating-point number, which lies one above it.
+    # Spark compares with the bound of a long as a floating-point number, which is greater by one.
     sql = f"CAST(trunc({x}) AS {to.duck})"
     if to == LONG:
         bound = 1 << 63
@@ -121,8 +121,8 @@ def _whole(_: Context, value: Typed, to: SparkType) -> Typed:
     sql = f"CAST(trunc({value.sql}) AS {to.duck})"
     if to == LONG or value.type.scale == 0 or value.type.precision <= _IN_A_LONG:
         return made(to, sql, value, throws=True)
-    # Spark takes the longer ones by a double, unless they came from a shorter one, which the type
-    # doesn't tell.
+    # Spark converts longer ones through a double, unless they came from a shorter one, which the
+    # type doesn't tell.
     double = _as_double(value.sql, DOUBLE)
     moved = f"CAST(trunc({value.sql}) AS BIGINT) <> CAST(trunc({double}) AS BIGINT)"
     bad = f"CASE WHEN abs({double}) <= CAST({1 << 31} AS DOUBLE) THEN {moved} END"
@@ -136,7 +136,7 @@ def _inexact(_: Context, value: Typed, to: SparkType) -> Typed:
 
 
 def _as_double(decimal: str, to: SparkType) -> str:
-    # Through text, which is rounded once; DuckDB divides and rounds twice.
+    # Through text, which rounds once; DuckDB divides and rounds twice.
     return f"CAST(CAST({decimal} AS VARCHAR) AS {to.duck})"
 
 
@@ -145,7 +145,7 @@ def _plain_text(_: Context, value: Typed, to: SparkType) -> Typed:
     of = value.type
     if of.scale < of.precision:
         return _plain(value, to)
-    # Without a digit for it DuckDB writes no zero before the point.
+    # If no digit is left for it, DuckDB writes no zero before the point.
     return made(to, rf"regexp_replace(CAST({value.sql} AS VARCHAR), '^(-?)\.', '\10.')", value)
 
 
@@ -161,7 +161,7 @@ def _java_text(_: Context, value: Typed, to: SparkType) -> Typed:
 
 @_pair(("float", "double"), ("decimal",))
 def _through_text(_: Context, value: Typed, to: SparkType) -> Typed:
-    # As Spark does: the digits that Java writes of a double, rounded half up.
+    # As in Spark: Java's digits of a double, rounded half up.
     large = "NOT isfinite(n) OR abs(n) >= CAST(1e38 AS DOUBLE)"
     number = guarded(varying(DOUBLE), _UNSUPPORTED, _OF_ANY_JAVA, f"CAST({plain()} AS {to.duck})", to)
     body = guarded(large, _OVERFLOW, f"the number is no {to}", number, to)
@@ -182,7 +182,7 @@ def _parsed_float(_: Context, value: Typed, to: SparkType) -> Typed:
 
 
 def parsed_number(value: Typed, to: SparkType, why: str) -> Typed:
-    """A text as a float or double; `why` is told of one that isn't a number."""
+    """A text as a float or double; `why` explains the error for a text that isn't a number."""
     trimmed = f"trim({value.sql}, {_BLANK_OF_JAVA})"
     number = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
     digits = f"regexp_extract({trimmed}, '^{number}')"
@@ -199,7 +199,7 @@ def parsed_number(value: Typed, to: SparkType, why: str) -> Typed:
 
 
 def _finite(digits: str, to: SparkType) -> str:
-    # DuckDB refuses what is too large, where Java has infinity.
+    # DuckDB refuses numbers that are too large, where Java returns infinity.
     infinite = f"CASE WHEN starts_with({digits}, '-') THEN CAST('-inf' AS {to.duck}) ELSE CAST('inf' AS {to.duck}) END"
     return f"coalesce(TRY_CAST({digits} AS {to.duck}), {infinite})"
 
@@ -242,11 +242,11 @@ def _decoded(_: Context, value: Typed, to: SparkType) -> Typed:
 
 _DATE = r"([+-]?[0-9]{4,%s})(?:-([0-9]{1,2})(?:-([0-9]{1,2})%s)?)?"
 _HOUR, _SIXTY = "(?:[01]?[0-9]|2[0-3])", "[0-5]?[0-9]"
-# A distance from UTC of at most 18 hours, as Java reads it after Spark has filled up single digits.
+# A distance from UTC of at most 18 hours, as Java reads it after Spark has padded single digits.
 _FAR = r"[+-](?:H(?::[0-5]?[0-9]|:S:S)?|HHS(?:S)?|18(?::0?0|:00:00|00|0000)?)"
 _FAR = _FAR.replace("HH", "(?:0[0-9]|1[0-7])").replace("H", "(?:0?[0-9]|1[0-7])").replace("S", "[0-5][0-9]")
 _OFFSET = f"(Z|(?:UTC|GMT|UT)?{_FAR}|UTC|GMT|UT)"
-# Zones with rules of their own, which only Java knows.
+# Zones with rules, which only Java knows.
 _WORDS = (
     "[A-Z][A-Za-z_]+/[A-Z][A-Za-z0-9_/+-]*|CET|CST6CDT|Cuba|EET|EST5EDT|Egypt|Eire|GB|GB-Eire|GMT0|Greenwich|Hongkong|Iceland|"
     "Iran|Israel|Jamaica|Japan|Kwajalein|Libya|MET|MST7MDT|NZ|NZ-CHAT|Navajo|PRC|PST8PDT|Poland|Portugal|ROK|Singapore|Turkey|"
@@ -259,7 +259,7 @@ def _clock(hour: str, zone: str) -> str:
     return rf"({_HOUR}){hour}:({_SIXTY})(?::({_SIXTY})(?:\.([0-9]*))?(?:[\x00-\x20]*{zone})?)?"
 
 
-# Minutes and seconds may be missing, not what a point or colon announces.
+# Minutes and seconds are optional, but not the part after a point or colon.
 _FULL = rf"^([+-]?[0-9]{{4,6}})-([0-9]{{1,2}})-([0-9]{{1,2}})[ T]{_clock('(?:', _OFFSET)})?$"
 _FULL_IN_ZONE = rf"^[+-]?[0-9]{{4,6}}-[0-9]{{1,2}}-[0-9]{{1,2}}[ T]{_clock('', f'(?:{_WORDS})')}$"
 _NO_DAY = rf"^(?:T{_clock('(?:', f'(?:{_OFFSET}|{_WORDS})')})?|{_clock('', f'(?:{_OFFSET}|{_WORDS})')})$"
@@ -274,18 +274,18 @@ def _day_of(pattern: str) -> str:
 
 
 def _over_text(value: Typed, body: str) -> str:
-    """`body` over the text without blanks around it as `t`, which is computed once."""
+    """`body` over the stripped text as `t`, which is computed once."""
     return f"list_transform([trim({value.sql}, {_BLANK})], lambda t: CASE WHEN t IS NOT NULL THEN {body} END)[1]"
 
 
 def _there(value: str, otherwise: str) -> str:
-    """A day or time of numbers that may be none."""
+    """A date or time from numbers, or `otherwise` if these are invalid."""
     return f"coalesce(TRY({value}), {otherwise})"
 
 
 @_pair(("string",), ("date",))
 def _parsed_date(_: Context, value: Typed, to: SparkType) -> Typed:
-    # Whatever stands behind a whole day and a blank or T is ignored.
+    # Text after a complete date and a blank or T is ignored.
     pattern = f"(?s)^{_DATE % (7, '(?:[ T].*)?')}$"
     other = failing(_INVALID, "is no date", to, "t")
     body = f"CASE WHEN regexp_matches(t, '{pattern}') THEN {_there(_day_of(pattern), other)} ELSE {other} END"
@@ -317,7 +317,7 @@ def _parsed_timestamp(context: Context, value: Typed, to: SparkType) -> Typed:
 
 
 def _away(zone: str) -> str:
-    """How far a zone that is a distance lies before UTC, in microseconds."""
+    """The distance in microseconds of a zone that is west of UTC."""
     hours, minutes, seconds = (
         _part(pattern, 1, source=zone)
         for pattern in (
@@ -331,8 +331,8 @@ def _away(zone: str) -> str:
 
 
 def in_calendar(sql: str, value: str, to: SparkType) -> str:
-    """`value`, refused where the day isn't in the years 1 to 9999, which other years are written
-    otherwise."""
+    """`value`, refused unless the date is in the years 1 to 9999; other years have another
+    format."""
     return guarded(f"year({sql}) NOT BETWEEN 1 AND 9999", _UNSUPPORTED, "a year outside of 1 to 9999", value, to)
 
 
@@ -403,9 +403,9 @@ def _instant_inexact(_: Context, value: Typed, to: SparkType) -> Typed:
 
 
 def in_years(us: str) -> str:
-    """The instant so many microseconds after the epoch, where that is in a calendar's years."""
-    # Spark saturates or wraps far outside of any calendar; here such rows are refused. The end is
-    # one that a double holds.
+    """The instant `us` microseconds after the epoch, if it is in the range of calendar years."""
+    # Spark saturates or wraps outside of these years; here such rows are refused. A double
+    # represents the upper bound exactly.
     return guarded(
         f"NOT ({us} >= -62135596800000000 AND {us} < 253402300800000000)",
         _UNSUPPORTED,

@@ -1,7 +1,7 @@
-"""Implicit conversions of Spark's ANSI mode: the common type of several values, and what a
-function's parameter takes.
+"""Implicit conversions of Spark's ANSI mode: the common type of several values, and the types that
+a parameter accepts.
 
-Knows no function. Where Spark would convert in a way not listed here, the arguments are refused.
+Knows no function. Arguments that Spark would convert in another way are refused.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 
 
 def as_decimal(of: SparkType) -> SparkType:
-    """The decimal type that holds every value of a whole number's type."""
+    """The decimal type that covers all values of an integer type."""
     return of if of.name == "decimal" else decimal(_DIGITS[of.name], 0)
 
 
 def common(a: SparkType, b: SparkType) -> SparkType | None:
-    """The type that two values meet in, for comparisons, branches and collections."""
+    """The common type of two values, for comparisons, branches and collections."""
     if a == b or b == VOID:
         return a
     if a == VOID:
@@ -71,11 +71,11 @@ def _common_with_text(other: SparkType) -> SparkType | None:
 
 
 def common_of(name: str, args: list[Typed]) -> SparkType:
-    """The common type of a function's arguments; refused where there is none."""
+    """The common type of a function's arguments; refused if there is none."""
     if STRING in [a.type for a in args] and len({a.type for a in args} - {STRING, VOID}) > 1:
         mistyped(name, args)
     found: SparkType | None = VOID
-    # Text comes last, as in Spark: it takes the type of what it stands beside.
+    # Strings come last, as in Spark: a string takes the type of the other operand.
     for arg in sorted(args, key=lambda a: a.type == STRING):
         found = common(found, arg.type) if found is not None else None
     if found is None:
@@ -88,7 +88,7 @@ def unified(context: Context, name: str, args: list[Typed]) -> list[Typed]:
     to = common_of(name, args)
     decimals = [a.type for a in args if a.type.name == "decimal"]
     if decimals and to == DOUBLE:
-        # Spark compares doubles then, which the column's user hasn't heard of.
+        # Spark compares doubles then, which the error has to explain.
         why = f"is no number, as {decimals[0]} beside it is"
         return [parsed_number(a, to, why) if a.type == STRING else convert(context, a, to) for a in args]
     return [convert(context, a, to) for a in args]
@@ -107,7 +107,7 @@ def convert(context: Context, value: Typed, to: SparkType) -> Typed:
 
 
 def takes(parameter: SparkType, given: SparkType) -> bool:
-    """Whether Spark converts an argument to the type of a function's parameter by itself."""
+    """Whether Spark converts an argument implicitly to the type of a function's parameter."""
     if given in (parameter, VOID):
         return True
     if given.numeric and parameter.numeric:

@@ -1,4 +1,4 @@
-"""Which names are columns of a table, asked by what reads expressions without knowing tables.
+"""Tells which names are columns of a table, for readers of expressions that don't know tables.
 
 Costs nothing to import, since every table's API does.
 """
@@ -10,18 +10,18 @@ from collections.abc import Callable, Sequence
 
 __all__ = ["NO_COLUMNS", "Columns", "columns_of"]
 
-# Whether the parts of a name lead to a column.
+# Whether the parts of a name denote a column.
 Columns = Callable[[Sequence[str]], bool]
 
 
 def NO_COLUMNS(parts: Sequence[str]) -> bool:
-    """Knows no column: for conditions on a table that isn't open."""
+    """Accepts no name: for conditions on a table that isn't open."""
     return False
 
 
 def columns_of(schema_json: Callable[[], str], *aliases: str | None) -> Columns:
-    """The columns of a schema and the fields below them, found ignoring case, also behind a table's
-    alias. The schema is parsed for the first name only.
+    """The columns of a schema and their fields, ignoring case, with or without a table's alias.
+    Parses the schema at the first name only.
 
     >>> schema = '{"fields": [{"name": "s", "type": {"type": "struct", "fields": [{"name": "f", "type": "long"}]}}]}'
     >>> known = columns_of(lambda: schema, "t")

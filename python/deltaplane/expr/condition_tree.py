@@ -1,7 +1,7 @@
-"""Spark SQL conditions to the JSON tree that the Rust core evaluates and prunes files by.
+"""Converts Spark SQL conditions to the JSON tree that the Rust core evaluates and prunes files by.
 
-Owns which constructs the core understands: everything else is refused by its name, or left out of
-the parts that `understood` gives. Knows no table and no column types.
+Owns which constructs the core supports: all others are refused by name, or left out of the result
+of `understood`. Knows no table and no column types.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _TYPES = {*_CONVERSIONS.values(), "timestamp_ntz"}
 
 @dataclass(frozen=True)
 class _Values(Call):
-    """The plain values of a long IN list as they are written: cheaper than a node for each."""
+    """The plain values of a long IN list as text: cheaper than one node per value."""
 
     texts: tuple[str, ...] = ()
 
@@ -63,7 +63,7 @@ def condition_tree(text: str) -> Node:
 
     Raises:
         InvalidArgumentError: the text isn't one condition of Spark SQL.
-        UnsupportedExpressionError: a construct that the core doesn't evaluate, by name.
+        UnsupportedExpressionError: a construct that the core can't evaluate, by name.
 
     >>> condition_tree("day = DATE '2024-01-01'")["op"]
     'compare'
@@ -76,8 +76,8 @@ def condition_tree(text: str) -> Node:
 
 
 def understood(text: str) -> tuple[list[Node], bool]:
-    """The trees of those conditions, joined by AND, that the core evaluates, and whether they are
-    all of the text.
+    """The trees of the conditions in a conjunction that the core can evaluate, and whether these
+    are all of it.
 
     Every row that meets the condition meets each of the trees.
 
@@ -117,7 +117,7 @@ _TOO_DEEP = f"nested too deeply: write it flatter, such as IN for many values, o
 
 
 def _readable_parts(text: str) -> Iterator[Syntax]:
-    """The conditions that a text joins by AND at its top level, without those that the parser
+    """The conditions that AND joins at the top level of a text, without those that the parser
     refuses."""
     parser = _ConditionParser(text)
     for start, end in _top_level_parts(parser):
@@ -129,8 +129,7 @@ def _readable_parts(text: str) -> Iterator[Syntax]:
 
 
 def _top_level_parts(parser: Parser) -> list[tuple[int, int]]:
-    """Where the conditions begin and end that AND joins outside of parentheses, as numbers of
-    tokens."""
+    """The token ranges of the conditions that AND joins outside of parentheses."""
     parts, start, depth, betweens = [], 0, 0, 0
     for number in range(len(parser.tokens)):
         parser.at = number
@@ -162,8 +161,7 @@ def _refuse(what: str, text: str) -> NoReturn:
 
 
 class _ConditionParser(Parser):
-    """The parser of expressions, with errors for a condition and a cheap way through long IN
-    lists."""
+    """The parser of expressions, with errors for a condition and a fast path for long IN lists."""
 
     def __init__(self, sql: str, tokens: list[Token] | None = None) -> None:
         self._own_tokens = tokens
@@ -200,12 +198,12 @@ class _ConditionParser(Parser):
 
 _PLAIN = r"(?:-?\d+(?:\.\d+)?|'[^'\\]*')"
 _VALUE = re.compile(_PLAIN)
-# Shorter lists take the general way.
+# Shorter lists use the general path.
 _LONG_LIST = re.compile(rf"\s*{_PLAIN}(?:\s*,\s*{_PLAIN}){{50,}}(?=\s*\))")
 
 
 class _Reader:
-    """Reads the syntax trees of one predicate, whose text errors show."""
+    """Converts the syntax trees of one predicate; errors show its text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -308,7 +306,7 @@ class _Reader:
         return tree.cast(self.read(arg), to)
 
     def _negative(self, arg: Syntax) -> Node:
-        """A sign before a number, as it is or converted; every other value's sign is refused."""
+        """A signed number, or a conversion of one; a sign before any other value is refused."""
         if isinstance(arg, Cast) and isinstance(arg.arg, Literal):
             return tree.cast(self._negative(arg.arg), str(arg.to)) if str(arg.to) in _TYPES else self._refuse_sign()
         if isinstance(arg, Call) and arg.name == "negative":

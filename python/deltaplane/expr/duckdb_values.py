@@ -1,5 +1,4 @@
-"""DuckDB's side of an evaluation: a connection, values on their way in and out, its errors as
-Spark's.
+"""DuckDB's side of an evaluation: a connection, values in and out, and its errors as Spark's.
 
 Knows no expression and no table.
 """
@@ -18,12 +17,12 @@ from deltaplane.expr.types import SparkType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What `failing` says stands in the first line, behind words of DuckDB's; a piece of the statement
-# behind it may look alike.
+# The text that `failing` raises is in the first line, after DuckDB's own words; a piece of the
+# statement after it may look alike.
 _RAISED = re.compile(rf"[^!\n]*!([A-Z_]+)! ([^{END}]*){END}")
-# Behind it DuckDB shows a piece of the statement, which is our own making.
+# After it DuckDB shows a piece of the generated statement.
 _STATEMENT = re.compile(r"\n\nLINE \d+:")
-# So do the names of columns.
+# Column names are generated as well.
 _COLUMN = re.compile(r" when casting from source column .*", re.DOTALL)
 _NAMES = {
     "INT8": "byte",
@@ -37,11 +36,11 @@ _NAMES = {
 _KIND = re.compile(r"[A-Z][A-Za-z -]* Error: ")
 _INTEGER = re.compile(r"\bU?INT\d+\b")
 _TYPE = r"(?P<to>[A-Z]+\d*(?:\(\d+,\d+\))?)"
-# Of a value that is told: enough to find it.
+# Most characters of a value in an error.
 _SHOWN = 200
 _OF_NUMBER = "[NUMERIC_VALUE_OUT_OF_RANGE] the value {value} is out of range for {to}"
 _OVERFLOW = "[ARITHMETIC_OVERFLOW] Overflow in {value}{of}"
-# What DuckDB says of a row for which Spark fails too, and what is told then. `of` and `to` are
+# DuckDB's message for rows for which Spark fails too, and the text of the error. `of` and `to` are
 # types.
 _FAILURES = [
     (re.compile(pattern, re.DOTALL), told)
@@ -55,7 +54,7 @@ _FAILURES = [
         (r"Overflow in (?P<of>[A-Z]+) \w+: (?P<value>.*)", _OVERFLOW),
         (r"Overflow on (?P<value>abs\(.*\))", _OVERFLOW),
         ("Overflow", "[ARITHMETIC_OVERFLOW] Overflow"),
-        # No column has the type: it is what is computed with on the way.
+        # No column has the type: it only occurs in computations.
         (
             rf"Type INT128 with value (?P<value>.*) can't be cast because .* type {_TYPE}",
             "[ARITHMETIC_OVERFLOW] Overflow: the value {value} is out of range for {to}",
@@ -89,7 +88,7 @@ _FAILURES = [
         ),
     )
 ]
-# What it says where Spark has a value, or more room.
+# DuckDB's message where Spark returns a value, or has more range.
 _LIMITS = {
     "convert blob to UTF8": "a row has bytes as text that aren't UTF-8, which only the Spark engine carries on",
     "Date out of range": "a row has a date that is too far away for the embedded engine: use the Spark engine for it",
@@ -116,12 +115,12 @@ def connect(**config: str | bool | int | float | list[str]) -> Any:
 
 
 def disable_optimizers(connection: Any, names: Collection[str]) -> None:
-    """Switches rules of DuckDB's optimizer off."""
+    """Disables rules of DuckDB's optimizer."""
     connection.execute(f"SET disabled_optimizers = '{','.join(names)}'")
 
 
 def zoneless(of: pa.DataType) -> pa.DataType:
-    """A type with instants as zone-less timestamps, as DuckDB is given them."""
+    """A type with instants as timestamps without time zone, the form for DuckDB."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(of):
@@ -136,16 +135,16 @@ def zoneless(of: pa.DataType) -> pa.DataType:
 
 
 def given(values: pa.Array, to: pa.DataType) -> pa.Array:
-    """Users' values in a type that DuckDB is given.
+    """Users' values in a type for DuckDB.
 
     Raises:
-        InvalidArgumentError: a value that the type doesn't hold.
+        InvalidArgumentError: a value outside of the type's range.
     """
     import pyarrow as pa
 
     values = plain(values)
     if pa.types.is_timestamp(values.type) and values.type.tz is not None:
-        # The same instant whatever zone the data shows it in.
+        # The same instant, whatever the data's time zone.
         values = values.cast(pa.timestamp(values.type.unit, "UTC"))
         values = values.view(pa.timestamp(values.type.unit))
     if values.type == to:
@@ -200,8 +199,8 @@ def returned(values: pa.Array, of: SparkType) -> pa.Array:
 
 
 def explained(e: Exception) -> Exception:
-    """DuckDB's error as the one that Spark would raise. Says nothing of how an expression is
-    written in DuckDB."""
+    """DuckDB's error as the one that Spark would raise, without the text of the DuckDB
+    statement."""
     raised = _RAISED.match(str(e))
     if raised and raised[1] == "UNSUPPORTED_VALUE":
         return UnsupportedExpressionError(f"a row has {raised[2]}, which only the Spark engine evaluates")
@@ -226,6 +225,6 @@ def _told(template: str, found: dict[str, str]) -> str:
     return template.format(
         value=found.get("value", "")[:_SHOWN],
         of=f" of type {_NAMES[of]}" if of in _NAMES else "",
-        # A decimal's name is the same but for its case.
+        # Decimal types have the same name except for case.
         to=_NAMES.get(to, to.lower() if "(" in to else "a number"),
     )

@@ -1,4 +1,4 @@
-"""Literal intervals: their text to whole months or microseconds, as Spark's parser reads it.
+"""Literal intervals: converts their text to whole months or microseconds, as Spark's parser does.
 
 Knows no expression.
 """
@@ -12,7 +12,7 @@ from deltaplane.expr.types import SparkType, interval
 
 __all__ = ["UNITS", "from_fields", "from_units", "units_in"]
 
-# Unit → whether it counts months, its length, and the field that it stands for.
+# Unit → whether it counts months, its length, and its field.
 UNITS = {
     "year": (True, 12, 0),
     "month": (True, 1, 1),
@@ -48,10 +48,10 @@ def _singular(unit: str) -> str:
 
 
 def units_in(text: str) -> list[tuple[str, str]]:
-    """The counts and units that a text such as `1 day -2 hours` lists.
+    """The counts and units in a text such as `1 day -2 hours`.
 
     Raises:
-        ValueError: it isn't such a text.
+        ValueError: another kind of text.
     """
     found, at = [], 0
     stripped = text.strip()
@@ -71,8 +71,8 @@ def from_units(counted: Sequence[tuple[str, str]]) -> tuple[int, SparkType]:
     narrowest of these.
 
     Raises:
-        ValueError: an unknown unit, units of both kinds, a fraction of anything but seconds, more
-            than the type holds.
+        ValueError: an unknown unit, months mixed with other units, a fraction of a unit other than
+            seconds, or overflow.
     """
     known = [(count.strip(), _singular(unit)) for count, unit in counted]
     for _, unit in known:
@@ -101,10 +101,11 @@ def _amount(count: str, unit: str) -> int:
 
 
 def from_fields(text: str, first: str, last: str) -> tuple[int, SparkType]:
-    """The months or microseconds of a text such as `1 02:03:04`, whose fields two units name.
+    """The months or microseconds of a text such as `1 02:03:04` with fields from one unit to
+    another.
 
     Raises:
-        ValueError: units that don't go together, or a text without these fields.
+        ValueError: incompatible units, or a text without these fields.
     """
     first, last = _singular(first), _singular(last)
     pattern = _FIELDS.get((first, last))

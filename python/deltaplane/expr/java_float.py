@@ -1,7 +1,7 @@
-"""The text of a binary floating-point number as Java writes it, out of DuckDB's digits.
+"""Java's text of a binary floating-point number, computed from DuckDB's digits.
 
-Java 17 and Java 19 or newer differ in rare numbers; Spark runs on both, so that rows with such a
-number are refused.
+Java 17 and Java 19 or newer differ in rare numbers; Spark runs on both, so rows with such a number
+are refused.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from deltaplane.expr.types import DOUBLE, SparkType
 
 __all__ = ["over_digits", "plain", "varying", "written"]
 
-# Bits of the fraction with the leading one.
+# Bits of the fraction, including the leading one.
 _BITS = {"float": 24, "double": 53}
-# From so many digits on the two may write differently what lies between 2^82 and 2^86.
+# From this many digits on, both may write numbers between 2^82 and 2^86 differently.
 _LONG = {"float": 8, "double": 17}
-# Below it Java 19 takes two digits where one is enough, and Java 17 what is nearest.
+# Below it Java 19 writes two digits where one is enough, and Java 17 the nearest number.
 _TINY = {"float": "CAST(2e-43 AS FLOAT)", "double": "CAST(1e-321 AS DOUBLE)"}
-# Below it a number may be told by fewer digits.
+# Below it fewer digits may identify a number.
 _SUBNORMAL = "CAST(1.17549435e-38 AS FLOAT)"
 _SIZE = "abs(n)"
 _DIGITS = "trim(replace(split_part(t, 'e', 1), '.', ''), '0')"
-# The power of ten of the first digit.
+# The decimal exponent of the first digit.
 _EXPONENT = (
     "CASE WHEN contains(t, 'e') THEN CAST(split_part(t, 'e', 2) AS INTEGER) "
     "WHEN abs(n) >= 1 THEN CAST(strpos(t, '.') AS INTEGER) - 2 "
@@ -31,16 +31,16 @@ _EXPONENT = (
 
 
 def over_digits(value: str, of: SparkType, body: str) -> str:
-    """`body` over the number as `n` and its size in the fewest digits as `t`; each is computed
-    once."""
+    """`body` over the number as `n` and its absolute value in the fewest digits as `t`; each is
+    computed once."""
     return f"list_transform([{value}], lambda n: list_transform([{_shortest(of)}], lambda t: {body})[1])[1]"
 
 
 def _shortest(of: SparkType) -> str:
     if of == DOUBLE:
         return "CAST(abs(n) AS VARCHAR)"
-    # DuckDB's text of the narrow type has digits too many: the first rounding that is the number
-    # again has not.
+    # DuckDB's text of the narrower type has too many digits: the first rounding that yields the
+    # same number has the right ones.
     rounded = [f"format('{{:.{digits - 1}e}}', CAST(abs(n) AS DOUBLE))" for digits in range(2, 10)]
     small, normal = (
         " ".join(f"WHEN CAST({text} AS FLOAT) = abs(n) THEN {text}" for text in texts)
@@ -82,12 +82,11 @@ def _unsigned() -> str:
 
 
 def varying(of: SparkType) -> str:
-    """Whether the text of a finite number depends on the version of Java; true for some more that
-    are rare.
+    """Whether the text of a finite number depends on the version of Java; true for some other rare
+    numbers as well.
 
-    Java 17 drops digits of whole numbers by their size alone, doesn't take a text that lies halfway
-    to the neighbour, has powers of two with a digit too many, and rounds wrongly between 2^82 and
-    2^86.
+    Java 17 drops digits of integers by their size alone, rejects a text half-way to the neighbour,
+    writes powers of two with a digit too many, and rounds wrongly between 2^82 and 2^86.
     """
     bits = _BITS[of.name]
     steps = " ".join(f"WHEN {_SIZE} < {_power(bits + 2 + i)} THEN {_dropped(i)}" for i in range(61 - bits))
@@ -105,7 +104,7 @@ def varying(of: SparkType) -> str:
     )
 
 
-# A whole number, and the one that its digits mean.
+# An integer, and the one that its digits denote.
 _WHOLE = "CAST(abs(n) AS HUGEINT)"
 _WRITTEN = "CAST(CAST(t AS DECIMAL(38,0)) AS HUGEINT)"
 
@@ -115,6 +114,6 @@ def _power(exponent: int) -> str:
 
 
 def _dropped(beyond: int) -> str:
-    """A whole number as Java 17 writes it, that has so many bits more than it tells apart."""
+    """An integer as Java 17 writes it, which has `beyond` more bits than the type's precision."""
     unit = 10 ** math.floor(beyond * math.log10(2))
     return _WHOLE if unit == 1 else f"({_WHOLE} + {unit // 2}) // {unit} * {unit}"

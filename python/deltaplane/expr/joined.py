@@ -1,7 +1,6 @@
-"""Expressions over two tables that stand beside each other, as in MERGE: names found as Spark finds
-them.
+"""Expressions over two tables, as in MERGE: names are resolved as in Spark.
 
-Owns how a name meets its table; types and functions are the binder's.
+Owns how a name is assigned to its table; the binder owns types and functions.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ _PLAIN = ("byte", "short", "integer", "long", "decimal", "string", "date", "bool
 
 @dataclass(frozen=True)
 class Side:
-    """One of the tables: `sql` is what DuckDB calls it, its columns are `c0`, `c1`, … there in
-    their order."""
+    """One of the tables: `sql` is its name in DuckDB, where its columns are `c0`, `c1`, … in
+    order."""
 
     sql: str
     alias: str | None
@@ -39,21 +38,21 @@ class Side:
     says: str
 
     def number(self, name: str) -> int | None:
-        """The number of a column, found ignoring case; None where there is none."""
+        """The index of a column, ignoring case; None if there is none."""
         found = [i for i, column in enumerate(self.columns) if column.lower() == name.lower()]
         if len(found) > 1:
             raise InvalidArgumentError(f"`{name}` could be any of several columns of {self.says}, by case alone")
         return found[0] if found else None
 
     def sql_of(self, number: int) -> str:
-        """A column as DuckDB is told it."""
+        """A column in the form for DuckDB."""
         return f"{self.sql}.c{number}"
 
 
 class JoinedBinder(Binder):
-    """Binds expressions over the sides that they may see.
+    """Binds expressions over the visible sides.
 
-    A name is a column of the side whose alias stands before it, or of the one side that has such a
+    A name is a column of the side whose alias precedes it, or of the only side that has such a
     column.
     """
 
@@ -68,7 +67,7 @@ class JoinedBinder(Binder):
         return replace(below(name, side.columns[name], side.sql_of(number), fields), name=node.parts[-1])
 
     def place(self, node: Name) -> tuple[Side, int, Sequence[str]]:
-        """The side, the column's number there, and the fields below it.
+        """The side, the column's index there, and the fields below it.
 
         Raises:
             InvalidArgumentError: no such column, or one on both sides.
@@ -93,7 +92,7 @@ class JoinedBinder(Binder):
 
 
 def columns_of_sides(sides: Sequence[Side]) -> Columns:
-    """The columns of the sides, also behind their aliases, and the fields below them."""
+    """The columns of the sides, with or without aliases, and their fields."""
 
     def known(parts: Sequence[str]) -> bool:
         for side in sides:
@@ -127,7 +126,7 @@ def parsed(sql: str) -> Syntax:
 
 
 def in_expression(error: DeltaError, sql: str) -> DeltaError:
-    """The error with the expression that it is about."""
+    """The error with the expression that it concerns."""
     return type(error)(f"{error} (in the expression `{shown(sql)}`)")
 
 

@@ -1,8 +1,7 @@
 """Expressions compiled for a table's columns, and evaluated batch by batch in DuckDB (the extra
 `local`).
 
-Only the columns that an expression names go to DuckDB, under names of their own: what it does to
-others is no concern.
+Only the columns in an expression go to DuckDB, under generated names.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ class SchemaLike(Protocol):
 
 
 def context_at(zone: str, now_us: int | None) -> Context:
-    """What lowerings know of a session: its time zone and the current time in microseconds since
-    the epoch."""
+    """The session facts for translations: time zone, and current time in microseconds since the
+    epoch."""
     if zone in ("UTC", "Z", "GMT", "Etc/UTC"):
         return Context(zone, 0, now_us)
     match = _OFFSET.fullmatch(zone)
@@ -50,10 +49,10 @@ def context_at(zone: str, now_us: int | None) -> Context:
 
 @dataclass
 class Program:
-    """Expressions over one schema. `columns` are those that they name; `types` those of their
-    values.
+    """Expressions over one schema. `columns` are those that occur; `types` are the expressions'
+    types.
 
-    `intervals` tells whether one of them takes an interval between two dates or times.
+    `intervals` tells whether one of them subtracts two dates or times.
     """
 
     expressions: Sequence[Typed]
@@ -73,8 +72,8 @@ class Program:
         Raises:
             InvalidArgumentError: a row for which Spark fails too (overflow, division by zero, an
                 impossible cast).
-            UnsupportedExpressionError: a row for which no exact value is known; or the extra
-                `local` is missing.
+            UnsupportedExpressionError: a row without a known exact value; or the extra `local` is
+                missing.
         """
         import pyarrow as pa
 
@@ -106,8 +105,8 @@ class Program:
         return pa.Table.from_arrays(arrays, names=names)
 
     def _stored(self, column: str, values: pa.Array) -> pa.Array:
-        """Values as the column stores them: Arrow's own cast finds a struct's fields by their case,
-        and makes nulls of others."""
+        """Values in the column's stored form: Arrow's own cast matches a struct's fields by case,
+        and makes other fields null."""
         import pyarrow as pa
 
         rows = pa.RecordBatch.from_arrays([values], names=[column])
@@ -117,7 +116,7 @@ class Program:
     def _connected(self) -> Any:
         if self._connection is None:
             self._connection = connect(threads=1)
-            # They lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't
+            # They move repeated expressions out of TRY, and turn `x + 1 > 0` into a test that can't
             # overflow.
             unwanted = ("common_subexpressions", "expression_rewriter", "statistics_propagation")
             disable_optimizers(self._connection, unwanted)
@@ -132,15 +131,14 @@ def compile_expressions(
     Args:
         texts: the expressions.
         schema: the table's schema, or its JSON.
-        zone: the session's time zone: UTC or a fixed offset. With another one, what depends on it
-            is refused.
+        zone: the session's time zone: UTC or a fixed offset. With another one, expressions that
+            depend on it are refused.
         now_us: the current time in microseconds since the epoch, where an expression may ask for
             it.
 
     Raises:
-        InvalidArgumentError: not an expression, an unknown column, or types that don't go together.
-        UnsupportedExpressionError: a function or conversion that the embedded engine doesn't have
-            exactly, by name.
+        InvalidArgumentError: not an expression, an unknown column, or incompatible types.
+        UnsupportedExpressionError: a function or conversion without an exact translation, by name.
 
     >>> import pyarrow as pa
     >>> from deltaplane.schema import Field, Schema
@@ -179,7 +177,7 @@ class Check:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that the condition names."""
+        """The columns in the condition."""
         return list(self.program.columns)
 
     def met(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -226,7 +224,7 @@ def _chosen(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
     try:
         return batch.filter(mask)
     except pa.ArrowNotImplementedError:
-        # Views and runs aren't among the types that it filters. Slices of them can be put together.
+        # Arrow can't filter views and run-end encoded values, but can concatenate their slices.
         wanted = mask.to_pylist()
         slices = [batch.slice(at, 1) for at, is_wanted in enumerate(wanted) if is_wanted]
         return pa.concat_batches(slices)
@@ -244,7 +242,7 @@ def compile_boolean(sql: str, schema: SchemaLike | str, *, zone: str = "UTC", no
 
     Raises:
         InvalidArgumentError: not a condition over these columns.
-        UnsupportedExpressionError: something that the embedded engine doesn't evaluate as Spark
+        UnsupportedExpressionError: an expression that the embedded engine doesn't evaluate as Spark
             does, by name.
 
     >>> from deltaplane.schema import Field, Schema

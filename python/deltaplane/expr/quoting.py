@@ -1,8 +1,8 @@
-"""Double quotes in expressions: a text in Spark SQL, a column in ANSI SQL, so refused where either
+"""Double quotes in expressions: a string in Spark SQL, a column in ANSI SQL, so refused if either
 may be meant.
 
 Owns which double-quoted texts are ambiguous. Knows no table: callers say which names are columns.
-The texts of a Spark session keep Spark's meaning (`spark_texts`).
+In texts of a Spark session they keep Spark's meaning (`spark_texts`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOGIC = ("and", "or", "not")
 
 @contextmanager
 def spark_texts() -> Iterator[None]:
-    """Within it double-quoted texts are texts, as in the statements of a Spark session."""
+    """Within it double-quoted texts are strings, as in the statements of a Spark session."""
     token = _as_spark.set(True)
     try:
         yield
@@ -35,10 +35,10 @@ def spark_texts() -> Iterator[None]:
 
 
 def refuse_unclear(sql: str, columns: Columns, *, is_condition: bool = True) -> None:
-    """Refuses an expression with a double-quoted text that may be meant as a column.
+    """Refuses an expression with a double-quoted text that may be a column.
 
-    That is one that names a column, and one in a comparison, or in a condition, that names no
-    column at all.
+    Ambiguous is one that names a column, and one in a comparison, or in a condition, without any
+    column.
 
     Raises:
         InvalidArgumentError: says both ways to write it.
@@ -87,8 +87,7 @@ class _Quoted:
             return self.look(node.arg)
         if node.name == "." and isinstance(node.args[0], Literal) and node.args[0].double_quoted:
             self._refuse(str(node.args[0].value), ", and a text has no fields")
-        # Calls of queries hold other relations, whose columns are looked at where these are
-        # planned.
+        # Calls in queries have other relations, whose columns are checked when these are planned.
         found, named = None, type(node) is not Call
         for arg in node.args:
             one, names = self.look(arg)
@@ -98,7 +97,7 @@ class _Quoted:
         return found, named
 
     def refuse_constant(self, node: Syntax) -> None:
-        """Refuses parts of a condition that hold a double-quoted text and no column."""
+        """Refuses parts of a condition with a double-quoted text and no column."""
         left = [node]
         while left:
             one = left.pop()
@@ -125,8 +124,8 @@ class _Quoted:
 
 
 def with_backticks(sql: str) -> str:
-    """An expression or statement with double-quoted names in backticks, for sessions of Spark where
-    `spark.sql.ansi.doubleQuotedIdentifiers` makes names of them.
+    """An expression or statement with double-quoted names in backticks, for Spark sessions in which
+    `spark.sql.ansi.doubleQuotedIdentifiers` makes them names.
 
     >>> with_backticks('''"s" != 'say "no"' AND t."a b" > 1''')
     '`s` != \\'say "no"\\' AND t.`a b` > 1'

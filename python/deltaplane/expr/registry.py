@@ -1,6 +1,6 @@
-"""The list of admitted functions and operators: name → family and lowering.
+"""The list of admitted functions and operators: name → family and translation.
 
-Owns how an entry is written; the entries are in `functions`. What isn't listed is refused by name.
+Owns the form of an entry; the entries are in `functions`. Other names are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Lowering = Callable[[Context, list[Typed]], Typed]
 
 @dataclass(frozen=True)
 class Function:
-    """A lambda function of so many parameters, called `names` in DuckDB; bound to values it is its
+    """A lambda function with the parameters `names` in DuckDB; binding it to values gives its
     body."""
 
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ HigherLowering = Callable[[Context, list[Typed], list[Function]], Typed]
 
 @dataclass(frozen=True)
 class Entry:
-    """One name that users may write; `higher` is what it is with lambda functions behind the other
+    """A function's name; `higher` is its translation with lambda functions after the other
     arguments."""
 
     name: str
@@ -45,10 +45,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Form:
-    """One list of parameters: their types, the result's, and DuckDB text in which `{0}` is the
-    first argument.
+    """One signature: parameter types, result type, and DuckDB text in which `{0}` is the first
+    argument.
 
-    `throws`: rows can raise Spark's error. `partial`: rows may be refused that Spark takes.
+    `throws`: rows can raise Spark's error. `partial`: rows may be refused that Spark accepts.
     """
 
     parameters: Sequence[SparkType]
@@ -58,7 +58,7 @@ class Form:
     partial: bool = False
 
     def fits(self, args: list[Typed]) -> int | None:
-        """How many arguments have to be converted; None where the form doesn't take them."""
+        """How many arguments have to be converted; None if the form doesn't accept them."""
         if len(args) != len(self.parameters):
             return None
         if not all(takes(p, a.type) for p, a in zip(self.parameters, args, strict=True)):
@@ -76,7 +76,7 @@ ENTRIES: dict[str, Entry] = {}
 
 
 def admit(family: str, *names: str) -> Callable[[Lowering], Lowering]:
-    """Lists a lowering under these names."""
+    """Registers a translation under these names."""
 
     def register(lowering: Lowering) -> Lowering:
         for name in names:
@@ -88,7 +88,7 @@ def admit(family: str, *names: str) -> Callable[[Lowering], Lowering]:
 
 
 def admit_higher(family: str, *names: str) -> Callable[[HigherLowering], HigherLowering]:
-    """Lists a lowering that takes lambda functions under these names."""
+    """Registers a translation with lambda functions under these names."""
 
     def register(lowering: HigherLowering) -> HigherLowering:
         for name in names:
@@ -104,7 +104,7 @@ def admit_higher(family: str, *names: str) -> Callable[[HigherLowering], HigherL
 
 
 def forms(family: str, names: str, *of: Form) -> None:
-    """Lists names (separated by blanks) that are their forms and nothing else."""
+    """Registers names (separated by blanks) that consist of these forms."""
 
     def lower(context: Context, args: list[Typed]) -> Typed:
         fitting = [(n, i) for i, form in enumerate(of) if (n := form.fits(args)) is not None]
@@ -116,7 +116,7 @@ def forms(family: str, names: str, *of: Form) -> None:
 
 
 def trying(family: str, name: str, plain: str) -> None:
-    """Lists a name that is another one with null instead of Spark's error."""
+    """Registers a name that returns null where another one raises Spark's error."""
 
     def lower(context: Context, args: list[Typed]) -> Typed:
         return attempted(ENTRIES[plain].lower(context, args), *args)

@@ -1,5 +1,5 @@
-"""Which rows a predicate selects: by what the core prunes and filters, and by DuckDB where that
-isn't all of it.
+"""Selects rows by a predicate: by the core's pruning and filter, and by DuckDB for the rest of the
+predicate.
 
 Spark's meaning throughout: a row is selected if the condition is true for it, not if it is null.
 """
@@ -42,7 +42,7 @@ class RowFilter(NamedTuple):
     checks: Sequence[Check] = ()
 
     def rows(self, columns: Sequence[str] | None, start: Start, location: str) -> Rows | FilteredRows:
-        """The selected rows with these columns, all of them for None; errors name the table at
+        """The selected rows with these columns, or all of them for None; errors name the table at
         `location`."""
         if not self.checks:
             return start(columns, self.tree)
@@ -60,11 +60,11 @@ def row_filter(predicates: Sequence[Predicate | None], schema_json: Callable[[],
     Args:
         predicates: Spark SQL, or tuples as in `DeltaTable.scan`; None selects all rows.
         schema_json: the schema of the rows.
-        bind: binds a tree to the rows' columns, and raises where the core doesn't take it.
+        bind: binds a tree to the rows' columns, and raises if the core doesn't support it.
 
     Raises:
         InvalidArgumentError: not a condition, an unknown column, or a double-quoted text that may
-            be meant as one.
+            be a column.
         UnsupportedExpressionError: a part that neither the core nor DuckDB evaluates as Spark does,
             by name.
     """
@@ -124,10 +124,10 @@ def understands(rows: _native.Snapshot | Bind, tree: Node | str, *, checked_else
 
 
 class FilteredRows:
-    """Rows of the core that DuckDB filters on their way out; each use starts anew. `Scan` takes it
-    as rows of the core's.
+    """Rows of the core that DuckDB filters while they are read; each use starts again. `Scan`
+    accepts it like rows of the core.
 
-    `shown` has the columns of the result, with which those of `native` begin.
+    `shown` has the columns of the result, which are the first ones of `native`.
     """
 
     def __init__(self, shown: Rows, native: Rows, checks: Sequence[Check], location: str) -> None:

@@ -1,7 +1,6 @@
-"""Values as statements store them in columns of other types: by casts that fail where a value
-doesn't fit, leaf by leaf.
+"""Casts values to the types of the columns that store them; casts fail for values that don't fit.
 
-Owns the lowering of values with structs, arrays and maps. Knows no row and no table.
+Owns the translation for structs, arrays and maps. Knows no row and no table.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from deltaplane.expr.types import SparkType, as_json, of_json, quoted, text
 
 __all__ = ["Shape", "Stored", "in_columns", "stored", "stored_value", "stores"]
 
-# Which fields a stored struct has: those of the value, or all of its column, found by their names
-# or by their places.
+# The fields of a stored struct: those of the value, or all of its column's, matched by name or by
+# position.
 Shape = Literal["value", "by_name", "by_position"]
-# What errors call the parts of arrays and maps.
+# The names of parts of arrays and maps in errors.
 _PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
-# Errors of a value that its column's type doesn't hold.
+# Errors of a value that doesn't fit its column's type.
 _UNFIT = ("[CAST_", "[NUMERIC_VALUE_OUT_OF_RANGE]")
 
 
 def stores(given: SparkType, to: SparkType) -> bool:
-    """Whether a statement puts values of a simple type into a column of another one by itself:
-    delta-spark does where Spark's ANSI mode has a cast, which fails for values that don't fit.
+    """Whether a statement implicitly stores values of a primitive type in a column of another one:
+    delta-spark does if Spark's ANSI mode has a cast, which fails for values that don't fit.
 
     >>> from deltaplane.expr.types import DATE, INT, STRING
     >>> stores(INT, STRING), stores(STRING, INT), stores(DATE, INT)
@@ -39,8 +38,8 @@ def stores(given: SparkType, to: SparkType) -> bool:
 
 @dataclass(frozen=True)
 class Stored:
-    """DuckDB text for a value as its column takes it, its type as JSON, and the paths of parts
-    whose cast fails for some values."""
+    """DuckDB text for a value in its column's form, its type as JSON, and the paths of parts whose
+    cast can fail."""
 
     sql: str
     type: Any
@@ -49,20 +48,20 @@ class Stored:
 
 
 def stored(context: Context, column: str, sql: str, given: Any, to: Any, shape: Shape = "value") -> Stored:
-    """A value, as DuckDB text, in the types that its column has for the value's parts.
+    """A value, as DuckDB text, in the column's types for the value's parts.
 
     Args:
         context: the session.
         column: the column's path, as errors show it.
         sql: the value.
         given, to: the types of value and column, as JSON.
-        shape: which fields a stored struct has. With `value` those that the column lacks stay as
+        shape: the fields of a stored struct. With `value`, fields that the column lacks stay as
             they are.
 
     Raises:
-        SchemaMismatchError: a part of a type that the column's part doesn't take, or a struct of
-            another number of fields where they are found by their places; names the part.
-        UnsupportedExpressionError: a cast without an exact lowering.
+        SchemaMismatchError: a part whose type can't be stored in the column's part, or a struct
+            with another number of fields if they are matched by position; names the part.
+        UnsupportedExpressionError: a cast without an exact translation.
     """
     casts = _Casts(context, shape)
     made, of = casts.part(column, sql, given, to, 0)
@@ -71,7 +70,7 @@ def stored(context: Context, column: str, sql: str, given: Any, to: Any, shape: 
 
 def stored_value(context: Context, column: str, value: Typed, to: SparkType, shape: Shape, failing: list[str]) -> Typed:
     """A typed value in the type of its column, with all fields of structs; raises as `stored`.
-    `failing` gets the parts' paths."""
+    `failing` collects the parts' paths."""
     if value.type == to:
         return value
     found = stored(context, column, value.sql, as_json(value.type), as_json(to), shape)
@@ -81,7 +80,7 @@ def stored_value(context: Context, column: str, value: Typed, to: SparkType, sha
 
 
 def in_columns(error: DeltaError, columns: Sequence[str]) -> DeltaError:
-    """The error, with the columns in which its value can't be stored if it is about one."""
+    """The error, with the columns that can't store its value if it is about one."""
     if not columns or not str(error).startswith(_UNFIT):
         return error
     named = ", ".join(f"`{column}`" for column in dict.fromkeys(columns))
@@ -96,7 +95,7 @@ class _Casts:
     partial: bool = False
 
     def part(self, path: str, sql: str, given: Any, to: Any, depth: int) -> tuple[str, Any]:
-        """A part of the value and its type; both as they are where nothing has to change."""
+        """A part of the value and its type; unchanged if no conversion is needed."""
         if given == to:
             return sql, given
         if given == "void":
@@ -153,8 +152,8 @@ class _Casts:
     def _pairs(
         self, path: str, given: Sequence[Mapping[str, Any]], to: Sequence[Mapping[str, Any]]
     ) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any] | None]]:
-        """The fields of a stored struct: the name, the column's field, and the value's, which it
-        may lack."""
+        """The fields of a stored struct: the name, the column's field, and the value's, which may
+        be missing."""
         if self.shape == "by_position":
             if len(given) != len(to):
                 raise SchemaMismatchError(
@@ -190,7 +189,7 @@ class _Casts:
         return made, {**given, "keyType": key, "valueType": value}
 
     def _each(self, path: str, listed: str, given: Any, to: Any, depth: int, part: str) -> tuple[str, Any] | None:
-        """A list of parts, converted, and their type; None where they stay as they are."""
+        """A list of converted parts, and their type; None if they are unchanged."""
         one = f"leaf{depth}"
         made, of = self.part(f"{path}.{_PARTS[part]}", one, given[part], to[part], depth + 1)
         return None if made is one else (f"list_transform({listed}, lambda {one}: {made})", of)

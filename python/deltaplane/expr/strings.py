@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
-# What may hold signs of any kind, as Spark's lexer has it. A hexadecimal literal is a string to it.
+# Tokens that may contain any characters, as in Spark's lexer, to which a hexadecimal literal is a
+# string.
 _HELD = r"""
     (?P<name>`[^`]*(?:``[^`]*)*`)
   | (?P<raw>\b[rR](?:'[^']*'|"[^"]*"))
@@ -18,7 +19,7 @@ _HELD = r"""
   | (?P<open>['"`])
 """
 _LITERAL = re.compile(_HELD, re.VERBOSE | re.DOTALL)
-# A comment of one line ends at either sign of a line's end, and goes on over a line feed behind a
+# A line comment ends at a carriage return or line feed, and continues over a line feed after a
 # backslash.
 _COMMENT = re.compile(
     _HELD + r"  | (?P<line>--[^\r\n\\]*(?:\\\n?[^\r\n\\]*)*) | (?P<end>\*/) | (?P<block>/\*(?!\+))",
@@ -30,7 +31,7 @@ _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re
 
 
 class WrongText(ValueError):
-    """Text that Spark's lexer can't divide into words; `place` is where that begins."""
+    """Text that Spark's lexer can't split into tokens; `place` is the position."""
 
     def __init__(self, why: str, place: int) -> None:
         super().__init__(why)
@@ -38,7 +39,7 @@ class WrongText(ValueError):
 
 
 def double_quoted(sql: str) -> list[tuple[int, int]]:
-    """Where double-quoted texts begin and end, without raw ones.
+    """The ranges of double-quoted texts, without raw ones.
 
     Raises:
         WrongText: a comment, a string or a name without an end.
@@ -50,9 +51,9 @@ def double_quoted(sql: str) -> list[tuple[int, int]]:
 
 
 def without_comments(sql: str) -> str:
-    """The text with spaces for each comment, so that everything else stays in its place.
+    """The text with each comment replaced by blanks, so that positions stay the same.
 
-    Comments in brackets nest; a hint is no comment.
+    Bracketed comments nest; a hint isn't a comment.
 
     Raises:
         WrongText: a comment, a string or a name without an end.
@@ -86,14 +87,14 @@ def _end_of_comment(sql: str, start: int) -> int:
 
 
 def unclosed(sql: str, place: int) -> WrongText:
-    """What is wrong with a quote at a place that nothing closes."""
+    """The error for a quote that nothing closes."""
     return WrongText(f"{_OPEN[sql[place]]} that begins here has no end: {sql[place]} is missing", place)
 
 
 def unescape(body: str, quote: str) -> str:
     if "\\" not in body and quote not in body:
         return body
-    # A doubled quote is one quote; an escaped one must not be taken for half of a pair.
+    # A doubled quote is one quote; an escaped one must not count as half of a pair.
     parts = re.split(r"(\\.)", body, flags=re.DOTALL)
     joined = "".join(p if p.startswith("\\") else p.replace(quote * 2, quote) for p in parts)
     return _ESCAPED.sub(_character, joined)

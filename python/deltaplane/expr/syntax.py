@@ -1,7 +1,7 @@
-"""Text of one Spark SQL expression to a syntax tree, with Spark's own precedence and literals.
+"""Parses one Spark SQL expression to a syntax tree, with Spark's own precedence and literals.
 
-A general SQL parser renames functions into its own vocabulary; here each call keeps the name that
-was written, since the name is what is admitted or refused. Knows no types of columns.
+A general SQL parser renames functions into its own vocabulary; here each call keeps its original
+name, by which it is admitted or refused. Knows no types of columns.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ from deltaplane.expr.types import (
     named,
 )
 
-# Deeper text is no expression that a person wrote. Calls of functions reach Python's own bound
-# before.
+# Deeper expressions are refused. Nested calls reach Python's recursion limit earlier.
 _MAX_DEPTH = 60
 _TOO_DEEP = "nested too deeply: compute parts of it in columns of their own, or use the Spark engine for it"
 
 
 @dataclass(frozen=True)
 class Literal:
-    """A constant; numbers stay text, so that no digit is lost. `double_quoted` tells how a text was
-    written."""
+    """A constant; numbers stay text, so that no digit is lost. `double_quoted` tells the quotes of
+    a string."""
 
     value: str | bool | bytes | None
     type: SparkType
@@ -70,14 +69,14 @@ class Cast:
 
 @dataclass(frozen=True)
 class Variable:
-    """A parameter of a lambda function; numbers count them from the outermost function on."""
+    """A parameter of a lambda function, numbered from the outermost function on."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Lambda(Call):
-    """A lambda function; `variables` are the numbers of its parameters, `args` its body alone."""
+    """A lambda function; `variables` are the numbers of its parameters, `args` only its body."""
 
     variables: tuple[int, ...] = ()
 
@@ -86,8 +85,8 @@ Syntax = Literal | Name | Call | Cast | Variable
 
 
 class Token(NamedTuple):
-    """A word or sign; `start` is its place in the text, `kind` one of hex, raw, string, quoted,
-    number, name and op."""
+    """A token; `start` is its position in the text, `kind` one of hex, raw, string, quoted, number,
+    name and op."""
 
     kind: str
     text: str
@@ -100,8 +99,7 @@ class Token(NamedTuple):
 
 
 def pattern(signs: str = "") -> re.Pattern[str]:
-    """What tokens look like; `signs` are further ones beside those of expressions, for a character
-    class."""
+    """The pattern of tokens; `signs` are additional operator characters, for a character class."""
     return re.compile(_TOKEN + f"  | (?P<sign>[{signs}])" if signs else _TOKEN, re.VERBOSE | re.DOTALL | re.IGNORECASE)
 
 
@@ -139,7 +137,7 @@ def parse(sql: str) -> Syntax:
 
     Raises:
         InvalidArgumentError: not an expression of Spark SQL.
-        UnsupportedExpressionError: a construct that has no place here, by name.
+        UnsupportedExpressionError: an unsupported construct, by name.
     """
     parser = Parser(sql)
     try:
@@ -150,7 +148,7 @@ def parse(sql: str) -> Syntax:
 
 def called(node: Syntax) -> set[str]:
     """The functions and operators of a tree, by name."""
-    # A loop, since long sums lean deep to the left.
+    # A loop, since long sums nest deeply to the left.
     found, left = set(), [node]
     while left:
         match left.pop():
@@ -165,7 +163,7 @@ def called(node: Syntax) -> set[str]:
 
 
 def captured(node: Syntax) -> list[str]:
-    """The columns that lambda functions of a tree name."""
+    """The columns in lambda functions of a tree."""
     found, left = [], [(node, False)]
     while left:
         here, inside = left.pop()
@@ -185,9 +183,9 @@ def shown(sql: str) -> str:
 
 
 class Parser:
-    """Reads expressions out of a text, one token after the other; `at` is the next token's number.
+    """Parses expressions, one token after the other; `at` is the next token's index.
 
-    Texts that hold more than an expression are read by subclasses, which tell errors their own way.
+    Subclasses parse other texts, and raise their own errors.
     """
 
     pattern: ClassVar[re.Pattern[str]] = pattern()
@@ -196,7 +194,7 @@ class Parser:
         self.sql = sql
         self.at = 0
         self.depth = 0
-        # The parameters of the lambda functions around, in lower case.
+        # The parameters of the enclosing lambda functions, in lower case.
         self.variables: list[str] = []
         self.tokens = self._tokens()
 
@@ -204,8 +202,8 @@ class Parser:
         found, position = list[Token](), 0
         try:
             text = without_comments(self.sql)
-            # Each token where the one before ends: a search would try a wrong text anew at each of
-            # its places.
+            # Each token begins where the previous one ends: a search would try an invalid text
+            # again at each position.
             while True:
                 if (whole := self.next_token(text, position, found)) is not None:
                     found.append(whole)
@@ -224,16 +222,15 @@ class Parser:
         return found
 
     def next_token(self, text: str, position: int, before: list[Token]) -> Token | None:
-        """A token that begins at a place and that only a subclass knows; `before` are those before
-        it."""
+        """A token at a position that only a subclass knows; `before` are the previous ones."""
         return None
 
     def wrong(self, why: str, place: int | None = None) -> NoReturn:
-        """Raises that the text is wrong, at a place in it or at the next token."""
+        """Raises a syntax error at a position in the text or at the next token."""
         raise InvalidArgumentError(f"not an expression of Spark SQL ({shown(why)}): {shown(self.sql)}")
 
     def refuse(self, what: str) -> NoReturn:
-        """Raises that something has no place here."""
+        """Raises that a construct is unsupported."""
         raise UnsupportedExpressionError(f"the expression uses {what}, which the embedded engine doesn't evaluate")
 
     # --- tokens ---
@@ -250,7 +247,7 @@ class Parser:
         return self.tokens[self.at + ahead].kind if self.at + ahead < len(self.tokens) else "end"
 
     def take(self, *wanted: str) -> bool:
-        """Whether these operators or words come next; then they are passed."""
+        """Skips these operators or words if they come next; returns whether they do."""
         for i, word in enumerate(wanted):
             if self.peek(i) != word:
                 return False
@@ -258,7 +255,7 @@ class Parser:
         return True
 
     def expect(self, wanted: str) -> None:
-        """Passes an operator or word that has to come next."""
+        """Skips an operator or word that must come next."""
         if not self.take(wanted):
             found = self.tokens[self.at].text if self.at < len(self.tokens) else "the end"
             self.wrong(f"expected {wanted!r}, found {found!r}")
@@ -431,13 +428,14 @@ class Parser:
         return self.call() if self.peek(1) == "(" else self.column()
 
     def counted(self, ahead: int) -> bool:
-        """Whether a count of an interval comes next: text or a number, with or without a sign."""
+        """Whether a count of an interval comes next: a string or a number, with or without a
+        sign."""
         ahead += self.peek(ahead) in ("+", "-")
         return self.kind(ahead) in ("string", "raw", "number")
 
     def interval(self) -> Literal:
-        """What stands behind INTERVAL: counts with units, fields from a unit to another, or text of
-        the former."""
+        """The text after INTERVAL: counts with units, fields from one unit to another, or either as
+        a string."""
         try:
             total, of = self.duration()
         except ValueError as e:
@@ -445,7 +443,7 @@ class Parser:
         return Literal(str(total), of)
 
     def duration(self) -> tuple[int, SparkType]:
-        # Its patterns take longer to compile than a plain predicate takes to be read.
+        # Its patterns take longer to compile than a simple predicate takes to parse.
         from deltaplane.expr import durations
 
         counted: list[tuple[str, str]] = []
@@ -461,7 +459,7 @@ class Parser:
                 return durations.from_units(durations.units_in(count))
             unit = self.identifier()
             if self.take("to"):
-                # Two signs are one the other way round.
+                # Two signs cancel each other.
                 total, of = durations.from_fields(count, unit, self.identifier())
                 return (-total if sign == "-" else total), of
             if sign == "-" and count.strip()[:1] in "+-":
@@ -522,7 +520,7 @@ class Parser:
         return made
 
     def like(self) -> Call:
-        """LIKE as a function, whose third argument is what ESCAPE says elsewhere."""
+        """LIKE as a function, whose third argument is the escape character."""
         args = self.arguments(of="like")
         if len(args) not in (2, 3):
             self.wrong(f"`like` takes a text, a pattern and an escape, not {len(args)} arguments")
@@ -531,8 +529,8 @@ class Parser:
         return Call("like", tuple(args))
 
     def struct(self) -> Call:
-        """A struct; with a name for one of its fields it is written as `named_struct`, which says
-        all of them."""
+        """A struct; if one of its fields has a name it becomes `named_struct`, which names all of
+        them."""
         values: list[Syntax] = []
         names: list[str | None] = []
         while True:
@@ -551,8 +549,7 @@ class Parser:
         return Call("named_struct", tuple(args))
 
     def field_name(self, value: Syntax, number: int) -> str:
-        """What Spark calls a struct's field that has no name of its own: as the column, or by its
-        number."""
+        """Spark's name of an unnamed struct field: the column's name, or its number."""
         if isinstance(value, Name):
             return value.parts[-1]
         if isinstance(value, Variable) or (self.variables and isinstance(value, Call) and value.name in (".", "[]")):
@@ -582,7 +579,7 @@ class Parser:
             return None
         chars = self.expression()
         if self.take("from"):
-            # With one argument after it the characters come first, as in ltrim(chars, text).
+            # With one following argument the characters come first, as in ltrim(chars, text).
             return self.closed(Call("trim-from" if name in (None, "trim") else name, (chars, self.expression())))
         self.at = start
         return None
@@ -621,8 +618,7 @@ class Parser:
             self.refuse("a window or aggregate function")
 
     def parameters(self) -> list[str]:
-        """The parameters of the lambda function that comes next, which are passed; none where it is
-        another argument."""
+        """Skips and returns the parameters of a lambda function; none for any other argument."""
         start, found = self.at, []
         if not self.take("("):
             if self.kind() in ("name", "quoted") and self.peek(1) == "->":
@@ -686,7 +682,7 @@ class Parser:
         lower = parts[0].lower()
         if lower not in self.variables:
             return Name(tuple(parts))
-        # The innermost one of a name.
+        # The innermost parameter of a name.
         made: Syntax = Variable(len(self.variables) - 1 - self.variables[::-1].index(lower))
         for part in parts[1:]:
             made = Call(".", (made, Literal(part, STRING)))
@@ -734,7 +730,7 @@ class Parser:
     @staticmethod
     def fits(digits: str, to: SparkType) -> bool:
         bound = 1 << (to.bits - 1)
-        # At most as many digits as a long has: Python refuses to make a number of thousands.
+        # At most as many digits as a long has: Python refuses to convert thousands of digits.
         number = re.fullmatch(r"(-?)0*(\d{1,19})", digits)
         return number is not None and -bound <= int(number[1] + number[2]) < bound
 

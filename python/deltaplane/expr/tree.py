@@ -1,4 +1,4 @@
-"""Nodes of the JSON tree, in the shapes that the Rust core reads (`rust/protocol/src/expr/mod.rs`).
+"""Nodes of the JSON tree, in the format of the Rust core (`rust/protocol/src/expr/mod.rs`).
 
 Pure constructors; knows neither SQL nor tuples.
 """
@@ -55,7 +55,7 @@ def exact_type(text: str) -> str | None:
     """Spark's type of a number without exponent, `None` if it has too many digits."""
     digits, _, fraction = text.lstrip("+-").partition(".")
     digits = digits.lstrip("0")
-    # Python refuses to make a number of thousands of digits.
+    # Python refuses to convert thousands of digits.
     if len(digits) > MAX_DIGITS:
         return None
     if "." not in text:

@@ -1,6 +1,7 @@
-"""Predicates as `(column, operator, value)` tuples, as deltalake users know them, to the JSON tree.
+"""Converts predicates of `(column, operator, value)` tuples, deltalake's notation, to the JSON
+tree.
 
-Owns what a Python value means in a predicate; knows no SQL and no column types.
+Owns the meaning of Python values in a predicate; knows no SQL and no column types.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def _name(name: str) -> list[str]:
 
 
 def value_node(value: Any, name: str) -> Node:
-    """The literal of a Python value; text means a value of the column's type."""
+    """The literal of a Python value; a string takes the column's type."""
     if is_missing(value):
         raise InvalidArgumentError(f"the predicate on `{name}` has the missing value {value!r}: use None for null")
     value = plain_value(value)
@@ -90,12 +91,12 @@ def value_node(value: Any, name: str) -> Node:
         case bool():
             return tree.literal("true" if value else "false", "boolean")
         case int():
-            # More bits are more than 38 digits, and Python refuses to write thousands of them.
+            # Larger numbers exceed 38 digits, and Python refuses to write thousands of them.
             return _exact(str(int(value)) if value.bit_length() <= 128 else None, name)
         case float():
             return tree.literal(_double(float(value)), "double")
         case decimal.Decimal() if value.is_finite():
-            # An exponent can stand for more zeros than memory holds.
+            # An exponent can represent more zeros than memory holds.
             plain = abs(value.adjusted()) <= tree.MAX_DIGITS and len(value.as_tuple().digits) <= 2 * tree.MAX_DIGITS
             return _exact(f"{value:f}" if plain else None, name)
         case bytes():

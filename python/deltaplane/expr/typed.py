@@ -1,5 +1,5 @@
-"""A typed expression on its way to DuckDB, and the small vocabulary that lowerings share: raising,
-guarding, null.
+"""A typed expression being translated to DuckDB, and helpers of translations: raising, guarding,
+null.
 
 Knows no function.
 """
@@ -13,13 +13,13 @@ from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionErr
 from deltaplane.expr.types import SparkType, text
 
 _ADVICE = "use the Spark engine for it"
-# A lowering names an argument more than once, so nesting multiplies: beyond this the text is no use
-# to anyone.
+# Most characters of a translation, which uses an argument more than once, so that nesting
+# multiplies its size.
 MAX_SQL = 1 << 20
-# Ends what `failing` says, since DuckDB puts words of its own behind it: a private-use character,
-# as strings and lists have.
+# Ends the text of `failing`, since DuckDB appends words: a private-use character, as texts contain
+# any other.
 END = "\ue002"
-# Of a value that is told: enough to find it.
+# Most characters of a value in an error.
 _SHOWN = 100
 
 
@@ -27,9 +27,9 @@ _SHOWN = 100
 class Typed:
     """A value: its Spark type and the DuckDB text that computes it.
 
-    `throws`: a row may raise Spark's error, so whatever guards it must be evaluated first.
-    `partial`: a row may be refused although Spark has a value for it. `literal`: the text of a
-    constant as it was written. `name`: what a column or field is called.
+    `throws`: a row may raise Spark's error, so guards must be evaluated first. `partial`: a row may
+    be refused although Spark has a value for it. `literal`: the original text of a constant.
+    `name`: the name of a column or field.
     """
 
     type: SparkType
@@ -47,10 +47,10 @@ class Typed:
 
 @dataclass
 class Context:
-    """What lowerings know of the session. `offset_us`: the zone's distance from UTC, None for a
-    zone with rules.
+    """Session facts for translations. `offset_us`: the zone's distance from UTC, None for a zone
+    with rules.
 
-    `intervals` tells whether some interval between two dates or times was taken.
+    `intervals` tells whether two dates or times were subtracted.
     """
 
     zone: str = "UTC"
@@ -71,18 +71,17 @@ class Context:
 
 
 def refuse(what: str) -> NoReturn:
-    """Raises the refusal of something that has no exact lowering."""
+    """Raises that there is no exact translation."""
     raise UnsupportedExpressionError(
         f"the expression uses {what.rstrip(',')}, which the embedded engine doesn't evaluate as Spark does: {_ADVICE}"
     )
 
 
 def mistyped(name: str, args: list[Typed]) -> NoReturn:
-    """Raises the refusal of arguments that Spark's rules don't allow, or that aren't admitted
-    here."""
+    """Raises that arguments aren't permitted by Spark's rules, or aren't admitted here."""
     shown = ", ".join(str(a.type) for a in args)
     if any(a.type.name in ("binary", "void") or a.type.interval for a in args):
-        # Spark takes or converts these in more places than are known here.
+        # Spark accepts or converts these in more cases than are known here.
         refuse(f"`{name}` of ({shown})")
     raise InvalidArgumentError(
         f"`{name}` doesn't take ({shown}) in the embedded engine: cast the arguments, or {_ADVICE} if Spark takes them"
@@ -90,10 +89,10 @@ def mistyped(name: str, args: list[Typed]) -> NoReturn:
 
 
 def failing(code: str, why: str, to: SparkType, shown: str = "") -> str:
-    """DuckDB text that raises when it is evaluated. A failing cast, since `error()` is volatile: it
-    can't be tried.
+    """DuckDB text that raises when it is evaluated. A failing cast, since `error()` is volatile and
+    TRY doesn't catch it.
 
-    `shown` is DuckDB text whose value is told before `why`.
+    `shown` is DuckDB text whose value precedes `why` in the error.
     """
     message = text(f"!{code}! {why}{END}")
     if shown:
@@ -122,7 +121,7 @@ def made(to: SparkType, sql: str, *args: Typed, throws: bool = False, partial: b
 
 
 def attempted(value: Typed, *args: Typed) -> Typed:
-    """Null instead of Spark's error in computing `value`; what its arguments raise must not be
+    """Null instead of Spark's error in computing `value`; errors of its arguments must not be
     swallowed."""
     if value.partial or any(a.throws for a in args):
         refuse("a try_ function over something that can fail itself")

@@ -1,5 +1,4 @@
-"""Spark's types as the full expression sees them, their names in DuckDB, and how a table's schema
-is read into them.
+"""Spark's types in expressions, their names in DuckDB, and their conversion from a table's schema.
 
 Pure values; knows neither SQL nor a table.
 """
@@ -18,7 +17,7 @@ class SparkType:
     """A type by its Delta name; `precision` and `scale` are a decimal's, `parts` an array's, map's
     or struct's types.
 
-    An interval's are the numbers of its first and its last unit; it is whole months or
+    For an interval they are the numbers of its first and last unit; its value is whole months or
     microseconds.
     """
 
@@ -43,8 +42,8 @@ class SparkType:
 
     @property
     def duck(self) -> str:
-        """The type in DuckDB. An instant is a zone-less timestamp at UTC there, so that no session
-        setting touches it."""
+        """The type in DuckDB. An instant is a timestamp without time zone in UTC, independent of
+        session settings."""
         if self.name == "decimal":
             return f"DECIMAL({self.precision},{self.scale})"
         if self.name == "array":
@@ -143,7 +142,7 @@ def text(value: str) -> str:
 
 
 def named(name: str) -> SparkType | None:
-    """The type that a word of Spark SQL names; decimals give their size in parentheses."""
+    """The type that a word of Spark SQL names; decimals have their size in parentheses."""
     lower = re.sub(r"\s+", "", name.lower())
     if sized := re.fullmatch(r"(?:decimal|dec|numeric)(?:\((\d{1,9})(?:,(\d{1,9}))?\))?", lower):
         return decimal(int(sized[1] or 10), int(sized[2] or 0))
@@ -164,7 +163,7 @@ _WORDS = {
 
 
 def of_json(value: Any) -> SparkType | None:
-    """The type of a field in a table's schema JSON; None where expressions have no such type."""
+    """The type of a field in a table's schema JSON; None if expressions lack the type."""
     if isinstance(value, str):
         return named(value)
     parts: list[SparkType | None]

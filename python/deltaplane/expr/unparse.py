@@ -1,6 +1,7 @@
-"""A syntax tree back to the text of a condition, for those constructs that files are pruned by.
+"""Converts a syntax tree back to the text of a condition, for constructs that files can be pruned
+by.
 
-Reading the text again gives the same tree, which a test holds.
+Parsing the text again gives the same tree, as a test checks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def conjuncts(node: Syntax) -> list[Syntax]:
 
 
 def unparse(node: Syntax) -> str | None:
-    """The text of a tree; None where it holds anything that files can't be pruned by.
+    """The text of a tree; None if it has a construct that files can't be pruned by.
 
     >>> from deltaplane.expr.syntax import parse
     >>> unparse(parse("t.day >= date '2024-01-01' and not x in (1, 2L)"))
@@ -44,7 +45,7 @@ def unparse(node: Syntax) -> str | None:
     if isinstance(node, Cast):
         value, to = unparse(node.arg), _type(node.to)
         return None if value is None or to is None or node.attempt else f"CAST({value} AS {to})"
-    # Queries have calls of their own, which hold more than arguments.
+    # Queries have calls of their own, with more than arguments.
     if type(node) is not Call:
         return None
     args = [unparse(arg) for arg in node.args]

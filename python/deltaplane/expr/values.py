@@ -1,8 +1,7 @@
-"""Python's, NumPy's, pandas' and Arrow's scalars as literals of predicates, with every digit that
-they have.
+"""Scalars of Python, NumPy, pandas and Arrow as literals of predicates, with all of their digits.
 
-Owns how a moment becomes text: no moment goes through Python's datetime where that would cut it.
-Imports no library.
+Owns how a time becomes text: none is converted through Python's datetime where that would truncate
+it. Imports no library.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ def is_missing(value: Any) -> bool:
 
 
 def has_nanoseconds(value: Any) -> bool:
-    """Whether pandas' moments in it have digits below the microsecond, which Arrow's conversions
-    cut off."""
+    """Whether it has pandas timestamps with digits below the microsecond, which Arrow's conversions
+    truncate."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return any(map(has_nanoseconds, value))
     if isinstance(value, dict):
         return any(has_nanoseconds(part) for pair in value.items() for part in pair)
-    # Of pandas' NaT it is NaN, which is above nothing.
+    # For pandas' NaT the attribute is NaN, which is above nothing.
     return isinstance(value, datetime.datetime) and getattr(value, "nanosecond", 0) > 0
 
 
 def plain_value(value: Any) -> Any:
-    """A scalar of a library as Python's own or as a `Moment`; any other value as it is.
+    """A library's scalar as Python's own or as a `Moment`; any other value unchanged.
 
     >>> moment = plain_value(datetime.datetime(2024, 1, 1))
     >>> moment.text, moment.type
@@ -91,7 +90,7 @@ def _of_datetime(value: datetime.datetime) -> Moment:
         try:
             value = value.astimezone(datetime.timezone.utc)
         except OverflowError:
-            # In UTC it is in a year that Python's datetime doesn't have.
+            # In UTC it is in a year outside of Python's datetime.
             since = value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1) - (value.utcoffset() or _MICROSECOND * 0)
             return Moment(_moment(since // _MICROSECOND, 10**6), "timestamp")
     text = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
@@ -142,7 +141,7 @@ def _moment(ticks: int, per_second: int) -> str:
 
 
 def _date(days: int) -> str:
-    """The text of a date, by days since 1970; also of years that Python's date doesn't have."""
+    """The text of a date from days since 1970; also for years outside of Python's date."""
     eras, rest = divmod(days, _DAYS_OF_400_YEARS)
     found = datetime.date(1970, 1, 1) + datetime.timedelta(days=rest)
     year = found.year + 400 * eras

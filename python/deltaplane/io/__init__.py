@@ -1,1 +1,1 @@
-"""Arrow streams, storage options, credentials, caches and stores of an application's own."""
+"""Arrow streams, storage options, credentials, the cache, and stores of applications."""

@@ -1,5 +1,5 @@
-"""Users' data in and Arrow out: everything that speaks Arrow's C data interface, through pyarrow
-imported when used.
+"""Users' data in and Arrow out, through Arrow's C data interface and pyarrow, which is imported at
+the first use.
 
 Knows no table.
 """
@@ -30,9 +30,9 @@ _ACCEPTED = (
     "pass anything with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow Table, RecordBatch or RecordBatchReader, "
     "a Polars or pandas DataFrame, a DuckDB relation), or an iterable of record batches"
 )
-# What pyarrow says of a type that another library made up for Arrow's C interface.
+# pyarrow's message about a type that isn't in Arrow's C interface.
 _FORMAT = re.compile(r"unsupported format string: '([^']*)'")
-# What Arrow puts before and behind an error's own words where a stream carries its text alone.
+# Arrow's words around an error's own text in a stream that carries text alone.
 _KINDS = re.compile(r"(?:(?:C Data interface error|Invalid|IOError|Unknown error): )+")
 _TRACE = re.compile(r"\.? Detail: Python exception:.*", re.DOTALL)
 
@@ -40,13 +40,13 @@ _TRACE = re.compile(r"\.? Detail: Python exception:.*", re.DOTALL)
 def as_reader(data: Any) -> pa.RecordBatchReader:
     """A reader over the user's data; nothing is copied where the library shares its memory.
 
-    A pandas index that has a name is data and becomes a column; one without is a row number and is
-    left out.
+    A named pandas index is data and becomes a column; an unnamed one is a row number and is left
+    out.
 
     Raises:
-        TypeError: not Arrow data; says how to make it so.
-        InvalidArgumentError: the data raised something while it was read, which is the cause; also
-            from the reader, which lets what this package raises out as it is.
+        TypeError: not Arrow data; says how to convert it.
+        InvalidArgumentError: reading the data raised an exception, which is the cause; also raised
+            by the reader. Exceptions of this package pass through unchanged.
 
     >>> import pyarrow as pa
     >>> as_reader([pa.record_batch({"x": [1]}), pa.record_batch({"x": [2]})]).read_all()["x"].to_pylist()
@@ -63,15 +63,15 @@ def as_reader(data: Any) -> pa.RecordBatchReader:
 
 
 def in_table_types(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
-    """The rows in the Arrow types that a table of their columns has, by the casts of an append: for
-    commands that evaluate rows before they write them, which meet one layout per type then. Rows in
-    these types already aren't touched.
+    """The rows in the Arrow types of a table with their columns, by the casts of an append:
+    commands that evaluate rows before writing them then handle one layout per type. Rows that have
+    these types already are unchanged.
 
     Raises:
-        SchemaMismatchError: a type that no table has; from the reader also a value that the type
-            doesn't hold.
-        InvalidArgumentError: two columns, or two fields of a struct, whose names are equal when
-            case is ignored.
+        SchemaMismatchError: a type that tables don't have; from the reader also a value outside the
+            type's range.
+        InvalidArgumentError: two columns, or two fields of a struct, whose names differ only in
+            case.
 
     >>> import pyarrow as pa
     >>> words = pa.table({"w": pa.array(["a", "a"]).dictionary_encode(), "n": pa.array([1, 2], pa.uint8())})
@@ -95,8 +95,8 @@ def in_table_types(rows: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
 
 def check_column_names(schema: Any) -> None:
-    """Refuses names with NUL characters, at every depth: the C interface would end them there
-    without a word.
+    """Refuses names with NUL characters, at every depth: the C interface would truncate them
+    silently.
 
     Raises:
         InvalidArgumentError: such a name.
@@ -119,7 +119,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, Scan) or _is_from("deltaplane.table", "DeltaTable", data):
-        # Their stream in C would carry only the text of an error.
+        # Through a stream in C only the text of an error would arrive.
         own: pa.RecordBatchReader = data.to_reader()
         return own
     if _is_from("pandas", "DataFrame", data):
@@ -159,8 +159,8 @@ def _read(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch that has the source's columns: a stream in C would take another one's values for
-    these."""
+    """A batch that must have the source's columns: a stream in C would take the values of other
+    columns for these."""
     if batch.schema.names != schema.names or batch.schema.types != schema.types:
         raise InvalidArgumentError(
             f"the source's rows can't be read: a batch has the columns ({_columns(batch.schema)}), the source "
@@ -175,7 +175,7 @@ def _columns(schema: pa.Schema) -> str:
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """Says of what went wrong that it was in the user's data."""
+    """Marks errors as raised by the user's data."""
     try:
         yield
     except DeltaError:
@@ -185,7 +185,7 @@ def _reading() -> Iterator[None]:
 
 
 def _words(e: Exception) -> str:
-    """An error's own words, and its name where they came with it."""
+    """An error's own text, with its class name if Arrow added it."""
     import pyarrow as pa
 
     text = " ".join(_TRACE.sub("", str(e)).split())
@@ -206,7 +206,7 @@ def _batch(data: Any) -> pa.RecordBatch:
 
 
 def _not_a_table(data: Any, e: Exception) -> Exception:
-    """What to raise for data that pyarrow doesn't take as a table, from what it says."""
+    """The exception for data that pyarrow doesn't accept as a table, based on its message."""
     if "non-struct type" in str(e):
         return InvalidTypeError(f"can't write a {_name(data)}, which is one column and no table: {_ACCEPTED}")
     unknown = _FORMAT.search(str(e))
@@ -226,8 +226,7 @@ def _is_polars(data: Any) -> bool:
 
 
 def reads_again(data: Any) -> bool:
-    """Whether `as_reader` gives the same rows a second time: the data is in memory, not on its way
-    through a stream.
+    """Whether `as_reader` returns the same rows a second time: the data is in memory, not a stream.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"x": [1]})
@@ -263,10 +262,10 @@ def _hint(data: Any) -> str:
 
 
 class KeptErrors:
-    """Batches on their way through an Arrow stream, which carries only the text of an error: the
-    error itself is kept.
+    """Batches in an Arrow stream, which carries only the text of an error: keeps the exception
+    itself.
 
-    `location` is the table that the errors then name.
+    `location` is the table that errors then name.
     """
 
     def __init__(self, batches: Iterable[pa.RecordBatch], location: str) -> None:
@@ -278,7 +277,7 @@ class KeptErrors:
         try:
             yield from self._batches
         except DeltaError as e:
-            # One of another table's, which was the source, names that one.
+            # An error of the source, if that is another table, names that one.
             e.table = e.table or self._location
             self._error = e
             raise
@@ -290,12 +289,11 @@ class KeptErrors:
 
 
 class Scan:
-    """Rows of one table version, or of its changes, not read yet. Each use starts the scan anew, so
+    """Unread rows of one table version, or of its changes. Each use starts the scan again, so that
     one object serves many readers.
 
-    Any Arrow library takes it as it is: `pl.DataFrame(scan)`, `duckdb.from_arrow(scan)`,
-    `pa.table(scan)`. Memory of `batches` and `to_reader` is that of some batches, of the others
-    that of all rows.
+    Any Arrow library accepts it: `pl.DataFrame(scan)`, `duckdb.from_arrow(scan)`, `pa.table(scan)`.
+    `batches` and `to_reader` hold a few batches in memory, the other methods all rows.
     """
 
     def __init__(self, native: _native.Scan | _native.Changes | _native.ArrowStream | FilteredRows) -> None:
@@ -315,7 +313,7 @@ class Scan:
         return pa.schema(self._native)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """A `pyarrow.RecordBatchReader` that reads as it is asked for batches."""
+        """A `pyarrow.RecordBatchReader`, which reads on demand."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_batches(self.schema, self.batches())
@@ -343,7 +341,7 @@ class Scan:
             self._native.raise_error()
             raise
 
-    # The name that readers have for it.
+    # The name that `pyarrow.RecordBatchReader` uses.
     read_all = to_arrow
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
@@ -362,8 +360,8 @@ class Scan:
             raise
 
     def _stream(self) -> pa.RecordBatchReader:
-        """A reader in C. Its errors carry text alone, so whoever reads raises the core's own one
-        instead."""
+        """A reader in C. Its errors are text alone, so the Python caller raises the core's own
+        error instead."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_stream(self._native)

@@ -1,7 +1,7 @@
-"""The local cache of log files and, if wanted, data files: what is in it, and emptying it.
+"""The local cache of log files and, if wanted, data files: reports its content, and empties it.
 
-Stores use the cache by themselves, where the storage option `cache_dir` or the environment asks for
-one. Knows a directory, no table.
+Stores use the cache automatically, if the storage option `cache_dir` or the environment sets its
+directory. Knows a directory, no table.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["CacheInfo", "CachedTable", "cache_info", "clear_cache"]
 
 @dataclass(frozen=True)
 class CachedTable:
-    """What a cache has of one location.
+    """The cache's content for one location.
 
     Attributes:
         entries: Blocks of its objects, each of at most 256 KiB.
-        size_bytes: What they take of the disk, in bytes.
+        size_bytes: Bytes on the disk.
     """
 
     entries: int
@@ -31,17 +31,17 @@ class CachedTable:
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What a cache holds.
+    """The content of a cache.
 
     Attributes:
         path: The directory, as `cache_dir` names it.
         entries: Blocks of objects, each of at most 256 KiB.
-        size_bytes: What they take of the disk, in bytes.
-        drafts: Files that are being written, or were left by processes that ended; those go after
+        size_bytes: Bytes on the disk.
+        drafts: Unfinished files, or files that a process left behind; the latter are deleted after
             an hour.
-        oldest_use_ms: When the entry was last used that goes first, to the minute, in ms since
-            1970; None of an empty cache.
-        tables: The same counts by location: tables, and other places that data files lie in.
+        oldest_use_ms: The last use of the entry that is evicted next, accurate to the minute, in ms
+            since 1970; None for an empty cache.
+        tables: The same counts by location: tables, and other locations of data files.
     """
 
     path: Path
@@ -53,11 +53,11 @@ class CacheInfo:
 
 
 def cache_info(path: str | os.PathLike[str] | None = None) -> CacheInfo:
-    """What is in a cache. Opens each of its entries.
+    """The content of a cache. Opens each of its entries.
 
     Args:
-        path: The directory that `cache_dir` names; the environment's `DELTAPLANE_CACHE_DIR` by
-            default. One that isn't there is an empty cache.
+        path: The directory that `cache_dir` names; by default the environment's
+            `DELTAPLANE_CACHE_DIR`. A missing directory is an empty cache.
 
     Raises:
         InvalidArgumentError: neither names a directory.
@@ -75,19 +75,19 @@ def cache_info(path: str | os.PathLike[str] | None = None) -> CacheInfo:
 
 
 def clear_cache(path: str | os.PathLike[str] | None = None) -> int:
-    """Throws away all that a cache holds. Programs that use it go on, and fill it again.
+    """Deletes the content of a cache. Programs that use it continue, and fill it again.
 
-    Only the cache's own files go: others in the directory stay.
+    Deletes only the cache's own files: others in the directory stay.
 
     Args:
         path: As for `cache_info`.
 
     Returns:
-        How many bytes of the disk were freed.
+        The freed bytes on the disk.
 
     Raises:
         InvalidArgumentError: neither `path` nor the environment names a directory.
-        StoreDeniedError: something can't be removed.
+        StoreDeniedError: a file can't be removed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as directory:

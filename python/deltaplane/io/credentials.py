@@ -1,9 +1,8 @@
-"""Credential providers: callables of an application's own that give fresh credentials for a store,
-by the names that options hold.
+"""Credential providers: an application's callables that return fresh credentials for a store, and
+their names in storage options.
 
-Knows which providers this process has and reads what they give; when one is asked decides the core,
-which calls `check` and `fetch`. Other modules take `CredentialProvider` and `provider_name` from
-here.
+Knows this process's providers and reads their answers; the core decides when to ask, and calls
+`check` and `fetch`.
 """
 
 from __future__ import annotations
@@ -21,29 +20,28 @@ __all__ = ["CredentialProvider", "check", "fetch", "provider_name"]
 
 CredentialProvider: TypeAlias = Callable[[], Any]
 
-# What the boto3 client of STS calls its fields.
+# The field names of boto3's STS client.
 _OF_STS = {
     "accesskeyid": "access_key_id",
     "secretaccesskey": "secret_access_key",
     "sessiontoken": "session_token",
     "expiration": "expires_at",
 }
-# Under which names an end is given, by boto3, azure-identity, Polars and obstore.
+# Names of the expiry in answers of boto3, azure-identity, Polars and obstore.
 _ENDS = ("expires_at", "expires_on", "expiry")
 
-# Providers that no other process can import, by their names here and by themselves. They stay:
-# options that name them may.
+# Providers that other processes can't import, by name and by themselves. They stay, as options that
+# name them may.
 _named: dict[str, CredentialProvider] = {}
 _names: dict[int, str] = {}
 _lock = threading.Lock()
 
 
 def provider_name(provider: object) -> str:
-    """The text that stands for a provider among a store's options: `module:name` where it can be
-    imported.
+    """A provider's name as a storage option: `module:name` if it can be imported.
 
     Raises:
-        InvalidArgumentError: neither a callable nor such a text.
+        InvalidArgumentError: neither a callable nor such a name.
 
     >>> import secrets
     >>> provider_name("my_package.identity:keys"), provider_name(secrets.token_hex)
@@ -57,7 +55,7 @@ def provider_name(provider: object) -> str:
             f"not {type(provider).__name__}"
         )
     module, name = getattr(provider, "__module__", None), getattr(provider, "__qualname__", None)
-    # The main script has another name in other processes.
+    # The main script's module has another name in other processes.
     if module and name and module != "__main__" and _attribute(sys.modules.get(module), name) is provider:
         return f"{module}:{name}"
     with _lock:
@@ -72,22 +70,22 @@ def check(name: str) -> None:
     """Whether there is a provider of this name in this process.
 
     Raises:
-        InvalidArgumentError: there is none, or what has the name can't be called.
+        InvalidArgumentError: there is none, or the object of this name can't be called.
     """
     _provider(name)
 
 
 def fetch(name: str) -> tuple[list[tuple[str, str]], int | None]:
-    """What a provider gives now: fields with their values, and the end in ms since 1970 (UTC)
-    unless they last.
+    """A provider's current answer: fields with their values, and the expiry in ms since 1970 (UTC),
+    or None.
 
-    Errors name the provider and the class of what it raised. The text of that isn't shown, since it
-    may hold a credential.
+    Errors name the provider and the class of its exception, but not that exception's text, which
+    may contain a credential.
 
     Raises:
-        InvalidArgumentError: what it gave isn't credentials.
+        InvalidArgumentError: the answer isn't credentials.
         StoreUnavailableError: it raised an `OSError`, such as `TimeoutError` or `ConnectionError`.
-        StoreDeniedError: it raised anything else.
+        StoreDeniedError: it raised any other exception.
     """
     provider = _provider(name)
     try:
@@ -131,7 +129,7 @@ def _attribute(owner: object, path: str) -> Any:
 def _fields(name: str, given: object) -> tuple[list[tuple[str, str]], int | None]:
     end: object = None
     if hasattr(given, "token") and hasattr(given, "expires_on"):
-        # An AccessToken of azure-identity, which is a tuple too.
+        # An AccessToken of azure-identity, which is a tuple as well.
         end, given = given.expires_on, {"token": given.token}
     elif isinstance(given, tuple) and len(given) == 2:
         given, end = given

@@ -1,8 +1,7 @@
-"""Stores from elsewhere: a class of an application's own keeps a scheme's tables, or decides their
-commits.
+"""Stores of applications: a class that stores a scheme's tables, or decides their commits.
 
-Says what such a class has to do and registers it; that it does, `deltaplane.io.log_store_check`
-tries. The core calls it.
+Documents the class's contract and registers it; `deltaplane.io.log_store_check` tests the contract.
+The core calls it.
 """
 
 # mypy: disable-error-code="no-any-return"
@@ -21,11 +20,11 @@ _SCHEMES: set[str] = set()
 
 
 class StoredObject(NamedTuple):
-    """An object as a listing shows it.
+    """An object of a listing.
 
-    Attributes: `path` (relative to the table, parts by `/`), `size_bytes`, `modified_ms` (when it
-    was last written, in milliseconds since 1970, UTC) and `etag` (a text that changes when the
-    content does, if the store has one).
+    Attributes: `path` (relative to the table, with `/` between its parts), `size_bytes`,
+    `modified_ms` (last modification, in milliseconds since 1970, UTC) and `etag` (a text that
+    changes with the content, if the store has one).
 
     >>> StoredObject("_delta_log/00000000000000000000.json", 120, 1_700_000_000_000).etag is None
     True
@@ -38,39 +37,39 @@ class StoredObject(NamedTuple):
 
 
 class LogStore:
-    """What `register_log_store` registers: subclass it and write those methods that the store below
-    doesn't do.
+    """Base of classes for `register_log_store`: override the methods that the base store doesn't
+    provide.
 
-    A method that returns `NotImplemented`, as all of these do, leaves its call to `base`: the
-    location of a store that deltaplane has itself. A *commit service* names a base and writes
-    `put_if_absent`, and `read` and `list_from` if what it decided isn't in the base at once;
-    Parquet files are streamed to and from the base itself. A *store of its own* has no base and
-    writes all methods but `head` and `read_range`, which are derived from the others; files pass
-    through it whole.
+    A method that returns `NotImplemented`, as all of these do, passes its call to `base`: the
+    location of a store that deltaplane supports itself. A *commit service* names a base and
+    overrides `put_if_absent`, and also `read` and `list_from` if its commits aren't in the base at
+    once; Parquet files are streamed to and from the base itself. A *store of its own* has no base
+    and overrides all methods except `head` and `read_range`, which are derived from the others;
+    files pass through it whole.
 
     Paths are relative to the table. Methods are called from several threads at once, each with the
-    GIL, which the core lets go while it waits. Exceptions tell what happened:
+    GIL, which the core releases while it waits. Meaning of exceptions:
 
-    - `FileNotFoundError`: there is no such object; from `put_if_absent` it says nothing
+    - `FileNotFoundError`: the object doesn't exist; from `put_if_absent` it has no meaning
     - `FileExistsError` from `put_if_absent`: the name is taken, as False
-    - `PermissionError`: refused, nothing was written; `StoreDeniedError`
-    - `TimeoutError`, every other `OSError`, and whatever else: `StoreUnavailableError`. Whether the
-      call was carried out is open, so a commit is read back and counts if it is there
+    - `PermissionError`: refused, and nothing was written; becomes `StoreDeniedError`
+    - `TimeoutError`, every other `OSError`, and any other exception: `StoreUnavailableError`.
+      Whether the call was carried out is unknown, so a commit is read back and counts if it exists
     - `StoreDeniedError`, `StoreUnavailableError`, `InvalidArgumentError`,
-      `UnsupportedFeatureError`: as they are
+      `UnsupportedFeatureError`: unchanged
 
     Attributes: `base` (a location such as `s3://bucket/table`, or None) and `base_options` (its
-    storage options; those of the table where None).
+    storage options; None means the table's).
     """
 
     base: str | None = None
     base_options: Mapping[str, str] | None = None
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes an object if its name is free: durable, whole for whoever sees it, and listed from
+        """Writes an object if its name is free: durable, visible only as a whole, and listed from
         then on (P070).
 
-        Of all callers at the same time, in whatever process, exactly one gets True.
+        Of all concurrent callers, in any process, exactly one gets True.
         """
         return NotImplemented
 
@@ -79,16 +78,17 @@ class LogStore:
         return NotImplemented
 
     def list_from(self, directory: str, name: str) -> Iterable[StoredObject]:
-        """The files directly in a directory whose name is `name` or sorts after it, by the order of
-        the names' bytes."""
+        """The files directly in a directory whose names sort at or after `name`, in the order of
+        their bytes."""
         return NotImplemented
 
     def list_all(self, directory: str) -> Iterable[StoredObject]:
-        """All files below a directory; of the whole table where it is empty."""
+        """All files below a directory; an empty text means the whole table."""
         return NotImplemented
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes an object, over one that is there: readers see the old or the new one, whole."""
+        """Writes an object, replacing an existing one: readers see the old or the new one,
+        whole."""
         return NotImplemented
 
     def delete(self, path: str) -> None:
@@ -106,20 +106,19 @@ class LogStore:
 
 @checked()
 def register_log_store(scheme: str, factory: Callable[[str, dict[str, str]], LogStore]) -> None:
-    """Makes locations `scheme://authority/path` tables of a store of the caller's own, in this
-    process.
+    """Makes locations `scheme://authority/path` tables of the caller's own store, in this process.
 
-    The factory is called with the location and the storage options (keys in lower case) when a
-    table is opened, and again in each forked child. A scheme that is registered already gets the
-    new factory. Spark's tasks run in other processes, where nothing is registered: Spark refuses
-    such tables by name. Atomic commits are P070.
+    The factory is called with the location and the storage options (lower-case keys) when a table
+    is opened, and again in each forked child. Registering a scheme again replaces its factory.
+    Spark's tasks run in other processes without the registration, so Spark refuses such tables by
+    name. Atomic commits are P070.
 
     Args:
-        scheme: a name that is none of deltaplane's own.
-        factory: makes the store of one table.
+        scheme: a name that isn't one of deltaplane's own.
+        factory: creates the store of one table.
 
     Raises:
-        InvalidArgumentError: no scheme, or a built-in one; or the factory can't be called.
+        InvalidArgumentError: an invalid or built-in scheme, or the factory can't be called.
 
     >>> import tempfile
     >>> import pyarrow as pa
@@ -147,7 +146,7 @@ def register_log_store(scheme: str, factory: Callable[[str, dict[str, str]], Log
 
 
 def is_registered(location: str) -> bool:
-    """Whether a location is one of a registered log store.
+    """Whether a location belongs to a registered log store.
 
     >>> is_registered("s3://bucket/table")
     False

@@ -1,4 +1,4 @@
-"""Tries whether a store keeps what atomic commits need of it: the contract of `LogStore`, over any
+"""Tests whether a store provides what atomic commits need: the contract of `LogStore`, over any
 location.
 
 Knows the contract only.
@@ -27,8 +27,8 @@ ODD = ("a b", "a%20b", "100%", "p=1", "x#1", "q?v=1", "é/ü", "plus+and&", "UPP
 
 
 class LogStoreContractError(DeltaError):
-    """A store doesn't keep the contract of `LogStore`. Attribute: `failures`, a sentence for each
-    thing it doesn't keep.
+    """A store breaks the contract of `LogStore`. Attribute: `failures`, one sentence per broken
+    promise.
 
     >>> LogStoreContractError("corp://t", ["a taken name is told: True instead of False"]).failures
     ['a taken name is told: True instead of False']
@@ -41,22 +41,22 @@ class LogStoreContractError(DeltaError):
 
 
 def check_log_store(location: str, storage_options: StorageOptions | None = None) -> dict[str, int]:
-    """Tries a store at an empty place: reads after writes, listings, overwriting, refusals, names,
-    racing writers (P070).
+    """Tests a store at an empty location: reads after writes, listings, overwriting, refusals,
+    names, racing writers (P070).
 
-    What it writes there it deletes again. Locations of built-in stores can be tried too, such as a
-    service that says it speaks S3.
+    Deletes the objects that it writes. Also tests locations of built-in stores, such as a service
+    that claims to support S3.
 
     Args:
-        location: a place that holds nothing.
-        storage_options: what opens the store.
+        location: an empty location.
+        storage_options: the options of the store.
 
     Returns:
-        How many promises were tried, and how many names were raced for by how many writers.
+        The number of tested promises, and the numbers of contested names and of racing writers.
 
     Raises:
-        InvalidArgumentError: the place isn't empty, or is no location.
-        LogStoreContractError: what the store doesn't keep, all of it.
+        InvalidArgumentError: the location isn't empty, or isn't a location.
+        LogStoreContractError: all broken promises.
 
     >>> check_log_store("memory://doc/check-log-store")["names raced for"]
     20
@@ -77,7 +77,7 @@ def check_log_store(location: str, storage_options: StorageOptions | None = None
 
 
 def _clear(store: RawStore) -> None:
-    """Deletes what was written, as far as the store lets it."""
+    """Deletes the written objects, as far as the store permits."""
     with contextlib.suppress(DeltaError):
         for stored in store.list_all(""):
             with contextlib.suppress(DeltaError):
@@ -85,14 +85,15 @@ def _clear(store: RawStore) -> None:
 
 
 class _Trial:
-    """What was tried, and what failed."""
+    """The tested promises, and the failures."""
 
     def __init__(self) -> None:
         self.tried = 0
         self.failures: list[str] = []
 
     def run(self, part: Callable[..., None], stores: tuple[RawStore, RawStore]) -> None:
-        """A part of the contract. What its preparations fail with counts as well, and ends it."""
+        """Runs a part of the contract. A failing preparation counts as a failure, and ends the
+        part."""
         try:
             part(self, *stores)
         except DeltaError as e:
@@ -207,7 +208,7 @@ def _overwriting(trial: _Trial, store: RawStore, other: RawStore) -> None:
 
 
 def _races(trial: _Trial, *stores: RawStore) -> None:
-    """For each name all writers at one moment, half of them by a store of their own."""
+    """For each name all writers start at once, half of them with a store of their own."""
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(NAMES):
             _race(trial, stores, pool, f"{number:020}.json")

@@ -1,4 +1,4 @@
-"""Where a table is and how to reach it, from what users pass.
+"""Converts users' table locations, storage options and versions to the core's arguments.
 
 Knows no table and does no I/O.
 """
@@ -42,8 +42,8 @@ def location_text(table_uri: TableUri) -> str:
 
 
 def storage_options_text(storage_options: Mapping[str, object] | None) -> dict[str, str] | None:
-    """The options with text values; `True` becomes `"true"`, entries that are `None` are left out,
-    a provider is named.
+    """The options with text values; `True` becomes `"true"`, `None` values are left out, a provider
+    becomes its name.
 
     Raises:
         InvalidArgumentError: a key isn't text, or a provider can't be called. Values are never
@@ -70,7 +70,7 @@ def version_arguments(version: VersionLike | None) -> tuple[int | None, int | No
     Text and datetimes without a zone are UTC. Milliseconds since 1970-01-01 UTC, rounded down.
 
     Raises:
-        InvalidArgumentError: none of the three, or a negative number.
+        InvalidArgumentError: another type, or a negative number.
 
     >>> version_arguments(3), version_arguments("2024-01-01"), version_arguments("2024-01-01T00:00:00+01:00")
     ((3, None), (None, 1704067200000), (None, 1704063600000))
@@ -80,7 +80,7 @@ def version_arguments(version: VersionLike | None) -> tuple[int | None, int | No
     from datetime import date, datetime
 
     if not isinstance(version, (bool, int)) and hasattr(version, "__index__"):
-        # NumPy's numbers.
+        # Accepts NumPy's numbers as well.
         version = operator.index(version)
     if isinstance(version, bool) or not isinstance(version, (int, str, datetime, date)):
         raise InvalidArgumentError(

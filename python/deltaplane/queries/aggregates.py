@@ -1,8 +1,7 @@
-"""The admitted aggregate functions: what each makes of its arguments, with Spark's result types and
-overflow.
+"""The admitted aggregate functions: their translations, with Spark's result types and overflow.
 
-What depends on the order of rows, or is computed by another formula than Spark's, is not among
-them. `over` is the window of rows that a function is computed for, as text of DuckDB.
+Excludes functions that depend on the order of rows, or whose formula differs from Spark's. `over`
+is the window of a window function, as DuckDB text.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _AVERAGE_DIGITS = 4
 
 
 def normal(value: Typed) -> Typed:
-    """A value as Spark groups by it: there is one zero, and one NaN."""
+    """A value normalised for Spark's grouping: one zero, and one NaN."""
     if not value.type.fractional:
         return value
     return Typed(
@@ -87,7 +86,7 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
         decimal(precision + _SUM_DIGITS, scale),
         f"CAST(sum({each}){over} AS DECIMAL({precision + _SUM_DIGITS},{scale}))",
     )
-    # Half up, on whole numbers.
+    # Half up, on integers.
     top, bottom = f"(abs({unscaled(total)}) * {10**_AVERAGE_DIGITS})", f"nullif(count({each}){over}, 0)"
     rounded = f"({top} // {bottom} + CASE WHEN {top} % {bottom} >= {bottom} - {top} % {bottom} THEN 1 ELSE 0 END)"
     sign = f"CASE WHEN {total.sql} < 0 THEN -1 ELSE 1 END"
@@ -95,7 +94,7 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
 
 
 def _extreme(_: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
-    # Duplicates change no extreme.
+    # Duplicates don't change an extreme.
     value = _one(name, args)
     return Typed(value.type, f"{name}({value.sql}){over}")
 

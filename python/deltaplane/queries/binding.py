@@ -1,7 +1,7 @@
-"""Expressions of a query as typed values over columns, with subqueries as text of DuckDB and an id
-for every new column.
+"""Binds expressions of a query to columns as typed values, with subqueries as DuckDB text and an id
+for each new column.
 
-Knows no table and no relation, and leaves the plans of subqueries to whoever plans queries.
+Knows no table and no relation, and leaves the plans of subqueries to its caller.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from deltaplane.queries.syntax import Aggregate, Nested, Query, Subquery
 
 __all__ = ["Binding", "Conversion", "Names", "Planned"]
 
-# A query that names others doubles with each of them, since each use is planned by itself.
+# Most columns of a plan: a named query is planned at each use, so that nested names double them.
 _MOST_COLUMNS = 50_000
 
 
@@ -44,19 +44,18 @@ class Planned:
 
 # The value of a column, by its number, in another type.
 Conversion = Callable[[Context, int, Typed, SparkType], Typed]
-# What a named query is, which names it may use, and the columns of the queries around its WITH.
+# A named query, the names that it may use, and the columns of the queries around its WITH.
 Names = Mapping[str, tuple[Nested, "Names", Sequence[Column]]]
 
 
 class Binding(ABC):
-    """What all planning of one statement shares. `throws` is whether a value can fail."""
+    """State of planning one statement. `throws` is whether a value can fail."""
 
     def __init__(self, cursor: Cursor, context: Context) -> None:
         self._cursor = cursor
         self._context = context
         self._numbers = itertools.count()
-        # The columns of the queries around the one that is planned, and those of them that it
-        # names.
+        # The columns of the enclosing queries, and those of them that occur.
         self._outer: list[Column] = []
         self._correlated: set[str] = set()
         self.throws = False
@@ -66,8 +65,7 @@ class Binding(ABC):
         """The plan of a query."""
 
     def stored(self, planned: Planned, types: Sequence[SparkType], convert: Conversion | None = None) -> Planned:
-        """The columns in other types, by a conversion that is told the number of the column,
-        too."""
+        """The columns in other types, by a conversion that also receives the column's index."""
         if [column.type for column in planned.columns] == list(types):
             return planned
         outputs, columns = [], []
@@ -80,7 +78,7 @@ class Binding(ABC):
                 typed = convert(self._context, number, value.typed, to)
             self._note(typed)
             new = replace(column, id=self._id(), type=to)
-            # A converted column is another one: conditions on it don't hold for the old one.
+            # A converted column is a new one: conditions on it don't apply to the old one.
             made = value if typed is value.typed else replace(value, typed=typed, syntax=Cast(value.syntax, to))
             outputs.append(Output(new.id, made))
             columns.append(new)
@@ -105,7 +103,7 @@ class Binding(ABC):
     def _aggregate(self, scope: Scope, call: Aggregate) -> Value:
         args: list[Syntax] = list(call.args)
         if call.where is not None:
-            # The functions pass nulls over, so that what isn't counted isn't evaluated either.
+            # The functions ignore nulls, so that rows that don't count aren't evaluated either.
             args = [Call("case", (call.where, arg)) for arg in args]
         bound = [self._bound(scope, arg) for arg in args]
         typed = AGGREGATES[call.name](self._context, call.name, [v.typed for v in bound], call.distinct, "")
@@ -138,7 +136,7 @@ class Binding(ABC):
             # More than one row is an error.
             return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=True)
         if not node.filters:
-            # Spark itself gives false there where one of both is null, but not everywhere.
+            # Spark returns false there if one of both is null, but not everywhere.
             refuse("IN with a subquery that isn't by itself a condition of WHERE")
         value = scope.bind(node.args[0])
         to = together([value.type, made.columns[0].type], "IN")

@@ -1,5 +1,5 @@
-"""A statement's words one after the other, with expressions by the expressions' own parser; errors
-say where and what.
+"""Parses a statement word by word, with the parser of expressions; errors have position and
+expectation.
 
 Knows no statement.
 """
@@ -17,7 +17,7 @@ from deltaplane.expr.syntax import Parser, Token, pattern
 __all__ = ["Cursor", "quoted", "unqualified"]
 
 T = TypeVar("T")
-# What errors of the API's methods advise, and how SQL has it.
+# Advice in errors of the API's methods, and its form in SQL.
 _IN_SQL = {
     "with if_exists=True": "with IF EXISTS",
     "with truncate_history=True": "with TRUNCATE HISTORY",
@@ -41,7 +41,7 @@ class Cursor(Parser):
         raise SqlSyntaxError(f"line {line}, column {column}: {why}", line=line, column=column)
 
     def expected(self, what: str) -> NoReturn:
-        """Raises that something else was expected than what comes next."""
+        """Raises that something else was expected than the next token."""
         self.wrong(f"expected {what}, found {self.found()}")
 
     def expect(self, *wanted: str) -> None:
@@ -93,7 +93,7 @@ class Cursor(Parser):
     # --- common pieces ---
 
     def name(self, what: str) -> str:
-        """A name; `what` it is the name of is said where there is none."""
+        """A name; `what` describes it in the error if there is none."""
         if self.kind() not in ("name", "quoted"):
             self.expected(what)
         return self.identifier()
@@ -106,11 +106,11 @@ class Cursor(Parser):
         return tuple(found)
 
     def dotted(self, what: str) -> str:
-        """A column's path as the API takes it: parts that aren't plain words stand in backticks."""
+        """A column's path in the API's form: parts that aren't plain words are in backticks."""
         return ".".join(quoted(part) for part in self.names(what))
 
     def listed(self, one: Callable[[], T]) -> list[T]:
-        """One or more in parentheses, with commas between them."""
+        """One or more items in parentheses, separated by commas."""
         self.expect("(")
         found = [one()]
         while self.take(","):
@@ -134,7 +134,7 @@ class Cursor(Parser):
         return sign * int(found.rstrip("lL"))
 
     def close_angle(self) -> None:
-        """Passes one `>`, of which several in a row are one token."""
+        """Skips one `>`, of which several in a row are one token."""
         token = self.tokens[self.at] if self.at < len(self.tokens) else None
         if token is None or token.text not in (">", ">>", ">>>"):
             self.expected("`>`")
@@ -145,7 +145,7 @@ class Cursor(Parser):
 
     @contextmanager
     def located(self, token: int) -> Iterator[None]:
-        """Says where in the statement an error arose that an expression's meaning raised."""
+        """Adds the position in the statement to errors about an expression's meaning."""
         try:
             yield
         except SqlSyntaxError:
@@ -176,10 +176,10 @@ def quoted(name: str) -> str:
 
 
 def unqualified(tokens: list[Token], sql: str, qualifiers: list[tuple[str, ...]], columns: set[str]) -> str:
-    """The text of an expression over one table without the table's name before columns.
+    """The text of an expression over one table, without the table's name before columns.
 
-    A qualifier counts only where a column follows, as in Spark: `t.x` is the table's `x` if it has
-    one, else the field `x` of a column `t`.
+    A qualifier applies only if a column follows, as in Spark: `t.x` is the table's `x` if it has
+    one, otherwise the field `x` of a column `t`.
 
     >>> cursor = Cursor("t.x > 1 AND t.y = 't.x'")
     >>> _ = cursor.expression()
@@ -210,7 +210,7 @@ def unqualified(tokens: list[Token], sql: str, qualifiers: list[tuple[str, ...]]
 
 
 def _run(tokens: list[Token], i: int) -> list[str]:
-    """The names with dots between them that begin at a token; none inside of another run."""
+    """The dotted names that begin at a token; empty inside another run."""
     found: list[str] = []
     while i < len(tokens) and tokens[i].kind in ("name", "quoted"):
         text = tokens[i].text

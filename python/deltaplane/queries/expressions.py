@@ -1,8 +1,7 @@
-"""The grammar of expressions in queries: aggregate functions, windows and subqueries beside what
-columns are computed with.
+"""The grammar of expressions in queries: adds aggregate functions, windows and subqueries.
 
-Builds on the expressions' own parser, through `cursor`; leaves queries in parentheses to whoever
-reads queries, and knows no relation.
+Extends the parser of expressions, through `cursor`; leaves queries in parentheses to its caller,
+and knows no relation.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from deltaplane.queries.windows import WINDOW_FUNCTIONS
 
 __all__ = ["BEGINNINGS", "Expressions"]
 
-# What a query begins with.
+# The first words of a query.
 BEGINNINGS = ("select", "with", "values", "table")
 _GROUPINGS = ("grouping", "grouping_id")
-# Functions that say within their parentheses what becomes of nulls.
+# Functions with the treatment of nulls inside their parentheses.
 _INSIDE = ("first", "last", "any_value")
 
 
 class Expressions(Cursor, ABC):
-    """Reads expressions, and the orders that windows and queries have alike."""
+    """Parses expressions, and the orders of windows and queries."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -48,13 +47,13 @@ class Expressions(Cursor, ABC):
     # --- subqueries ---------------------------------------------------------------------------------------------------
 
     def subquery(self) -> Query:
-        """The query of a subquery, with the parenthesis behind it."""
+        """A subquery, including its closing parenthesis."""
         made = self.passed_query() if self.passes_subqueries else self.query()
         self.expect(")")
         return made
 
     def passed_query(self) -> Query:
-        """Passes over another engine's query in parentheses."""
+        """Skips another engine's query in parentheses."""
         depth = 0
         while self.at < len(self.tokens) and (depth or self.peek() != ")"):
             depth += {"(": 1, ")": -1}.get(self.peek(), 0)
@@ -114,7 +113,7 @@ class Expressions(Cursor, ABC):
         if distinct:
             self.wrong("expected a window function without DISTINCT")
         self.at += 1
-        # The functions pass nulls over, so that what isn't counted isn't evaluated either.
+        # The functions ignore nulls, so that rows that don't count aren't evaluated either.
         kept = args if where is None else [Call("case", (where, arg)) for arg in args]
         return self.window(name, tuple(kept))
 
@@ -144,7 +143,7 @@ class Expressions(Cursor, ABC):
         return self.window(name, tuple(args), ignores)
 
     def nulls(self) -> bool:
-        """Whether nulls are ignored, as IGNORE NULLS or RESPECT NULLS says."""
+        """Whether nulls are ignored, by IGNORE NULLS or RESPECT NULLS."""
         if self.take("ignore", "nulls"):
             return True
         self.take("respect", "nulls")
@@ -153,7 +152,7 @@ class Expressions(Cursor, ABC):
     # --- windows and orders -------------------------------------------------------------------------------------------
 
     def window(self, name: str, args: tuple[Syntax, ...], ignores: bool = False) -> Window:
-        """A function over the window that comes next: a name, or what it is in parentheses."""
+        """A function over a window, which is a name or a definition in parentheses."""
         if self.variables:
             self.refuse("a window function in a lambda function")
         if self.peek() != "(":

@@ -1,5 +1,4 @@
-"""Generators: what makes several rows of one, `explode` and its kin, as lists of one length that
-rows are made of."""
+"""Generators: `explode` and others that make several rows of one, as lists of one length."""
 
 from __future__ import annotations
 
@@ -18,10 +17,10 @@ def generates(node: Syntax) -> bool:
 
 
 def generated(name: str, value: Typed, whole: str, outer: bool) -> list[tuple[str, SparkType, str]]:
-    """The columns of a generator's rows: name, type, and the list of the values out of the column
-    `whole`.
+    """The columns of a generator's rows: name, type, and the list of values, computed from the
+    column `whole`.
 
-    With `outer` a null or nothing gives one row of nulls.
+    With `outer`, null or an empty list gives one row of nulls.
     """
     if value.type.name not in ("array", "map"):
         mistyped(name, [value])

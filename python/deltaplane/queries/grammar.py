@@ -1,8 +1,7 @@
-"""The grammar of queries over the words of a statement: WITH, sets of rows, and the clauses of
-SELECT.
+"""The grammar of queries: WITH, set operations, and the clauses of SELECT.
 
-Reads text into `syntax` and knows no table; `expressions` and `relations` are read by what it
-builds on. What Spark has and this grammar hasn't is refused by name.
+Parses text into `syntax` and knows no table; `expressions` and `relations` parse the parts. Spark's
+other constructs are refused by name.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from deltaplane.queries.syntax import Body, Item, Nested, Query, Select, SetOper
 __all__ = ["Grammar"]
 
 _SETS = {"union": "union", "except": "except", "minus": "except"}
-# What a statement goes on with behind an expression.
+# Tokens that may follow an expression in a statement.
 _BEHIND_EXPRESSIONS = (",", ")", ";", "by", "then", "when", "where")
 _LATER_CLAUSES = ("lateral", "pivot", "unpivot", "tablesample", "sort", "cluster", "distribute")
 
 
 class Grammar(Relations):
-    """Reads queries and the names of tables.
+    """Parses queries and the names of tables.
 
     >>> Grammar("SELECT x FROM delta.`/t` VERSION AS OF 3 WHERE x > 1 ORDER BY x DESC LIMIT 2").query().limit
     2
     """
 
     def __init__(self, text: str, *, own_queries: bool = True) -> None:
-        """With `own_queries` off, queries that end a statement are another engine's to read."""
+        """Without `own_queries`, another engine parses the query at the end of a statement."""
         super().__init__(text)
         self.own_queries = own_queries
 
     def last_query(self) -> Query:
-        """The query that ends the statement; another engine's is passed over."""
+        """The query at the end of the statement; another engine's query is skipped."""
         if self.own_queries:
             return self.query()
         start = self.at
@@ -45,7 +44,7 @@ class Grammar(Relations):
         return Query(Values(()))
 
     def aliased_query(self) -> Query:
-        """As `last_query`, for one that a name may follow."""
+        """As `last_query`, for one that an alias may follow."""
         if self.own_queries:
             return self.query()
         if not self.take("("):
@@ -55,7 +54,7 @@ class Grammar(Relations):
         return made
 
     def with_subqueries(self) -> Syntax:
-        """An expression whose subqueries are another engine's where queries are."""
+        """An expression whose subqueries are another engine's if queries are."""
         self.passes_subqueries = not self.own_queries
         try:
             return self.expression()
@@ -63,8 +62,8 @@ class Grammar(Relations):
             self.passes_subqueries = False
 
     def others_expression(self) -> Syntax | None:
-        """An expression that another engine evaluates, whatever it is made of; None where this
-        grammar has no form of it. It ends where a statement goes on behind one."""
+        """An expression that another engine evaluates; None if this grammar can't parse it. Ends
+        where the statement continues."""
         start, depth, variables = self.at, self.depth, list(self.variables)
         try:
             made = self.with_subqueries()
@@ -104,7 +103,7 @@ class Grammar(Relations):
         return Query(body, named, order, limit, offset)
 
     def deeper(self) -> None:
-        """Counts what is nested: deeper text than the parser's bound is refused."""
+        """Counts nesting: text beyond the parser's bound is refused."""
         self.depth += 1
         if self.depth > 40:
             self.wrong("nested too deeply: give parts of it names with WITH")
@@ -206,7 +205,7 @@ class Grammar(Relations):
         )
 
     def hint(self) -> None:
-        """Passes over a hint: it says how rows are computed, not which."""
+        """Skips a hint: it concerns how rows are computed, not which."""
         if self.kind() not in ("name", "quoted"):
             self.expected("a hint")
         while self.at < len(self.tokens) and self.peek() != "*/":
@@ -261,7 +260,7 @@ class Grammar(Relations):
     # --- groups -------------------------------------------------------------------------------------------------------
 
     def group(self) -> tuple[tuple[Item, ...], tuple[tuple[int, ...], ...] | None]:
-        """What rows are grouped by, and the sets of it if there are several."""
+        """The grouping expressions, and the grouping sets if there are several."""
         self.expect("by")
         items: list[Item] = []
         sets: list[tuple[int, ...]] = [()]
@@ -287,7 +286,7 @@ class Grammar(Relations):
         return tuple(items), tuple(sets) if several else None
 
     def group_item(self, items: list[Item]) -> int:
-        """The number of the next item, which may have stood before."""
+        """The index of the next item, which may have occurred before."""
         token = self.at
         value = self.expression()
         for i, item in enumerate(items):
@@ -297,7 +296,7 @@ class Grammar(Relations):
         return len(items) - 1
 
     def several_sets(self, items: list[Item]) -> list[tuple[int, ...]] | None:
-        """What ROLLUP, CUBE or GROUPING SETS stands for, if one comes next."""
+        """The grouping sets that ROLLUP, CUBE or GROUPING SETS represents, if one comes next."""
         if self.peek() in ("rollup", "cube") and self.peek(1) == "(":
             rolls = self.take("rollup")
             if not rolls:
@@ -326,6 +325,6 @@ def _rolled(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def _cubed(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    # More than so many sets are refused anyway.
+    # More sets than this are refused anyway.
     kept = range(1 << min(len(parts), 11))
     return [tuple(i for n, part in enumerate(parts) if mask >> n & 1 for i in part) for mask in kept]

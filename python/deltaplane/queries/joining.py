@@ -1,7 +1,7 @@
-"""What stands behind FROM as a plan: tables, named and nested queries, joins, and conditions of
-WHERE that join.
+"""Plans the FROM clause: tables, named and nested queries, joins, and conditions of WHERE that
+join.
 
-Asks `Tables` for tables, and knows nothing of what is selected.
+Gets tables from `Tables`, and knows nothing of the selected columns.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["Joining", "Tables"]
 
 
 class Tables(Protocol):
-    """Where relations come from."""
+    """Opens the tables of relations."""
 
     def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
-        """Opens a table under a number: its name for DuckDB and its columns."""
+        """Opens a table as relation `number`: its name for DuckDB and its columns."""
 
 
 class Joining(Binding):
@@ -60,7 +60,8 @@ class Joining(Binding):
                 self._cursor.wrong("expected a table: a named query has no versions", self._start(relation.token))
             nested, then, around = named
             outer = self._outer
-            # One that is named outside of a subquery sees nothing of the query around this one.
+            # A query that is named outside of a subquery doesn't see the columns of the query
+            # around this use.
             self._outer = outer if around is outer else []
             try:
                 made = self._titled(self.plan(nested.query, then), nested.columns, nested.token)
@@ -91,7 +92,7 @@ class Joining(Binding):
         return Planned(planned.node, [replace(c, name=title) for c, title in zip(shown, titles, strict=True)])
 
     def _wrong_titles(self, found: int, given: int, token: int) -> None:
-        """Raises that a relation has another number of columns than names for them."""
+        """Raises that a relation's number of columns differs from the number of names for them."""
         self._cursor.wrong(f"expected {found} names of columns, found {given}", self._start(token))
 
     def _tools(self, names: Names) -> Tools:
@@ -155,7 +156,7 @@ class Joining(Binding):
     def _lateral(self, join: Join, names: Names) -> Planned:
         left = self._relation(join.left, names)
         around = self._outer, self._correlated
-        # The right one's text names columns of the left one, and of nothing around both.
+        # The right relation's text uses columns of the left one, and of no enclosing query.
         self._outer, self._correlated = [replace(c, outer=True) for c in left.columns], set()
         try:
             right, of_left = self._relation(join.right, names), frozenset(self._correlated)
@@ -171,10 +172,10 @@ class Joining(Binding):
         return Planned(made, columns)
 
     def _joining(self, node: Node, scope: Scope, conditions: list[Syntax]) -> list[Syntax]:
-        """Makes conditions between two relations part of their join, where it is an inner one;
-        gives the others back.
+        """Moves conditions between two relations into their join, if it is an inner one; returns
+        the others.
 
-        Conditions that can fail stay in their order, behind those that may guard them.
+        Conditions that can fail keep their order, after those that may guard them.
         """
         if not isinstance(node, Joined) or node.kind not in ("inner", "cross"):
             return conditions

@@ -1,8 +1,7 @@
-"""Aggregates of whole files without reading them: numbers of rows, nulls, smallest and greatest
-values, as the log has them.
+"""Aggregates of whole files without reading them: numbers of rows, nulls, minimums and maximums
+from the log.
 
-Only what the log tells exactly: whole numbers and dates, of files whose statistics are complete and
-tight (P160-P166). Called by `running`.
+Only exact facts: integers and dates, of files with complete and tight statistics (P160-P166).
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ if TYPE_CHECKING:
 
 __all__ = ["FileFacts", "from_log"]
 
-# Of other types the log's bounds are rounded, cut, or don't say everything (NaN).
+# The log's bounds of other types are rounded, truncated, or incomplete (NaN).
 _EXACT = frozenset({"byte", "short", "integer", "long", "date"})
-# Functions to which a value that comes again changes nothing.
+# Functions whose result doesn't change with repeated values.
 _ONCE = frozenset({"min", "max", "any", "some", "bool_or", "every", "bool_and"})
 
 
 @dataclass
 class FileFacts:
-    """A relation of one row for each file of a table: its partition values under their columns'
-    ids, `n` rows of it that live, and of each column that is looked at the values that aren't null
-    (`c_`), the smallest (`lo_`) and the greatest (`hi_`).
+    """A relation with one row per file of a table: its partition values under their columns' ids,
+    the number `n` of its live rows, and for each needed column the number of non-null values
+    (`c_`), the minimum (`lo_`) and the maximum (`hi_`).
     """
 
     name: str
@@ -49,8 +48,7 @@ class FileFacts:
         pass
 
     def table(self) -> pa.Table | None:
-        """The rows, of all files that have some; None where the log doesn't tell one of them
-        exactly."""
+        """The rows, for all files with rows; None unless the log has all facts exactly."""
         import pyarrow as pa
 
         found = []
@@ -63,8 +61,8 @@ class FileFacts:
 
 
 def from_log(node: Node, opened: Mapping[str, SourceRows]) -> tuple[Node, list[tuple[str, pa.Table]]]:
-    """The plan with its aggregations of whole files over the log's facts, and these facts by
-    name."""
+    """The plan with its aggregations of whole files replaced by ones over the log's facts, and
+    these facts by name."""
     facts: list[tuple[str, pa.Table]] = []
 
     def of(aggregation: Aggregation) -> Node:
@@ -82,8 +80,8 @@ def from_log(node: Node, opened: Mapping[str, SourceRows]) -> tuple[Node, list[t
 
 
 def _rewritten(node: Node, of: Callable[[Aggregation], Node]) -> Node:
-    """A plan with its aggregations replaced, where they stand on the way of a single relation or in
-    set operations."""
+    """A plan with its aggregations replaced, if they are above a single relation or in set
+    operations."""
     if isinstance(node, Aggregation):
         return of(node)
     if isinstance(node, Project | Filter | Sort):
@@ -96,7 +94,7 @@ def _rewritten(node: Node, of: Callable[[Aggregation], Node]) -> Node:
 def _over_facts(
     aggregation: Aggregation, opened: Mapping[str, SourceRows], name: str
 ) -> tuple[Aggregation, FileFacts] | None:
-    """The same aggregation over files; None where the log can't tell it."""
+    """The same aggregation over files; None if the log lacks its facts."""
     if aggregation.sets is not None:
         return None
     source, conditions = _below(aggregation.child)
@@ -139,7 +137,7 @@ def _onto(node: Node, facts: FileFacts) -> Node:
 def _of_files(
     value: Value, partitions: Mapping[str, str], columns: Mapping[str, str], used: dict[str, str]
 ) -> Value | None:
-    """An aggregate of rows as one of files; notes the columns whose facts it needs."""
+    """An aggregate of rows as one of files; records the columns whose facts it needs."""
     call = value.syntax
     if not isinstance(call, Aggregate):
         return None
@@ -166,7 +164,7 @@ def _over(value: Value, fact: str, sql: str, *, beside: frozenset[str] = frozens
 
 
 def _facts(batch: pa.RecordBatch, partitions: Mapping[str, str], columns: Mapping[str, str]) -> pa.RecordBatch | None:
-    """What a batch of a plan tells; None where it doesn't tell everything."""
+    """The facts in a batch of a plan; None if they are incomplete."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -189,7 +187,7 @@ def _facts(batch: pa.RecordBatch, partitions: Mapping[str, str], columns: Mappin
             return None
         facts |= {f"{what}_{id}": values for what, values in told.items()}
     made = pa.RecordBatch.from_pydict(facts)
-    # A file without rows has no partition value either.
+    # A file without rows contributes no partition value either.
     return made.filter(pc.greater(made["n"], 0))
 
 

@@ -1,6 +1,6 @@
-"""PIVOT and UNPIVOT as plans: values of a column that become columns, and columns that become rows.
+"""PIVOT and UNPIVOT as plans: values of a column become columns, and columns become rows.
 
-Knows no table; what expressions mean is the planner's.
+Knows no table; the planner binds expressions.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 @dataclass(frozen=True)
 class Tools:
-    """What a planner does for others: scopes over columns, values of trees and of aggregates, ids,
-    places of errors."""
+    """The planner's functions: scopes over columns, values of trees and of aggregates, ids,
+    positions of errors."""
 
     context: Context
     scope: Callable[[Sequence[Column]], Scope]
@@ -63,7 +63,7 @@ def pivoted(tools: Tools, node: Node, columns: Sequence[Column], pivot: Pivot) -
 
     Raises:
         InvalidArgumentError: names, types or aggregates that Spark would refuse too.
-        UnsupportedExpressionError: values whose columns Spark would call otherwise, by name.
+        UnsupportedExpressionError: values for which Spark's column names are unknown, by name.
     """
     scope = tools.scope(columns)
     looked_at = [_column(tools, item, columns, "PIVOT") for item in pivot.columns]
@@ -120,8 +120,7 @@ def _grouped(
     groups: Sequence[Column],
     wanted: tuple[Sequence[Syntax], Sequence[int]],
 ) -> tuple[Node, list[Column]]:
-    """The groups with the values of trees of aggregates; `wanted` are these, and where they
-    stand."""
+    """The groups with the values of aggregates; `wanted` are these trees and their positions."""
     known: dict[Syntax, Syntax] = {}
     outputs, values = [], []
     for tree, token in zip(*wanted, strict=True):
@@ -165,7 +164,7 @@ def _names_in(tree: Syntax) -> set[str]:
 
 
 def _constant(tools: Tools, part: Syntax, group: Column) -> Typed:
-    """A value of PIVOT in the type of the column that it is looked for in."""
+    """A value of PIVOT in the type of the column that it is compared with."""
     value = tools.bound(tools.scope([]), part).typed
     assert group.type is not None
     if together([group.type, value.type], "PIVOT") != group.type:
@@ -174,7 +173,7 @@ def _constant(tools: Tools, part: Syntax, group: Column) -> Typed:
 
 
 def _title(value: PivotValue) -> str:
-    """What Spark calls the column of a value."""
+    """Spark's name of the column for a value."""
     parts = [_text(part) for part in value.parts]
     return parts[0] if len(parts) == 1 else "{" + ", ".join(parts) + "}"
 
@@ -197,8 +196,8 @@ def _group_title(items: Sequence[Item]) -> str:
 
 
 def unpivoted(tools: Tools, node: Node, columns: Sequence[Column], unpivot: Unpivot) -> tuple[Node, list[Column]]:
-    """A row for each group of columns, with the group's name and its values, beside the columns in
-    no group.
+    """A row for each group of columns, with the group's name and values, and the columns in no
+    group.
 
     Raises:
         InvalidArgumentError: names or types that Spark would refuse too.

@@ -1,8 +1,6 @@
-"""Nodes of a bound query, each of which writes itself as text of DuckDB with the columns that are
-asked for.
+"""Nodes of a bound query; each renders itself as DuckDB text with the requested columns.
 
-Every column of a query has an id of its own, so that no name is ever looked up by DuckDB. Knows no
-table; made by `planning` and what it builds on, run by `running`.
+Every column of a query has a unique id, so that DuckDB never resolves a name. Knows no table.
 """
 
 from __future__ import annotations
@@ -67,7 +65,7 @@ def refs(node: Syntax) -> set[str]:
 
 @dataclass(frozen=True)
 class Value:
-    """A bound expression: what it computes, of which columns, and its resolved tree."""
+    """A bound expression: its text, its columns, and its resolved tree."""
 
     typed: Typed
     uses: frozenset[str]
@@ -76,7 +74,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Output:
-    """A value under the id of a new column."""
+    """A value with the id of its new column."""
 
     id: str
     value: Value
@@ -89,8 +87,8 @@ class Node(Protocol):
         """The text of a SELECT that gives these columns in this order."""
 
     def narrow(self, conditions: list[Syntax]) -> None:
-        """Notes that rows don't matter for which one of these conditions over the node's columns
-        isn't true."""
+        """Records that rows for which one of these conditions over the node's columns isn't true
+        don't matter."""
 
 
 def _list(needed: Sequence[str]) -> str:
@@ -103,7 +101,7 @@ def _with(needed: Sequence[str], uses: frozenset[str]) -> list[str]:
 
 
 class OneRow:
-    """What a SELECT without FROM selects from."""
+    """The single row of a SELECT without FROM."""
 
     def render(self, needed: Sequence[str]) -> str:
         return "SELECT 1 AS r"
@@ -114,10 +112,9 @@ class OneRow:
 
 @dataclass
 class Source:
-    """A table or data of the caller, under the name by which DuckDB knows it; `fields` are its
-    columns by their ids.
+    """A table or the caller's data, by its name in DuckDB; `fields` are its columns by id.
 
-    `conditions` are met by all rows that matter, `needed` the columns that do.
+    All rows that matter meet `conditions`, and only `needed` columns are used.
     """
 
     name: str
@@ -135,7 +132,7 @@ class Source:
 
 @dataclass
 class Rows:
-    """Rows that the text lists."""
+    """Rows listed in the text."""
 
     ids: Sequence[str]
     rows: Sequence[Sequence[Typed]]
@@ -150,7 +147,7 @@ class Rows:
 
 @dataclass
 class Held:
-    """Columns in memory, under the name by which DuckDB knows them."""
+    """Columns in memory, by their name in DuckDB."""
 
     name: str
 
@@ -178,14 +175,14 @@ class Filter:
 
 @dataclass
 class Project:
-    """New columns out of old ones."""
+    """New columns computed from old ones."""
 
     child: Node
     outputs: Sequence[Output]
     distinct: bool = False
 
     def render(self, needed: Sequence[str]) -> str:
-        # What is distinct depends on all columns.
+        # DISTINCT depends on all columns.
         outer = self.distinct and list(needed) != [o.id for o in self.outputs]
         by_id = {o.id: o for o in self.outputs}
         kept = list(self.outputs) if self.distinct else [by_id[id] for id in needed]
@@ -199,7 +196,7 @@ class Project:
 
 
 def _below(conditions: list[Syntax], outputs: Sequence[Output]) -> list[Syntax]:
-    """Conditions over new columns that are old ones under new ids, over the old ones."""
+    """Conditions over new columns that rename old ones, as conditions over the old ones."""
     renamed = {o.id: o.value.syntax for o in outputs if isinstance(o.value.syntax, Ref)}
     return [_renamed(c, renamed) for c in conditions if refs(c) <= set(renamed)]
 
@@ -218,8 +215,8 @@ def _renamed(node: Syntax, renamed: Mapping[str, Syntax]) -> Syntax:
 class Aggregation:
     """A row for each group, or a single one without keys.
 
-    With `sets` a row for each group of each of them, which are numbers of keys that are columns of
-    the child.
+    With `sets` a row for each group of each set; a set has indexes of keys that are columns of the
+    child.
     """
 
     child: Node
@@ -243,18 +240,18 @@ class Aggregation:
         grouped = f" GROUP BY {', '.join(str(i + 1) for i in range(len(self.keys)))}" if self.keys else ""
         if self.sets is not None:
             sets = ", ".join(f"({', '.join(self.keys[i].value.typed.sql for i in one)})" for one in self.sets)
-            # No rows make no group, not even that of all rows.
+            # Without rows there is no group, not even that of all rows.
             grouped = f" GROUP BY GROUPING SETS ({sets}) HAVING count(*) > 0"
         return f"SELECT {_list(needed)} FROM (SELECT {listed} FROM ({self.child.render(sorted(uses))}){grouped})"
 
     def narrow(self, conditions: list[Syntax]) -> None:
-        # A single group is there even where no row is, and other sets have null for a key.
+        # A single group exists even without rows, and other sets have null for a key.
         self.child.narrow(_below([c for c in conditions if refs(c) and self.sets is None], self.keys))
 
 
 @dataclass
 class Windowed:
-    """The rows with further columns, each of which is computed over other rows too."""
+    """The rows with further columns, each of which also depends on other rows."""
 
     child: Node
     outputs: Sequence[Output]
@@ -266,14 +263,14 @@ class Windowed:
         return f"SELECT {_list([made.get(id, id) for id in needed])} FROM ({child})"
 
     def narrow(self, conditions: list[Syntax]) -> None:
-        # Each row may matter for another one.
+        # Each row may influence another one.
         self.child.narrow([])
 
 
 @dataclass
 class Exploded:
-    """A row for each element of a list: `lists` are lists of one length over the column `whole`, by
-    the new ids."""
+    """A row for each list element: `lists` are lists of one length over the column `whole`, by the
+    new ids."""
 
     child: Node
     value: Value
@@ -293,7 +290,7 @@ class Exploded:
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "semi": "SEMI JOIN"}
 _JOINS["anti"] = "ANTI JOIN"
-# Of which sides rows may go for what stands in WHERE, and in ON.
+# For each kind of join, the sides whose rows a condition in WHERE, or in ON, may leave out early.
 _NARROWS: dict[str, tuple[str, str]] = {
     "inner": ("lr", "lr"),
     "cross": ("lr", "lr"),
@@ -307,8 +304,8 @@ _NARROWS: dict[str, tuple[str, str]] = {
 
 @dataclass
 class Joined:
-    """Two relations side by side; `kind` as in `syntax.Join`. `left_ids` are the columns of the
-    first one."""
+    """Two joined relations; `kind` as in `syntax.Join`. `left_ids` are the columns of the first
+    one."""
 
     left: Node
     right: Node
@@ -335,7 +332,7 @@ class Joined:
 
 @dataclass
 class Lateral:
-    """Rows beside each row of `left`, of which the right relation's text names the columns
+    """Each row of `left` with the rows of the right relation, whose text uses the columns
     `names`."""
 
     left: Node
@@ -361,8 +358,7 @@ class Lateral:
 
 @dataclass
 class Unpivoted:
-    """A row for each of `names`, with that name, and with the values that the lists have for it, by
-    the new ids."""
+    """A row for each of `names`, with that name and the lists' values for it, by the new ids."""
 
     child: Node
     name: str
@@ -384,7 +380,7 @@ class Unpivoted:
 
 @dataclass
 class Sets:
-    """Two relations of the same types one after the other, or what they share or don't."""
+    """A set operation of two relations with the same types."""
 
     kind: str
     every: bool
@@ -405,7 +401,7 @@ class Sets:
 
 @dataclass(frozen=True)
 class SortKey:
-    """A column that rows are ordered by; `sql` is how it is compared."""
+    """A sort column; `sql` is its form for comparisons."""
 
     id: str
     sql: str
@@ -415,7 +411,7 @@ class SortKey:
 
 @dataclass
 class Sort:
-    """Rows in an order, and how many of them."""
+    """Sorted rows, and their limit."""
 
     child: Node
     keys: Sequence[SortKey]
@@ -438,10 +434,10 @@ class Sort:
 
 @dataclass(frozen=True)
 class Column:
-    """A column that names are looked up among. `type` is None where expressions have no such type.
+    """A column for name resolution. `type` is None if expressions lack the type.
 
-    `hidden` ones answer to their qualified name alone. `outer` ones are of the query around a
-    subquery: their values are constants there, and what the subquery has itself comes first.
+    `hidden` columns are found by their qualified name alone. `outer` columns belong to the query
+    around a subquery: they are constants there, and the subquery's own columns take precedence.
     """
 
     id: str

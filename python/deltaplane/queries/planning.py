@@ -1,7 +1,6 @@
-"""From a query's syntax to its plan: named queries, sets of rows, VALUES and limits; `selecting`
-plans what SELECT says.
+"""Plans a query: named queries, set operations, VALUES and limits; `selecting` plans SELECT.
 
-Asks `Tables` for tables and leaves running to `running`. What Spark would run and this doesn't is
+Gets tables from `Tables` and leaves running to `running`. What Spark would run but this can't is
 refused by name.
 """
 
@@ -31,8 +30,8 @@ __all__ = ["Planner"]
 
 
 class Planner(Selecting):
-    """Plans one statement's queries. `sources` are the tables that they read, `held` the columns in
-    memory, by DuckDB's names."""
+    """Plans one statement's queries. `sources` are their tables, `held` the columns in memory, by
+    DuckDB's names."""
 
     def __init__(self, cursor: Cursor, tables: Tables, context: Context) -> None:
         super().__init__(cursor, tables, context)
@@ -43,7 +42,8 @@ class Planner(Selecting):
 
         Raises:
             InvalidArgumentError: a name or a type that Spark would refuse too.
-            UnsupportedExpressionError: what the embedded engine doesn't do as Spark does, by name.
+            UnsupportedExpressionError: a construct that the embedded engine doesn't evaluate as
+                Spark does, by name.
         """
         known: Names = names or {}
         own = [name.lower() for name, _ in query.named]
@@ -67,8 +67,7 @@ class Planner(Selecting):
         return made
 
     def chosen(self, name: TableName, where: Syntax, token: int, beside: Sequence[tuple[str, SparkType]]) -> Planned:
-        """The rows of a table that meet a condition of WHERE, as columns that stand beside the
-        table's own."""
+        """The rows of a table that meet a condition of WHERE, as columns beside the table's own."""
         made = self._table(name)
         assert isinstance(made.node, Source)
         scope = self._scope(made.columns, {})
@@ -135,7 +134,7 @@ class Planner(Selecting):
         )
 
     def _comparable(self, planned: Planned, compares: bool) -> Planned:
-        """The columns with one zero, where rows are told apart by them."""
+        """The columns with one zero, if rows are compared by them."""
         if not compares:
             return planned
         outputs, columns = [], []

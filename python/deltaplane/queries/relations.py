@@ -1,7 +1,6 @@
-"""The grammar of what stands behind FROM: tables with their versions, joins, VALUES, LATERAL, PIVOT
-and UNPIVOT.
+"""The grammar of FROM: tables with their versions, joins, VALUES, LATERAL, PIVOT and UNPIVOT.
 
-Knows no clause of a query but those, and no table: a name is its parts.
+Knows only these clauses, and no table: a name is its parts.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from deltaplane.queries.syntax import (
 
 __all__ = ["GOES_ON", "Relations"]
 
-# Words that go on with a statement, so they are no alias unless AS or backticks say so.
+# Words that continue a statement, so that they are an alias only after AS or in backticks.
 GOES_ON = frozenset(
     """
     anti by cluster cross distribute except fetch for from full group having inner intersect join lateral left limit
@@ -60,7 +59,7 @@ _NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
 
 
 class Relations(Expressions):
-    """Reads relations, and names of tables wherever a statement has them."""
+    """Parses relations, and names of tables anywhere in a statement."""
 
     def relations(self) -> Relation:
         made = self.joined(self.relation())
@@ -113,7 +112,8 @@ class Relations(Expressions):
         while self.peek(inner) == "(":
             inner += 1
         self.at += 1
-        # A query in two pairs of parentheses is one, a join whose first relation is a query isn't.
+        # A query in two pairs of parentheses is a query; a join whose first relation is a query
+        # isn't.
         if self.peek(inner - 1) in BEGINNINGS and not self.is_join_of_queries():
             query = self.query()
             self.expect(")")
@@ -123,8 +123,7 @@ class Relations(Expressions):
         return made
 
     def is_join_of_queries(self) -> bool:
-        """Whether, behind a parenthesis, a relation in parentheses comes first and something joins
-        it."""
+        """Whether, after a parenthesis, a relation in parentheses comes next and is joined."""
         depth, i = 0, self.at
         if self.peek() != "(":
             return False
@@ -182,7 +181,7 @@ class Relations(Expressions):
         return self.whole_number("a version's number")
 
     def moment(self) -> VersionLike:
-        """A constant moment: text, a date or a timestamp, at UTC unless it names its zone."""
+        """A constant time: text, a date or a timestamp, in UTC unless it names its zone."""
         token = self.at
         value = self.expression()
         if isinstance(value, Literal) and value.type.name == "string":
@@ -207,7 +206,7 @@ class Relations(Expressions):
     # --- VALUES -------------------------------------------------------------------------------------------------------
 
     def values(self, *, defaults: bool = False) -> Values:
-        """VALUES and its rows; with `defaults` the word DEFAULT may stand for a value."""
+        """VALUES and its rows; with `defaults` the word DEFAULT may replace a value."""
         token = self.at
         self.expect("values")
         rows = [self.value_row(defaults)]
@@ -229,8 +228,7 @@ class Relations(Expressions):
         return tuple(self.listed(one)) if self.peek() == "(" else (one(),)
 
     def constant(self) -> Syntax | None:
-        """The constant that is a whole cell, without the steps through the operators; None where
-        there is more."""
+        """The constant that is a whole cell, parsed directly; None if the cell has more tokens."""
         tokens = self.tokens[self.at : self.at + 3]
         if len(tokens) < 3:
             return None
@@ -249,7 +247,7 @@ class Relations(Expressions):
     # --- LATERAL ------------------------------------------------------------------------------------------------------
 
     def lateral(self, left: Relation, kind: str, token: int) -> Relation | None:
-        """What LATERAL joins to the relations before it, if that comes next."""
+        """The relation that LATERAL joins to the previous ones, if that comes next."""
         if not self.take("lateral"):
             return None
         if kind not in ("inner", "cross", "left"):

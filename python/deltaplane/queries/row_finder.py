@@ -1,8 +1,8 @@
-"""The rows of a table that meet a condition with subqueries, as a command on rows wants them: by
-their places.
+"""Finds the rows of a table that meet a condition with subqueries, by position, for a command on
+rows.
 
-The condition is planned as a query's WHERE is, and run by DuckDB over the same version that the
-command reads.
+The condition is planned like a query's WHERE, and run by DuckDB over the version that the command
+reads.
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ if TYPE_CHECKING:
 __all__ = ["FoundRows", "may_be_same", "may_read"]
 
 _ROWS_AT_ONCE = 1 << 16
-# A file has a number in DuckDB, in place of its name.
+# DuckDB uses a number for each file instead of its name.
 _PLACED = ((PLACE[0], INT), (PLACE[1], LONG))
 
 
 class FoundRows(RowSelection):
     """The rows of a table for which a condition is true.
 
-    Subqueries over the same table see the version that the command reads; then any row may decide,
+    Subqueries over the same table see the version that the command reads; then any row may matter,
     and the command depends on all of them (`reads_others`).
 
     Raises:
         InvalidArgumentError: a name or a type that Spark would refuse too.
-        UnsupportedExpressionError: what the embedded engine doesn't do as Spark does, by name.
+        UnsupportedExpressionError: a construct that the embedded engine doesn't evaluate as Spark
+            does, by name.
     """
 
     def __init__(
         self, cursor: Cursor, catalog: Catalog, name: TableName, table: DeltaTable, where: tuple[Syntax, str, int]
     ) -> None:
-        """`where` is the condition's tree and text, and the number of its first token."""
+        """`where` is the condition's tree and text, and the index of its first token."""
         tree, text, token = where
         super().__init__(text, is_exact=False)
         catalog.hold(table)
@@ -70,7 +71,7 @@ class FoundRows(RowSelection):
         self.reads_others = may_read((catalog.opened[other.name] for other in others), table)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The places of the rows, in batches of the columns `_file` and `_row`."""
+        """The positions of the rows, in batches of the columns `_file` and `_row`."""
         import pyarrow as pa
 
         with bounded():
@@ -80,8 +81,8 @@ class FoundRows(RowSelection):
             tempfile.TemporaryDirectory(prefix="deltaplane-") as spill,
             opened(self._planner, self._catalog, temp_directory=spill, preserve_insertion_order=False) as connection,
         ):
-            # Found before any is given away: meanwhile the consumer may hold what the sources'
-            # readers wait for.
+            # All are found before any is returned: otherwise the consumer could block the readers
+            # of the sources.
             connection.execute(f"CREATE TABLE found AS {text}")
             names = pa.array(list(self._rows.files), pa.string())
             reader = connection.sql(f"SELECT {file}, {row} FROM found ORDER BY 1, 2").to_arrow_reader(_ROWS_AT_ONCE)
@@ -91,14 +92,13 @@ class FoundRows(RowSelection):
 
 
 def may_read(sources: Iterable[SourceRows], table: DeltaTable) -> bool:
-    """Whether the rows of one of these relations may be those of a table that is about to be
-    changed."""
+    """Whether one of these relations may have rows of a table that is about to be changed."""
     return any(isinstance(one, DeltaSource) and may_be_same(one.table, table) for one in sources)
 
 
 def may_be_same(one: DeltaTable, table: DeltaTable) -> bool:
-    """Whether what one object reads may be what another one is about to change: the same table, at
-    no older version."""
+    """Whether one object may read what another one is about to change: the same table, at no older
+    version."""
     same = one is table or _place(one) == _place(table) or one.metadata().id == table.metadata().id
     return same and one.version() >= table.version()
 
@@ -110,8 +110,8 @@ def _place(table: DeltaTable) -> str:
 
 
 class _PlacedRows:
-    """The rows of the table to be changed, with their places; `files` are the names of files by
-    their numbers."""
+    """The rows of the table to change, with their positions; `files` are the names of files by
+    number."""
 
     def __init__(self, table: DeltaTable) -> None:
         self.snapshot: _native.Snapshot = table._snapshot
@@ -134,13 +134,13 @@ class _PlacedRows:
 
 
 class _Tables:
-    """The catalog's tables, and the one to be changed by the name that the statement has for it."""
+    """The catalog's tables, and the table to change under its name in the statement."""
 
     def __init__(self, catalog: Catalog, name: TableName, table: DeltaTable) -> None:
         self._catalog, self._name, self._table = catalog, name, table
 
     def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
-        """Opens a relation under a number; its name for DuckDB and its columns."""
+        """Opens a relation by number; returns its name for DuckDB and its columns."""
         if name is not self._name:
             return self._catalog.source(name, number)
         given, rows = f"s{number}", _PlacedRows(self._table)

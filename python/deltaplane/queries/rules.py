@@ -1,5 +1,4 @@
-"""Small rules of columns and types that a plan is made by: what a star means, which types meet,
-what rows compare by.
+"""Rules of columns and types in plans: expansion of stars, common types, comparisons of rows.
 
 Knows no plan.
 """
@@ -39,7 +38,7 @@ __all__ = [
 
 
 def unqualified(columns: Sequence[Column]) -> list[Column]:
-    """The columns as a relation without a name has them."""
+    """The columns without a relation's name."""
     return [replace(c, qualifiers=(), hidden=False) for c in columns]
 
 
@@ -52,13 +51,13 @@ def only_one(columns: Sequence[Column], name: str) -> Column:
 
 
 def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
-    """The columns that a star stands for."""
+    """The columns that a star expands to."""
     asked = [q.lower() for q in star.qualifier]
     columns = [c for c in columns if not c.outer]
     if not asked:
         found = [c for c in columns if not c.hidden]
     else:
-        # As in Spark those that USING has merged come first.
+        # As in Spark the columns merged by USING come first.
         named = [c for c in columns if [q.lower() for q in c.qualifiers[-len(asked) :]] == asked]
         found = [c for c in named if c.hidden] + [c for c in named if not c.hidden]
     if not found:
@@ -70,7 +69,7 @@ def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
 
 
 def filtering(condition: Syntax) -> Syntax:
-    """A condition of WHERE, with the memberships (IN, NOT IN) noted that decide of a row by
+    """A condition of WHERE, with marks on the memberships (IN, NOT IN) that decide on a row by
     themselves."""
     if isinstance(condition, Subquery):
         return replace(condition, filters=True)
@@ -82,9 +81,9 @@ def filtering(condition: Syntax) -> Syntax:
 
 
 def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequence[Column]) -> Syntax:
-    """An expression of SELECT with the columns before it that it names by their aliases.
+    """An expression of SELECT with the aliases of earlier columns replaced by these columns.
 
-    Columns of the relations come first, those of the query around a subquery last.
+    Columns of the relations take precedence, those of enclosing queries come last.
     """
     own = [c for c in columns if not c.outer]
 
@@ -114,11 +113,11 @@ def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequ
 
 
 class Text(str):
-    """The name of a column that has none: its text, where Spark may call it otherwise."""
+    """The name of an unnamed column: its text, for which Spark's may differ."""
 
 
 def title(item: Item) -> str:
-    """What a column of a result is called."""
+    """The name of a result's column."""
     if item.alias is not None:
         return item.alias
     if isinstance(item.value, Name):
@@ -127,26 +126,26 @@ def title(item: Item) -> str:
 
 
 def every(node: Syntax, columns: Sequence[Column]) -> bool:
-    """Whether an expression is the word ALL, which no column is called by."""
+    """Whether an expression is the word ALL, and no column has that name."""
     return (
         isinstance(node, Name) and [p.lower() for p in node.parts] == ["all"] and not matching(node.parts, columns)[0]
     )
 
 
 def number(i: int) -> Literal:
-    """The expression that stands for a column of the result, counted from 0."""
+    """The expression that refers to a column of the result, counted from 0."""
     return Literal(str(i + 1), INT)
 
 
 def ordinal(node: Syntax) -> int | None:
-    """The number, where an expression is one: it stands for a column of the result."""
+    """The number, if an expression is one: it refers to a column of the result."""
     if isinstance(node, Literal) and node.type == INT and node.value is not None:
         return int(str(node.value))
     return None
 
 
 def comparable(value: Value, clause: str) -> Value:
-    """A value as rows are told apart by it; `clause` is what asks for it."""
+    """A value in the form for comparing rows; `clause` is where it is needed."""
     of = value.typed.type
     if not (of.atomic or of.name == "void"):
         refuse(f"{clause} on {of}")
@@ -154,7 +153,7 @@ def comparable(value: Value, clause: str) -> Value:
 
 
 def sort_key(output: Output, order: Order) -> SortKey:
-    """An output as rows are ordered by it."""
+    """An output in the form for sorting rows."""
     of = output.value.typed.type
     if not (of.atomic or of.name == "void"):
         refuse(f"ORDER BY on {of}")
@@ -162,8 +161,8 @@ def sort_key(output: Output, order: Order) -> SortKey:
 
 
 def together(types: Sequence[SparkType], what: str) -> SparkType:
-    """The type that values of several rows meet in; text beside other types is refused, where Spark
-    would read it."""
+    """The common type of values of several rows; text beside other types, which Spark would
+    convert, is refused."""
     found: SparkType | None = types[0]
     for of in types[1:]:
         mixed = found is not None and ((found.name == "string") != (of.name == "string"))

@@ -1,6 +1,7 @@
-"""Runs a planned query in DuckDB: hands it the rows of the sources, takes the result back as Arrow.
+"""Runs a planned query in DuckDB: passes it the rows of the sources, and returns the result as
+Arrow.
 
-DuckDB sees generated text and generated names alone.
+DuckDB only sees generated text and generated names.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Prepared", "bounded", "opened", "prepared"]
 
-# The rules that neither compute anything otherwise nor evaluate what a filter or CASE would have
-# kept from it.
+# Optimizer rules that neither change results nor evaluate what a filter or CASE would have
+# excluded.
 _WANTED = frozenset(
     """
     build_side_probe_side column_lifetime deliminator empty_result_pullup filter_pushdown in_clause join_order
@@ -41,7 +42,7 @@ _WANTED = frozenset(
 
 
 class Prepared:
-    """A query that was bound to its tables and not run yet."""
+    """A query that is bound to its tables but not run yet."""
 
     def __init__(self, catalog: Catalog, planner: Planner, planned: Planned) -> None:
         self._catalog = catalog
@@ -68,9 +69,9 @@ class Prepared:
         Raises:
             InvalidArgumentError: a row for which Spark fails too (overflow, division by zero, an
                 impossible cast).
-            UnsupportedExpressionError: a row for which no exact value is known; or the extra
-                `local` is missing.
-            FileMissingError, CorruptFileError: while reading; names the file.
+            UnsupportedExpressionError: a row without a known exact value; or the extra `local` is
+                missing.
+            FileMissingError, CorruptFileError: an error while reading; names the file.
         """
         import pyarrow as pa
 
@@ -90,7 +91,7 @@ class Prepared:
 
 
 def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
-    """Binds a query to the tables that it names; nothing is read but their logs."""
+    """Binds a query to its tables, of which only the logs are read."""
     planner = Planner(cursor, catalog, context_at("UTC", time.time_ns() // 1000))
     with bounded():
         return Prepared(catalog, planner, planner.plan(query))
@@ -100,11 +101,9 @@ def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
 def opened(
     planner: Planner, catalog: Catalog, held: Sequence[tuple[str, pa.Table]] = (), **config: str | bool
 ) -> Iterator[Any]:
-    """A connection of DuckDB that knows the relations of a plan, with rules of its optimizer that
-    suit the plan.
+    """A DuckDB connection with the relations of a plan, and with suitable optimizer rules.
 
-    `held` are relations beside those of the plan. The block gives queries to the connection and
-    does nothing else.
+    `held` are further relations. The block may only run queries on the connection.
     """
     streams = [_Stream(source, catalog.opened[source.name]) for source in planner.sources]
     connection = connect(**config)
@@ -125,7 +124,7 @@ def opened(
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """A block that plans or renders, which fails by name where the query is too deep."""
+    """A block that plans or renders; a query that is nested too deeply is refused by name."""
     try:
         yield
     except RecursionError as e:
@@ -136,14 +135,13 @@ def bounded() -> Iterator[None]:
 
 def _unwanted(connection: Any, throws: bool) -> list[str]:
     every = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
-    # Filters that meet in one place are evaluated in any order, and what one guards may fail.
+    # Filters in one place are evaluated in any order, and a guarded one may fail.
     wanted = _WANTED - {"filter_pushdown"} if throws else _WANTED
     return [name for name in every if name not in wanted]
 
 
 class _Stream:
-    """A source as DuckDB is given it; each use reads anew, so that one may be scanned more than
-    once."""
+    """A source for DuckDB; each use reads it again, so that it may be scanned more than once."""
 
     def __init__(self, source: Source, rows: SourceRows) -> None:
         import pyarrow as pa
@@ -183,6 +181,6 @@ class _Stream:
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def raise_error(self) -> None:
-        """Raises the error that ended one of the readings, if one did."""
+        """Raises the error that ended one of the reads, if one did."""
         if self._error is not None:
             raise self._error from None

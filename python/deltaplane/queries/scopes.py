@@ -1,4 +1,4 @@
-"""Names to columns, as Spark resolves them, and trees with the columns' ids in place of names.
+"""Resolves names to columns as Spark does, and replaces names in trees by the columns' ids.
 
 Knows no table: a scope is a list of columns.
 """
@@ -39,7 +39,7 @@ Found = TypeVar("Found", bound=Call)
 
 
 def matching(parts: Sequence[str], columns: Sequence[Column]) -> tuple[list[Column], tuple[str, ...]]:
-    """The columns that a name may mean, and the fields below them: a longer qualifier comes
+    """The columns that a name may denote, with the fields below them: longer qualifiers come
     first."""
     inner = [c for c in columns if not c.outer]
     if len(inner) < len(columns):
@@ -58,7 +58,7 @@ def _qualified(qualifiers: tuple[str, ...], asked: Sequence[str]) -> bool:
 
 
 def one_of(parts: Sequence[str], columns: Sequence[Column]) -> tuple[Column, tuple[str, ...]]:
-    """The column that a name means, and the fields below it.
+    """The column that a name denotes, and the fields below it.
 
     Raises:
         InvalidArgumentError: none, or several.
@@ -75,8 +75,7 @@ def one_of(parts: Sequence[str], columns: Sequence[Column]) -> tuple[Column, tup
 
 
 def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax:
-    """A tree with parts replaced, from the top: what `change` gives a value for isn't looked
-    into."""
+    """A tree with parts replaced, from the top: a replaced part isn't searched further."""
     made = change(node)
     if made is not None:
         return made
@@ -91,8 +90,8 @@ def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax
 
 
 def condition_texts(source: Source) -> list[str]:
-    """What all rows that matter of a source meet, as text over its columns' names; without what has
-    no such text."""
+    """Conditions that all needed rows of a source meet, as text over its columns' names; conditions
+    without such a text are left out."""
 
     def named(one: Syntax) -> Syntax | None:
         return Name((source.fields[one.id],)) if isinstance(one, Ref) else None
@@ -140,7 +139,7 @@ def _outermost(node: Syntax, kind: type[Found]) -> list[Found]:
 
 
 def beside_aggregates(node: Syntax) -> bool:
-    """Whether a column stands in a tree outside of aggregate functions."""
+    """Whether a tree has a column outside aggregate functions."""
     if isinstance(node, Aggregate):
         return False
     if isinstance(node, Cast):
@@ -163,7 +162,7 @@ def contains(node: Syntax, kind: type) -> bool:
 
 
 class Scope(Binder):
-    """Types for resolved trees over some columns; `subqueries` makes values of queries in them."""
+    """Binds resolved trees over some columns; `subqueries` computes values of queries in them."""
 
     def __init__(self, columns: Sequence[Column], context: Context, subqueries: Subqueries) -> None:
         super().__init__({}, context)
@@ -171,26 +170,26 @@ class Scope(Binder):
         self._by_id = {column.id: column for column in columns}
         self._subqueries = subqueries
         self._uses: set[str] = set()
-        # The columns of queries around this one that were met.
+        # The columns of enclosing queries that occur.
         self.correlated: set[str] = set()
 
     def outside(self) -> list[Column]:
-        """The columns as a subquery sees them."""
+        """The columns in a subquery's view."""
         return [replace(c, outer=True) for c in self.columns if not c.outer]
 
     def meet(self, ids: Iterable[str]) -> None:
-        """Notes that a subquery needs these columns."""
+        """Records that a subquery needs these columns."""
         for id in ids:
             (self.correlated if self._by_id[id].outer else self._uses).add(id)
 
     def knows(self, parts: Sequence[str]) -> bool:
-        """Whether a name leads to a column."""
+        """Whether a name denotes a column."""
         found, fields = matching(parts, self.columns)
         of = found[0].type if found else None
         return bool(found) and (not fields or (of is not None and fields[0].lower() in map(str.lower, of.fields)))
 
     def value(self, node: Syntax) -> Value:
-        """The bound form of a tree, whose names may be resolved already."""
+        """The bound form of a tree, in which names may be resolved already."""
         tree = resolved(node, self.columns)
         self._uses = set()
         typed = self.bind(tree)
@@ -215,7 +214,7 @@ class Scope(Binder):
         if isinstance(node, Subquery):
             return self._subqueries(node, self)
         if node.name == "struct":
-            # Its fields are called as the names were written, which are resolved by now.
+            # Its fields have the original names, which are resolved by now.
             refuse("`struct` in a query, where `named_struct` says what fields are called,")
         if node.name == ".":
             # A field of a struct, as below a name.

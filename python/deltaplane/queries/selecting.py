@@ -1,5 +1,4 @@
-"""SELECT as a plan: what its columns, groups, windows and orders mean, and in which order Spark
-computes them.
+"""Plans SELECT: columns, groups, windows and orders, in the order in which Spark computes them.
 
 Knows relations as rows with columns, and no other part of a query.
 """
@@ -48,7 +47,7 @@ __all__ = ["Selecting"]
 
 
 class Selecting(Joining):
-    """Plans SELECT with the order behind it."""
+    """Plans SELECT with its ORDER BY."""
 
     def _select(self, select: Select, names: Names, order: Sequence[Order]) -> Planned:
         select, order = _with_windows(select, order)
@@ -156,7 +155,8 @@ class Selecting(Joining):
     def _aliased(
         self, node: Syntax, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column], clause: str
     ) -> Syntax:
-        """A tree over the columns of a result and, behind these, over those of the relations."""
+        """A tree over the columns of a result and, with lower precedence, over those of the
+        relations."""
 
         def change(one: Syntax) -> Syntax | None:
             if isinstance(one, Aggregate):
@@ -184,7 +184,7 @@ class Selecting(Joining):
     def _sort_trees(
         self, order: Sequence[Order], items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]
     ) -> list[tuple[Order, Syntax]]:
-        """The keys of an order; ALL are the columns of the result, from left to right."""
+        """The sort keys; ALL means the columns of the result, from left to right."""
         titles = {title.lower() for title, _, _ in items}
         if len(order) == 1 and every(order[0].value, columns) and "all" not in titles:
             order = [replace(order[0], value=number(i)) for i in range(len(items))]
@@ -200,7 +200,7 @@ class Selecting(Joining):
             return items[place - 1][1]
 
     def _generated(self, select: Select, node: Node, scope: Scope) -> tuple[Select, Node, list[Column]]:
-        """The rows made more by a generator among the columns, and columns of it in its place."""
+        """The rows that a generator among the columns makes, and their columns in its place."""
         found = [i for i in select.items if isinstance(i, Item) and generates(i.value)]
         if not found:
             return select, node, []
@@ -224,7 +224,8 @@ class Selecting(Joining):
     def _windowed(
         self, node: Node, scope: Scope, found: Iterable[Window], names: Names
     ) -> tuple[Node, Scope, dict[Syntax, Syntax]]:
-        """The rows with the values of functions over windows, and what stands for these."""
+        """The rows with the values of window functions, and the columns that replace these
+        functions."""
         outputs, columns = [], []
         made: dict[Syntax, Syntax] = {}
         for window in found:
@@ -245,7 +246,7 @@ class Selecting(Joining):
     def _grouped_by_all(
         self, select: Select, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column]
     ) -> Select:
-        """GROUP BY ALL written out: the columns of the result that hold no aggregate function."""
+        """GROUP BY ALL expanded: the columns of the result without aggregate functions."""
         if select.sets is not None or len(select.group_by) != 1 or not every(select.group_by[0].value, columns):
             return select
         every_item = select.group_by[0]
@@ -302,8 +303,8 @@ class Selecting(Joining):
         return Aggregation(node, keys, values, sets), columns, replaced
 
     def _as_columns(self, node: Node, scope: Scope, keys: Sequence[Output]) -> tuple[Node, list[Output]]:
-        """The rows with the keys as columns beside the others, since a set is null where a key
-        isn't of it."""
+        """The rows with the keys as additional columns, since a grouping set makes missing keys
+        null."""
         beside = [Output(c.id, scope.value(Ref((c.id,)))) for c in scope.columns if c.type is not None and not c.outer]
         own = [Output(self._id(), key.value) for key in keys]
         made = [
@@ -323,7 +324,7 @@ class Selecting(Joining):
                 raise InvalidArgumentError(f"the result has no column {place}")
             tree = items[place - 1][1]
         elif isinstance(item.value, Name) and not matching(item.value.parts, [c for c in columns if not c.outer])[0]:
-            # A column of the result, or else one of the query around this one.
+            # A column of the result, otherwise one of the enclosing query.
             tree = self._output(item.value, items, columns)
         else:
             tree = resolved(item.value, columns)
@@ -333,7 +334,7 @@ class Selecting(Joining):
 
 
 class _Replaced(dict[Syntax, Syntax]):
-    """What stands for groups and aggregate functions behind the grouping."""
+    """The columns that replace groups and aggregate functions after the grouping."""
 
     known: Mapping[str, Column]
 
@@ -347,7 +348,7 @@ class _Replaced(dict[Syntax, Syntax]):
 
 
 def _with_windows(select: Select, order: Sequence[Order]) -> tuple[Select, Sequence[Order]]:
-    """The windows that have names written out."""
+    """Replaces names of windows by their definitions."""
     known = {name.lower(): window for name, window in select.windows}
     if len(known) < len(select.windows):
         raise InvalidArgumentError("WINDOW gives one name twice")
@@ -373,7 +374,7 @@ def _with_windows(select: Select, order: Sequence[Order]) -> tuple[Select, Seque
 def _grouping(
     call: Aggregate, trees: Sequence[Syntax], keys: Sequence[Output], sets: Sequence[Sequence[int]] | None
 ) -> Value:
-    """Which keys a row's set lacks: of one key, or of all as bits."""
+    """Which keys a row's grouping set lacks: for one key, or for all as bits."""
     if sets is not None and {i for one in sets for i in one} < set(range(len(keys))):
         refuse(f"`{call.name}` where a key is in no set")
     if sets is None:

@@ -1,8 +1,7 @@
-"""Where a statement's tables are, and their rows as a query needs them: a version of a Delta table,
-or Arrow data.
+"""Locates a statement's tables, and reads their rows for a query: a version of a Delta table, or
+Arrow data.
 
-Only the columns that are asked for leave the core, and files that can't hold a row that matters
-stay unread.
+Only the requested columns are read, and files without relevant rows stay unread.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class SourceRows(Protocol):
         """Its columns, as a table's schema."""
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows with these columns; those may be left out for which a condition isn't true."""
+        """The rows with these columns; may leave out rows for which a condition isn't true."""
 
 
 class DeltaSource:
@@ -49,11 +48,11 @@ class DeltaSource:
         self.schema_json = table.schema().to_json()
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of files, row groups and pages that may matter."""
+        """The rows of files, row groups and pages that may be relevant."""
         return self.table.scan(list(columns), self._pruning(conditions)).batches()
 
     def files(self, conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """What the log tells of the files that may matter, as `DeltaTable.plan` does."""
+        """The log's facts about relevant files, as from `DeltaTable.plan`."""
         return iter(self.table.plan(self._pruning(conditions)))
 
     def _pruning(self, conditions: Sequence[str]) -> str | None:
@@ -63,13 +62,13 @@ class DeltaSource:
         try:
             self.table.scan([], condition)
         except (InvalidArgumentError, UnsupportedExpressionError):
-            # The query judges it with Spark's meaning, or has refused it already.
+            # The query evaluates it with Spark's meaning, or has refused it already.
             return False
         return True
 
 
 class ArrowSource:
-    """Data of the caller's, in memory."""
+    """The caller's data in memory."""
 
     def __init__(self, data: pa.Table) -> None:
         names = data.column_names
@@ -87,15 +86,15 @@ class ArrowSource:
 
 
 class Catalog:
-    """The tables that a statement may name: by their location, or by a name that the caller gave.
+    """The tables that a statement may use: by location, or by the caller's names.
 
     Args:
         tables: name → location, `DeltaTable` or Arrow data.
         storage_options: how to reach the stores.
-        version_at: location, the store's options and moment → version, where a moment means another
-            one than `DeltaTable` has it.
-        by_session: whether a session of Spark finds the same tables by the same names, also in what
-            only Spark reads.
+        version_at: location, the store's options and a time → version, if a time is interpreted
+            differently than by `DeltaTable`.
+        by_session: whether a Spark session finds the same tables by the same names, also in parts
+            that only Spark parses.
     """
 
     def __init__(
@@ -116,8 +115,7 @@ class Catalog:
         self._held: DeltaTable | None = None
 
     def hold(self, table: DeltaTable) -> None:
-        """Notes that a statement reads this table as this object shows it, unless it asks for a
-        version."""
+        """Makes statements read this table at this object's version, unless they name a version."""
         self._held = table
 
     def knows(self, parts: Sequence[str]) -> bool:
@@ -125,10 +123,10 @@ class Catalog:
         return ".".join(parts).lower() in self._tables
 
     def location(self, name: TableName) -> str:
-        """Where a table is, or is to be.
+        """The location of an existing or new table.
 
         Raises:
-            InvalidArgumentError: nobody said so.
+            InvalidArgumentError: the name is unknown.
         """
         if name.path is not None:
             return name.path
@@ -136,12 +134,12 @@ class Catalog:
         return found.location if isinstance(found, DeltaTable) else location_text(found)
 
     def table(self, name: TableName) -> DeltaTable:
-        """The table by this name, at the version that is asked for. A `DeltaTable` of the caller's
-        is that object.
+        """The table of this name, at the requested version. A `DeltaTable` of the caller's is that
+        object.
 
         Raises:
-            InvalidArgumentError: nobody said where it is, or it is no Delta table.
-            TableNotFoundError, VersionNotFoundError: it isn't there.
+            InvalidArgumentError: the name is unknown, or isn't a Delta table.
+            TableNotFoundError, VersionNotFoundError: it doesn't exist.
         """
         if name.path is not None:
             return self._at_path(name)
@@ -158,8 +156,8 @@ class Catalog:
         """The table that a statement changes: the newest version, or the caller's own object.
 
         Raises:
-            InvalidArgumentError: nobody said where it is, or it is no Delta table.
-            TableNotFoundError: it isn't there, also where the location only names a version of one.
+            InvalidArgumentError: the name is unknown, or isn't a Delta table.
+            TableNotFoundError: it doesn't exist, also if the location names a version of one.
         """
         found = name.path if name.path is not None else self._given(name)
         if self._is_data(found):
@@ -167,7 +165,7 @@ class Catalog:
         return found if isinstance(found, DeltaTable) else DeltaTable(found, storage_options=self.storage_options)
 
     def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
-        """Opens a relation under a number; its name for DuckDB and its columns."""
+        """Opens a relation by number; returns its name for DuckDB and its columns."""
         rows: SourceRows
         if name.path is None and self._is_data(self._given(name)):
             if name.version is not None:
@@ -181,7 +179,7 @@ class Catalog:
         return given, [(f["name"], of_json(f["type"])) for f in fields]
 
     def data(self, name: TableName) -> pa.Table | None:
-        """The caller's data by this name; None where the name is a table's."""
+        """The caller's data of this name; None if the name is a table's."""
         if name.path is not None or not self._is_data(self._given(name)):
             return None
         return self._data(name)
@@ -189,7 +187,7 @@ class Catalog:
     def _data(self, name: TableName) -> pa.Table:
         key = ".".join(name.parts).lower()
         if key not in self._read:
-            # A stream gives its rows once, a statement may name it twice.
+            # A stream can be read once, but a statement may use it twice.
             self._read[key] = as_reader(self._tables[key]).read_all()
         return self._read[key]
 
@@ -223,7 +221,7 @@ class Catalog:
             return self._open(short, version)
 
     def _open(self, location: str, version: VersionLike | None) -> DeltaTable:
-        """One version of a table for all parts of a statement, also while others write."""
+        """One version of a table for all parts of a statement, even during concurrent writes."""
         key = (location, repr(version))
         if key not in self._tables_open:
             table, held = self._opened(location, version, self.storage_options), self._held

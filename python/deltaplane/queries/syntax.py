@@ -1,6 +1,6 @@
-"""What a query's text says, as plain values: relations, selections, sets of rows, order.
+"""The syntax of a query as plain values: relations, selections, set operations, order.
 
-Knows no table and no types. Made by `grammar`, read by `planning`.
+Knows no table and no types.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TableName:
-    """A table as it is named: `delta.path` or a name of the caller's, with the version that is
-    asked for.
+    """A table's name: `delta.path` or a name of the caller's, with the requested version.
 
-    `token` is the number of the statement's token where it begins.
+    `token` is the index of its first token.
     """
 
     parts: tuple[str, ...]
@@ -60,7 +59,7 @@ class TableName:
 
     @property
     def qualifiers(self) -> tuple[str, ...]:
-        """What may stand before its columns."""
+        """The qualifiers that may precede its columns."""
         return self.parts if self.alias is None else (self.alias,)
 
 
@@ -74,8 +73,8 @@ class Aggregate(Call):
 
 @dataclass(frozen=True)
 class Frame:
-    """The rows around a row, or by RANGE those with near values; None is without bound, what
-    precedes is below zero."""
+    """The rows around a row, or for RANGE those with close values; None is unbounded, preceding is
+    negative."""
 
     rows: bool
     start: int | None
@@ -89,11 +88,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class Window(Call):
-    """A function over a window: `args` are the function's, then what partitions the rows, then what
-    orders them.
+    """A function over a window: `args` are the function's, then the partition's, then the order's.
 
-    `orders` tells for each of the last whether it is descending and has nulls first. `named`:
-    WINDOW tells the rest.
+    `orders` tells for each of the last whether it is descending and has nulls first. `named`: a
+    window in WINDOW.
     """
 
     partitions: int = 0
@@ -112,10 +110,10 @@ class Window(Call):
 
 @dataclass(frozen=True)
 class Subquery(Call):
-    """A query as a value (`scalar`), a test of existence (`exists`) or a list (`in`, whose argument
-    is looked for).
+    """A query as a value (`scalar`), a test of existence (`exists`) or a list (`in`, with the
+    searched value as argument).
 
-    `filters`: it is a condition of WHERE by itself, where null and false are the same.
+    `filters`: it is a condition of WHERE by itself, where null and false are equivalent.
     """
 
     query: Query | None = None
@@ -124,7 +122,7 @@ class Subquery(Call):
 
 @dataclass(frozen=True)
 class Star:
-    """All columns, of one relation if it is named, but for some."""
+    """All columns, or those of one relation, except some."""
 
     qualifier: tuple[str, ...] = ()
     but: tuple[str, ...] = ()
@@ -133,7 +131,7 @@ class Star:
 
 @dataclass(frozen=True)
 class Item:
-    """One column of a result; `text` is how it was written."""
+    """One column of a result; `text` is its original text."""
 
     value: Syntax
     text: str
@@ -153,8 +151,8 @@ class Nested:
 
 @dataclass(frozen=True)
 class Join:
-    """Two relations; `kind` is inner, left, right, full, cross, semi or anti. The right one of a
-    `lateral` join has rows of its own for each row of the left one, whose columns it may name."""
+    """Two relations; `kind` is inner, left, right, full, cross, semi or anti. In a `lateral` join
+    the right relation is evaluated for each row of the left one, whose columns it may use."""
 
     left: Relation
     right: Relation
@@ -167,8 +165,8 @@ class Join:
 
 @dataclass(frozen=True)
 class View:
-    """LATERAL VIEW: a row for each element that `call` makes of a row of `source`; with `outer` one
-    also where none is."""
+    """LATERAL VIEW: a row for each element that `call` makes of a row of `source`; with `outer`
+    also a row if there is none."""
 
     source: Relation
     call: Call
@@ -180,7 +178,7 @@ class View:
 
 @dataclass(frozen=True)
 class Pivot:
-    """PIVOT: columns of aggregates for each of `values`, of which each has one part for each of
+    """PIVOT: columns of aggregates for each of `values`, each of which has one part per column in
     `columns`.
 
     `token` is where it begins.
@@ -196,7 +194,7 @@ class Pivot:
 
 @dataclass(frozen=True)
 class PivotValue:
-    """What the columns of a pivot are to equal, and the name for that."""
+    """The values that the columns of a pivot must equal, and the name for them."""
 
     parts: tuple[Syntax, ...]
     alias: str | None = None
@@ -205,8 +203,8 @@ class PivotValue:
 
 @dataclass(frozen=True)
 class Unpivot:
-    """UNPIVOT: a row for each of `groups`, which are columns with a name for them; their values
-    stand in the columns `titles`, the group's name in the column `name`. Rows of nulls alone go
+    """UNPIVOT: a row for each of `groups`, which are named groups of columns; their values become
+    the columns `titles`, the group's name the column `name`. Rows with only nulls are left out
     unless `nulls`."""
 
     source: Relation
@@ -223,8 +221,8 @@ Relation = TableName | Nested | Join | View | Pivot | Unpivot
 
 @dataclass(frozen=True)
 class Select:
-    """SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … QUALIFY. Numbers of tokens say where
-    conditions stand.
+    """SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … QUALIFY. Token indexes give the
+    positions of conditions.
 
     `sets` are the sets of groups, by the numbers of their items in `group_by`.
     """
@@ -246,7 +244,7 @@ class Select:
 
 @dataclass(frozen=True)
 class Values:
-    """Rows of expressions; a cell that is None stands for DEFAULT."""
+    """Rows of expressions; a cell that is None means DEFAULT."""
 
     rows: tuple[tuple[Syntax | None, ...], ...]
     token: int = 0
@@ -254,7 +252,7 @@ class Values:
 
 @dataclass(frozen=True)
 class SetOperation:
-    """union, intersect or except; without `every` duplicates go."""
+    """union, intersect or except; without `every` duplicates are removed."""
 
     kind: str
     every: bool

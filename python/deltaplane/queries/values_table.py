@@ -1,8 +1,8 @@
 """Long lists of VALUES as columns of text: cells of one shape are one expression, so that DuckDB
-plans columns, not rows.
+plans columns instead of rows.
 
-A shape is a cell's tree with its constant left out: `DATE '2024-01-01'` and `DATE '2024-01-02'`
-have one, `1` and `2.5` have two.
+A shape is a cell's tree without its constant: `DATE '2024-01-01'` and `DATE '2024-01-02'` have the
+same, `1` and `2.5` different ones.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["MANY", "Cells", "HeldRows", "over_cells", "tabulated"]
 
-# Shorter lists are quicker as text.
+# Shorter lists are faster as text.
 MANY = 50
 _SHAPES = 50
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A tree over a constant, which is the column `constant` if it has one; `row` is the first of
-    this shape."""
+    """A tree over a constant, which is the column `constant` if there is one; `row` is the first
+    row of this shape."""
 
     tree: Syntax
     constant: Column | None
@@ -40,7 +40,7 @@ class Shape:
 
 @dataclass
 class Cells:
-    """A column's cells: for each row the number of a shape, and the text of its constant."""
+    """A column's cells: for each row the index of its shape, and the text of its constant."""
 
     shapes: list[Shape] = field(default_factory=list)
     kinds: list[int] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Cells:
 
 
 def tabulated(rows: Sequence[Sequence[Syntax]], new_id: Callable[[], str]) -> list[Cells] | None:
-    """The columns of rows of one length; None where one has too many shapes."""
+    """The columns of rows of one length; None if a column has too many shapes."""
     columns = []
     for i in range(len(rows[0])):
         cells = Cells()
@@ -68,7 +68,7 @@ def tabulated(rows: Sequence[Sequence[Syntax]], new_id: Callable[[], str]) -> li
 
 
 def _shape(cell: Syntax) -> tuple[object, str | None]:
-    """What equals for cells of one shape, and the constant's text."""
+    """A key that is equal for cells of one shape, and the constant's text."""
     if isinstance(cell, Literal) and cell.value is not None:
         value = cell.value
         if isinstance(value, bool):
@@ -145,7 +145,8 @@ def over_cells(
 
 
 def _constant(column: Column, number: int, text: str, kind: str) -> Output:
-    """The constants of one shape's rows; null in others, whose text may be none of the type."""
+    """The constants of one shape's rows; null in rows of other shapes, whose text may be invalid
+    for the type."""
     assert column.type is not None
     sql = f"CASE WHEN {kind} = {number} THEN {of_text(column.type, text)} END"
     return Output(column.id, Value(Typed(column.type, sql), frozenset({text, kind}), Cast(Ref((text,)), column.type)))

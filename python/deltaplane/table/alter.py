@@ -727,7 +727,8 @@ class TableAlterer:
         hook: PostCommitHookProperties | None,
         prepare: Callable[[], Mapping[str, Any]] = dict,
     ) -> AlterPlan:
-        """Plans a change, announces it, does what `prepare` has to do before it, and commits it with what that gives."""
+        """Plans a change, announces it, calls `prepare`, and commits the change with the arguments
+        that `prepare` returns."""
         settings = (commit_properties or CommitProperties()).to_request()
         if settings.pop("txn"):
             raise UnsupportedFeatureError("a change of the table carries no application's version: leave it out")

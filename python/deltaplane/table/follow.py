@@ -1,4 +1,5 @@
-"""Following a table without Spark: its new rows, some versions or files at a time, with offsets to go on from.
+"""Follows a table without Spark: its new rows, some versions or files at a time, with offsets to
+continue from.
 
 What is new is the core's matter; nothing here holds a row. `DeltaTable` inherits `Followed`; `deltaplane.spark` shares the request.
 """
@@ -22,7 +23,8 @@ __all__ = ["Followed", "NewRows", "limits", "tail_request"]
 
 
 class NewRows(Scan):
-    """Rows that are new in a table, not read yet; each use starts anew. A `Scan` with the place where it ends.
+    """New rows of a table, not read yet: a `Scan` with the offset at which they end. Each use reads
+    them again.
 
     Attributes: `version`, the last version that the rows are of; `offset`, the text from which `DeltaTable.tail` goes on
     behind these rows. A version numbers batches (`OnceWriter`) only where each item is a version, without `max_files` and

@@ -1,4 +1,4 @@
-"""Writing rows: the call, its declarations, writers that gather or repeat appends, and
+"""Writing rows: the call, its declarations, writers for grouped and for numbered appends, and
 conversion."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupWriter", "OnceWriter", "WriteResult", "convert_to_deltalake", "write_deltalake"]
 
-# Public name → the module that has it.
+# Public name → the module that defines it.
 _LATER = {
     "GroupWriter": "write.group_writer",
     "OnceWriter": "write.once_writer",

@@ -1,7 +1,7 @@
-"""`write_deltalake`: a frame or a stream of rows becomes one commit.
+"""`write_deltalake`: writes a frame or a stream of rows in one commit.
 
-Arguments become a write request; checks, files and the commit are the Rust core's. It must not know
-`deltaplane.table`.
+Converts arguments to a write request; the Rust core does checks, files and the commit. It must not
+know `deltaplane.table`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class WriteResult:
-    """What a write did: the version it made and its metrics, or why nothing was to do.
+    """The result of a write: the new version and its metrics, or why nothing was written.
 
     `skipped` is None, `"exists"` (mode ignore), `"txn"` (this application version was already
-    committed) or `"nothing"` (`replace_using` or `replace_on` without rows, or whose application
-    version was); then `version` is None and `metrics` is empty.
+    committed) or `"nothing"` (`replace_using` or `replace_on` without rows, or with an application
+    version that was already committed); then `version` is None and `metrics` is empty.
     """
 
     version: int | None
@@ -56,15 +56,15 @@ class WriteResult:
 
 @runtime_checkable
 class OpenTable(Protocol):
-    """What a write needs of a `DeltaTable`, which is above this module."""
+    """The part of `DeltaTable`, which is above this module, that a write needs."""
 
     @property
     def location(self) -> str:
-        """The location as it was given."""
+        """The table's location."""
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """How to reach the store."""
+        """The store's options."""
 
     def update_incremental(self) -> None:
         """Moves to the newest version."""
@@ -110,39 +110,39 @@ def write_deltalake(
     Args:
         table_or_uri: path, URL or `DeltaTable` (which then shows the new version).
         data: pyarrow Table, RecordBatch or RecordBatchReader, Polars or pandas DataFrame, DuckDB
-            relation, whatever has `__arrow_c_stream__` or `__arrow_c_array__`, or an iterable of
+            relation, any object with `__arrow_c_stream__` or `__arrow_c_array__`, or an iterable of
             record batches. Read once, as a stream.
         partition_by: columns to partition a new table by.
         mode: what to do with an existing table: `error` fails, `append` adds, `overwrite` replaces
             all rows (or those that `predicate` selects), `ignore` does nothing.
         name, description, configuration: metadata and properties of a new table, or of one whose
-            columns are replaced (`schema_mode="overwrite"`), whose properties then take the place
-            of all that it had.
+            columns are replaced (`schema_mode="overwrite"`), whose properties then replace all
+            previous ones.
         schema_mode: `merge` adds the data's new columns, `overwrite` (with mode overwrite) replaces
             the columns.
         storage_options: how to reach the store; keys as in deltalake and object_store.
         predicate: with mode overwrite, the rows to replace, as Spark SQL text, or as tuples over
             partition columns. Every row of the data must match it. Over partition columns alone
-            whole files are replaced unread.
-        target_file_size: bytes, about, of one data file.
+            whole files are replaced without reading them.
+        target_file_size: target bytes of one data file.
         writer_properties, commit_properties, post_commithook_properties: see these classes.
         cluster_by: up to four columns with statistics to cluster a new table by (liquid
-            clustering), instead of `partition_by`; an existing table's must be the same.
+            clustering), instead of `partition_by`; must be equal to an existing table's.
         partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that
             rows are written to.
-        replace_using: with mode overwrite, columns: the table's rows that equal one of the data in
-            all of them are replaced, others stay. A null equals nothing.
-        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the
-            table's rows for which it is true with one of the data are replaced, others stay.
+        replace_using: with mode overwrite, columns: rows of the table that equal a row of the data
+            in all of them are replaced, others stay. Null equals nothing.
+        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: rows of
+            the table for which it is true with a row of the data are replaced, others stay.
         source_alias, target_alias: names for the data and the table in `replace_on`.
-        read_version: the version that the data was read from, if it was made of this table's rows
-            (with mode append or overwrite): the write fails with ConcurrentAppendException or
-            ConcurrentDeleteReadException where other writers changed rows since;
-            `delta.isolationLevel` says whether rows count that they added without reading the
+        read_version: the version that the data was computed from, if it depends on this table's
+            rows (with mode append or overwrite): the write fails with ConcurrentAppendException or
+            ConcurrentDeleteReadException if other writers changed rows since;
+            `delta.isolationLevel` decides whether rows count that they added without reading the
             table.
-        operation: what the history says that the write was, where it is a part of something larger.
-        dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The data is
-            read for it: a stream can't be read again afterwards.
+        operation: the operation to record in the history, if the write is a part of a larger one.
+        dry_run: whether to write nothing and return a `DryRun` of what would be done. Reads the
+            data: a stream can't be read again afterwards.
 
     Returns:
         The new version and its metrics, or why nothing was written.
@@ -155,8 +155,8 @@ def write_deltalake(
             constraint, an invariant or a generated column's expression; the message shows the row's
             values (P101-P105).
         DeltaConcurrentModificationException: another writer won; nothing was committed.
-        InvalidArgumentError: a wrong call, or a row outside of `predicate`.
-        UnsupportedFeatureError, UnsupportedExpressionError: not possible yet.
+        InvalidArgumentError: invalid arguments, or a row outside of `predicate`.
+        UnsupportedFeatureError, UnsupportedExpressionError: not supported yet.
         TypeError: the data isn't Arrow data.
 
     >>> import pyarrow as pa
@@ -241,7 +241,7 @@ def _replaced(
 
 
 def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str) -> WriteResult | DryRun:
-    """What a write says that a command on rows did; `skipped` is the reason where nothing was
+    """The result of a command on rows as that of a write; `skipped` is the reason if nothing was
     committed."""
     if not isinstance(done, dict):
         return done
@@ -255,7 +255,7 @@ def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str
 
 
 def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
-    """Whether the core replaces whole partitions by a condition."""
+    """Whether a condition selects whole partitions, which the core replaces."""
     from deltaplane.expr.joined import names, parsed
 
     partitions = {name.lower() for name in snapshot.info.partition_columns}
@@ -274,7 +274,7 @@ def _write(location: str, options: dict[str, str] | None, data: Any, request: st
 def _begun(
     location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: str
 ) -> tuple[_native.WriteJob, str]:
-    """The job and its spec, which is empty where there is nothing to write."""
+    """The job and its spec, which is empty if there is nothing to write."""
     job = _native.WriteJob.begin(location, options, reader.schema, request)
     if job.skip is not None:
         return job, ""
@@ -296,13 +296,13 @@ def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request
 def write_rows(
     location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader, *, keep: bool = True
 ) -> list[str]:
-    """New data files that no log names yet, with these rows as the rules of the spec have them:
-    their add actions.
+    """Writes these rows to new data files, after applying the spec's row rules; returns add
+    actions. No log names the files yet.
 
-    Without `keep` the files are made, and stored nowhere.
+    Without `keep` the files are encoded, but not stored.
 
     Raises:
-        ConstraintViolationError: a row that breaks a rule; no file stays.
+        ConstraintViolationError: a row that breaks a rule; the files are deleted.
     """
     from deltaplane.commands.row_rules import RuledRows
 
@@ -315,7 +315,7 @@ def write_rows(
 
 
 def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
-    """Commits a job's files; deletes them where the commit certainly didn't happen."""
+    """Commits a job's files; deletes them if the commit certainly didn't happen."""
     try:
         committed = json.loads(job.commit(adds))
     except NOT_COMMITTED:
@@ -332,7 +332,7 @@ def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
 
 
 def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryRun:
-    """What `commit_files` would do with files that were made and stored nowhere; `request` is the
+    """What `commit_files` would do with files that were encoded but not stored; `request` is the
     job's."""
     from deltaplane.commands.dry_run import DryRun
 
@@ -341,8 +341,7 @@ def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryR
 
 
 def rehearse_skipped(location: str, options: dict[str, str] | None, why: str) -> DryRun:
-    """What a write would do that leaves the table as it is, with the reason as
-    `WriteResult.skipped` has it."""
+    """The dry run of a write that changes nothing, with the reason as in `WriteResult.skipped`."""
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.compat import Protocol
 

@@ -1,4 +1,4 @@
-"""`convert_to_deltalake`: a directory of Parquet files becomes a table in place. No file is moved,
+"""`convert_to_deltalake`: makes a directory of Parquet files a table in place. No file is moved,
 written or deleted."""
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = [
     "partition_values_of",
 ]
 
-# Files whose footers are read between two looks at the progress.
+# Files whose footers are read between two progress reports.
 _TOGETHER = 1_000
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-# Values of types that aren't in this list can't be told wrong from their text.
+# Types whose texts are checked; the text of any other type is always valid.
 _CHECKED = {"byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz"}
 
 
@@ -59,42 +59,41 @@ def convert_to_deltalake(
     dry_run: bool = False,
     progress: Callable[[ConvertProgress], object] | None = None,
 ) -> WouldConvert | None:
-    """Makes a table of the Parquet files in a directory, by one commit that names them all.
+    """Makes a table of the Parquet files in a directory, by one commit that adds them all.
 
-    The table's columns are those of all files together, as their footers (or Spark's own note
-    there) tell them; a column has one type in all files that have it. Statistics are taken from the
-    files' values, several files at a time.
+    The table's columns are those of all files together, from their footers (or Spark's schema
+    there); a column has one type in all files that have it. Statistics are computed from the files'
+    values, several files at a time.
 
     Args:
-        uri: the directory. Names that begin with `_` or `.` are passed over, every other file must
-            be Parquet.
-        mode: what to do where a table is already: `error` fails, `ignore` leaves it.
+        uri: the directory. Names that begin with `_` or `.` are ignored, every other file must be
+            Parquet.
+        mode: what to do if a table exists: `error` fails, `ignore` leaves it.
         partition_by: the partition columns with their types: a `Schema`, or anything with
             `__arrow_c_schema__`.
-        partition_strategy: how directories tell their values: `hive`
+        partition_strategy: how directories encode partition values: `hive`
             (`day=2024-01-31/part-0.parquet`) or `directory` (`2024-01-31/part-0.parquet`, in the
             order of the columns).
         name, description, configuration: metadata and properties of the table.
         storage_options: how to reach the store.
-        collect_stats: off, files have no statistics: quicker now, and no query skips a file.
+        collect_stats: if false, files have no statistics: faster now, but no query can skip a file.
         commit_properties, post_commithook_properties: see these classes.
-        dry_run: only look at the directory, its files' footers and all that would refuse the table.
-        progress: called in this thread while files' statistics are taken; what it raises ends the
-            command, and no table is there.
+        dry_run: only reads the directory and the files' footers, and makes all checks.
+        progress: called in this thread while statistics are computed; an exception that it raises
+            ends the command, and no table is created.
 
     Returns:
-        For a dry run what the table would be, None where `mode` leaves one that is there; else
-        None.
+        In a dry run the planned table, or None if `mode` keeps an existing one; otherwise None.
 
-    Cost: a text for each file in memory, those of the commit.
+    Cost: memory for one text per file and for the commit.
 
     Raises:
         InvalidArgumentError: no files, directories that don't fit the partition columns, a value
-            that isn't of its column's type, or properties that need other names of columns than the
+            that doesn't fit its column's type, or properties that need other column names than the
             files have.
-        SchemaMismatchError: a column with two types, or a type that no table has.
-        CorruptFileError: a file that isn't Parquet; named.
-        TableAlreadyExistsError: a table is there, or another writer made one meanwhile.
+        SchemaMismatchError: a column with two types, or a type that tables don't have.
+        CorruptFileError: a file that isn't Parquet; names it.
+        TableAlreadyExistsError: a table exists, or another writer created one meanwhile.
 
     >>> import pyarrow as pa, pyarrow.parquet as pq
     >>> from deltaplane import DeltaTable
@@ -116,7 +115,8 @@ def convert_to_deltalake(
 
 @dataclass(frozen=True)
 class WouldConvert:
-    """What a dry run found: the number of files, and the table's columns and partition columns."""
+    """The result of a dry run: the number of files, and the table's columns and partition
+    columns."""
 
     files: int
     schema: Schema
@@ -125,7 +125,7 @@ class WouldConvert:
 
 @dataclass(frozen=True)
 class ConvertProgress:
-    """Of how many files the statistics are known, and of how many they will be."""
+    """The number of files with computed statistics, and the total."""
 
     files_done: int
     files: int
@@ -133,11 +133,11 @@ class ConvertProgress:
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """What a catalog says of a table of Parquet files.
+    """A catalog's description of a table of Parquet files.
 
     `fields` are its columns as a Delta schema has them. `partitions` has the values of each
-    directory, by its path below the location, that is a partition: rows of other directories aren't
-    the table's. It is None where the catalog doesn't know them, so that their names tell the
+    partition's directory, by its path below the location: rows of other directories don't belong to
+    the table. It is None if the catalog doesn't know them, so that directory names provide the
     values.
     """
 
@@ -149,8 +149,8 @@ class CatalogTable:
 
 @dataclass(frozen=True)
 class FoundFiles:
-    """The Parquet files of a table to be: their keys, the partition values of each directory, and
-    the columns."""
+    """The Parquet files to convert: their keys, the partition values of each directory, and the
+    columns."""
 
     files: list[str]
     directories: Mapping[str, Mapping[str, str | None]]
@@ -160,8 +160,7 @@ class FoundFiles:
 
 @dataclass(frozen=True)
 class Conversion:
-    """What is to be converted; the arguments of `convert_to_deltalake`, and what a catalog says of
-    the files."""
+    """The arguments of `convert_to_deltalake`, and the catalog's description of the files."""
 
     location: str
     options: dict[str, str] | None
@@ -172,8 +171,8 @@ class Conversion:
     catalog_table: CatalogTable | None = None
 
     def run(self, reader: Files, *, dry_run: bool = False, **said: Any) -> WouldConvert | None:
-        """Commits the files that are there, as `reader` finds them; `said` is what the commit and
-        the metadata say."""
+        """Commits the existing files, as `reader` finds them; `said` goes to the commit and the
+        metadata."""
         if self.mode not in ("error", "ignore"):
             raise InvalidArgumentError(f"mode is error or ignore, not {self.mode!r}")
         if (self.partition_by is None) != (self.partition_strategy is None):
@@ -205,7 +204,7 @@ class Conversion:
         if dry_run:
             return WouldConvert(len(found.files), found.schema, tuple(found.partition_columns))
         adds = reader.adopt(job.spec, described(found.files, found.directories), len(found.files))
-        # A job that fails is never aborted here: that would delete its files, which are the user's.
+        # A failed job is never aborted here: that would delete its files, which are the user's.
         try:
             job.commit(adds)
         except TableAlreadyExistsError:
@@ -214,7 +213,7 @@ class Conversion:
         return None
 
     def find(self, reader: Files) -> FoundFiles:
-        """The files that are there, as `reader` finds them.
+        """The existing files, as `reader` finds them.
 
         Raises:
             InvalidArgumentError, SchemaMismatchError, CorruptFileError: as `convert_to_deltalake`.
@@ -255,8 +254,8 @@ class Conversion:
         return FoundFiles(files, directories, _schema(table.fields), names)
 
     def log_in_memory(self, reader: Files) -> str:
-        """The location of a log in this process's memory that describes the files, by paths below
-        `location`: what a clone of them is made of. The caller deletes it."""
+        """The location of a log in this process's memory that describes the files by paths below
+        `location`, as the source of a clone. The caller deletes it."""
         found, location = self.find(reader), f"memory://parquet-{uuid.uuid4().hex}/log"
         job = self._job((location, None), found, CommitOperation.conversion({}), {})
         job.commit(reader.adopt(job.spec, described(found.files, found.directories), len(found.files)))
@@ -280,18 +279,18 @@ class Conversion:
 
 
 class Files(Protocol):
-    """Who reads the files' footers."""
+    """Reads the files' footers."""
 
     def schema(self, files: list[str]) -> _native.TableSchema:
         """The columns of all files together, as `_native.parquet_schema`."""
 
     def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
-        """The add actions of so many files, as `_native.adopt_files`."""
+        """The add actions of `count` files, as `_native.adopt_files`."""
 
 
 @dataclass(frozen=True)
 class FilesHere:
-    """This process."""
+    """Reads footers in this process."""
 
     of: Conversion
     progress: Callable[[ConvertProgress], object] | None = None
@@ -301,7 +300,7 @@ class FilesHere:
         return _native.parquet_schema(self.of.location, self.of.options, files)
 
     def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
-        """Several files at a time."""
+        """Reads several files at a time."""
         adds: list[str] = []
         while some := list(islice(files, _TOGETHER)):
             adds += _native.adopt_files(self.of.location, self.of.options, spec, some, self.of.collect_stats)
@@ -315,7 +314,7 @@ def _schema(fields: Sequence[dict[str, Any]]) -> Schema:
 
 
 def _check_columns(table: CatalogTable, found: list[dict[str, Any]]) -> None:
-    """Refuses files whose columns aren't those of the catalog: their values would be read wrong, or
+    """Refuses files whose columns differ from the catalog's: their values would be read wrongly, or
     not at all."""
     by_name = {field["name"]: field for field in found}
     lowered = {field["name"].lower(): field["name"] for field in found}
@@ -338,7 +337,7 @@ def _check_columns(table: CatalogTable, found: list[dict[str, Any]]) -> None:
 
 
 def _plain_type(data_type: Any) -> Any:
-    """A type without comments, and without what says that values can't be null."""
+    """A type without comments and NOT NULL."""
     if isinstance(data_type, list):
         return [_plain_type(item) for item in data_type]
     if not isinstance(data_type, dict):
@@ -358,7 +357,7 @@ def _schema_json(columns: Any) -> str:
 
 
 def _values(files: list[str], partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, dict[str, str | None]]:
-    """The partition values that each directory with files tells."""
+    """The partition values of each directory with files."""
     found: dict[str, dict[str, str | None]] = {}
     for path in files:
         directory = path.rpartition("/")[0]
@@ -368,8 +367,7 @@ def _values(files: list[str], partitions: list[dict[str, Any]], *, hive: bool) -
 
 
 def partition_values_of(path: str, partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, str | None]:
-    """What a file's directories tell of its rows: a text for each partition column, null as
-    None."""
+    """The partition values in a file's path: a text per partition column, None for null."""
     directories = path.split("/")[:-1]
     if len(directories) != len(partitions):
         told = f"partitioned by {', '.join(f['name'] for f in partitions)}" if partitions else "without partitions"
@@ -390,14 +388,14 @@ def partition_values_of(path: str, partitions: list[dict[str, Any]], *, hive: bo
 
 
 def described(files: list[str], directories: Mapping[str, Mapping[str, str | None]]) -> Iterator[str]:
-    """Each file with its partition values, as `_native.adopt_files` takes it."""
+    """Each file with its partition values, in the form of `_native.adopt_files`."""
     texts = {directory: json.dumps(values) for directory, values in directories.items()}
     for path in files:
         yield f'{{"path": {json.dumps(path)}, "partitionValues": {texts[path.rpartition("/")[0]]}}}'
 
 
 def _check_values(directories: Collection[Mapping[str, str | None]], partitions: list[dict[str, Any]]) -> None:
-    """Refuses a value that isn't of its column's type."""
+    """Refuses a value that doesn't fit its column's type."""
     import pyarrow as pa
 
     for field in partitions:

@@ -1,7 +1,7 @@
-"""Which expressions a table may declare: what delta-spark refuses when it creates or alters a table
-is refused here too.
+"""Which expressions a table may declare: refuses what delta-spark refuses when it creates or alters
+a table.
 
-Judges names, types and constants; rows are `row_rules`' matter.
+Checks names, types and constants; `row_rules` checks rows.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from deltaplane.expr.types import SparkType, of_json
 
 __all__ = ["check_constraint", "check_declared", "check_default", "check_identity"]
 
-# What delta-spark 4.4.0 has no place for in generated columns, of what the embedded engine
-# evaluates: as measured.
+# Functions of the embedded engine that delta-spark 4.4.0 refuses in generated columns, as measured.
 NOT_GENERATED = frozenset(
     """
     array_append array_compact array_prepend array_size between bit_get btrim contains date_from_unix_date dayname endswith equal_null get getbit
@@ -53,14 +52,13 @@ def check_identity(column: str, data_type: Any, metadata: Mapping[str, Any]) -> 
 
 
 def check_declared(spec: str, location: str) -> None:
-    """Refuses the rules of a write job that makes a table, or takes over its columns, where no
-    table may have them.
+    """Refuses invalid rules of a write job that creates a table, or replaces its columns.
 
     Raises:
         InvalidArgumentError: an unknown column, a wrong type, a generated column over another one,
             a default that isn't constant.
-        UnsupportedExpressionError: something that isn't evaluated as Spark does, by name:
-            subqueries, aggregates, what isn't deterministic.
+        UnsupportedExpressionError: an expression that can't be evaluated as Spark does, by name:
+            subqueries, aggregates, nondeterministic functions.
     """
     parsed = json.loads(spec)
     rules = parsed["row_rules"]
@@ -119,8 +117,8 @@ def check_constraint(sql: str, schema: str) -> Check:
 
     Raises:
         InvalidArgumentError: not a condition over the table's columns.
-        UnsupportedExpressionError: something that isn't evaluated as Spark does, by name; a column
-            in a lambda function, with which delta-spark 4.4.0 fails at every write.
+        UnsupportedExpressionError: an expression that can't be evaluated as Spark does, by name; a
+            column in a lambda function, with which delta-spark 4.4.0 fails at every write.
 
     >>> check_constraint("x > 0", '{"fields": [{"name": "x", "type": "long"}]}').columns
     ['x']
@@ -136,12 +134,12 @@ def check_constraint(sql: str, schema: str) -> Check:
 
 
 def check_default(sql: str, to: SparkType | None) -> None:
-    """Refuses a default that isn't one constant value of its column's type, of a type that goes
-    into it by itself, or text of such a value.
+    """Refuses a default that isn't one constant value of its column's type, of an implicitly
+    convertible type, or a string with such a value.
 
     Raises:
         InvalidArgumentError: a column, a type or a value that doesn't fit.
-        UnsupportedExpressionError: something that isn't evaluated as Spark does, by name.
+        UnsupportedExpressionError: an expression that can't be evaluated as Spark does, by name.
 
     >>> from deltaplane.expr.types import BYTE
     >>> check_default("1 + 1", BYTE)

@@ -1,6 +1,6 @@
 """`GroupWriter`: appends of many threads become one commit with all their application versions.
 
-Each thread writes files of its own; one of them commits for all that are ready (`gathering`).
+Each thread writes files of its own; one of them commits for all that are ready (`leader_batcher`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupWriter"]
 
-# What a plan, or rows judged by one, may be refused with. Of a plan that is out of date it means
-# nothing.
+# Errors with which a plan, or rows checked by one, may be refused. If the plan is outdated, they
+# are ignored.
 _REFUSALS = (
     ConstraintViolationError,
     InvalidArgumentError,
@@ -54,22 +54,22 @@ _REFUSALS = (
     UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
-# Lost races after which a group is judged anew on the newest version; the core itself follows all
-# others that an append may.
+# Lost races after which a group is planned again on the newest version; the core itself rebases
+# onto all other winners that an append permits.
 _JUDGED_ANEW = (ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException)
-# Each of these attempts was lost to a change of the table, or of an application's version, within
-# the time of a commit.
+# Attempts; each one was lost to a change of the table, or of an application's version, during a
+# commit.
 _MOST_ATTEMPTS = 20
-# Each of these plans went out of date while its rows were written.
+# Plans; each one became outdated while its rows were written.
 _MOST_PLANS = 10
-# Schemas of data that are remembered: more than an application has, unless it makes them up.
+# Schemas that are remembered: more than an application uses, unless it generates them.
 _PLANS_KEPT = 64
 _LONG = 1 << 63
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """What files must be to hold data of this schema, as the table was when it was planned."""
+    """The requirements of files with data of this schema, for the table at the time of planning."""
 
     schema: pa.Schema
     spec: str
@@ -87,7 +87,7 @@ class _Ready:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """What became of an append. `keeps_files`: they are in the table, or may be."""
+    """The result of an append. `keeps_files`: they are in the table, or may be."""
 
     result: WriteResult | None = None
     error: Exception | None = None
@@ -98,12 +98,12 @@ _SKIPPED = _Outcome(result=WriteResult(version=None, skipped="txn"))
 
 
 class _OutdatedPlan(Exception):
-    """The table isn't any more as it was when the files were planned; none of them is in it."""
+    """The table has changed since the files were planned; none of them is in it."""
 
 
 @dataclass(frozen=True)
 class _Bounds:
-    """What one commit holds at most, unless a single append is more."""
+    """The limits of one commit, unless a single append exceeds them."""
 
     appends: int
     files: int
@@ -117,11 +117,11 @@ class _Bounds:
         )
 
     def next_group(self, waiting: Sequence[_Ready]) -> list[int]:
-        """The places of those that one commit can hold, in order.
+        """The indexes of appends for one commit, in order.
 
-        A commit sets an application's version once, so of each application there is one, the lowest
-        version that waits: a later commit skips what isn't above the last one. All files are of one
-        plan, which is judged anew with the commit.
+        A commit sets an application's version once, so a group has one append per application, the
+        one with the lowest waiting version: a later commit skips versions that aren't above the
+        last one. All files are of one plan, which is checked again with the commit.
         """
         lowest: dict[str, tuple[int, int]] = {}
         for at, one in enumerate(waiting):
@@ -145,31 +145,31 @@ class GroupWriter:
     """Appends to a table from many threads at once, with few commits.
 
     Each `append` writes its rows to files of its own in the calling thread, and returns when they
-    are durable in the log. While one commit is under way, the appends that became ready gather; the
-    next commit holds all of them, with the versions of all their applications. There is no thread
-    behind it: one of the callers commits for all.
+    are durable in the log. During a commit, further appends become ready; the next commit has all
+    of them, with the versions of all their applications. There is no background thread: one of the
+    callers commits for all.
 
-    Use it as a context manager. It belongs to the process that opened it: no copy, no pickle, no
-    use after a fork.
+    Use it as a context manager. It belongs to the process that opened it: it can't be copied,
+    pickled or used after a fork.
 
     Args:
-        table_or_uri: path, URL or `DeltaTable` of a table that exists; a `DeltaTable` stays at its
+        table_or_uri: path, URL or `DeltaTable` of an existing table; a `DeltaTable` stays at its
             version.
         storage_options: how to reach the store; keys as in deltalake and object_store.
-        max_appends, max_files, max_bytes: what one commit holds at most (`max_bytes` of data
-            files), unless a single append is more.
-        max_waiting: how many appends may be under way; the next ones wait, and hold nothing yet.
-        max_delay_seconds: how long an append that is ready may wait for others before a commit
-            begins. With 0, appends gather only while another commit is under way.
-        target_file_size: bytes, about, of one data file.
+        max_appends, max_files, max_bytes: the limits of one commit (`max_bytes` of data files),
+            unless a single append exceeds them.
+        max_waiting: how many appends may be in progress; further ones wait, and hold no data yet.
+        max_delay_seconds: how long a ready append may wait for others before a commit begins. With
+            0, appends are grouped only during another commit.
+        target_file_size: target bytes of one data file.
         writer_properties, post_commithook_properties: see these classes.
-        commit_properties: for every commit; without `app_transactions`, which are each append's
-            own.
+        commit_properties: for every commit; without `app_transactions`, which belong to each
+            append.
 
     Raises:
-        TableNotFoundError: no table is there.
-        InvalidArgumentError: a wrong bound or property.
-        StoreUnavailableError, StoreDeniedError: what the store did.
+        TableNotFoundError: there is no table.
+        InvalidArgumentError: an invalid limit or property.
+        StoreUnavailableError, StoreDeniedError: failures of the store.
 
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> import pyarrow as pa
@@ -225,13 +225,13 @@ class GroupWriter:
         _native.Snapshot.open(self._location, self._options)
 
     def append(self, data: Any, txn: Transaction | tuple[str, int] | None = None) -> WriteResult:
-        """Appends rows; any number of threads may call it at once.
+        """Appends rows; can be called by any number of threads at once.
 
         Args:
             data: as `write_deltalake` takes it. It is read in this thread.
-            txn: the application's id and version: rows are never written twice for the same one,
-                and skipped where a higher one was committed before. Of one application, append one
-                after the other.
+            txn: the application's id and version: rows of one version are never written twice, and
+                are skipped if a higher one was committed before. An application must append its
+                versions one after the other.
 
         Returns:
             The version that holds the rows, with the metrics of that whole commit; or `skipped` is
@@ -239,19 +239,19 @@ class GroupWriter:
 
         Raises:
             SchemaMismatchError, ConstraintViolationError, InvalidArgumentError, TypeError: this
-                data, or the call, is wrong; other appends go on.
-            MetadataChangedException: the table was changed meanwhile, and data that is a stream
-                can't be read again to be written as the table now has it: nothing was committed.
-                Tables, batches and data frames are written anew.
+                data, or the call, is invalid; other appends continue.
+            MetadataChangedException: another writer changed the table, and data that is a stream
+                can't be read again to fit the new table: nothing was committed. Tables, batches and
+                data frames are written again.
             DeltaConcurrentModificationException: other writers won every attempt; nothing was
                 committed.
-            StoreUnavailableError: the whole group gets it. As with every write, the commit may have
-                happened where the message says so: a `txn` makes it safe to try again.
+            StoreUnavailableError: raised for the whole group. As with every write, the commit may
+                have happened if the message says so: a `txn` makes a retry safe.
             UnsupportedFeatureError: the rows need values of an identity column, which only single
-                commits hand out.
+                commits assign.
             InvalidArgumentError: the writer is closed, or was opened in another process.
-            InternalError: the thread that was committing was interrupted, so whether the group is
-                in the table is open.
+            InternalError: the committing thread was interrupted, so whether the group is in the
+                table is unknown.
         """
         if os.getpid() != self._process_id:
             raise InvalidArgumentError(
@@ -263,12 +263,12 @@ class GroupWriter:
 
     @property
     def waiting(self) -> int:
-        """How many appends are ready and wait for the next commit."""
+        """How many ready appends wait for the next commit."""
         return self._callers.waiting
 
     def close(self) -> None:
-        """Waits for the appends that are under way; later ones are refused. Does nothing in a fork
-        of the process.
+        """Waits for the appends in progress and refuses later ones. Does nothing in a forked
+        process.
 
         Raises:
             InvalidArgumentError: called from within an append of the same thread.
@@ -318,18 +318,19 @@ class GroupWriter:
         size_bytes = sum(json.loads(add)["size"] for add in adds)
         outcome = self._callers.submit(_Ready(plan, adds, size_bytes, transaction))
         if not outcome.keeps_files:
-            # Nobody waits for it, and vacuum finds what stays.
+            # No caller waits for it, and VACUUM deletes the remaining files.
             with contextlib.suppress(DeltaError):
                 _native.discard_files(self._location, self._options, adds)
         if outcome.result is None:
-            # Each thread raises an exception of its own: a shared one would collect the traces of
-            # all.
+            # Each thread raises an exception of its own: a shared one would collect the tracebacks
+            # of all.
             raise copy.copy(outcome.error) from outcome.error  # type: ignore[misc]
         return outcome.result
 
     def _plan_of(self, schema: pa.Schema) -> tuple[_Plan, bool]:
-        """What files for this data must be, and whether it was planned just now."""
-        # Notes on the whole schema say how a library sees the rows, pandas how many they are.
+        """The requirements of files for this data, and whether they were planned just now."""
+        # Metadata of the whole schema describes a library's view of the rows; pandas stores their
+        # number there.
         key = schema.remove_metadata().serialize().to_pybytes()
         if (kept := self._plans.get(key)) is not None:
             return kept, False
@@ -376,11 +377,11 @@ class GroupWriter:
         return [outcome if one in new else _SKIPPED for one in group]
 
     def _commit_new(self, group: list[_Ready]) -> _Outcome:
-        """What becomes of all of the group but those whose application's version is done: these are
-        taken out.
+        """Commits the group except appends whose application's version is committed already: these
+        are removed from it.
 
-        Every attempt plans anew, on the newest version. The files stand if the new plan asks for
-        just the same ones; what changes between plan and commit is judged by the core as for any
+        Every attempt plans again, on the newest version. The files are reused if the new plan
+        requires exactly the same form; the core checks changes between plan and commit as for any
         append.
         """
         plan = group[0].plan
@@ -435,7 +436,7 @@ def _count(name: str, value: int) -> int:
 
 
 def _transaction(txn: Transaction | tuple[str, int] | None) -> Transaction | None:
-    """Checked here, since what the log refuses would fail the whole group."""
+    """Checked here, since a transaction that the log refuses would fail the whole group."""
     if txn is None:
         return None
     app_id, version = (txn.app_id, txn.version) if isinstance(txn, Transaction) else _pair(txn)

@@ -1,7 +1,7 @@
-"""Leader and followers: of the callers that bring an item each, one at a time handles all that are
-waiting, for all of them.
+"""Leader and followers: callers submit one item each, and one caller at a time processes all
+waiting items.
 
-Owns the waiting, the door and the closing, and no thread; knows neither tables nor what an item is.
+Owns waiting, admission and closing, and no thread; knows neither tables nor the kind of items.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class _Place(Generic[Item, Result]):
-    """One caller's place in the queue. Its results are a list so that a result may be None."""
+    """One caller's entry in the queue. Its results are a list, because a result may be None."""
 
     def __init__(self, item: Item) -> None:
         self.item = item
@@ -35,19 +35,19 @@ class _Place(Generic[Item, Result]):
 
 
 class LeaderBatcher(Generic[Item, Result]):
-    """Callers come in by the door (`admit`), prepare an item at their own pace, `submit` it and get
-    its result.
+    """Callers enter (`admit`), prepare an item at their own pace, `submit` it and get its result.
 
-    While one group is handled the next one gathers; then one of those who wait handles it.
+    While one group is processed the next one collects; then one of the waiting callers processes
+    it.
 
     Args:
-        handle: makes a group's results, in the group's order. It runs in one caller's thread at a
+        handle: returns a group's results, in the group's order. Runs in one caller's thread at a
             time.
-        choose: the next group, as places in the sequence of the items that wait, in the order they
-            came in; at least one.
-        is_full: whether nothing is gained by waiting for more items than these.
-        most_inside: how many callers may be inside; others wait at the door.
-        delay_seconds: how long the item that came first may wait for company.
+        choose: the next group, as indexes of the waiting items in the order of their arrival; at
+            least one.
+        is_full: whether waiting for more items than these is useless.
+        most_inside: how many callers may be inside; others wait to be admitted.
+        delay_seconds: how long the first item may wait for others.
 
     >>> numbers = LeaderBatcher(lambda group: [n * 2 for n in group], lambda waiting: [0], lambda waiting: True, 8, 0.0)
     >>> with numbers.admit():
@@ -81,11 +81,12 @@ class LeaderBatcher(Generic[Item, Result]):
 
     @contextmanager
     def admit(self) -> Iterator[None]:
-        """The room in which an item may be brought; `close` waits until it is empty.
+        """Admits the caller, which may then submit items; `close` waits until all callers have
+        left.
 
         Raises:
-            InvalidArgumentError: closed, also while this waited at the door; or this thread is
-                inside already.
+            InvalidArgumentError: closed, also while this call waited; or this thread is inside
+                already.
         """
         me = threading.get_ident()
         self._refuse_nested(me)
@@ -100,17 +101,16 @@ class LeaderBatcher(Generic[Item, Result]):
         finally:
             with self._door:
                 self._inside.discard(me)
-                # Of two kinds of waiters, those at the door and those who close, one must not take
-                # the other's call.
+                # There are two kinds of waiters, callers and `close`; waking only one could wake
+                # the wrong kind.
                 self._door.notify_all()
 
     def submit(self, item: Item) -> Result:
-        """The item's result, once a group that holds it was handled: by this thread or by another
-        one.
+        """The item's result, after a group with it was processed, by this thread or by another one.
 
         Raises:
-            InternalError: another thread was interrupted while it handled the group; what became of
-                it is open.
+            InternalError: another thread was interrupted while it processed the group; the outcome
+                is unknown.
         """
         mine: _Place[Item, Result] = _Place(item)
         with self._arrived:
@@ -121,8 +121,8 @@ class LeaderBatcher(Generic[Item, Result]):
                 self._lead()
                 self._step_down(mine)
         except BaseException:
-            # Interrupted at any point: an item that nobody has taken yet is taken back, and
-            # somebody else leads.
+            # If interrupted at any point: an item that isn't taken yet is withdrawn, and another
+            # caller leads.
             with self._arrived:
                 self._queue = [place for place in self._queue if place is not mine]
             self._step_down(mine)
@@ -135,7 +135,7 @@ class LeaderBatcher(Generic[Item, Result]):
         return mine.results[0]
 
     def close(self) -> None:
-        """Lets nobody in any more and waits until all who are inside have gone.
+        """Admits no more callers and waits until all have left.
 
         Raises:
             InvalidArgumentError: this thread is inside itself, so that it would wait for ever.
@@ -149,7 +149,7 @@ class LeaderBatcher(Generic[Item, Result]):
                 self._door.wait()
 
     def _refuse_nested(self, me: int) -> None:
-        # Without the lock: nobody but this thread puts itself in or out.
+        # Without the lock: only this thread adds or removes itself.
         if me in self._inside:
             raise InvalidArgumentError(
                 "this thread is in the middle of an append to the same writer, maybe in the stream of its data: "
@@ -157,7 +157,7 @@ class LeaderBatcher(Generic[Item, Result]):
             )
 
     def _my_turn(self, mine: _Place[Item, Result]) -> bool:
-        """Waits for the item's result (False), or until this thread is to lead (True)."""
+        """Waits for the item's result (False), or until this thread has to lead (True)."""
         with self._handled:
             while self._leader is not None and not mine.done:
                 self._handled.wait()
@@ -173,7 +173,7 @@ class LeaderBatcher(Generic[Item, Result]):
                 self._handled.notify_all()
 
     def _lead(self) -> None:
-        """Handles one group, which needn't hold the leader's own item."""
+        """Processes one group, which may lack the leader's own item."""
         group: Sequence[_Place[Item, Result]] = ()
         try:
             with self._arrived:
@@ -191,7 +191,7 @@ class LeaderBatcher(Generic[Item, Result]):
             raise
 
     def _gather(self) -> None:
-        """Waits for company, as long as the first item may and others can come."""
+        """Waits for more items, as long as the first item may wait and other callers can come."""
         until = self._queue[0].arrived + self._delay_seconds
         while not self._closed and len(self._queue) < self._most_inside:
             left = until - time.monotonic()

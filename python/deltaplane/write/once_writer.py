@@ -1,7 +1,7 @@
-"""`OnceWriter`: an application's batches, each of which is in the table once, however often it is
-appended.
+"""`OnceWriter`: appends numbered batches of applications exactly once, however often they are
+repeated.
 
-Arguments in; the commit with the application's version is `write`'s.
+Arguments in; `write` commits with the application's version.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ __all__ = ["OnceWriter"]
 
 @checked()
 class OnceWriter:
-    """Appends batches of applications that number them: a batch that is there already is skipped.
+    """Appends batches of applications that number them: a batch that is in the table already is
+    skipped.
 
-    A program that was killed starts again behind `last_version`, or repeats its last batches: both
-    give every row once. `GroupWriter` does the same for many threads at once.
+    A restarted program continues after `last_version`, or repeats its last batches: in both cases
+    every row is written once. `GroupWriter` does the same for many threads at once.
 
     Args:
-        table_or_uri: path, URL or `DeltaTable`; the first append makes a table where there is none.
+        table_or_uri: path, URL or `DeltaTable`; the first append creates a missing table.
         storage_options: how to reach the store; keys as in deltalake and object_store.
-        partition_by, configuration: of a table that is made.
+        partition_by, configuration: for a new table.
         merge_schema: whether new columns of the data are added to the table.
         writer_properties: see this class.
 
@@ -67,8 +68,7 @@ class OnceWriter:
         self._writer_properties = writer_properties
 
     def last_version(self, app_id: str) -> int | None:
-        """The version of the application's last batch that is in the table; None if there is
-        none."""
+        """The version of the application's last batch in the table; None if there is none."""
         try:
             return _native.Snapshot.open(self._location, self._options).transaction_version(app_id)
         except TableNotFoundError:
@@ -78,15 +78,15 @@ class OnceWriter:
         """Appends a batch unless this version of the application, or a higher one, is in the table.
 
         Args:
-            batch: as `write_deltalake` takes it; not read where it is skipped.
+            batch: as `write_deltalake` takes it; not read if it is skipped.
             app_id: the application.
-            version: the batch's number; an application's numbers only grow.
+            version: the batch's number; an application's numbers must increase.
 
         Returns:
             The new version; or `skipped` is `"txn"`.
 
         Raises:
-            InvalidArgumentError: no application, or a version that is no number from 0 on.
+            InvalidArgumentError: no application, or a version that isn't a number from 0 on.
             DeltaError: as `write_deltalake`.
         """
         if not isinstance(app_id, str) or not app_id:

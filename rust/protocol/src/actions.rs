@@ -46,7 +46,7 @@ pub struct Add {
     pub clustering_provider: Option<String>,
 }
 
-/// Takes one data file out of the table; kept as a tombstone until it expires.
+/// Removes one data file from the table; stays as a tombstone until it expires.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Remove {
@@ -178,7 +178,7 @@ pub struct Metadata {
     pub configuration: BTreeMap<String, String>,
 }
 
-/// What a program must support to read and to write the table.
+/// Requirements for programs that read or write the table.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Protocol {
@@ -236,13 +236,13 @@ pub struct AddCdcFile {
     pub tags: Option<BTreeMap<String, Option<String>>>,
 }
 
-/// Who wrote a commit, how and with what effect: free JSON (protocol section "Commit Provenance").
+/// The commit's provenance: free JSON (protocol section "Commit Provenance").
 pub type CommitInfo = Map<String, Value>;
 
-/// One line of a commit, to keep.
+/// One line of a commit, as owned structs.
 pub type Action = LineAction<Add, Remove, CommitInfo>;
 
-/// One line of a commit, with what adds, removes and the commit's own words are made into.
+/// One line of a commit; the representation of adds, removes and commit info is generic.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(clippy::large_enum_variant)]
 pub enum LineAction<A, R, I> {
@@ -283,7 +283,7 @@ pub fn parse_line(line: &str) -> Result<Option<Action>> {
     parse(line)
 }
 
-/// The same, made into whatever is asked for.
+/// As `parse_line`, with another representation of file actions.
 pub(crate) fn parse<'a, A, R, I>(line: &'a str) -> Result<Option<LineAction<A, R, I>>>
 where
     A: Deserialize<'a>,
@@ -318,8 +318,7 @@ where
     Ok(first)
 }
 
-/// The sum of sizes or counts that a log claims, the largest number where it is beyond all numbers:
-/// for metrics.
+/// The sum of sizes or counts that a log claims, for metrics; saturates instead of overflowing.
 pub fn claimed_sum(values: impl IntoIterator<Item = i64>) -> i64 {
     values.into_iter().fold(0, i64::saturating_add)
 }

@@ -1,5 +1,5 @@
-//! The one mapping between Delta types and Arrow types, both ways.
-//! Tables always come out in the canonical Arrow type of each Delta type; many Arrow types go in.
+//! The mapping between Delta types and Arrow types, both ways. A table's columns have the canonical
+//! Arrow type of each Delta type; many Arrow types are accepted as input.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,9 +18,8 @@ fn to_arrow_fields(s: &StructType) -> Fields {
     s.fields().iter().map(to_arrow_field).collect()
 }
 
-/// The same schema with what the fields of the table say of themselves in their metadata: a text
-/// stays as it is, any other value becomes its JSON text. Elements, keys and values have no
-/// metadata in a Delta schema.
+/// The same schema with the fields' metadata: a string stays as it is, any other value becomes its
+/// JSON text. Elements, keys and values have no metadata in a Delta schema.
 pub fn to_arrow_schema_with_metadata(s: &StructType) -> SchemaRef {
     Arc::new(Schema::new(annotated_fields(&to_arrow_fields(s), s)))
 }
@@ -29,7 +28,7 @@ fn annotated_fields(fields: &Fields, s: &StructType) -> Fields {
     let annotated = fields.iter().zip(s.fields()).map(|(arrow, own)| {
         let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let mut metadata: HashMap<String, String> = own.metadata.iter().map(|(k, v)| (k.clone(), text(v))).collect();
-        // What names the Arrow type of a variant wins.
+        // Metadata that declares the Arrow type of a variant takes precedence.
         metadata.extend(arrow.metadata().iter().map(|(k, v)| (k.clone(), v.clone())));
         let data_type = annotated_type(arrow.data_type(), &own.data_type);
         let field = arrow.as_ref().clone().with_data_type(data_type);
@@ -81,7 +80,7 @@ fn named(name: &str, t: &DataType, nullable: bool) -> ArrowField {
     field.with_metadata(HashMap::from([(key.to_owned(), name.to_owned())]))
 }
 
-/// Whether a field says that it holds variants.
+/// Whether a field is declared to contain variants.
 pub fn is_variant(f: &ArrowField) -> bool {
     let (key, name) = EXTENSION;
     f.metadata().get(key).is_some_and(|n| n == name) && matches!(f.data_type(), ArrowType::Struct(_))
@@ -130,10 +129,10 @@ pub fn primitive_to_arrow(p: Primitive) -> ArrowType {
 
 /// The Delta schema that holds every value of this Arrow schema without loss.
 ///
-/// Unsigned integers go to the next wider signed type (`uint64` to `decimal(20,0)`), timestamps of
-/// any unit to microseconds, dictionaries and views to their values. `time`, `duration` and
-/// `interval` have no Delta type and are refused by name. Metadata of fields comes as it is, all of
-/// it text: `features::arrow_metadata` knows what of it a table keeps.
+/// Unsigned integers become the next wider signed type (`uint64` becomes `decimal(20,0)`),
+/// timestamps of any unit microseconds, dictionaries and views their values. `time`, `duration` and
+/// `interval` have no Delta type and are refused by name. All metadata of fields is kept as text:
+/// `features::arrow_metadata` selects what a table stores of it.
 pub fn from_arrow_schema(s: &Schema) -> Result<StructType> {
     from_arrow_fields(s.fields(), &mut Vec::new())
 }

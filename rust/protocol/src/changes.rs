@@ -1,5 +1,5 @@
-//! What a commit changed, row by row, as the change data feed tells it (P131, P134): which files
-//! hold the changed rows, which of their rows, and of what kind they are.
+//! The changed rows of a commit for the change data feed (P131, P134): which files have them, which
+//! of their rows changed, and how.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result, paths};
 
-/// The column that says what happened to a row.
+/// The column with the kind of change.
 pub const CHANGE_TYPE: &str = "_change_type";
 /// The column with the version of the change.
 pub const COMMIT_VERSION: &str = "_commit_version";
 /// The column with the time of that version.
 pub const COMMIT_TIMESTAMP: &str = "_commit_timestamp";
 
-/// What happened to the rows of a file.
+/// The kind of change of a file's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// They were added.
     Insert,
     /// They were removed.
     Delete,
-    /// Each row says so itself, in [`CHANGE_TYPE`].
+    /// Each row has its own kind, in [`CHANGE_TYPE`].
     InFile,
 }
 
 /// Changed rows of one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileChange {
-    /// What happened.
+    /// The kind of change.
     pub change: Change,
     /// Decoded path of the file.
     pub path: String,
@@ -41,15 +41,14 @@ pub struct FileChange {
     pub partition_values: PartitionValues,
     /// Rows that didn't change.
     pub deletion_vector: Option<DeletionVector>,
-    /// Only these rows changed, as far as `deletion_vector` doesn't name them; `None` for all.
+    /// If set, only these rows changed, except those in `deletion_vector`.
     pub only: Option<DeletionVector>,
     /// Statistics of the file as JSON text.
     pub stats: Option<String>,
 }
 
 impl FileChange {
-    /// The feed's own columns that have one value in all rows of the file, with the value's
-    /// partition text.
+    /// The feed's own columns that are constant in the file, with their partition texts.
     pub fn constants(&self, version: u64, timestamp_ms: i64) -> Vec<(&'static str, String)> {
         let (seconds, micros) = format_timestamp(timestamp_ms.saturating_mul(1000), 'T');
         let mut found = vec![
@@ -146,7 +145,7 @@ fn changed_nothing(info: &CommitInfo) -> bool {
 }
 
 impl FileChange {
-    /// All rows of a file, which came with it.
+    /// All rows of an added file.
     ///
     /// # Errors
     /// `CorruptLog` for a path that can't be decoded.
@@ -185,7 +184,7 @@ fn removed(path: String, remove: &Remove, partitioned: bool) -> Result<FileChang
     })
 }
 
-/// Only what the two vectors of a file don't have in common.
+/// The rows that only one of a file's two vectors has.
 fn between(path: &str, old: Option<&DeletionVector>, add: &Add) -> Vec<FileChange> {
     let new = add.deletion_vector.as_ref();
     if old == new {
@@ -203,8 +202,8 @@ fn between(path: &str, old: Option<&DeletionVector>, add: &Add) -> Vec<FileChang
     deleted.into_iter().chain(part(Change::Insert, old, new)).collect()
 }
 
-/// Why files from before a change of the metadata can't be told from files after it, if they can't:
-/// column mapping ended, and the names in older files may mean other columns now (P114).
+/// If a change of the metadata makes older files ambiguous, the reason: column mapping ended, and
+/// names in older files may mean other columns now (P114).
 pub fn names_ended(before: View<'_>, mapping: Mapping) -> Option<String> {
     let was = Mapping::of(&before.metadata.configuration).ok()?;
     if was == Mapping::None || mapping != Mapping::None {
@@ -216,8 +215,8 @@ pub fn names_ended(before: View<'_>, mapping: Mapping) -> Option<String> {
     ))
 }
 
-/// Why rows of a table with the columns `old` can't be shown with the columns `new`, if they can't
-/// (P132). Columns are the same by their names in files.
+/// If rows with the columns `old` can't be shown with the columns `new`, the reason (P132). Columns
+/// are matched by their names in files.
 pub fn incompatibility(old: &StructType, new: &StructType, mapping: Mapping) -> Option<String> {
     old.fields().iter().find_map(|was| {
         let name = mapping.physical_name(was);

@@ -21,7 +21,8 @@ pub struct FileSizeHistogram {
 }
 
 impl FileSizeHistogram {
-    /// Counts a file in (`sign` 1) or out (-1); false where the histogram can't hold it.
+    /// Adds a file to its bin (`sign` 1) or removes it (-1); false if the counts would be out of
+    /// range.
     fn count(&mut self, size: i64, sign: i64) -> bool {
         let after = self.sorted_bin_boundaries.partition_point(|b| *b <= size);
         let bin = after.checked_sub(1);
@@ -32,8 +33,8 @@ impl FileSizeHistogram {
     }
 }
 
-/// What a checksum file says of its version. Members that this build doesn't keep up are left out
-/// when writing.
+/// The content of a checksum file. Members that this build doesn't maintain are left out when
+/// writing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionChecksum {
@@ -54,7 +55,7 @@ pub struct VersionChecksum {
     pub num_metadata: i64,
     /// 1.
     pub num_protocol: i64,
-    /// The commit's own time, iff commits carry one.
+    /// The in-commit timestamp, iff commits have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_commit_timestamp_opt: Option<i64>,
     /// Every application's version.
@@ -92,7 +93,7 @@ impl VersionChecksum {
         }
     }
 
-    /// Reads a checksum file; one that contradicts itself is an error.
+    /// Reads a checksum file; one that is inconsistent is an error.
     pub fn parse(text: &[u8]) -> Result<Self> {
         let bad = |e: &dyn std::fmt::Display| Error::corrupt_file(format!("the version checksum can't be used: {e}"));
         let sum: VersionChecksum = serde_json::from_slice(text).map_err(|e| bad(&e))?;
@@ -107,9 +108,8 @@ impl VersionChecksum {
         serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write a version checksum: {e}")))
     }
 
-    /// The sums after a commit with these actions; `None` where they can't be told from the sums
-    /// before: a removed file without a size, a file that may have been there already, or sums that
-    /// are out of range.
+    /// The sums after a commit with these actions; `None` if they are unknown: a removed file
+    /// without a size, a file that may have been live already, or sums out of range.
     #[must_use]
     pub fn after(mut self, actions: &[Action]) -> Option<Self> {
         (self.txn_id, self.in_commit_timestamp_opt) = (None, None);
@@ -139,12 +139,12 @@ impl VersionChecksum {
         self.count_in(a)
     }
 
-    /// Counts a live file; `None` where the sums are out of range then.
+    /// Counts a live file; `None` if a sum is out of range.
     pub fn count_in(&mut self, a: &Add) -> Option<()> {
         self.count(a.size, a.deletion_vector.as_ref(), 1)
     }
 
-    /// With what a commit of these actions says of itself.
+    /// Takes the transaction id and timestamp from these actions' commit info.
     #[must_use]
     pub fn with_commit_info(mut self, actions: &[Action]) -> Self {
         for a in actions {
@@ -156,7 +156,7 @@ impl VersionChecksum {
         self
     }
 
-    /// `None` for sums beyond their type: a log can claim any sizes.
+    /// `None` if a sum overflows its type: a log can claim any sizes.
     fn count(&mut self, size: i64, vector: Option<&DeletionVector>, sign: i64) -> Option<()> {
         self.num_files = self.num_files.checked_add(sign)?;
         self.table_size_bytes = plus(self.table_size_bytes, sign, size)?;
@@ -239,7 +239,7 @@ mod tests {
             ..add("b", 10, None)
         };
         assert_eq!(two.clone().after(&[Action::Add(again)]), None);
-        // Nor can those of files that claim more bytes than a number holds.
+        // Sums of files that claim more bytes than a number can hold are unknown, too.
         assert_eq!(two.after(&[Action::Add(add("c", i64::MAX, None))]), None);
     }
 

@@ -1,6 +1,6 @@
-//! When a commit that lost the race may follow the winner (protocol.md section 5.1): a pure
-//! function of facts about both, never of pairs of statements. Called once for each winning commit,
-//! in order.
+//! Decides whether a commit that lost the race may be rebased onto the winner (protocol.md section
+//! 5.1): a pure function of facts about both, never of pairs of statements. Called once for each
+//! winning commit, in order.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::{Error, Kind, Result, paths};
 #[cfg(test)]
 mod tests;
 
-/// Operations that add a file again only to mark more of its rows (P122).
+/// Operations that add a file again only to delete more of its rows by a vector (P122).
 const MARKING: [&str; 3] = ["DELETE", "UPDATE", "MERGE"];
 
 /// What a transaction read before it wrote.
@@ -30,34 +30,34 @@ pub enum ReadSet {
     Nothing,
     /// Every row.
     Table,
-    /// The rows that a condition selects, each for itself: of the others it matters only that none
-    /// of them comes to meet the condition. The pruner knows files without such rows; absent where
-    /// no file can be ruled out.
+    /// The rows that a condition selects, each by itself: other rows conflict only if they come to
+    /// meet the condition. The pruner knows files without such rows; absent if no file can be ruled
+    /// out.
     Rows(Option<Arc<Pruner>>),
-    /// The rows that a condition selects, as a whole: none may come and none may go. Every row
-    /// where it is absent. Where rows are stored doesn't matter.
+    /// The rows that a condition selects, as a set: none may be added or removed. All rows if
+    /// absent. Moving rows doesn't matter.
     Set(Option<Selection>),
 }
 
 /// Rows that a condition selects.
 #[derive(Clone)]
 pub struct Selection {
-    /// Decoded paths of the files that may hold them.
+    /// Decoded paths of the files that may have them.
     pub files: Arc<HashSet<String>>,
-    /// Knows files that hold none of them.
+    /// Knows files that have none of them.
     pub pruner: Arc<Pruner>,
 }
 
-/// Table property: the isolation that its writers keep.
+/// Table property: the isolation level of its writers.
 pub const ISOLATION_LEVEL: &str = "delta.isolationLevel";
 
-/// Which rows of other writers a transaction must have seen to be right.
+/// Which rows of other writers a transaction must have seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// All: the table's history is one that a single writer could have made.
+    /// All: the history equals one that a single writer could have made.
     #[default]
     Serializable,
-    /// All but those that others added without looking.
+    /// All except those that blind appends added.
     WriteSerializable,
     /// None: the transaction changes no row.
     Snapshot,
@@ -65,7 +65,7 @@ pub enum Isolation {
 
 impl Isolation {
     /// The level of a transaction on a table with this value of `delta.isolationLevel`: one that
-    /// moves rows without changing any has nothing to see.
+    /// only moves rows needs to see none.
     pub fn of(property: Option<&str>, changes_rows: bool) -> Self {
         match property {
             _ if !changes_rows => Isolation::Snapshot,
@@ -84,40 +84,40 @@ impl Isolation {
     }
 }
 
-/// The facts of the transaction that wants to commit.
+/// The facts of the transaction to commit.
 #[derive(Default)]
 pub struct Intent {
     /// What it read.
     pub read: ReadSet,
     /// Applications whose version it read or sets.
     pub app_ids: HashSet<String>,
-    /// Domains that it sets of itself, rather than as an effect of its files.
+    /// Domains that it sets explicitly, not as an effect of its files.
     pub domains: HashSet<String>,
     /// Decoded paths of the files it removes.
     pub removed: HashSet<String>,
-    /// Those of them that it only marks rows of: it can do so again on a newer vector.
+    /// Those in which it only deletes rows by vectors: it can repeat that on a newer vector.
     pub marked: HashSet<String>,
-    /// Whether it finds these rows again, by their ids, in files that others moved them to (P142).
+    /// Whether it can find these rows by their ids in files to which others moved them (P142).
     pub relocates_rows: bool,
     /// Whether it replaces the metadata.
     pub metadata: bool,
     /// Whether it replaces the protocol.
     pub protocol: bool,
-    /// What it must have seen of others' rows.
+    /// Its isolation level.
     pub isolation: Isolation,
-    /// Whether it only gives row ids to files, or takes them away.
+    /// Whether it only assigns row ids to files, or removes them.
     pub backfill: bool,
 }
 
 impl Intent {
-    /// Whether it matters to it which files a winner added or removed.
+    /// Whether a winner's added or removed files can conflict with it.
     pub fn looks_at_files(&self) -> bool {
         let names_files = !self.removed.is_empty() || !self.marked.is_empty() || self.relocates_rows || self.backfill;
         names_files || !matches!(self.read, ReadSet::Nothing)
     }
 }
 
-/// The table on which a winner committed.
+/// The state of the table on which a winner committed.
 #[derive(Clone, Copy)]
 pub struct Before<'a> {
     /// Its protocol.
@@ -128,7 +128,7 @@ pub struct Before<'a> {
 
 /// The facts of a commit that won.
 pub struct Winner<'a> {
-    /// What it says of itself.
+    /// Its description of itself.
     pub commit: OtherCommit,
     /// Its new protocol, if any.
     pub protocol: Option<&'a Protocol>,
@@ -142,7 +142,7 @@ pub struct Winner<'a> {
     pub adds: &'a RecordBatch,
     /// Its removes.
     pub removes: &'a RecordBatch,
-    /// Whether it says that it added files without reading any.
+    /// Whether it claims to be a blind append.
     pub blind_append: bool,
 }
 
@@ -151,7 +151,7 @@ impl Winner<'_> {
         self.commit.operation.as_deref().unwrap_or_default()
     }
 
-    /// Whether it only gave row ids to files, or took them away.
+    /// Whether it only assigned row ids to files, or removed them.
     fn is_backfill(&self) -> bool {
         row_tracking::only_numbers_files(self.operation()) && self.removes.num_rows() == 0
     }
@@ -160,14 +160,14 @@ impl Winner<'_> {
         marked_files(self.operation(), self.adds, self.removes)
     }
 
-    /// Whether it added files and looked at nothing, as far as it says.
+    /// Whether it added files without reading any, according to its commit info.
     fn is_blind_append(&self) -> bool {
         self.blind_append && self.removes.num_rows() == 0
     }
 }
 
-/// The files, by decoded path, of which a commit only marked rows: those that it removed and added
-/// again with a vector. Other operations than these (RESTORE) may bring rows back by it.
+/// Decoded paths of the files in which a commit only deleted rows by vectors: files that it removed
+/// and added again with a vector. Other operations (RESTORE) may bring rows back in this way.
 ///
 /// # Errors
 /// `CorruptLog` for a path that can't be decoded.
@@ -190,9 +190,8 @@ pub fn marked_files(operation: &str, adds: &RecordBatch, removes: &RecordBatch) 
     Ok(found)
 }
 
-/// Refuses with the matching kind of conflict, or lets the intent be tried on the winner's version:
-/// what the winner changed of protocol and metadata holds for the next attempt. `before` is absent
-/// where the winner made the table.
+/// Refuses with the matching kind of conflict, or permits another attempt on the winner's version,
+/// whose protocol and metadata then apply. `before` is absent if the winner created the table.
 pub fn check(intent: &Intent, before: Option<Before<'_>>, winner: &Winner<'_>) -> Result<()> {
     check_protocol(intent, before, winner)?;
     check_metadata(intent, before, winner)?;
@@ -285,8 +284,8 @@ fn check_adds(intent: &Intent, winner: &Winner<'_>, marked: &HashSet<String>) ->
     Ok(())
 }
 
-/// Which of a winner's adds hold rows that weren't in the table before: neither moved ones (P028),
-/// nor what is left of files that it marked rows of.
+/// Which of a winner's adds have rows that weren't in the table before: neither moved rows (P028),
+/// nor the remaining rows of files in which it deleted rows.
 fn brings_rows(winner: &Winner<'_>, marked: &HashSet<String>) -> Result<BooleanArray> {
     let adds = FileRows::new(winner.adds);
     (0..winner.adds.num_rows())
@@ -302,8 +301,8 @@ fn masks(e: arrow::error::ArrowError) -> Error {
     Error::internal(format!("can't compare files: {e}"))
 }
 
-/// Rules 8 and 7. Rows that were read each for itself and are gone matter only where this
-/// transaction changes them, which it says by removing their file.
+/// Rules 8 and 7. Removed rows that were read each by itself matter only if this transaction
+/// changes them, which means that it removes their file.
 fn check_removes(intent: &Intent, winner: &Winner<'_>, marked: &HashSet<String>) -> Result<()> {
     let rows = FileRows::new(winner.removes);
     for row in 0..winner.removes.num_rows() {
@@ -328,7 +327,7 @@ fn check_removes(intent: &Intent, winner: &Winner<'_>, marked: &HashSet<String>)
     Ok(())
 }
 
-/// Whether rows went that were read as a whole, or, of a whole table, files.
+/// Whether a winner removed rows that were read as a set, or, for a read of the whole table, files.
 fn takes_read_rows(read: &ReadSet, winner: &Winner<'_>) -> Result<bool> {
     let of = match read {
         ReadSet::Nothing | ReadSet::Rows(_) => return Ok(false),
@@ -352,7 +351,7 @@ fn any(mask: &BooleanArray) -> bool {
     (0..mask.len()).any(|i| mask.is_valid(i) && mask.value(i))
 }
 
-/// The conflict with a winner that did this first.
+/// The conflict error for this winner.
 pub fn lost(kind: Kind, winner: &Winner<'_>, what: &str) -> Error {
     Error::new(
         kind,
@@ -365,7 +364,8 @@ pub fn lost(kind: Kind, winner: &Winner<'_>, what: &str) -> Error {
     .with_other_commit(winner.commit.clone())
 }
 
-/// A commit for messages: version, operation, program, user and time, as far as it says.
+/// The description of a commit for messages: version, operation, program, user and time, as far as
+/// known.
 fn describe(commit: &OtherCommit) -> String {
     let time = commit.timestamp_ms.and_then(DateTime::from_timestamp_millis);
     let parts = [

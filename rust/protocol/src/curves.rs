@@ -2,13 +2,13 @@
 //! curve are close in every direction. A position is one number with `bits` bits per direction.
 //! Pure; the caller computes the grid coordinates.
 
-/// The most bits that all places of a cell have together.
+/// The most bits of all coordinates of a cell together.
 pub const MOST_BITS: u32 = u128::BITS;
 
-/// The place on the Z-order curve: the highest bits of all places, then the next ones.
+/// The position on the Z-order curve: interleaves the coordinates' bits, the highest first.
 ///
-/// All places must be of the same number of bits, the first of them the highest ones of the value:
-/// a place with fewer would decide nothing until the others are used up.
+/// All coordinates must have the same number of bits, the first of which are the highest of the
+/// value: the bits of a shorter coordinate would count only after those of the others.
 pub fn z_order(places: impl Iterator<Item = u32> + Clone, bits: u32) -> u128 {
     let mut key = 0;
     for bit in (0..bits).rev() {
@@ -19,19 +19,19 @@ pub fn z_order(places: impl Iterator<Item = u32> + Clone, bits: u32) -> u128 {
     key
 }
 
-/// The place on the Hilbert curve, on which neighbours are neighbours in the grid too. Changes the
-/// places.
+/// The position on the Hilbert curve, whose neighbours are also neighbours in the grid. Overwrites
+/// the coordinates.
 ///
-/// As in J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004): the
-/// places are turned into the index's bits, transposed, without a table, for any number of
-/// directions.
+/// As in J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004):
+/// transforms the coordinates into the transposed bits of the index, without a table, for any
+/// number of directions.
 pub fn hilbert(places: &mut [u32], bits: u32) -> u128 {
     unwind(places, bits);
     gray(places, bits);
     z_order(places.iter().copied(), bits)
 }
 
-/// Undoes the turns and reflections of the curve's parts, the largest first.
+/// Reverts the rotations and reflections of the curve's parts, the largest first.
 fn unwind(places: &mut [u32], bits: u32) {
     for bit in (1..bits).rev() {
         let (side, below) = (1 << bit, (1 << bit) - 1);
@@ -51,7 +51,7 @@ fn unwind(places: &mut [u32], bits: u32) {
     }
 }
 
-/// The Gray code of what is left.
+/// The Gray code of the remaining bits.
 fn gray(places: &mut [u32], bits: u32) {
     let mut before = 0;
     for place in places.iter_mut() {

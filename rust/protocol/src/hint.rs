@@ -5,7 +5,7 @@ use md5::{Digest, Md5};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-/// What stays as it is in names and texts.
+/// Characters that stay unescaped in names and texts.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The hint's checksum, from its members other than `checksum`.

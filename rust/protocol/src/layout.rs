@@ -9,15 +9,15 @@ use crate::zorder::Curve;
 #[cfg(test)]
 mod tests;
 
-/// Tags by which delta-spark knows the files that one run has clustered together, and what by.
+/// Tags of delta-spark for files that one run has clustered together, and their columns.
 const CUBE: &str = "ZCUBE_ID";
 const ORDERED_BY: &str = "ZCUBE_ZORDER_BY";
 const CURVE: &str = "ZCUBE_ZORDER_CURVE";
-/// The name that delta-spark has for clustering in its files.
+/// delta-spark's name for clustering in its files.
 pub const PROVIDER: &str = "liquid";
 
-/// Tables of fewer bytes get the smallest files, those of more the largest; in between the size
-/// grows with the table.
+/// Smaller tables get the smallest files, tables above the next bound the largest; in between the
+/// size grows with the table.
 const SMALL_TABLE: i64 = 2_560 << 30;
 const LARGE_TABLE: i64 = 10 << 40;
 const SMALLEST_TARGET: i64 = 256 << 20;
@@ -28,7 +28,7 @@ const LARGE_ENOUGH: f64 = 0.75;
 /// many bytes. A byte is thus rewritten as often as the logarithm of the table's size.
 const MOST_LARGER: i64 = 2;
 
-/// The aimed size of files, in bytes, of a table of this size that doesn't say it itself.
+/// The target size of files, in bytes, for a table of this size that doesn't set its own.
 pub fn automatic_target(table_bytes: i64) -> i64 {
     let beyond = table_bytes.clamp(SMALL_TABLE, LARGE_TABLE) - SMALL_TABLE;
     let share =
@@ -36,19 +36,19 @@ pub fn automatic_target(table_bytes: i64) -> i64 {
     SMALLEST_TARGET + i64::try_from(share).unwrap_or_default()
 }
 
-/// From how many bytes on a file is large enough, where files of `target` bytes are aimed at.
+/// The size in bytes from which a file is large enough, for the target size `target`.
 pub fn large_enough(target: i64) -> f64 {
     #[allow(clippy::cast_precision_loss)]
     let target = target as f64;
     LARGE_ENOUGH * target
 }
 
-/// By what rows of a file are ordered.
+/// The sort order of a file's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ordering {
     /// Logical names.
     pub columns: Vec<String>,
-    /// How.
+    /// The curve.
     pub curve: Curve,
 }
 
@@ -66,17 +66,17 @@ impl Ordering {
     }
 }
 
-/// A live file as far as layout is concerned. Its statistics are left out of the add.
+/// The facts of a live file that layout needs. The add lacks its statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     /// The file.
     pub add: Add,
-    /// Its rows with the deleted ones, where its statistics tell.
+    /// Its number of rows including deleted ones, if its statistics state it.
     pub records: Option<i64>,
 }
 
 impl Candidate {
-    /// The share of its rows that are deleted; all where nothing tells how many it has.
+    /// The share of its rows that are deleted; 1 if its number of rows is unknown.
     pub fn deleted(&self) -> f64 {
         let Some(vector) = &self.add.deletion_vector else {
             return 0.0;
@@ -91,22 +91,22 @@ impl Candidate {
         self.add.tags.as_ref()?.get(key)?.as_deref()
     }
 
-    /// The run that ordered it, and by which columns.
+    /// The run that ordered it, and the columns.
     fn cube(&self) -> Option<(&str, Vec<String>)> {
         Some((self.tag(CUBE)?, serde_json::from_str(self.tag(ORDERED_BY)?).ok()?))
     }
 
-    /// Whether it is in this order. Files of delta-spark don't always say the curve.
+    /// Whether it is in this order. Files of delta-spark don't always state the curve.
     fn is_in(&self, order: &Ordering) -> bool {
         let curve = self.tag(CURVE).is_none_or(|c| c == order.curve.to_string());
         curve && self.cube().is_some_and(|(_, columns)| columns == order.columns)
     }
 }
 
-/// What files are judged by.
+/// The rules by which files are chosen.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    /// Aimed size of files in bytes.
+    /// Target size of files in bytes.
     pub target: i64,
     /// Files with a larger share of deleted rows are rewritten.
     pub most_deleted: f64,
@@ -115,7 +115,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether a file is to be looked at when small files are put together.
+    /// Whether a file is considered when small files are joined.
     pub fn is_compacted(&self, file: &Candidate) -> bool {
         #[allow(clippy::cast_precision_loss)]
         let small = (file.add.size as f64) < large_enough(self.target);
@@ -154,7 +154,7 @@ fn by_partition(files: Vec<Candidate>) -> BTreeMap<PartitionValues, Vec<Candidat
     for file in files {
         found.entry(file.add.partition_values.clone()).or_default().push(file);
     }
-    // Files that were written after each other hold rows that belong together.
+    // Files that were written consecutively have related rows.
     for files in found.values_mut() {
         files.sort_by(|a, b| (a.add.modification_time, &a.add.path).cmp(&(b.add.modification_time, &b.add.path)));
     }
@@ -169,7 +169,7 @@ pub fn compacted(files: Vec<Candidate>, rules: &Rules) -> Vec<Bin> {
     let mut bins = Vec::new();
     for (partition_values, files) in by_partition(files) {
         let mut groups = packed(files.into_iter().map(|f| vec![f]), rules.target);
-        // Neighbours first; what is left over then goes together, the smallest first.
+        // Adjacent files first; the remaining ones are then joined, the smallest first.
         groups.sort_by_key(|g| bytes(g));
         for files in packed(groups.into_iter(), rules.target) {
             if files.len() > 1 || files.iter().any(|f| rules.is_outdated(f)) {
@@ -184,7 +184,7 @@ pub fn compacted(files: Vec<Candidate>, rules: &Rules) -> Vec<Bin> {
     bins
 }
 
-/// Neighbours put together as long as they aren't larger than this.
+/// Joins adjacent groups as long as they don't exceed this size.
 fn packed(groups: impl Iterator<Item = Vec<Candidate>>, most: i64) -> Vec<Vec<Candidate>> {
     let mut packed: Vec<Vec<Candidate>> = Vec::new();
     for group in groups {
@@ -196,9 +196,8 @@ fn packed(groups: impl Iterator<Item = Vec<Candidate>>, most: i64) -> Vec<Vec<Ca
     packed
 }
 
-/// For each partition the files that are to be brought into an order together: those that aren't in
-/// it yet, and of the ordered ones the runs that aren't much larger. With `keeps_others` files that
-/// were ordered by something else stay so.
+/// For each partition the files to order together: those that aren't in the order yet, and of the
+/// ordered ones the runs that aren't much larger. With `keeps_others` files in another order stay.
 pub fn ordered(files: Vec<Candidate>, order: &Ordering, rules: &Rules, keeps_others: bool) -> Vec<Bin> {
     let mut bins = Vec::new();
     for (partition_values, files) in by_partition(files) {

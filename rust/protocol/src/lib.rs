@@ -1,6 +1,6 @@
-//! Everything the Delta protocol says, as pure code: no async, no I/O, no clock, no randomness.
-//! Types, actions and log names at the bottom; segment, replay and state above them; features,
-//! pruning and conflict rules on top. `log` and `data` call it; it knows neither them nor a store.
+//! The Delta protocol as pure code: no async, no I/O, no clock, no randomness. Types, actions and
+//! log names at the bottom; segment, replay and state above them; features, pruning and conflict
+//! rules on top. It knows neither `log` and `data` nor a store.
 
 pub mod actions;
 pub mod arrow_types;

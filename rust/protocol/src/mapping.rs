@@ -1,5 +1,5 @@
-//! How files and log name a table's columns (column mapping, P110–P113): the one place that knows
-//! physical names and ids. Without mapping it is the identity.
+//! Column names in files and log (column mapping, P110–P113): the only module that knows physical
+//! names and ids. Without mapping it is the identity.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,12 +8,11 @@ use serde_json::Value;
 use crate::schema::{DataType, Field, StructType};
 use crate::{Error, Result};
 
-/// Key of a field's metadata: the name under which files and log know it.
+/// Key of a field's metadata: its name in files and log.
 pub const PHYSICAL_NAME: &str = "delta.columnMapping.physicalName";
-/// Key of a field's metadata: its number, never used again in the table.
+/// Key of a field's metadata: its number, which the table never uses again.
 pub const ID: &str = "delta.columnMapping.id";
-/// Key of a field's metadata: the numbers of elements, keys and values inside of it, by path
-/// (P115).
+/// Key of a field's metadata: the numbers of elements, keys and values inside it, by path (P115).
 pub const NESTED_IDS: &str = "delta.columnMapping.nested.ids";
 /// Table property: how columns are mapped.
 pub const MODE: &str = "delta.columnMapping.mode";
@@ -31,7 +30,7 @@ pub enum Mapping {
 }
 
 impl Mapping {
-    /// What a table's configuration asks for.
+    /// The mode in a table's configuration.
     ///
     /// # Errors
     /// `UnsupportedFeature` for a mode that isn't known.
@@ -72,7 +71,7 @@ impl Mapping {
         mapped.unwrap_or(&field.name)
     }
 
-    /// The key of a partition column, by its name in the metadata, in a file's partition values.
+    /// The key of a partition column in a file's partition values, from its name in the metadata.
     pub fn partition_key<'s>(self, schema: &'s StructType, column: &'s str) -> &'s str {
         match self {
             Mapping::None => column,
@@ -82,7 +81,7 @@ impl Mapping {
         }
     }
 
-    /// The number by which a file's column is found; `None` where it is found by name.
+    /// The number that identifies a file's column; `None` if the name does.
     pub fn id(self, field: &Field) -> Option<i32> {
         (self == Mapping::Id).then(|| id_of(field)).flatten()
     }
@@ -102,7 +101,7 @@ impl Mapping {
         Some(physical)
     }
 
-    /// The schema as files have it: physical names at every depth, all else unchanged.
+    /// The schema in files: physical names at every depth, everything else unchanged.
     pub fn physical_schema(self, schema: &StructType) -> StructType {
         schema.map_fields(&mut |f| Field {
             name: self.physical_name(&f).to_owned(),
@@ -110,8 +109,8 @@ impl Mapping {
         })
     }
 
-    /// Refuses a schema whose fields can't be told apart in files: one lacks its id or physical
-    /// name, or shares it with another (P110).
+    /// Refuses a schema whose fields are ambiguous in files: one lacks its id or physical name, or
+    /// shares it with another (P110).
     ///
     /// # Errors
     /// `CorruptLog` with the field's name.

@@ -13,7 +13,8 @@ use crate::expr::text::{format_date, format_decimal, format_f32, format_f64, for
 use crate::schema::Primitive;
 use crate::{Error, Result};
 
-/// The typed value of a partition string; `None` and `""` are null. Zone-less timestamps are UTC.
+/// The typed value of a partition string; `None` and `""` are null. Timestamps without time zone
+/// are UTC.
 pub fn parse_partition_value(text: Option<&str>, ty: Primitive) -> Result<Option<Scalar>> {
     parse(text, ty).map_err(|text| uncastable(None, text, ty))
 }
@@ -47,7 +48,7 @@ pub fn partition_array<'a>(
     let mut array = ScalarBuilder::new(ty, values.size_hint().0);
     let mut before: (Option<&str>, Option<Scalar>) = (None, None);
     for text in values {
-        // Files of a partition stand together: most values are the one before.
+        // Files of a partition are adjacent: most values equal the previous one.
         if before.0 != text {
             let value = parse(text, ty).map_err(|text| uncastable(Some(column), text, ty))?;
             before = (text, value);
@@ -110,8 +111,8 @@ fn wall_clock_text(micros: i64) -> String {
     format!("{seconds}.{}", fraction.trim_end_matches('0'))
 }
 
-/// Text where every reader finds the bytes again, since delta-spark and others take the text's
-/// UTF-8 for them; the protocol's escapes where only those can say it.
+/// Plain text if every reader restores the bytes from it, since delta-spark and others use the
+/// text's UTF-8 bytes; otherwise the protocol's escapes.
 fn escape_bytes(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) && !text.contains("\\u") => text.to_owned(),

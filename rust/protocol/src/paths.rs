@@ -15,13 +15,12 @@ pub const SIDECAR_DIR: &str = "_sidecars";
 pub const LAST_CHECKPOINT: &str = "_last_checkpoint";
 /// The folder of the files of changed rows below the table root (P131).
 pub const CHANGE_DIR: &str = "_change_data/";
-/// The name in the log folder under which is told how far the log was looked through for files that
-/// nobody needs.
+/// The file in the log folder that records up to which version VACUUM has processed the log.
 pub const LAST_VACUUM: &str = "_last_vacuum_info";
 /// The name of a partition directory for null.
 pub const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
-/// A file of the log that means something (P001); every other name is ignored (P002).
+/// A file of the log with a known kind of name (P001); every other name is ignored (P002).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogFile {
     /// `%020d.json`.
@@ -49,7 +48,7 @@ pub enum LogFile {
     Checksum,
 }
 
-/// Version and kind of a file name in the log folder; `None` for a name that means nothing.
+/// Version and kind of a file name in the log folder; `None` for any other name.
 pub fn parse_log_name(name: &str) -> Option<(u64, LogFile)> {
     let (version, rest) = name.split_once('.')?;
     let version = version_digits(version)?;
@@ -80,8 +79,8 @@ fn parse_long_name(rest: &str) -> Option<LogFile> {
     }
 }
 
-/// A version is a long: names beyond one mean nothing, and the version after any other can be
-/// counted.
+/// A version is a signed 64-bit integer: larger names are ignored, and a version's successor always
+/// exists.
 fn version_digits(s: &str) -> Option<u64> {
     digits(s, 20).filter(|v| *v <= i64::MAX.unsigned_abs())
 }
@@ -127,7 +126,7 @@ pub fn last_checkpoint() -> String {
     format!("{LOG_DIR}/{LAST_CHECKPOINT}")
 }
 
-/// What a URI path may not hold as it is (RFC 2396 plus what Java's `URI` escapes).
+/// Characters that a URI's path must escape (RFC 2396 and Java's `URI`).
 const URI_UNSAFE: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -145,7 +144,7 @@ const URI_UNSAFE: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// The form a decoded path has in `add.path` (P022): encoded exactly once.
+/// A decoded path in the form of `add.path` (P022): encoded exactly once.
 pub fn encode(path: &str) -> String {
     let mut out = utf8_percent_encode(path, URI_UNSAFE).to_string();
     // A colon in the first segment would read as a scheme: `a:b` is an opaque URI (P022).
@@ -159,12 +158,12 @@ pub fn encode(path: &str) -> String {
     out
 }
 
-/// The decoded form of `add.path` (P021), the one that files are found and compared by.
+/// The decoded form of `add.path` (P021), by which files are found and compared.
 pub fn decode(path: &str) -> Result<String> {
     decoded(path).map(Cow::into_owned)
 }
 
-/// The same without a copy where the path is what it says.
+/// As `decode`, without a copy if the path needs no decoding.
 pub fn decoded(path: &str) -> Result<Cow<'_, str>> {
     if !path.as_bytes().contains(&b'%') {
         return Ok(Cow::Borrowed(path));
@@ -184,14 +183,14 @@ pub fn partition_dir(column: &str, value: Option<&str>) -> String {
     format!("{}={value}", hive_escape(column))
 }
 
-/// How the folders begin that Spark's own writer puts a write's files in, and where it keeps those
-/// of tasks that aren't done: what a driver's death leaves there is garbage like any other.
+/// The prefix of the folders for the files of Spark's own writer, including those of unfinished
+/// tasks: files that remain after a crash of the driver are garbage like any other.
 pub const SPARK_DIR: &str = "spark-";
 const UNDER_WAY: &str = "_temporary";
 
 /// Whether a key is hidden from VACUUM (P200): a part of it begins with `_` or `.` and is neither a
-/// folder of change files or of an index nor a partition's directory; nor is Iceberg's `metadata`
-/// the table's. `partition_columns` are names as they stand in directories.
+/// folder of change files or of an index nor a partition's directory; Iceberg's `metadata` folder
+/// is hidden, too. `partition_columns` are names as in directories.
 pub fn is_hidden(key: &str, partition_columns: &[String]) -> bool {
     let hidden = |part: &str| {
         let partition = || {

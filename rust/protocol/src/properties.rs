@@ -9,8 +9,8 @@ use crate::{Error, Result};
 
 pub use known::{KNOWN, Known, Values, find};
 
-/// The spelling under which a property is stored: known `delta.` keys are found ignoring case,
-/// other `delta.` keys are refused, the rest is the user's own (P190).
+/// The stored spelling of a property's key: known `delta.` keys ignore case, other `delta.` keys
+/// are refused, all others are the user's own (P190).
 pub fn canonical_key(key: &str) -> Result<String> {
     let lower = key.to_lowercase();
     if !lower.starts_with("delta.") {
@@ -48,22 +48,21 @@ pub struct Properties {
     pub stats_columns: Option<Vec<String>>,
     /// Characters of a string that statistics keep (P162).
     pub string_prefix_length: usize,
-    /// Aimed size of new files in bytes, when set.
+    /// Target size of new files in bytes, if set.
     pub target_file_size_bytes: Option<u64>,
     /// A write to a clustered table sorts its rows if they have at least this many bytes in memory.
     /// A property of this project (`deltaplane.clusterFromBytes`).
     pub cluster_from_bytes: u64,
-    /// Whether small files are put together after a commit.
+    /// Whether small files are joined after a commit.
     pub auto_compact: bool,
-    /// Whether rows are shuffled to files of a good size before they are written, where tasks write
-    /// them.
+    /// Whether tasks shuffle rows into files of a good size before they write them.
     pub optimize_write: bool,
     /// Codec of new files, when set.
     pub compression: Option<String>,
     /// Whether checkpoints hold statistics as JSON text (P051).
     pub stats_as_json: bool,
-    /// Whether checkpoints hold statistics and partition values as typed structs (P051); unless
-    /// told, only where they would be lost otherwise.
+    /// Whether checkpoints have statistics and partition values as typed structs (P051); by default
+    /// only if they would be lost otherwise.
     pub stats_as_struct: bool,
     /// Whether checkpoints keep file actions in sidecars (P062).
     pub v2_checkpoints: bool,
@@ -75,7 +74,7 @@ pub struct Properties {
     pub cleanup_enabled: bool,
 }
 
-/// Fewer rows than make half a file are sorted with others later.
+/// A smaller write makes less than half a file, and is sorted with others later.
 const CLUSTER_FROM_BYTES: u64 = 64 << 20;
 const WEEK_MS: i64 = 7 * 24 * 3600 * 1000;
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -83,8 +82,8 @@ const DAY_MS: i64 = 24 * 3600 * 1000;
 const MONTH_MS: i64 = 30 * 24 * 3600 * 1000;
 
 impl Properties {
-    /// Reads them from a table's configuration; a value that can't be read counts as the default,
-    /// so that a table that another program wrote stays readable.
+    /// From a table's configuration; an unreadable value counts as the default, so that a table of
+    /// another program stays readable.
     pub fn new(configuration: &BTreeMap<String, String>) -> Self {
         let get = |k: &str| configuration.get(&format!("delta.{k}")).map(|v| v.trim());
         let is = |k: &str, what: &str| get(k).is_some_and(|v| v.eq_ignore_ascii_case(what));
@@ -129,9 +128,8 @@ impl Properties {
         }
     }
 
-    /// Refuses stored switches, numbers and lengths of time that aren't any. Words that this
-    /// version doesn't know are left to those who act on them: another program may know more of
-    /// them.
+    /// Refuses stored switches, numbers and durations that are invalid. Enumerated words that this
+    /// version doesn't know are left to the code that uses them: another program may know more.
     pub fn check_readable(configuration: &BTreeMap<String, String>) -> Result<()> {
         for (key, value) in configuration {
             let Some(known) = find(key).filter(|k| k.values.is_plain()) else {
@@ -158,7 +156,7 @@ impl Properties {
     }
 }
 
-/// Values that are legal alone and not together: history must last as long as removed files do
+/// Values that are legal alone but not together: history must be retained as long as removed files
 /// (section 11).
 fn check_together(configuration: &BTreeMap<String, String>) -> Result<()> {
     let get = |k: &str| configuration.get(k).and_then(|v| parse_interval_ms(v));

@@ -1,5 +1,5 @@
-//! The one replay walk (protocol section "Action Reconciliation"): newest first, a file's newest
-//! action decides (P041, P043). Only commits' keys are remembered, never those of a checkpoint.
+//! The replay (protocol section "Action Reconciliation"): newest commit first, a file's newest
+//! action decides (P041, P043). Remembers only keys of commits, never those of a checkpoint.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,20 +14,20 @@ use crate::{Result, paths};
 /// A file's identity: decoded path and deletion-vector id (P041, P042).
 type Key = (String, Option<String>);
 
-/// How many of a batch's adds, and of another's removes, are one commit's. Batches hold commits
+/// How many of a batch's adds, and of another's removes, belong to one commit. Batches have commits
 /// from the newest to the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Turn {
     /// The commit's version.
     pub version: u64,
-    /// Its adds, behind those of the turns before.
+    /// Its adds, after those of the previous turns.
     pub adds: usize,
-    /// Its removes likewise.
+    /// Its removes, after those of the previous turns.
     pub removes: usize,
 }
 
 impl Turn {
-    /// Of two batches that are one commit's alone.
+    /// For two batches of a single commit.
     pub fn whole(version: u64, adds: &RecordBatch, removes: &RecordBatch) -> Self {
         Turn {
             version,
@@ -37,14 +37,14 @@ impl Turn {
     }
 }
 
-/// Feeds on commits from the newest to the oldest, then judges the checkpoint's rows.
+/// Processes commits from the newest to the oldest, then filters the checkpoint's rows.
 #[derive(Debug, Default, Clone)]
 pub struct Replay {
     decided: Decided,
 }
 
-/// Keys, and a look at a path that tells most others apart: a checkpoint has millions of them, and
-/// a key of one's own for each to look it up by would take longer than to read it.
+/// Decided keys, and a bit filter on paths: a checkpoint has millions of files, and building an
+/// owned key for each would take longer than reading it.
 #[derive(Debug, Default, Clone)]
 struct Decided {
     keys: HashSet<Key>,
@@ -57,7 +57,7 @@ struct Decided {
 const MARKS: usize = 16;
 
 impl Decided {
-    /// Whether it is a new one.
+    /// Adds a key; true if it is new.
     fn insert(&mut self, key: Key) -> bool {
         let room = self.marks.len() * 64 / MARKS;
         if self.keys.len() >= room {
@@ -69,7 +69,7 @@ impl Decided {
         self.keys.insert(key)
     }
 
-    /// Which word has the path's bit, and that bit.
+    /// The index of the word with the path's bit, and the bit.
     fn mark(&self, path: &str) -> (usize, u64) {
         let hash = xxh3_64(path.as_bytes());
         let word = usize::try_from(hash >> 6).unwrap_or(usize::MAX);
@@ -82,7 +82,7 @@ impl Decided {
         }
     }
 
-    /// Whether it may have a key with this path.
+    /// Whether a key with this path may be decided.
     fn may_have(&self, path: &str) -> bool {
         let (at, bit) = self.mark(path);
         self.marks.get(at).is_some_and(|word| word & bit != 0)
@@ -90,12 +90,12 @@ impl Decided {
 }
 
 impl Replay {
-    /// Nothing seen yet.
+    /// Without any commit.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next older commits; true for each of their adds that is live.
+    /// Processes the next older commits; true for each of their adds that is live.
     pub fn commits(&mut self, adds: &RecordBatch, removes: &RecordBatch, turns: &[Turn]) -> Result<BooleanArray> {
         let mut live = Vec::with_capacity(adds.num_rows());
         walk(adds, removes, turns, |is_add, key| {
@@ -122,7 +122,7 @@ impl Replay {
         Ok(BooleanArray::from(left))
     }
 
-    /// Takes these file actions as decided, whatever they say.
+    /// Marks these file actions as decided, whatever they say.
     pub fn remember(&mut self, files: &RecordBatch) -> Result<()> {
         let rows = FileRows::new(files);
         for row in 0..files.num_rows() {
@@ -131,7 +131,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Takes all as decided that the other has decided.
+    /// Adds all keys that the other one has decided.
     pub fn absorb(&mut self, other: &Replay) {
         for key in &other.decided.keys {
             self.decided.insert(key.clone());
@@ -144,15 +144,15 @@ impl Replay {
     }
 }
 
-/// The tombstones that a checkpoint must carry: for each commit, newest first, which of its removes
-/// are the newest word on their file.
+/// The tombstones that a checkpoint must have: for each commit, newest first, which of its removes
+/// are the newest action on their file.
 #[derive(Debug, Default)]
 pub struct Tombstones {
     decided: HashSet<Key>,
 }
 
 impl Tombstones {
-    /// Takes the next older commits; true for each of their removes that is a tombstone.
+    /// Processes the next older commits; true for each of their removes that is a tombstone.
     pub fn commits(&mut self, adds: &RecordBatch, removes: &RecordBatch, turns: &[Turn]) -> Result<BooleanArray> {
         let mut dead = Vec::with_capacity(removes.num_rows());
         walk(adds, removes, turns, |is_add, key| {
@@ -168,8 +168,8 @@ impl Tombstones {
 /// The keys of file actions in two columns: decoded path, and deletion-vector id, which is null
 /// without a vector.
 ///
-/// For those who reconcile rows of many commits without walking them: of all words on a key the
-/// newest version's decides, and within a commit the first of [`in_turn`].
+/// For reconciling rows of many commits by a join: for each key the action of the newest version
+/// decides, and within a commit the first in the order of [`in_turn`].
 pub fn keys(files: &RecordBatch) -> Result<(StringArray, StringArray)> {
     let rows = FileRows::new(files);
     let found = (0..files.num_rows()).map(|row| key(&rows, row));
@@ -177,8 +177,8 @@ pub fn keys(files: &RecordBatch) -> Result<(StringArray, StringArray)> {
     Ok((StringArray::from(paths), StringArray::from(vectors)))
 }
 
-/// The keys in the order in which they decide, each with whether it is an add's: of each commit the
-/// adds, then the removes.
+/// The keys in the order in which they decide, each with whether it is an add's: for each commit
+/// its adds, then its removes.
 fn walk(adds: &RecordBatch, removes: &RecordBatch, turns: &[Turn], mut take: impl FnMut(bool, Key)) -> Result<()> {
     let (added, removed) = (FileRows::new(adds), FileRows::new(removes));
     let (mut add, mut remove) = (0, 0);
@@ -195,7 +195,7 @@ fn walk(adds: &RecordBatch, removes: &RecordBatch, turns: &[Turn], mut take: imp
     Ok(())
 }
 
-/// The places at which [`Replay::commits`] takes a commit's adds and its removes.
+/// The ranks at which [`Replay::commits`] processes a commit's adds and its removes.
 pub fn in_turn(adds: usize, removes: usize) -> (Range<usize>, Range<usize>) {
     (0..adds, adds..adds.saturating_add(removes))
 }

@@ -1,5 +1,6 @@
-//! Checks that files which stay in a table mean the same under new metadata: partition values are
-//! found by the names of partition columns, other values by the names of columns in files. Pure.
+//! Checks that files which stay in a table have the same meaning under new metadata: partition
+//! values are found by the names of partition columns, other values by the names of columns in
+//! files. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +9,9 @@ use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::{Error, Result};
 
-/// Why files written under `before` would be read as other rows under `after`; `None` where they
-/// mean the same. Columns may come, go and widen; a RESTORE takes those changes back.
+/// The reason why files written under `before` would be read as other rows under `after`; `None` if
+/// they have the same meaning. Columns may be added, dropped and widened; a RESTORE reverts such
+/// changes.
 ///
 /// # Errors
 /// `UnsupportedFeature` for a column mapping that isn't known.
@@ -38,7 +40,7 @@ pub fn partition_keys(view: View<'_>) -> Result<BTreeSet<&str>> {
     Ok(columns.map(|c| mapping.partition_key(view.schema, c)).collect())
 }
 
-/// Refuses a change of metadata that would give files of the table another meaning.
+/// The error for a change of metadata that would change the meaning of the table's files.
 pub fn refusal(why: &str, path: &str) -> Error {
     Error::invalid_argument(format!(
         "the commit would change {why}, and files stay that were written before, so that their rows would be read as other \
@@ -61,7 +63,7 @@ fn other_type(old: Mapping, before: &StructType, new: Mapping, after: &StructTyp
     })
 }
 
-/// What differs: empty for the type itself, else the field in it.
+/// The path of the difference: empty for the type itself, otherwise the field in it.
 fn other(old: Mapping, from: &DataType, new: Mapping, to: &DataType) -> Option<String> {
     match (from, to) {
         (DataType::Primitive(a), DataType::Primitive(b)) => (!are_kin(*a, *b)).then(String::new),
@@ -70,7 +72,7 @@ fn other(old: Mapping, from: &DataType, new: Mapping, to: &DataType) -> Option<S
         (DataType::Map(a), DataType::Map(b)) => {
             other(old, &a.key, new, &b.key).or_else(|| other(old, &a.value, new, &b.value))
         }
-        // A column of no type is in no file.
+        // A void column is in no file.
         (DataType::Primitive(Primitive::Void), _) | (_, DataType::Primitive(Primitive::Void)) => None,
         _ => Some(String::new()),
     }

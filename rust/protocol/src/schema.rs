@@ -91,7 +91,7 @@ pub struct Field {
     pub data_type: DataType,
     /// Whether null is allowed.
     pub nullable: bool,
-    /// Free metadata, kept as it came.
+    /// Free metadata, unchanged.
     pub metadata: Map<String, Value>,
 }
 
@@ -165,8 +165,8 @@ impl StructType {
         here.field_ignore_case(last.as_ref())
     }
 
-    /// The schema with every field, at every depth, changed: a field before those inside of it.
-    /// What the change makes of a field's type is kept, and its inner fields are changed in turn.
+    /// The schema with every field, at every depth, transformed: first a field, then those inside
+    /// its new type.
     pub fn map_fields(&self, change: &mut dyn FnMut(Field) -> Field) -> StructType {
         let fields = self.fields.iter().map(|f| {
             let mut changed = change(f.clone());

@@ -1,6 +1,5 @@
 //! The log segment: which checkpoint and which commits make a version, as a pure function of the
-//! names in the log folder (P003–P009). Reads nothing; `log` lists and then opens what is named
-//! here.
+//! names in the log folder (P003–P009). Reads nothing; `log` lists the folder and opens the files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,8 +7,8 @@ use std::sync::Arc;
 use crate::paths::{LOG_DIR, LogFile, parse_log_name};
 use crate::{Error, Result};
 
-/// One listed file of the log folder. Cheap to clone: each version names all files of the one
-/// before.
+/// One listed file of the log folder. Cheap to clone, since each version refers to all files of the
+/// previous one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogName {
     /// Version that the name starts with.
@@ -22,13 +21,13 @@ pub struct LogName {
     pub size_bytes: u64,
     /// Last modification, ms since the epoch.
     pub modified_ms: i64,
-    /// A value that changes whenever the content does, where the listing tells one.
+    /// A value that changes with the content, if the listing has one.
     pub etag: Option<Arc<str>>,
 }
 
 impl LogName {
-    /// The listed file, or `None` for a name that means nothing, or a zero-length file that would
-    /// stand for others (P002, P004).
+    /// The listed file, or `None` for an unknown name, or for an empty file that would replace
+    /// others (P002, P004).
     pub fn parse(name: &str, size_bytes: u64, modified_ms: i64) -> Option<Self> {
         let (version, kind) = parse_log_name(name)?;
         let stands_for_commits = matches!(
@@ -51,7 +50,7 @@ impl LogName {
         })
     }
 
-    /// The same with the value that the listing tells.
+    /// The same file with the listing's tag.
     pub fn with_etag(self, etag: Option<String>) -> Self {
         LogName {
             etag: etag.map(Arc::from),
@@ -69,10 +68,10 @@ pub struct CheckpointFiles {
     pub files: Vec<LogName>,
 }
 
-/// What must be read to rebuild one version.
+/// The files to read to rebuild one version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogSegment {
-    /// The version this segment makes.
+    /// The version of this segment.
     pub version: u64,
     /// The checkpoint to start from, if any.
     pub checkpoint: Option<CheckpointFiles>,
@@ -112,8 +111,7 @@ pub fn complete_checkpoints(names: &[LogName], target: Option<u64>) -> Vec<Check
 }
 
 impl LogSegment {
-    /// Bytes of the files that it names: the checkpoint without its sidecars, and the commits after
-    /// it.
+    /// Bytes of its files: the checkpoint without its sidecars, and the commits after it.
     pub fn size_bytes(&self) -> u64 {
         let checkpoint = self.checkpoint.iter().flat_map(|c| &c.files);
         checkpoint
@@ -123,11 +121,11 @@ impl LogSegment {
     }
 
     /// The segment of `target`, or of the newest version, from a listing of the log folder that
-    /// starts at `checkpoint` or before. `checkpoint` is the one to use: one of
-    /// [`complete_checkpoints`], or `None` to start from version 0.
+    /// starts at `checkpoint` or earlier. `checkpoint` is one of [`complete_checkpoints`], or
+    /// `None` to start from version 0.
     ///
-    /// Errors: no commit at all is `TableNotFound`; a version that isn't there is
-    /// `VersionNotFound`; a missing commit in between is `CorruptLog` (P009).
+    /// Errors: `TableNotFound` without any commit; `VersionNotFound` for a missing version;
+    /// `CorruptLog` for a missing commit in between (P009).
     pub fn build(names: &[LogName], checkpoint: Option<CheckpointFiles>, target: Option<u64>) -> Result<Self> {
         let first_needed = checkpoint.as_ref().map_or(0, |c| c.version + 1);
         let mut commits: Vec<LogName> = names
@@ -182,7 +180,7 @@ impl LogSegment {
         true
     }
 
-    /// The segment that ends with these further commits, which follow without a gap.
+    /// The segment extended by these commits, which follow without a gap.
     pub fn extend(&mut self, news: Vec<LogName>) {
         self.version = news.last().map_or(self.version, |n| n.version);
         self.pieces.extend(news.iter().cloned());
@@ -190,8 +188,8 @@ impl LogSegment {
     }
 }
 
-/// The fewest files that hold these commits: from each position the longest compaction that starts
-/// there and doesn't reach too far (P011).
+/// The fewest files that cover these commits: from each position the longest compaction that starts
+/// there and doesn't reach beyond the end (P011).
 fn cover(commits: &[LogName], names: &[LogName]) -> Vec<LogName> {
     let last = commits.last().map_or(0, |c| c.version);
     let mut longest: BTreeMap<u64, (u64, &LogName)> = BTreeMap::new();
@@ -299,7 +297,7 @@ pub fn monotone_times(commits: &[LogName]) -> Vec<(u64, i64)> {
         .collect()
 }
 
-/// The newest commit whose time is at or before a moment (P063).
+/// The newest commit whose time is at or before `cutoff_ms` (P063).
 pub fn newest_until(names: &[LogName], cutoff_ms: i64) -> Option<u64> {
     let mut commits: Vec<LogName> = names.iter().filter(|n| n.kind == LogFile::Commit).cloned().collect();
     commits.sort_by_key(|n| n.version);
@@ -307,8 +305,8 @@ pub fn newest_until(names: &[LogName], cutoff_ms: i64) -> Option<u64> {
     times.iter().rev().find(|(_, t)| *t <= cutoff_ms).map(|(v, _)| *v)
 }
 
-/// The files that no version from `kept` on needs, when `kept` has a checkpoint: commits first and
-/// ascending, so that a checkpoint outlives the commits that lead to it (P063, P157).
+/// The files that no version from `kept` on needs, if `kept` has a checkpoint: commits first and
+/// ascending, so that a checkpoint outlives the commits before it (P063, P157).
 pub fn obsolete(names: &[LogName], kept: u64) -> Vec<LogName> {
     let goes = |n: &&LogName| match n.kind {
         LogFile::Compaction { .. } => n.version <= kept,
@@ -361,11 +359,11 @@ mod tests {
             LogSegment::build(&[], None, None).unwrap_err().kind(),
             Kind::TableNotFound
         );
-        // A checkpoint that can't be used is a table nevertheless: nobody may create one over it.
+        // A table with an unusable checkpoint still exists: no writer may create one over it.
         let left = names(&["00000000000000000004.checkpoint.parquet"]);
         let kind = |target| LogSegment::build(&left, None, target).unwrap_err().kind();
         assert_eq!((kind(None), kind(Some(3))), (Kind::CorruptLog, Kind::VersionNotFound));
-        // What clean-up has begun to take of an old version is no damage.
+        // A partial clean-up of an old version isn't damage.
         let mut cleaned = commits([1, 2, 4, 5, 6]);
         let kind = |n: &[LogName], t| LogSegment::build(n, None, t).unwrap_err().kind();
         assert_eq!(kind(&cleaned, Some(4)), Kind::CorruptLog);
@@ -435,7 +433,7 @@ mod tests {
                 "7.json"
             ]
         );
-        // One that begins below the checkpoint covers versions that the checkpoint has.
+        // A compaction that begins below the checkpoint covers versions of the checkpoint.
         let cp = CheckpointFiles {
             version: 1,
             files: vec![],

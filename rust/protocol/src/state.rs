@@ -1,5 +1,4 @@
-//! The state of a table at one version apart from its files: protocol, metadata, schema,
-//! properties.
+//! The state of a table at one version without its files: protocol, metadata, schema, properties.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use crate::properties::Properties;
 use crate::schema::StructType;
 use crate::{Error, Result};
 
-/// Protocol, metadata and what is derived from them.
+/// Protocol, metadata and derived state.
 #[derive(Debug, Clone)]
 pub struct TableState {
     protocol: Protocol,
@@ -21,8 +20,8 @@ pub struct TableState {
 }
 
 impl TableState {
-    /// Checks the protocol first (P048), then the metadata (P032, P180), then that this build can
-    /// read what they ask for.
+    /// Checks the protocol first (P048), then the metadata (P032, P180), then whether this build
+    /// can read the table.
     pub fn new(protocol: Protocol, metadata: Metadata) -> Result<Self> {
         features::check_readable_protocol(&protocol)?;
         if metadata.format.provider != "parquet" {
@@ -70,7 +69,7 @@ impl TableState {
         Ok(state)
     }
 
-    /// What features look at.
+    /// The view of the table for feature rules.
     pub fn view(&self) -> View<'_> {
         View {
             metadata: &self.metadata,
@@ -93,7 +92,7 @@ impl TableState {
         &self.schema
     }
 
-    /// How files and log name the columns.
+    /// The column mapping in files and log.
     pub fn mapping(&self) -> Mapping {
         self.mapping
     }
@@ -108,7 +107,7 @@ impl TableState {
         &self.properties
     }
 
-    /// Refuses to write a table whose features this build can't keep up.
+    /// Refuses to write a table whose features this build doesn't support.
     pub fn check_write(&self) -> Result<()> {
         features::check_write(&self.protocol, self.view())
     }

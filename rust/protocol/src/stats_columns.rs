@@ -1,5 +1,5 @@
-//! Which leaf columns of a table have statistics (protocol section 8, P161): one rule for those who
-//! write them and those who show them.
+//! Which leaf columns of a table have statistics (protocol section 8, P161): one rule for writing
+//! and showing them.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ pub enum StatsColumns {
     Columns(Vec<String>),
 }
 
-/// Which leaves are still wanted, asked in schema order.
+/// Selects leaves, which must be passed in schema order.
 #[derive(Debug)]
 pub struct Chosen(Wanted);
 
@@ -29,7 +29,7 @@ enum Wanted {
 }
 
 impl StatsColumns {
-    /// What a table's properties say (`delta.dataSkippingStatsColumns`,
+    /// As a table's properties say (`delta.dataSkippingStatsColumns`,
     /// `delta.dataSkippingNumIndexedCols`).
     pub fn of(properties: &Properties) -> Self {
         match &properties.stats_columns {
@@ -40,7 +40,7 @@ impl StatsColumns {
 }
 
 impl Chosen {
-    /// Nothing asked yet.
+    /// Before the first leaf.
     pub fn new(columns: &StatsColumns) -> Self {
         Chosen(match columns {
             StatsColumns::FirstLeaves(n) => Wanted::Left(u32::try_from(*n).ok()),
@@ -48,7 +48,7 @@ impl Chosen {
         })
     }
 
-    /// Whether the next leaf, by its lower-case logical path, is measured.
+    /// Whether the next leaf, by its lower-case logical path, has statistics.
     pub fn takes(&mut self, path: &[String]) -> bool {
         match &mut self.0 {
             Wanted::Left(None) => true,

@@ -1,24 +1,23 @@
-//! What a reader that follows a table gets of a commit: its new files, or a refusal where the
-//! commit is no append. The rules are those of Spark's Delta source.
+//! What a follower reads of a commit: its new files, or an error if the commit isn't an append. The
+//! rules are those of Spark's Delta source.
 
 use serde::Deserialize;
 
 use crate::actions::{Action, Add};
 use crate::{Error, Kind, Result};
 
-/// What a follower takes instead of a refusal.
+/// How a follower treats commits that would be refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub struct TailRules {
-    /// Commits that only delete are passed over.
+    /// Commits that only delete are skipped.
     pub ignore_deletes: bool,
-    /// Commits that change rows give every row of the files that they add, changed or not.
+    /// Commits that change rows return every row of their added files, changed or not.
     pub ignore_changes: bool,
-    /// Commits that delete or change rows are passed over.
+    /// Commits that delete or change rows are skipped.
     pub skip_change_commits: bool,
 }
 
-/// The files whose rows a commit gives to a follower, in the commit's order. Moved rows are no new
-/// ones (P028).
+/// The files whose rows a commit contributes, in the commit's order. Moved rows aren't new (P028).
 ///
 /// # Errors
 /// `UnsupportedFeature` for a commit that takes rows away, unless the rules say what to do with it.

@@ -1,6 +1,6 @@
-//! Z85 (ZeroMQ RFC 32): four bytes, big-endian, as five printable characters. What inline deletion
-//! vectors, the names of their files (P042) and the bounds of variants (P169) are written in. Knows
-//! neither.
+//! Z85 (ZeroMQ RFC 32): four bytes, big-endian, as five printable characters. The encoding of
+//! inline deletion vectors, of the names of their files (P042) and of bounds of variants (P169).
+//! Knows neither.
 
 const ALPHABET: &[u8; 85] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 
@@ -22,7 +22,7 @@ pub fn encode(bytes: &[u8]) -> String {
 /// The bytes of a text; their number is a multiple of four.
 ///
 /// # Errors
-/// What is wrong with a text that is no Z85.
+/// The error of an invalid text.
 pub fn decode(text: &str) -> Result<Vec<u8>, String> {
     if !text.len().is_multiple_of(5) {
         return Err(format!(
@@ -40,8 +40,8 @@ pub fn decode(text: &str) -> Result<Vec<u8>, String> {
                 .ok_or_else(|| format!("its Z85 text holds {:?}, which is no digit of it", char::from(*c)))?;
             value = value * 85 + digit as u64;
         }
-        // Writers exist whose last group, cut off anyway, exceeds four bytes; the reference engine
-        // drops the excess.
+        // Some writers' last group exceeds four bytes, although it is cut off; as the reference
+        // engine, this drops the excess.
         out.extend(value.to_be_bytes().iter().skip(4));
     }
     Ok(out)

@@ -1,7 +1,7 @@
-//! Keys for rows that are to lie near each other where several columns are near: each column's
-//! values become ranks by the quantiles of a sample, so that skew doesn't matter, and the ranks a
-//! place on a curve or a leaf of a tree. Any type that can be ordered will do; nulls come first.
-//! Pure.
+//! Sort keys that bring rows close to each other if several of their columns are close: each
+//! column's values become ranks by the quantiles of a sample, so that skew doesn't matter, and the
+//! ranks a position on a curve or a leaf of a tree. Supports every type with an order; nulls come
+//! first. Pure.
 
 mod ranks;
 mod tree;
@@ -20,23 +20,24 @@ pub use ranks::Sample;
 use ranks::{Ranked, transposed};
 use tree::Tree;
 
-/// More columns than these have too few bits each.
+/// With more columns each would have too few bits.
 pub const MOST_COLUMNS: usize = 12;
-/// Bits that the places of all columns have together, as long as none has less or more than these.
+/// Bits of all columns' ranks together, within the bounds for one column.
 const BITS: u32 = 40;
 const LEAST_BITS: u32 = 8;
 const MOST_COLUMN_BITS: u32 = 16;
-/// Bits of the number of a leaf.
+/// Bits of a leaf's number.
 const LEAF_BITS: u32 = 32;
 
-/// In which order rows are laid.
+/// The curve that orders rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Curve {
     /// The Z-order curve.
     ZOrder,
-    /// The Hilbert curve: rows that are near on it are near in every column.
+    /// The Hilbert curve: rows close on it are close in every column.
     Hilbert,
-    /// The leaves of a tree that halves the rows by one column after the other, a file each.
+    /// The leaves of a k-d tree, which divides the rows by one column after the other; one leaf per
+    /// file.
     KdTree,
 }
 
@@ -65,11 +66,10 @@ impl fmt::Display for Curve {
     }
 }
 
-/// The paths of columns, by the names that the schema has for them. Fields of structs are named
-/// with dots.
+/// The paths of columns, by their names in the schema. Fields of structs are named with dots.
 ///
 /// # Errors
-/// `InvalidArgument` for no columns, too many, one twice, a partition column, or one that is
+/// `InvalidArgument` for no columns, too many, a repeated one, a partition column, or one that is
 /// unknown or has no order.
 pub fn paths(schema: &StructType, partition_columns: &[String], columns: &[String]) -> Result<Vec<Vec<String>>> {
     if columns.is_empty() || columns.len() > MOST_COLUMNS {
@@ -115,7 +115,7 @@ fn path_of(schema: &StructType, column: &str) -> Result<Vec<String>> {
     }
 }
 
-/// The columns at these paths of a batch; what lies in a struct that is null is null.
+/// The columns at these paths of a batch; a field of a null struct is null.
 ///
 /// # Errors
 /// `Internal` for a batch without such a column.
@@ -135,7 +135,7 @@ fn column_of(batch: &RecordBatch, path: &[String]) -> Result<ArrayRef> {
     Ok(found)
 }
 
-/// An order of rows, chosen by a sample of them.
+/// An order of rows, chosen from a sample of them.
 pub struct RowOrder {
     columns: Vec<Ranked>,
     bits: u32,
@@ -148,7 +148,7 @@ impl RowOrder {
     /// of files.
     ///
     /// # Errors
-    /// `Internal` for a type that has no order.
+    /// `Internal` for a type without an order.
     pub fn choose(sample: &[ArrayRef], curve: Curve, files: u64) -> Result<RowOrder> {
         let columns = u32::try_from(sample.len()).unwrap_or(u32::MAX).max(1);
         let bits = BITS.div_ceil(columns).clamp(LEAST_BITS, MOST_COLUMN_BITS);
@@ -172,7 +172,7 @@ impl RowOrder {
         })
     }
 
-    /// A key for each row of these columns: rows stand in the order of their keys' bytes.
+    /// A key for each row of these columns; rows are sorted by the bytes of their keys.
     ///
     /// # Errors
     /// `Internal` for columns of other types than the sample's.
@@ -190,8 +190,8 @@ impl RowOrder {
         Ok(keys.finish())
     }
 
-    /// How many of a key's first bytes rows of one file have in common; 0 where files are cut by
-    /// size alone.
+    /// The length of the key prefix that rows of one file share; 0 if files are split by size
+    /// alone.
     pub fn file_bytes(&self) -> usize {
         // Only a leaf's number precedes the position on the curve.
         if self.tree.is_some() {
@@ -215,7 +215,7 @@ impl RowOrder {
         bits.div_ceil(8)
     }
 
-    /// The length of a key, and the bytes of a number before it that hold nothing.
+    /// The length of a key, and the number of leading zero bytes to skip.
     fn key_bytes(&self) -> (usize, usize) {
         let leaf = self.tree.as_ref().map_or(0, |_| LEAF_BITS as usize / 8);
         let width = (leaf + self.curve_bytes()).min(size_of::<u128>());

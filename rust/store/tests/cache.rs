@@ -73,7 +73,7 @@ fn the_contract_holds_behind_a_cache() {
         keeps: true,
         ..suite::Traits::of_page(100)
     };
-    // Each time the same tables, made anew, with what the cache has of those before.
+    // Each round uses the same tables, created again, with the cache's blocks of the previous ones.
     for _ in 0..2 {
         suite::run(&|name| open(&format!("contracted://h/{name}"), dir.path()), &traits);
         block_on(async {
@@ -121,7 +121,7 @@ fn what_was_read_once_is_not_asked_for_again() {
         assert_eq!(second.read_part(&info, 0..body.len() as u64).await.unwrap(), body);
         assert_eq!(second.read_part(&info, 7..7).await.unwrap(), "");
         assert_eq!(asked.take(), [""; 0]);
-        // Whoever doesn't say what was there gets what is.
+        // A read without the object's identity gets the current content.
         assert_eq!(second.read("log/0.json").await.unwrap(), body);
         assert_eq!(second.read_range("log/0.json", 0..5).await.unwrap(), body.slice(0..5));
         assert_eq!(asked.take(), ["read log/0.json", "read log/0.json 0..5"]);

@@ -1,4 +1,4 @@
-//! A forked child has none of its parent's threads: runtime and stores must work in it anew.
+//! A forked child has none of its parent's threads: runtime and stores must start again in it.
 //! Alone in its file, because a fork beside other running tests may inherit their locks.
 
 #![cfg(unix)]

@@ -1,4 +1,4 @@
-"""Arrays as sets and as what others are joined of, and maps made of arrays."""
+"""Arrays as sets, joining arrays, and maps made of arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _FAMILY = "collections"
 
 
 def _compared(name: str, args: list[Typed], count: int) -> list[Typed]:
-    """Arrays of one type whose elements are equal where Spark has them equal."""
+    """Arrays of one type, normalised so that elements are equal where Spark treats them as
+    equal."""
     if len(args) != count or any(a.type.name != "array" or a.type != args[0].type for a in args):
         mistyped(name, args)
     element = args[0].type.parts[0]
@@ -23,7 +24,7 @@ def _compared(name: str, args: list[Typed], count: int) -> list[Typed]:
 
 
 def _distinct(of: str) -> str:
-    """Each element where it comes first; a null is one element too."""
+    """Each element at its first occurrence; null counts as one element."""
     nulls = f"list_position(list_transform({of}, lambda z: z IS NULL), true)"
     first = f"CASE WHEN x IS NULL THEN {nulls} ELSE list_position({of}, x) END"
     return f"list_filter({of}, lambda x, i: i = {first})"
@@ -49,7 +50,7 @@ def _of_both(name: str, sql: str) -> None:
     @admit(_FAMILY, name)
     def lower(_: Context, args: list[Typed]) -> Typed:
         a, b = _compared(name, args, 2)
-        # Named once, since each is looked at many times.
+        # Bound to a name, since each is used many times.
         kept = sql.format(distinct=_distinct("pair.p"), joined=_distinct("pair.q"), has=_has("pair.r"))
         values = f"{{'p': {a.sql}, 'q': list_concat({a.sql}, {b.sql}), 'r': {b.sql}}}"
         return made(a.type, _unless_null(args, f"list_transform([{values}], lambda pair: {kept})[1]"), a, b)
@@ -101,8 +102,8 @@ def _repeat(context: Context, args: list[Typed]) -> Typed:
         mistyped("array_repeat", args)
     value, count = args[0], cast(context, args[1], INT)
     to = array(value.type)
-    # A value is computed for each element only where it can't fail; one that can fails for no
-    # element too.
+    # The value is computed per element only if it can't fail; otherwise it fails even without
+    # elements.
     sql = f"CAST(list_transform(range(greatest({count.sql}, 0)), lambda x: {value.sql}) AS {to.duck})"
     if value.throws:
         refuse("`array_repeat` of a value that can fail")
@@ -135,7 +136,7 @@ def _map(context: Context, args: list[Typed]) -> Typed:
     _keyed("map", keys[0].type)
     to = SparkType("map", parts=(keys[0].type, values[0].type))
     lists = [f"CAST([{', '.join(v.sql for v in of)}] AS {of[0].type.duck}[])" for of in (keys, values)]
-    # A key that is null or there twice is an error in both.
+    # A null key or a repeated key is an error in both.
     return made(to, f"map({', '.join(lists)})", *keys, *values, throws=True)
 
 

@@ -1,4 +1,4 @@
-"""Bits of whole numbers, in Java's two's complement."""
+"""Bits of integers, in Java's two's complement."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _not(_: Context, args: list[Typed]) -> Typed:
 
 
 def _shift(names: str, sql: str, unsigned: bool) -> None:
-    """`{0}` is the number, widened; `{1}` how far."""
+    """`{0}` is the number, widened; `{1}` the distance."""
 
     @admit(_FAMILY, *names.split())
     def lower(context: Context, args: list[Typed]) -> Typed:

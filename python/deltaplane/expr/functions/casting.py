@@ -1,5 +1,4 @@
-"""Conversions that are written as functions: a type's name, and the one-argument forms of
-`to_…`."""
+"""Conversions in the form of functions: a type's name, and the one-argument forms of `to_…`."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def _join(context: Context, args: list[Typed]) -> Typed:
     if not all(takes(STRING, a.type) for a in args[1:]):
         mistyped("array_join", args)
     of, delimiter, *instead = args[0], *(cast(context, a, STRING) for a in args[1:])
-    # A null is left out or stands as the third text, which mustn't be null itself.
+    # A null is left out, or replaced by the third text, which mustn't be null itself.
     items = f"list_transform({of.sql}, lambda x: coalesce(x, {instead[0].sql}))" if instead else of.sql
     joined = f"coalesce(array_to_string({items}, {delimiter.sql}), '')"
     nulls = " OR ".join(f"{x.sql} IS NULL" for x in (of, *instead))

@@ -60,7 +60,7 @@ def _extreme(name: str) -> None:
             mistyped(name, args)
         values = _operands(context, name, args)
         to = values[0].type
-        # DuckDB loses the sign of a zero in the narrow type.
+        # DuckDB loses the sign of a zero in the narrower type.
         given = [cast(context, v, DOUBLE) if to == FLOAT else v for v in values]
         return made(to, f"CAST({name}({', '.join(v.sql for v in given)}) AS {to.duck})", *values)
 

@@ -1,5 +1,4 @@
-"""Choosing between values: CASE, IF, COALESCE and their kin. Only the branch that is taken is
-evaluated."""
+"""Choosing between values: CASE, IF, COALESCE and the like. Only the chosen branch is evaluated."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ _FAMILY = "conditional"
 
 
 def _choice(context: Context, name: str, tests: list[Typed], values: list[Typed]) -> Typed:
-    """`values` has one more member than `tests`: what else holds."""
+    """`values` has one more member than `tests`: the default."""
     conditions = [boolean(context, name, t) for t in tests]
     branches = unified(context, name, values)
     whens = " ".join(f"WHEN {c.sql} THEN {b.sql}" for c, b in zip(conditions, branches, strict=False))

@@ -1,4 +1,4 @@
-"""Calendar days. A timestamp given for a day is taken in the session's time zone."""
+"""Dates. A timestamp used as a date is converted in the session's time zone."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def _hex(context: Context, args: list[Typed]) -> Typed:
     if len(args) != 1 or not (args[0].type == BINARY or takes(STRING, args[0].type)):
         mistyped("hex", args)
     if args[0].type.numeric and not args[0].type.integral:
-        # Spark takes its whole part, not its text.
+        # Spark uses its integral part, not its text.
         refuse(f"`hex` of {args[0].type}")
     value = args[0] if args[0].type == BINARY else cast(context, args[0], LONG if args[0].type.integral else STRING)
     return made(STRING, f"hex({value.sql})", value)
@@ -40,7 +40,7 @@ def _sha2(context: Context, args: list[Typed]) -> Typed:
 _MASK = 0xFFFFFFFF
 _SMALL = ("boolean", "byte", "short", "integer", "date")
 _LARGE = ("long", "timestamp", "timestamp_ntz", "decimal")
-# Digits of a decimal that Spark holds in 64 bits.
+# Digits of a decimal that Spark stores in 64 bits.
 _MOST_DIGITS = 18
 
 
@@ -63,7 +63,7 @@ def _mixed(so_far: str, word: str) -> str:
 
 
 def _ended(so_far: str, length: str) -> str:
-    """The last steps, each of which looks at what is before it twice."""
+    """The final steps, each of which uses its input twice."""
     found = f"xor({so_far}, CAST({length} AS UBIGINT))"
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
         found = f"list_transform([{found}], lambda h: {_times(f'xor(h, h >> {shift})', factor)})[1]"
@@ -71,7 +71,7 @@ def _ended(so_far: str, length: str) -> str:
 
 
 def _words(value: Typed) -> tuple[str, str]:
-    """The words of 32 bits that a value is hashed by, and how many bytes it has."""
+    """The 32-bit words that are hashed for a value, and its number of bytes."""
     of, x = value.type, value.sql
     if of.name in _SMALL:
         number = f"({x} - DATE '1970-01-01')" if of.name == "date" else x
@@ -91,7 +91,7 @@ def _words(value: Typed) -> tuple[str, str]:
         return f"CAST('0x' || substring({digits}, CAST(({at}) * 2 + 1 AS BIGINT), 2) AS UBIGINT)"
 
     four = " + ".join(f"{byte(f'i * 4 + {n}')} * {_whole(1 << (8 * n))}" for n in range(4))
-    # What is left are single bytes with a sign.
+    # The rest are single signed bytes.
     left = f"({byte('i')} + CASE WHEN {byte('i')} > 127 THEN {_whole(_MASK - 255)} ELSE {_whole(0)} END)"
     aligned = f"list_transform(range({length} // 4), lambda i: {four})"
     rest = f"list_transform(range({length} // 4 * 4, {length}), lambda i: {left})"

@@ -1,7 +1,6 @@
 """Functions of arrays and maps that take lambda functions.
 
-A condition that can fail is evaluated for each element here, in Spark for those up to the one that
-decides.
+A condition that can fail is evaluated for each element here; Spark stops at the deciding one.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def _typed(name: str, value: Typed) -> Typed:
 
 
 def _over_elements(of: SparkType, function: Function) -> Typed:
-    """A function's body over an element and, if it takes two values, its place from 0 on."""
+    """A function's body over an element and, if it takes two parameters, its index from 0 on."""
     values = [Typed(of, function.names[0])]
     if len(function.names) == 2:
         values.append(Typed(INT, f"CAST({function.names[1]} - 1 AS INTEGER)"))
@@ -77,7 +76,7 @@ def _quantifier(name: str, decides: str, otherwise: str) -> None:
             f"CASE WHEN {found} IS NULL THEN NULL WHEN list_contains({found}, {decides}) THEN {decides} "
             f"WHEN list_count({found}) < len({found}) THEN NULL ELSE {otherwise} END"
         )
-        # Named once, since it is looked at three times.
+        # Bound to a name, since it is used three times.
         sql = f"list_transform([{tested}], lambda {found}: {decided})[1]"
         return made(BOOLEAN, sql, of, body, partial=body.throws)
 
@@ -98,7 +97,7 @@ def _aggregate(_: Context, args: list[Typed], functions: list[Function]) -> Type
     body = merge(Typed(to, f"{so_far}.a"), Typed(element, f"{one}.x"))
     if body.type != to:
         mistyped("the function of aggregate", [start, body])
-    # Both kinds of values in one, since DuckDB reduces elements to one of themselves.
+    # Both kinds of values in one struct, since DuckDB reduces elements to their own type.
     nothing, no_element = f"CAST(NULL AS {to.duck})", f"CAST(NULL AS {element.duck})"
     steps = f"list_transform({of.sql}, lambda {one}: {{'a': {nothing}, 'x': {one}}})"
     step = f"{{'a': CAST({body.sql} AS {to.duck}), 'x': {no_element}}}"
@@ -159,7 +158,7 @@ def _transform_keys(_: Context, args: list[Typed], functions: list[Function]) ->
         refuse(f"`transform_keys` to keys of type {body.type}")
     to = SparkType("map", parts=(body.type, of.type.parts[1]))
     keys = f"list_transform(map_entries({of.sql}), lambda {entry}: {body.sql})"
-    # A key that is null or there twice is an error in both.
+    # A null key or a repeated key is an error in both.
     sql = f"CASE WHEN {of.sql} IS NOT NULL THEN map({keys}, map_values({of.sql})) END"
     return made(to, sql, of, body, throws=True)
 

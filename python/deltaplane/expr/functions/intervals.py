@@ -1,7 +1,8 @@
-"""Intervals: months, or microseconds. Dates and times moved by one, the interval between two, sums
-and multiples.
+"""Intervals of months or of microseconds: added to dates and times, differences of two, sums and
+multiples.
 
-Months go by the calendar and end at a month's last day; days and shorter units have their length.
+Months follow the calendar and are cut at a month's last day; days and shorter units have a fixed
+length.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MONTHS = interval(True, 0, 1)
 
 
 def sum_of(context: Context, sign: str, a: Typed, b: Typed) -> Typed | None:
-    """`a + b` or `a - b` where dates, times or intervals take part; None where they don't."""
+    """`a + b` or `a - b` with dates, times or intervals; None for other types."""
     if a.type.interval and b.type.interval:
         return _added(context, sign, a, b)
     if sign == "+" and a.type.interval:
@@ -71,14 +72,14 @@ def _moved(context: Context, sign: str, value: Typed, by: Typed) -> Typed:
     at = cast(context, value, TIMESTAMP) if value.type == DATE else value
     by_clock = by.literal is not None and abs(int(by.literal)) < _DAY
     if at.type == TIMESTAMP and not by_clock:
-        # Whole days are those of the session's zone: with a fixed distance from UTC they have one
+        # Whole days are those of the session's zone; at a fixed distance from UTC they have one
         # length.
         context.shifted(at.sql, to_local=True)
     return made(at.type, f"({at.sql} + to_microseconds({count.sql}))", at, count, throws=True, partial=True)
 
 
 def _by_calendar(context: Context, value: Typed, step: str, *args: Typed) -> Typed:
-    """A time moved by the calendar of the session's time zone."""
+    """A time moved by the calendar in the session's time zone."""
     zoned = value.type == TIMESTAMP
     local = context.shifted(value.sql, to_local=True) if zoned else value.sql
     moved = f"({local} + {step})"
@@ -157,7 +158,7 @@ def _difference(context: Context, args: list[Typed]) -> Typed:
     if kind != "months":
         unit = _DAY * size if kind == "days" else size
         return made(LONG, f"((epoch_us({last.sql}) - epoch_us({first.sql})) // {unit})", first, last)
-    # Whole months: a last one counts when its day and its time of day are reached.
+    # Whole months: the last one counts if its day and time of day are reached.
     clock = [f"(epoch_us({x.sql}) - epoch_us(date_trunc('day', {x.sql})))" for x in (first, last)]
     late = (
         f"CASE WHEN {last.sql} > {first.sql} AND {clock[1]} < {clock[0]} THEN -1 "

@@ -1,5 +1,5 @@
-"""AND, OR, NOT and tests for null, with Spark's order of evaluation: what stands left may guard
-what stands right."""
+"""AND, OR, NOT and tests for null, with Spark's order of evaluation: the left operand may guard the
+right one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ def _chain(context: Context, args: list[Typed], name: str, stops: str) -> Typed:
     joined = "(" + f" {name.upper()} ".join(t.sql for t in terms) + ")"
     if not any(t.throws or t.partial for t in terms[1:]):
         return made(BOOLEAN, joined, *terms)
-    # DuckDB evaluates all operands, in an order of its own; its CASE stops at the first branch
-    # taken.
+    # DuckDB evaluates all operands, in its own order; its CASE stops at the first true branch.
     decided = "true" if stops == "" else "false"
     whens = " ".join(f"WHEN {stops}({t.sql}) THEN {decided}" for t in terms[:-1])
     return made(BOOLEAN, f"CASE {whens} ELSE {joined} END", *terms)

@@ -1,7 +1,7 @@
 """Arithmetic with Spark's result types, and functions of numbers that are exact on every machine.
 
 Overflow and division by zero are errors. Functions whose last digit depends on a mathematical
-library aren't listed.
+library are excluded.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _product(context: Context, args: list[Typed]) -> Typed:
 
 
 def _divided(a: Typed, b: Typed, to: SparkType, sql: str) -> Typed:
-    """Guards against a divisor of zero, which is no error under a null dividend; under a null
-    divisor nothing is."""
+    """Guards against a divisor of zero, which is no error if the dividend is null; nor is a null
+    divisor."""
     checked = guarded(f"{b.sql} = 0 AND {a.sql} IS NOT NULL", *_ZERO, sql, to)
     return made(to, f"CASE WHEN {b.sql} IS NOT NULL THEN {checked} END", a, b, throws=True)
 
@@ -107,7 +107,7 @@ def _divided(a: Typed, b: Typed, to: SparkType, sql: str) -> Typed:
 @admit(_FAMILY, "/")
 def _quotient(context: Context, args: list[Typed]) -> Typed:
     a, b = _pair("/", args)
-    # A bare NULL divided is a double in Spark, whatever divides it.
+    # In Spark a bare NULL divided by anything is a double.
     if _decimals(a, b) and a.type != VOID:
         a, b = _as_decimals(context, a, b)
         scale = max(6, a.type.scale + b.type.precision + 1)
@@ -119,7 +119,7 @@ def _quotient(context: Context, args: list[Typed]) -> Typed:
 
 
 def unscaled(value: Typed) -> str:
-    """A decimal's digits as a whole number."""
+    """A decimal's digits as an integer."""
     return f"CAST(replace(CAST({value.sql} AS VARCHAR), '.', '') AS HUGEINT)"
 
 
@@ -134,7 +134,7 @@ def rescaled(digits: str, to: SparkType) -> str:
 
 
 def _decimal_quotient(a: Typed, b: Typed, to: SparkType) -> str:
-    # Half up, on whole numbers: the dividend's digits with as many zeros as the scale asks for.
+    # Half up, on integers: the dividend's digits with as many zeros as the scale needs.
     top = f"abs({unscaled(a)} * CAST('1{'0' * (to.scale - a.type.scale + b.type.scale)}' AS HUGEINT))"
     bottom = f"abs(nullif({unscaled(b)}, 0))"
     half_up = f"({top} // {bottom} + CASE WHEN {top} % {bottom} >= {bottom} - {top} % {bottom} THEN 1 ELSE 0 END)"
@@ -156,7 +156,7 @@ def remainder(a: Typed, b: Typed) -> str:
     plain = f"({a.sql} % nullif({b.sql}, 0))"
     if not a.type.integral:
         return plain
-    # The least number divided by -1 overflows, its remainder doesn't.
+    # The least number divided by -1 overflows, but the remainder is 0.
     return f"CASE WHEN {b.sql} = -1 THEN CASE WHEN {a.sql} IS NULL THEN NULL ELSE CAST(0 AS {a.type.duck}) END ELSE {plain} END"
 
 
@@ -284,15 +284,14 @@ def _bround(context: Context, args: list[Typed]) -> Typed:
     return _rounded(context, "bround", args)
 
 
-# Behind the point of a binary floating-point number that is rounded; before it are 16 at most.
+# Digits after the point of a rounded binary floating-point number; before it there are 16 at most.
 _MOST_DIGITS = 18
 
 
 def _half_up(value: Typed, digits: int) -> Typed:
-    """The digits that Java writes, rounded half up, as a number again; one without a fraction is
-    what it is."""
+    """Java's digits, rounded half up, as a number; an integral number is unchanged."""
     of = value.type
-    # Where versions of Java write other digits, there is no fraction, or no digit that is left.
+    # Where versions of Java write different digits, there is no fraction, or no digit is left.
     number = f"CAST(CAST(CAST({plain()} AS DECIMAL(38,{digits})) AS VARCHAR) AS {of.duck})"
     whole = f"n IS NULL OR NOT isfinite(n) OR abs(n) >= CAST({1 << 52} AS DOUBLE)"
     nothing = "abs(n) < CAST(1e-20 AS DOUBLE)"

@@ -1,5 +1,5 @@
-"""LIKE and RLIKE with a constant pattern, what a regular expression finds, and splitting at a
-constant text without the signs of regular expressions."""
+"""LIKE and RLIKE with a constant pattern, matches of a regular expression, and splitting at a
+constant text without special characters of regular expressions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _rlike(context: Context, args: list[Typed]) -> Typed:
 
 
 def _finding(context: Context, name: str, args: list[Typed]) -> tuple[Typed, Pattern]:
-    """The text that is looked through, and what is looked for."""
+    """The text to search, and the pattern."""
     if not takes(STRING, args[0].type):
         mistyped(name, args)
     if args[1].literal is None or args[1].type != STRING:
@@ -92,7 +92,8 @@ def _finding(context: Context, name: str, args: list[Typed]) -> tuple[Typed, Pat
 
 
 def _found(subject: Typed, pattern: Pattern, sql: str) -> Typed:
-    """What is found; a row whose text ends a line is refused where that decides what `$` means."""
+    """The match; a row whose text ends with a line terminator is refused if that decides what `$`
+    matches."""
     if not pattern.at_end:
         return made(STRING, sql, subject)
     ends = f"regexp_matches({subject.sql}, {text(LAST_TERMINATOR)})"
@@ -127,7 +128,7 @@ def _replace(context: Context, args: list[Typed]) -> Typed:
 
 
 def _replacement(java: str, groups: int) -> str:
-    """A replacement in Java's words in those of RE2."""
+    """Converts Java's replacement syntax to RE2's."""
     made, at = "", 0
     while at < len(java):
         char, after = java[at], java[at + 1 : at + 2]

@@ -1,8 +1,8 @@
-"""A regular expression of Java in the words of RE2, where the two mean the same; what they don't
-share is refused by name.
+"""Converts a regular expression of Java to RE2 if both have the same meaning; other constructs are
+refused by name.
 
-Whether a text matches somewhere needs no groups and no greediness; what matches does, as far as
-both find the same.
+Whether a text matches at all needs neither groups nor greediness; the match itself does, as far as
+both agree.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from deltaplane.expr.typed import refuse
 
 __all__ = ["LAST_TERMINATOR", "Pattern", "translated"]
 
-# Of both, nested counts multiplied: RE2 builds as many states.
+# For both engines, with nested counts multiplied: RE2 builds as many states.
 _MOST_REPEATS = 1000
 _TERMINATORS = r"\n\r\x{85}\x{2028}\x{2029}"
-# What `$` of Java may leave behind.
+# The line terminator that Java's `$` may leave after the match.
 LAST_TERMINATOR = rf"(\r\n|[{_TERMINATORS}])\z"
 _SPACE = r"\t\n\x0B\f\r "
 _CLASSES = {"d": r"\d", "D": r"\D", "w": r"\w", "W": r"\W"}
@@ -29,11 +29,11 @@ _COUNT = re.compile(r"\{(\d{1,4})(,(\d{1,4})?)?\}")
 
 @dataclass(frozen=True)
 class Pattern:
-    """`text` for RE2. `at_end`: it ends with Java's `$`, so that a last line terminator may follow
+    """`text` for RE2. `at_end`: it ends with Java's `$`, so that a final line terminator may follow
     the match.
 
-    `groups` are counted and `empty` is known (whether nothing at all may match) of patterns that
-    capture.
+    `groups` are counted, and `empty` (whether it may match the empty text) is known, for patterns
+    with captures.
     """
 
     text: str
@@ -43,8 +43,8 @@ class Pattern:
 
 
 class _Part(NamedTuple):
-    """A part's text, how many repetitions stand in each other at most, whether it may match
-    nothing."""
+    """A part's text, the largest product of nested repetitions, and whether it may match the empty
+    text."""
 
     text: str
     repeats: int
@@ -52,13 +52,13 @@ class _Part(NamedTuple):
 
 
 def translated(pattern: str, captures: bool = False) -> Pattern:
-    """The pattern for RE2; only one that `captures` finds what Java finds, others whether it finds
-    something.
+    """The pattern for RE2; with `captures` its match equals Java's, otherwise only whether it
+    matches.
 
     Raises:
         InvalidArgumentError: not a regular expression.
-        UnsupportedExpressionError: a construct that Java and RE2 understand differently, or one of
-            them not at all.
+        UnsupportedExpressionError: a construct whose meaning differs between Java and RE2, or that
+            one of them lacks.
 
     >>> translated("^(a|b)+c$").text == r"^(?:a|b)+c\\z"
     True
@@ -116,7 +116,7 @@ class _Parser:
             if quantifier and text == "^":
                 self.unfit("a repeated `^`")
             if self.captures and quantifier and nothing:
-                # What a round that matches nothing leaves in a group isn't the same.
+                # The engines differ in the group's value after an empty round.
                 self.unfit("a repetition of what may be nothing")
             if count * repeats > _MOST_REPEATS:
                 self.unfit(f"more than {_MOST_REPEATS} repetitions")
@@ -172,7 +172,7 @@ class _Parser:
         self.unfit(f"`\\{char}`")
 
     def one_of(self) -> str:
-        """A class of characters: single ones, ranges and shorthands."""
+        """A character class: single characters, ranges and shorthands."""
         negated = self.peek() == "^"
         self.at += negated
         made = ""
@@ -192,7 +192,7 @@ class _Parser:
         return f"[{'^' if negated else ''}{made}]"
 
     def member(self) -> str:
-        """One character as it is, or the text of a shorthand, which is longer."""
+        """A literal character, or the text of a shorthand, which is longer."""
         char = self.next()
         if char == "\\":
             text = self.escaped(inside=True)
@@ -202,7 +202,7 @@ class _Parser:
         return char
 
     def quantifier(self) -> tuple[str, int]:
-        """The text of a quantifier, and how often it repeats at least or at most."""
+        """The text of a quantifier, and its bounds."""
         found, count = "", 1
         if self.peek() in ("*", "+", "?"):
             found = self.next()

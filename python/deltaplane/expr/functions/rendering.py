@@ -14,8 +14,7 @@ _FAMILY = "text"
 _SPECIFIER = re.compile(r"%(-)?(0)?([1-9]\d{0,2})?([sdx%n])")
 _WITHIN = r"[^\x{10000}-\x{10ffff}]"
 _SMALLEST = {8: "128", 16: "32768", 32: "2147483648", 64: "9223372036854775808"}
-# Java writes decimals with more digits behind the point with an exponent where they are small; a
-# cast doesn't.
+# Java writes small decimals with more fractional digits than this with an exponent; a cast doesn't.
 _MOST_SCALE = 6
 
 # --- Java's Formatter ---
@@ -49,14 +48,14 @@ def _format_string(context: Context, args: list[Typed]) -> Typed:
 
 
 def _formatted(context: Context, match: re.Match[str], value: Typed) -> Typed:
-    """One value in its place; null is a word there."""
+    """One formatted value; null is the word `null`."""
     left, zeros, width, kind = match.groups()
     size = int(width or 0)
     if zeros and not width:
         refuse(f"the format `{match[0]}` in `format_string`")
     if kind == "s":
         if value.type.parts or value.type.name in ("binary", "void", "date", "timestamp", "timestamp_ntz"):
-            # Spark gives them to Java as what they are inside.
+            # Spark passes their internal representation to Java.
             refuse(f"`format_string` with %s for {value.type}")
         if value.type.scale > _MOST_SCALE:
             refuse(f"`format_string` with %s for {value.type}")
@@ -66,7 +65,7 @@ def _formatted(context: Context, match: re.Match[str], value: Typed) -> Typed:
     elif kind == "d":
         shown = cast(context, value, STRING)
     else:
-        # As many digits as the type has, of a number below zero.
+        # The digits of a negative number in the type's width.
         above = f"CAST({value.sql} AS HUGEINT) + CASE WHEN {value.sql} < 0 THEN 2 * CAST('{_SMALLEST[value.type.bits]}' AS HUGEINT) ELSE 0 END"
         shown = made(STRING, f"lower(hex(CAST({above} AS UBIGINT)))", value)
     sql = shown.sql
@@ -98,7 +97,7 @@ def _to_json(context: Context, args: list[Typed]) -> Typed:
 
 
 def _json(context: Context, of: SparkType, value: str, refused: list[bool], depth: int) -> str:
-    """The text of a value that is there; whether rows may be refused goes to `refused`."""
+    """The text of a non-null value; `refused` collects whether rows may be refused."""
     inner = partial(_json, context, refused=refused, depth=depth + 1)
     x = f"j{depth}"
     if of.name == "struct":
@@ -109,7 +108,7 @@ def _json(context: Context, of: SparkType, value: str, refused: list[bool], dept
             for field in [f"struct_extract({x}, {text(name)})"]
         ]
         joined = f"array_to_string(CAST([{', '.join(fields)}] AS VARCHAR[]), ',')"
-        # Named once, since each field looks at it.
+        # Bound to a name, since each field uses it.
         return f"('{{' || list_transform([{value}], lambda {x}: coalesce({joined}, ''))[1] || '}}')"
     if of.name == "array":
         items = f"CASE WHEN {x} IS NULL THEN 'null' ELSE {inner(of.parts[0], x)} END"

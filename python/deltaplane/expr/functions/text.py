@@ -39,7 +39,7 @@ forms(_FAMILY, "trim", Form([STRING], STRING, "trim({0}, ' ')"))
 forms(_FAMILY, "trim-from", Form([STRING, STRING], STRING, "trim({1}, {0})"))
 forms(_FAMILY, "btrim", Form([STRING], STRING, "trim({0}, ' ')"), Form([STRING, STRING], STRING, "trim({0}, {1})"))
 for _side in ("ltrim", "rtrim"):
-    # The characters come first.
+    # The argument with the characters comes first.
     forms(
         _FAMILY,
         _side,
@@ -67,7 +67,7 @@ def _substring(context: Context, args: list[Typed]) -> Typed:
         f"CASE WHEN {position} > 0 THEN CAST({position} AS BIGINT) - 1 "
         f"WHEN {position} < 0 THEN length({s.sql}) + {position} ELSE 0 END"
     )
-    # A start before the string uses up length.
+    # A start before the string shortens the result.
     begin = f"CASE WHEN ({start}) < 0 THEN 0 ELSE ({start}) END"
     nulls = " OR ".join(f"{n.sql} IS NULL" for n in numbers)
     length = f"length({s.sql})"
@@ -108,7 +108,7 @@ forms(_FAMILY, "translate", Form([STRING, STRING, STRING], STRING, "translate({0
 _FOUND = "CASE WHEN {1} = '' AND {0} IS NOT NULL THEN 1 ELSE CAST(strpos({0}, {1}) AS INTEGER) END"
 forms(_FAMILY, "instr", Form([STRING, STRING], INT, _FOUND))
 _FOUND_IN = _FOUND.replace("{0}", "{2}").replace("{1}", "{0}").replace("{2}", "{1}")
-# A place that is null finds nothing, an empty text is found at once.
+# A null position finds nothing, an empty text is found at once.
 _FOUND_FROM = (
     "CASE WHEN {2} IS NULL THEN 0 WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN {2} < 1 THEN 0 WHEN {0} = '' THEN 1 "
     "WHEN contains(substring({1}, CAST({2} AS BIGINT)), {0}) "
@@ -165,7 +165,7 @@ def _reverse(context: Context, args: list[Typed]) -> Typed:
     if len(args) == 1 and args[0].type.name == "array":
         return made(args[0].type, f"list_reverse({args[0].sql})", args[0])
     (value,) = _strings(context, "reverse", args, 1)
-    # DuckDB's own keeps combining characters behind their letter.
+    # DuckDB's own function keeps combining characters after their letter.
     sql = (
         f"CASE WHEN {value.sql} = '' THEN '' ELSE array_to_string(list_reverse(string_split({value.sql}, '')), '') END"
     )
@@ -199,7 +199,7 @@ def _elt(context: Context, args: list[Typed]) -> Typed:
     return made(STRING, f"CASE {whens} WHEN {index.sql} IS NULL THEN NULL ELSE {bad} END", index, *values, throws=True)
 
 
-# Letters whose other case is several letters, depends on its neighbours or is newer than DuckDB's
+# Letters whose other case has several letters, depends on its neighbours or is newer than DuckDB's
 # Unicode.
 _NEW = r"\x{a7cb}-\x{a7dc}\x{10d50}-\x{10d85}\x{16ea0}-\x{16ed3}"
 _ODD_LOWER = (
@@ -224,8 +224,7 @@ _cased("lower lcase", _ODD_UPPER, "lower({0})")
 @admit(_FAMILY, "initcap")
 def _initcap(context: Context, args: list[Typed]) -> Typed:
     (value,) = _strings(context, "initcap", args, 1)
-    # Words are what blanks part; which letter begins one, and how it is written there, is known of
-    # ASCII's.
+    # Words are separated by blanks; their first letters are supported for ASCII.
     odd = rf"NOT regexp_full_match({value.sql}, '[\x00-\x7f]*')"
     words = f"list_transform(string_split(lower({value.sql}), ' '), lambda w: upper(left(w, 1)) || substring(w, 2))"
     why = "a character beyond ASCII in `initcap`"
@@ -243,7 +242,7 @@ def _overlay(context: Context, args: list[Typed]) -> Typed:
         mistyped("overlay", args)
     at, *count = (cast(context, a, INT) for a in args[2:])
     nulls = " OR ".join(f"{x.sql} IS NULL" for x in (s, by, at, *count))
-    # Before the first character Spark counts from the end.
+    # For positions below 1 Spark counts from the end.
     bad = f"{at.sql} < 1"
     length = f"length({by.sql})"
     if count:

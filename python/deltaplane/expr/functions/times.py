@@ -1,4 +1,4 @@
-"""Instants and clocks, in the session's time zone where a clock is meant."""
+"""Instants and local times, in the session's time zone where one is needed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _FAMILY = "times"
 
 
 def local(context: Context, name: str, value: Typed) -> Typed:
-    """A clock's time: a zone-less timestamp is one, everything else is taken in the session's
-    zone."""
+    """A local time: a timestamp without time zone is one, other values are converted in the
+    session's zone."""
     if value.type == TIMESTAMP_NTZ:
         return value
     if not takes(TIMESTAMP, value.type):
@@ -96,7 +96,7 @@ def _unix_timestamp(context: Context, args: list[Typed]) -> Typed:
     if len(args) != 1 or args[0].type not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
         refuse("`unix_timestamp` of text or of the current time")
     at = cast(context, args[0], TIMESTAMP)
-    # Unlike unix_seconds it is rounded towards zero.
+    # Unlike unix_seconds it rounds towards zero.
     return made(LONG, f"(epoch_us({at.sql}) // 1000000)", at)
 
 
@@ -152,7 +152,7 @@ def _date_trunc(context: Context, args: list[Typed]) -> Typed:
     return cut if args[1].type == TIMESTAMP_NTZ else cast(context, cut, TIMESTAMP)
 
 
-# Patterns of which every letter means the same in English everywhere.
+# Pattern letters with one meaning in English everywhere.
 _LETTERS = {
     "yyyy": "%Y",
     "MM": "%m",
@@ -181,7 +181,7 @@ _PIECE = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
 
 
 def _pieces(pattern: str) -> Iterator[tuple[str, str]]:
-    """The letters that stand for something, or else the plain text, one after the other."""
+    """The pattern's letters with a meaning, or else literal text, one after the other."""
     position = 0
     while position < len(pattern):
         match = _PIECE.match(pattern, position)
@@ -198,7 +198,7 @@ def _pieces(pattern: str) -> Iterator[tuple[str, str]]:
 
 
 def strftime(pattern: str) -> str:
-    """DuckDB's pattern of Spark's; refused where a letter isn't known to mean the same."""
+    """DuckDB's equivalent of a Spark pattern; refused if a letter isn't known to be equivalent."""
     made_of = []
     for letters, plain in _pieces(pattern):
         if letters and letters not in _LETTERS:
@@ -207,14 +207,14 @@ def strftime(pattern: str) -> str:
     return "".join(made_of)
 
 
-# What a text has where a pattern of these letters reads it; a year has a sign where it has more
-# digits, or is below 0.
+# Texts that a pattern of these letters reads; a year has a sign if it has more digits, or is
+# negative.
 _READ = {"yyyy": "([0-9]{4}|-[0-9]{4,6}|[+][0-9]{5,6})", "HH": "([01][0-9]|2[0-3])", "mm": "([0-5][0-9])"}
 _READ |= {"MM": "([0-9]{2})", "dd": "([0-9]{2})", "ss": _READ["mm"]}
 
 
 def parsed(context: Context, name: str, args: list[Typed], to: SparkType) -> Typed:
-    """A text by a pattern as a date or time; what is one already stays so."""
+    """Parses a text by a pattern as a date or time; a date or time is returned unchanged."""
     value, pattern = args
     if VOID in (value.type, pattern.type):
         return cast(context, Typed(VOID, "NULL", constant=True), to)
@@ -229,7 +229,7 @@ def parsed(context: Context, name: str, args: list[Typed], to: SparkType) -> Typ
         if letters in found or (letters and letters not in _READ) or not plain.isascii():
             refuse(f"{letters or plain} in the pattern {pattern.literal!r} of `{name}`")
         found += [letters] if letters else []
-        # Letters that stand for themselves may be small or large.
+        # Literal letters match both cases.
         form += _READ[letters] if letters else f"(?i:{re.escape(plain)})"
     if not found:
         refuse(f"the pattern {pattern.literal!r} of `{name}`")
@@ -326,7 +326,7 @@ def _months_between(context: Context, args: list[Typed]) -> Typed:
     if len(args) == 3 and args[2].literal not in ("true", "false"):
         refuse("`months_between` that rounds or not by a row")
     a, b = (cast(context, x, TIMESTAMP) for x in args[:2])
-    # Both are named once: dates, months and seconds of them are looked at.
+    # Both are bound to names: their dates, months and seconds are used.
     p, q = (context.shifted(f"pair.{x}", to_local=True) for x in "pq")
     months = f"CAST((year({p}) - year({q})) * 12 + month({p}) - month({q}) AS DOUBLE)"
     ends = " AND ".join(f"CAST({x} AS DATE) = last_day({x})" for x in (p, q))

@@ -49,7 +49,7 @@ def changes_in_views(spark: SparkSession, text: str) -> Iterator[str]:
 
 
 def calls_changes(text: str) -> bool:
-    """Whether a text calls one of the functions."""
+    """Whether a SQL text calls `table_changes` or `table_changes_by_path`."""
     return any(True for _ in _calls(text))
 
 

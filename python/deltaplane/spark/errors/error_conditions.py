@@ -1,8 +1,8 @@
-"""The names that delta-spark has for what goes wrong (error conditions), with their SQL states, and which of our errors is which.
+"""delta-spark's error conditions with their SQL states, and the mapping from deltaplane's errors to
+them.
 
-Our errors keep their own classes and texts; a condition is found by them and by what was being
-done. What the named parts of a text hold are the condition's parameters. Knows nothing of Spark's
-session.
+deltaplane's errors keep their classes and texts, which together with the operation determine the
+condition. Named groups in a text are the condition's parameters. Knows nothing of Spark's session.
 """
 
 from __future__ import annotations

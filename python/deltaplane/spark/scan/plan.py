@@ -50,7 +50,8 @@ def plan(
         options: how deltaplane reaches the store, on the driver and in tasks.
 
     Raises:
-        TableNotFoundError, VersionNotFoundError: not there; a timestamp after the newest commit.
+        TableNotFoundError, VersionNotFoundError: the table or version doesn't exist, or the
+            timestamp is after the newest commit.
         InvalidArgumentError: a predicate that isn't Spark SQL or names no column; version and timestamp together.
         UnsupportedFeatureError: a feature of the table that this version lacks; a table that other processes can't see.
 

@@ -350,7 +350,7 @@ def _is_misread(text: str) -> bool:
 
 
 def _location_of(spark: SparkSession, name: Sequence[str]) -> str | None:
-    """Where the Delta table of a name is."""
+    """The location of the Delta table that a catalog name denotes."""
     location = held_location(spark, ".".join(map(quoted, name)))
     if location is None and len(name) == 2 and name[0].lower() in FORMATS:
         return name[1]

@@ -58,10 +58,11 @@ class Immediate:
         return str(text)
 
     def bound(self, said: str, run: Callable[[str], DataFrame], jvm: Jvm) -> str:
-        """The statement with its values.
+        """The statement with its parameters replaced by values.
 
         Raises:
-            InvalidArgumentError: values that aren't those that the statement waits for, or that depend on rows.
+            InvalidArgumentError: values that don't match the statement's parameters, or that depend
+                on rows.
             PySparkException: as Spark, for values that it can't compute.
         """
         if self.takes_result:

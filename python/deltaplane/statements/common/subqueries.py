@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Both", "run_where", "target_on_spark"]
 
-# The command itself, here and by Spark's tasks.
+# The command's function in this process, and the one that runs it by Spark's tasks.
 Both = tuple[Callable[[Target, RowSelection], CommandResult], Callable[["SparkTarget", "Subqueried"], CommandResult]]
 
 

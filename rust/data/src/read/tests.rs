@@ -524,7 +524,7 @@ fn row_groups_that_cannot_match_are_not_read() {
     assert_eq!(read("=", "301").unwrap_err().kind(), Kind::CorruptFile);
 }
 
-/// A file of one row group with pages of so many rows, and how the log would name it.
+/// A file of one row group with pages of `rows` rows, and its description for reading.
 fn paged(t: &Folder, b: &RecordBatch, rows: usize) -> FileRead {
     let properties = WriterProperties::builder()
         .set_data_page_row_count_limit(rows)

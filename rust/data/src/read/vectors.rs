@@ -236,7 +236,7 @@ mod tests {
         vectors
     }
 
-    /// A file of the numbers from 0 on, in row groups of so many.
+    /// A file of the numbers from 0 on, in row groups of `group_rows` rows.
     fn numbers(t: &Folder, rows: i64, group_rows: usize) -> (ReadSpec, FileRead) {
         let s = schema(&[("v", Primitive::Long), ("p", Primitive::Long)]);
         let v: Int64Array = (0..rows).collect();

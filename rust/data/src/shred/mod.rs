@@ -21,7 +21,7 @@ use parquet_variant::{ObjectBuilder, ParentState, ReadOnlyMetadataBuilder, Value
 use crate::variant::{METADATA, VALUE};
 use shape::{Kind, Places, Seen, Shape};
 
-/// Rows by which a file's columns are chosen.
+/// Rows in the sample that determines a file's typed columns.
 const SAMPLE_ROWS: usize = 4096;
 /// Days from the first of January of year 1 to that of 1970.
 const EPOCH_DAYS: i32 = 719_163;

@@ -1,5 +1,5 @@
-//! Rows that a command rewrites, on their way into files of the table and, where changes are
-//! recorded, into files of changes (P130). Rows keep their ids where they have some (P142).
+//! Writes the rows that a command rewrites to files of the table and, if changes are recorded, to
+//! change files (P130). Rows keep their ids if they have some (P142).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use parquet::schema::types::ColumnDescPtr;
 use super::{CopiedColumn, FileWriter, WriteSpec, as_change, change_file, name_ids};
 use crate::cast::cast_batch;
 
-/// What a command wrote.
+/// The files that a command wrote.
 #[derive(Debug, Default)]
 pub struct Written {
     /// Files of the table.
@@ -71,7 +71,7 @@ impl RowSink {
         })
     }
 
-    /// Writes rows that the table has from now on; their ids and versions are the scan's hidden
+    /// Writes rows that become part of the table; their ids and versions are the scan's hidden
     /// columns.
     pub async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &self.ids {
@@ -99,7 +99,7 @@ impl RowSink {
         self.data.writer.write_beside(columns, batches).await
     }
 
-    /// Records what happened to rows, where changes are recorded.
+    /// Records changes of rows, if changes are recorded.
     pub async fn record(&mut self, batch: &RecordBatch, change: &str) -> Result<()> {
         match &mut self.changes {
             Some(files) => files.write(&as_change(batch, change)?).await,
@@ -107,7 +107,7 @@ impl RowSink {
         }
     }
 
-    /// Ends all files.
+    /// Closes all files.
     pub async fn finish(self) -> Result<Written> {
         let adds = self.data.writer.finish().await?;
         let cdc = match self.changes {
@@ -120,7 +120,7 @@ impl RowSink {
         })
     }
 
-    /// Gives up: deletes what was written, as far as the store lets it.
+    /// Deletes the written files, as far as the store permits.
     pub async fn abort(self) {
         self.data.writer.abort().await;
         if let Some(files) = self.changes {

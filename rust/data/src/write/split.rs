@@ -1,5 +1,5 @@
-//! Groups the rows of a batch by their partition, and brings them into the types that files store.
-//! Knows partition values and directories (P171, P172), not files.
+//! Groups the rows of a batch by partition, and converts them to the types in files. Knows
+//! partition values and directories (P171, P172), not files.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -24,7 +24,7 @@ use crate::hashes::Seed;
 use crate::processors::processors;
 use crate::types::{row_schema, row_type};
 
-/// Below so many rows another core takes longer to begin than to take them.
+/// With fewer rows, starting another thread takes longer than processing them.
 const ROWS_OF_A_CORE: usize = 65_536;
 
 /// Rows of one partition.
@@ -95,8 +95,8 @@ impl Splitter {
             .collect()
     }
 
-    /// The batch by partitions, in the order of their first rows. A part of fewer than `copy_below`
-    /// rows is copied, so that holding it back doesn't hold the whole batch.
+    /// The batch by partition, in the order of the first rows. A part of fewer than `copy_below`
+    /// rows is copied, so that holding it doesn't hold the whole batch.
     pub(super) fn split(&self, batch: &RecordBatch, copy_below: usize) -> Result<Vec<Part>> {
         if self.at.is_empty() {
             return Ok(vec![Part {
@@ -109,7 +109,7 @@ impl Splitter {
         sorted.parts(&all, copy_below)
     }
 
-    /// The batch with its rows sorted by partition, none of them taken yet.
+    /// The batch with its rows grouped by partition, before any are taken.
     pub(super) fn sorted(&self, batch: &RecordBatch) -> Result<Sorted> {
         let values = self.at.iter().filter_map(|i| batch.columns().get(*i));
         let values: Vec<ArrayRef> = values.cloned().collect();
@@ -126,7 +126,7 @@ impl Splitter {
         })
     }
 
-    /// Whether there are partitions.
+    /// Whether the table is partitioned.
     pub(super) fn splits(&self) -> bool {
         !self.at.is_empty()
     }
@@ -181,7 +181,7 @@ fn not_cast(column: &str, why: &str) -> Error {
     ))
 }
 
-/// A batch whose rows are sorted by partition, but stand where they stood.
+/// A batch whose rows are grouped by partition, but not moved yet.
 pub(super) struct Sorted {
     /// The stored columns.
     rows: RecordBatch,
@@ -196,7 +196,7 @@ impl Sorted {
         self.keys.iter().zip(self.groups.groups.iter().map(|g| g.count))
     }
 
-    /// About how many bytes so many of the rows have.
+    /// About how many bytes this many of the rows have.
     pub(super) fn bytes_of(&self, rows: usize) -> usize {
         let all = self.rows.num_rows().max(1);
         self.rows.columns().iter().map(bytes_of).sum::<usize>() / all * rows
@@ -217,7 +217,7 @@ impl Sorted {
     }
 }
 
-/// What a column's values take.
+/// The memory of a column's values.
 pub(super) fn bytes_of(column: &ArrayRef) -> usize {
     let sliced = column.to_data().get_slice_memory_size();
     sliced.unwrap_or_else(|_| column.get_array_memory_size())
@@ -227,25 +227,24 @@ pub(super) fn bytes_of(column: &ArrayRef) -> usize {
 struct Groups {
     /// In the order of their first rows.
     groups: Vec<Group>,
-    /// For each share of the batch its rows, those of one group after those of another, each in
-    /// order.
+    /// For each share of the batch the rows' indexes, group by group, each in order.
     rows: Vec<ScalarBuffer<u32>>,
 }
 
-/// Rows of equal partition values: a range if they stand together.
+/// Rows of equal partition values: a range if they are adjacent.
 struct Group {
     first: usize,
     last: usize,
     count: usize,
-    /// Where they are among each share's.
+    /// Their ranges in each share's indexes.
     runs: Vec<Range<usize>>,
 }
 
-/// Consecutive rows of a batch by what distinguishes their partitions.
+/// Consecutive rows of a batch, grouped by the key of their partition.
 struct Share<K> {
     /// The groups in the order of their first rows.
     groups: Vec<(K, Group)>,
-    /// The rows of one group after those of another.
+    /// The rows' indexes, group by group.
     rows: Vec<u32>,
 }
 
@@ -257,7 +256,7 @@ impl<K: Hash + Eq + Copy> Share<K> {
         let mut previous: Option<(K, usize)> = None;
         for row in share.clone() {
             let key = key(row);
-            // Equal neighbours are the common case: no hash for them.
+            // Equal neighbours are the common case, which needs no hash.
             let at = match previous {
                 Some((same, at)) if same == key => at,
                 _ => *found.entry(key).or_insert_with(|| {
@@ -304,7 +303,7 @@ impl Group {
 }
 
 impl Groups {
-    /// By what distinguishes the partitions of so many rows.
+    /// Groups `rows` rows by the key of their partition.
     fn of<K: Hash + Eq + Copy + Send>(rows: usize, key: impl Fn(usize) -> K + Sync) -> Result<Groups> {
         if u32::try_from(rows).is_err() {
             return Err(Error::invalid_argument(
@@ -342,7 +341,7 @@ impl Groups {
         Ok(Groups { groups, rows: sorted })
     }
 
-    /// The rows of these groups of the batch, in order: many of them are taken by all cores.
+    /// The rows of these groups of the batch, in order; large groups are gathered by all cores.
     fn take(&self, wanted: &[usize], batch: &RecordBatch, copy_below: usize) -> Result<Vec<RecordBatch>> {
         let groups = wanted.iter().filter_map(|at| self.groups.get(*at));
         let queue = Mutex::new(groups.enumerate());
@@ -374,13 +373,13 @@ impl Groups {
     }
 }
 
-/// How many cores are worth having for so many rows.
+/// How many threads pay for this many rows.
 fn workers(rows: usize) -> usize {
     let cores = processors();
     cores.min(rows / ROWS_OF_A_CORE + 1)
 }
 
-/// What so many threads give, each of which is told its number.
+/// Runs `work` on `workers` threads, each with its number, and returns the results.
 fn on_cores<T: Send>(workers: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let work = &work;
     std::thread::scope(|scope| {
@@ -396,7 +395,7 @@ fn on_cores<T: Send>(workers: usize, work: impl Fn(usize) -> Result<T> + Sync) -
 }
 
 fn group(values: &[ArrayRef], types: &[ArrowType]) -> Result<Groups> {
-    // One number a row is the common case.
+    // One number per row is the common case.
     if let [array] = values
         && array.null_count() == 0
     {

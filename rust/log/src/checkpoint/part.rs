@@ -32,7 +32,7 @@ use crate::checkpoint::skipping::{Chosen, is_sound, mark};
 /// Rows of a batch of file actions: large enough for columnar speed, small enough that converting a
 /// batch takes a few megabytes.
 const BATCH_ROWS: usize = 8 * 1024;
-/// Bytes of a batch, where rows are long.
+/// Most bytes of a batch, for files whose rows are long.
 const BATCH_BYTES: usize = 16 << 20;
 /// A column's values in one row group may take at most this much, or this much per row. Longer
 /// values are no actions, and decoding holds several copies of each.

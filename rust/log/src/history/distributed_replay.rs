@@ -1,9 +1,7 @@
-//! Splits the replay of one version into parts that other processes read, and reads the file
-//! actions of one part.
+//! Splits the replay of one version into parts for other processes, and reads one part.
 //!
-//! A file of the checkpoint is live unless a commit after it names its key; among commits the
-//! newest action on a key decides (`deltaplane_protocol::replay`). The caller has to join the rows
-//! of all parts by key.
+//! A file of the checkpoint is live unless a later commit names its key; among commits the newest
+//! action on a key decides (`deltaplane_protocol::replay`). Callers join all parts by key.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ const NATIVE: u32 = 1_681_511_376;
 /// Bytes of the smallest entry: a key and an empty bitmap, or a length and an empty bitmap.
 const SMALLEST: usize = 12;
 
-/// More rows than any data file has: memory for each row of a claim beyond is refused.
+/// More rows than any data file has: larger claims are refused before memory is allocated for them.
 pub const MOST_ROWS: u64 = 1 << 31;
 
 /// Row positions in a data file: 0 is the first physical row (P124).
@@ -22,7 +22,7 @@ pub const MOST_ROWS: u64 = 1 << 31;
 pub struct Positions(RoaringTreemap);
 
 impl Positions {
-    /// No row.
+    /// The empty set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,7 +42,7 @@ impl Positions {
         self.0.max()
     }
 
-    /// Whether this row is among them.
+    /// Whether this row is in the set.
     pub fn contains(&self, position: u64) -> bool {
         self.0.contains(position)
     }
@@ -57,12 +57,12 @@ impl Positions {
         self.0 |= &other.0;
     }
 
-    /// Keeps only rows that are among these too.
+    /// Keeps only rows that `other` has, too.
     pub fn intersect(&mut self, other: &Positions) {
         self.0 &= &other.0;
     }
 
-    /// Whether all of these rows are among them.
+    /// Whether the set has all rows of `other`.
     pub fn includes(&self, other: &Positions) -> bool {
         other.0.is_subset(&self.0)
     }
@@ -72,7 +72,7 @@ impl Positions {
         self.0.iter()
     }
 
-    /// Runs of neighbours that lie in a range, ascending.
+    /// Runs of consecutive rows within a range, ascending.
     pub fn runs(&self, within: Range<u64>) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         let mut positions = self.0.iter();
@@ -86,7 +86,7 @@ impl Positions {
         runs
     }
 
-    /// A bit for each row up to the last of these, lowest bit first, in words of eight bytes.
+    /// One bit per row up to the last one, lowest bit first, in words of eight bytes.
     ///
     /// # Errors
     /// `CorruptFile` for a row beyond [`MOST_ROWS`].
@@ -121,7 +121,7 @@ impl Positions {
     /// `cardinality`.
     ///
     /// # Errors
-    /// `CorruptFile` for bytes that are no vector, and for a cardinality mismatch (P120).
+    /// `CorruptFile` for bytes that aren't a vector, and for a cardinality mismatch (P120).
     pub fn parse(bytes: &[u8], cardinality: i64) -> Result<Positions> {
         let mut rest = bytes;
         let map = match u32::from_le_bytes(take(&mut rest)?) {

@@ -1,5 +1,5 @@
-//! What a commit says when rows of a live file are deleted by a vector (P121–P123): whether a
-//! vector is needed at all, and the remove and add that replace the file's old vector by it.
+//! The actions of a commit that deletes rows of a live file by a vector (P121–P123): whether a
+//! vector is needed, and the remove and add that replace the file's old vector.
 
 use serde_json::{Map, Value};
 
@@ -7,18 +7,18 @@ use super::Positions;
 use crate::actions::{Add, DeletionVector, Remove};
 use crate::{Error, Result};
 
-/// What deleting rows of a file takes.
+/// How to delete rows of a file.
 #[derive(Debug, PartialEq)]
 pub enum Marking {
-    /// Nothing: they were deleted already.
+    /// No action: they were deleted already.
     Nothing,
-    /// Removing the file with its last rows, this many (P123).
+    /// Remove the file with its last rows, this many (P123).
     RemoveFile(u64),
-    /// A new vector of these rows.
+    /// A new vector with these rows.
     Vector(Positions),
 }
 
-/// What deleting these rows of a live file takes, whose vector, if it has one, holds `old`.
+/// How to delete these rows of a live file, whose current vector has the rows `old`.
 ///
 /// # Errors
 /// `InvalidArgument` for a file without an exact number of rows in its statistics (P121) and for a
@@ -41,7 +41,8 @@ pub fn mark(add: &Add, old: Option<&Positions>, deleted: &Positions) -> Result<M
     })
 }
 
-/// The file's physical rows, which its statistics must tell before it can have a vector (P121).
+/// The file's number of physical rows, which its statistics must state before it can have a vector
+/// (P121).
 ///
 /// # Errors
 /// `InvalidArgument` if they don't.
@@ -59,8 +60,8 @@ fn stats(add: &Add) -> Option<Map<String, Value>> {
     serde_json::from_str(add.stats.as_deref()?).ok()
 }
 
-/// The pair that replaces the file's vector: its statistics, which describe the physical rows, are
-/// wide from now on (P122, P167).
+/// The actions that replace the file's vector: its statistics, which describe the physical rows,
+/// are wide from now on (P122, P167).
 pub fn replace(add: &Add, vector: DeletionVector, now_ms: i64) -> (Remove, Add) {
     let wide = stats(add).map(|mut s| {
         s.insert("tightBounds".to_owned(), Value::Bool(false));

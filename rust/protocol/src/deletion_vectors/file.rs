@@ -38,7 +38,7 @@ pub fn unframe(frame: &[u8], size_bytes: usize) -> Result<&[u8]> {
     Ok(bytes)
 }
 
-/// A file of vectors in the making.
+/// A file of vectors being built.
 #[derive(Debug)]
 pub struct VectorFile {
     bytes: Vec<u8>,
@@ -51,7 +51,7 @@ impl Default for VectorFile {
 }
 
 impl VectorFile {
-    /// Appends a vector; its descriptor lacks only the place of the file (`pathOrInlineDv`).
+    /// Appends a vector; its descriptor lacks only the file's name (`pathOrInlineDv`).
     pub fn append(&mut self, rows: &Positions) -> Result<DeletionVector> {
         let too_long = || {
             Error::invalid_argument(
@@ -98,7 +98,7 @@ const CRC_TABLE: [u32; 256] = {
     table
 };
 
-/// CRC-32 as zlib has it.
+/// CRC-32 as in zlib.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |sum, byte| {
         let slot = (sum ^ u32::from(*byte)) & 0xFF;

@@ -1,6 +1,6 @@
-//! Deletion vectors as the protocol writes them (P120–P125): the set of a file's deleted rows, its
-//! two serialised forms, the files that hold many of them, and where a log's vector is to be found.
-//! Pure; `data` fetches and stores the bytes.
+//! Deletion vectors in the protocol's formats (P120–P125): the set of a file's deleted rows, its
+//! two serialised forms, files with many vectors, and the location of a log's vector. Pure; `data`
+//! reads and writes the bytes.
 
 mod bitmap;
 mod change;
@@ -14,7 +14,7 @@ pub use place::{Place, name_file};
 
 use crate::Error;
 
-/// A vector that can't be what a correct writer left; `what` names the mismatch.
+/// The error for an invalid vector; `what` names the mismatch.
 fn corrupt(what: impl std::fmt::Display) -> Error {
     Error::corrupt_file(format!(
         "a deletion vector can't be read: {what}; which rows of its file are deleted is unknown: restore the vector's file, or restore the table to an earlier version"

@@ -1,4 +1,4 @@
-//! Where the log's descriptor says that a vector is (P042): in the log itself, in a file named
+//! The location of a vector, from the log's descriptor (P042): in the log itself, in a file named
 //! relative to the table, or at an absolute path.
 
 use uuid::Uuid;
@@ -9,31 +9,31 @@ use crate::{Error, Result, paths, z85};
 
 /// Characters of a file's name in Z85.
 const NAME_CHARS: usize = 20;
-/// Where a file's first vector begins: after the version byte.
+/// The offset of a file's first vector: after the version byte.
 const FIRST: i32 = 1;
 
-/// Where a vector's bytes are.
+/// The location of a vector's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// These are they.
+    /// The bytes themselves, from the log.
     Inline(Vec<u8>),
     /// In a file, framed.
     File {
         /// Decoded path: relative to the table's root, or absolute.
         path: String,
-        /// Where the frame begins.
+        /// The offset of the frame.
         offset: u64,
-        /// Bytes of the vector alone.
+        /// Size of the vector without its frame.
         size_bytes: usize,
     },
 }
 
 impl Place {
-    /// Where this vector is.
+    /// The location of this vector.
     ///
     /// # Errors
-    /// `CorruptFile` for a descriptor that names no place, `UnsupportedFeature` for another storage
-    /// type (P125).
+    /// `CorruptFile` for an invalid descriptor, `UnsupportedFeature` for another storage type
+    /// (P125).
     pub fn of(dv: &DeletionVector) -> Result<Place> {
         let size_bytes = usize::try_from(dv.size_in_bytes)
             .map_err(|_| corrupt(format_args!("size mismatch: the log says {} bytes", dv.size_in_bytes)))?;
@@ -90,7 +90,7 @@ fn relative(text: &str) -> Result<String> {
     })
 }
 
-/// A new file in the table's root: its name, and what the log calls it.
+/// A new file in the table's root: its name, and its id in the log's descriptors.
 pub fn name_file(id: Uuid) -> (String, String) {
     (file_name(id), z85::encode(id.as_bytes()))
 }

@@ -1,5 +1,5 @@
-//! Binding: names to columns of a schema, trees to typed nodes, everything else to an error that
-//! says what to write instead.
+//! Binding: resolves names to columns of a schema and trees to typed nodes; anything else is an
+//! error that says what to write instead.
 
 use super::coerce::{Side, common_type, compare, describe, is_in, is_number, widened};
 use super::like::Pattern;
@@ -98,7 +98,7 @@ fn column(name: &[String], schema: &StructType) -> Result<Column> {
 
 static EMPTY: std::sync::LazyLock<StructType> = std::sync::LazyLock::new(StructType::default);
 
-/// Collations change what equality means, and `char(n)` pads the other side.
+/// Collations change equality, and `char(n)` pads the other side.
 fn refuse_special_strings(field: &Field, name: &[String]) -> Result<()> {
     let special = if field.metadata.contains_key("__COLLATIONS") {
         "has a collation"

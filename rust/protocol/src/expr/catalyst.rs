@@ -1,5 +1,6 @@
-//! Spark's own filters, as `Expression.toJSON` prints them, to [`Expr`] for pruning.
-//! What isn't understood is left out where that only keeps more files; Spark filters rows itself.
+//! Translates Spark's own filters, in the output of `Expression.toJSON`, to [`Expr`] for pruning.
+//! Parts that aren't understood are left out where that only keeps more files; Spark filters rows
+//! itself.
 
 use std::collections::HashMap;
 use std::slice::Iter;
@@ -13,8 +14,7 @@ use crate::{Error, Result};
 /// Deeper trees aren't translated: recursion must fit the stack.
 const MAX_DEPTH: usize = 500;
 
-/// The filter as an expression that is TRUE wherever the filter is; `None` if nothing of it is
-/// understood.
+/// An expression that is TRUE wherever the filter is; `None` if no part of it is understood.
 ///
 /// `session_zone` is `spark.sql.session.timeZone`, in which Spark prints timestamp literals without
 /// naming it. Timestamps of zones other than UTC and fixed offsets aren't understood. So aren't
@@ -54,7 +54,7 @@ fn tree<'a>(rest: &mut Iter<'a, HashMap<String, Value>>, depth: usize) -> Option
     })
 }
 
-/// `exact`: under a negation a part must not be left out.
+/// `exact`: no part may be left out, as under a negation.
 fn condition(t: &Tree<'_>, zone: Option<i64>, exact: bool) -> Option<Expr> {
     let compare = |cmp| match t.children.as_slice() {
         [l, r] => Some(Expr::Compare {
@@ -109,7 +109,7 @@ fn condition(t: &Tree<'_>, zone: Option<i64>, exact: bool) -> Option<Expr> {
     }
 }
 
-/// Chains of one operator as one list.
+/// Joins chains of one operator into one list.
 fn joined(left: Expr, right: Expr, and: bool) -> Expr {
     let mut args = Vec::new();
     for side in [left, right] {
@@ -127,7 +127,7 @@ fn data_type<'a>(t: &Tree<'a>) -> Option<&'a str> {
 }
 
 fn is_boolean(t: &Tree<'_>) -> bool {
-    // A struct field has no type of its own here: binding refuses one that isn't a boolean.
+    // A struct field has no type here: binding refuses it unless it is a boolean.
     t.class == "GetStructField" || data_type(t) == Some("boolean")
 }
 
@@ -163,7 +163,7 @@ fn path<'a>(t: &Tree<'a>) -> Option<(Vec<String>, Option<&'a Value>)> {
         ("AttributeReference", []) => Some((vec![name()?.to_owned()], t.fields.get("dataType"))),
         ("GetStructField", [parent]) => {
             let (mut path, of) = path(parent)?;
-            // Catalyst means a position; the name is only what it remembers of the query.
+            // Catalyst refers to a position; the name is only the query's text.
             let at = t
                 .fields
                 .get("ordinal")
@@ -198,7 +198,7 @@ fn literal(t: &Tree<'_>, zone: Option<i64>) -> Option<Expr> {
         "string" | "boolean" | "byte" | "short" | "integer" | "long" | "float" | "double" | "date" => {
             made(Some(text.clone()))
         }
-        // Printed as the microseconds of the wall clock.
+        // Printed as microseconds of the local clock.
         "timestamp_ntz" => made(Some(wall_clock(text.parse().ok()?))),
         "timestamp" => match parse_timestamp(text)? {
             (local, None) => made(Some(wall_clock(local.checked_sub(zone?.checked_mul(1_000_000)?)?))),

@@ -1,5 +1,5 @@
-//! What a comparison of two values of different types means in Spark 4 with ANSI mode: which side
-//! is converted, and what remains when a literal can't be a value of the column's type.
+//! Comparisons of two values of different types as in Spark 4 with ANSI mode: which side is
+//! converted, and the result if a literal can't be a value of the column's type.
 
 use super::Comparison;
 use super::literal::{Literal, malformed};
@@ -16,7 +16,7 @@ pub(crate) enum Side {
     Term(Term),
 }
 
-/// A literal among the values of a term's type.
+/// The position of a literal among the values of a term's type.
 enum Place {
     At(Scalar),
     After(Scalar),
@@ -77,7 +77,7 @@ pub(crate) fn is_in(term: &Term, list: Vec<Literal>) -> Result<Node> {
         };
         match with_literal(term.clone(), Op::Eq, literal)? {
             Node::Compare(t, Op::Eq, v) if t == *term => values.push(v),
-            // An equality that can't be is nothing but the term's null.
+            // An equality that is never true only depends on whether the term is null.
             Node::Known(_, false) => {}
             other => others.push(other),
         }
@@ -143,7 +143,7 @@ fn place(term: Term, ty: Primitive, literal: Literal) -> Result<(Term, Place)> {
         (Literal::Other(s @ Scalar::Timestamp(_), of), Primitive::Date) => {
             Ok((widened(term, *of), Place::At(s.clone())))
         }
-        // The session's zone is UTC: both are the same microseconds.
+        // The session's zone is UTC, so both have the same microseconds.
         (Literal::Other(s @ Scalar::Timestamp(_), _), Primitive::Timestamp | Primitive::TimestampNtz) => {
             Ok((term, Place::At(s.clone())))
         }
@@ -164,7 +164,7 @@ fn refused(term: &Term, ty: Primitive, literal: &Literal) -> Error {
     ))
 }
 
-/// A string that means a value of the column's own type.
+/// A string that represents a value of the column's own type.
 fn untyped(term: Term, ty: Primitive, text: &str) -> Result<(Term, Place)> {
     let bad = || malformed(text, describe(&term, ty));
     if exact_range(ty).is_some() {
@@ -172,14 +172,14 @@ fn untyped(term: Term, ty: Primitive, text: &str) -> Result<(Term, Place)> {
         return Ok((term, place));
     }
     let scalar = match ty {
-        // As partition values of bytes are written in the log, and shown (P170).
+        // In the log's format of binary partition values, which is also displayed (P170).
         Primitive::Binary => Scalar::Binary(unescape_bytes(text)),
         _ => Scalar::parse(text, ty).ok_or_else(bad)?,
     };
     Ok((term, Place::At(scalar)))
 }
 
-/// A string of SQL: Spark reads it as a long beside integers, as a double beside other numbers.
+/// A string in SQL: Spark converts it to a long beside integers, to a double beside other numbers.
 fn promoted(term: Term, ty: Primitive, text: &str) -> Result<(Term, Place)> {
     let refused = || refused(&term, ty, &Literal::Text(text.to_owned()));
     let bad = |ty: Primitive| malformed(text, ty);
@@ -189,8 +189,8 @@ fn promoted(term: Term, ty: Primitive, text: &str) -> Result<(Term, Place)> {
             Ok((term, exact(Number::whole(v), ty)?))
         }
         Primitive::Decimal { precision, .. } => match Number::parse(text) {
-            // Up to 15 digits a double tells all decimals apart, so the exact comparison is
-            // Spark's.
+            // With up to 15 digits a double distinguishes all decimals, so the exact comparison
+            // equals Spark's.
             Some(n) if precision <= 15 && n.significant <= 15 => Ok((term, exact(n, ty)?)),
             Some(_) => Err(refused()),
             None if text.trim().parse::<f64>().is_ok() => Err(refused()),

@@ -118,8 +118,8 @@ fn compare(left: &ArrayRef, op: Op, right: &dyn arrow::array::Datum) -> Result<B
     .map_err(failed)
 }
 
-/// Doubles beside a number, in one pass and none copied: IEEE's order is Spark's but for NaN, which
-/// is above all numbers.
+/// Compares doubles with a number in one pass, without a copy: IEEE's order equals Spark's except
+/// for NaN, which is above all numbers.
 fn compare_doubles(left: &ArrayRef, op: Op, right: f64) -> Option<BooleanArray> {
     let doubles = left.as_primitive_opt::<Float64Type>().filter(|_| !right.is_nan())?;
     Some(match op {
@@ -203,12 +203,12 @@ pub(crate) fn child(array: &ArrayRef, name: &str) -> Result<Option<ArrayRef>> {
     Ok(Some(make_array(data)))
 }
 
-/// Floats as Spark compares them: one NaN, one zero. Other arrays as they are, and most floats:
-/// they are looked at, not copied.
+/// Floats in the form in which Spark compares them: one NaN, one zero. Other arrays, and most
+/// floats, are returned without a copy.
 pub(crate) fn normalise_floats(array: ArrayRef) -> ArrayRef {
     if let Some(a) = array.as_primitive_opt::<Float64Type>() {
         let is_odd = |v: &f64| v.is_nan() | (v.to_bits() == (-0.0_f64).to_bits());
-        // Without an early end: a loop of vectors.
+        // Without an early end, so that the loop is vectorised.
         if !a.values().iter().fold(false, |odd, v| odd | is_odd(v)) {
             return array;
         }

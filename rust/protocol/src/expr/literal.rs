@@ -1,5 +1,5 @@
-//! Literals while they are bound: typed by what was written, not yet by what they are compared
-//! with. Owns reading them from the tree and casting one to another type; `coerce` does the rest.
+//! Literals during binding: typed by their own text, before they are compared with a column. Owns
+//! reading them from the tree and casts between types; `coerce` does the rest.
 
 use std::cmp::Ordering;
 
@@ -9,19 +9,19 @@ use super::text::{Fit, Number, has_nanoseconds};
 use crate::schema::Primitive;
 use crate::{Error, Result};
 
-/// A constant as it was written.
+/// A constant in its original form.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Literal {
     Null,
-    /// A string that takes the type of what it is compared with, exactly.
+    /// A string that takes exactly the type of the other operand.
     Untyped(String),
-    /// A string of SQL: Spark's promotion rules apply.
+    /// A string in SQL: Spark's promotion rules apply.
     Text(String),
     /// An integer or a decimal, of this type.
     Exact(Number, Primitive),
     Float(f32),
     Double(f64),
-    /// A moment between this microsecond and the next one.
+    /// A time between this microsecond and the next one.
     Between(i64, Primitive),
     /// Any other typed value.
     Other(Scalar, Primitive),
@@ -50,8 +50,8 @@ pub(crate) fn parse_type(name: &str) -> Result<Primitive> {
     })
 }
 
-/// The type of a literal that is written as a number: days, or microseconds, since 1970-01-01.
-/// Calendar texts don't reach every value of a column's type.
+/// The type of a literal in the form of a number: days, or microseconds, since 1970-01-01. Texts of
+/// dates can't express every value of such a column.
 fn counted_type(name: &str) -> Option<Primitive> {
     match name {
         "date_days" => Some(Primitive::Date),
@@ -113,7 +113,7 @@ impl Literal {
         }
     }
 
-    /// Its type for messages.
+    /// Its type's name, for messages.
     pub(crate) fn type_name(&self) -> String {
         match self {
             Literal::Null => "void".to_owned(),
@@ -134,7 +134,7 @@ impl Literal {
         }
     }
 
-    /// This literal cast to a type, where the result is certain to be Spark's.
+    /// This literal cast to a type, if the result certainly equals Spark's.
     pub(crate) fn cast(self, ty: Primitive) -> Result<Literal> {
         let refused = Error::unsupported_expression(format!(
             "the predicate casts a {} literal to {ty}, which the embedded engine doesn't do: write a literal of the type {ty} or use the Spark engine",

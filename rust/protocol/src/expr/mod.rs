@@ -1,6 +1,7 @@
-//! Predicates over rows: a small typed tree of Spark SQL's meaning, bound to a table's schema and
-//! evaluated on Arrow batches. Three-valued, exact, or refused by name. Knows no file and no log.
-//! Python writes the tree as JSON (see [`Expr`]), `prune` skips files with it, `data` filters rows.
+//! Predicates over rows: a small typed tree with Spark SQL's meaning, bound to a table's schema and
+//! evaluated on Arrow batches. Three-valued and exact; anything else is refused by name. Knows no
+//! file and no log. Python writes the tree as JSON (see [`Expr`]), `prune` skips files with it,
+//! `data` filters rows.
 
 mod bind;
 pub mod catalyst;
@@ -24,8 +25,8 @@ use crate::{Error, Result};
 
 /// A predicate or a part of one, not yet bound to a schema.
 ///
-/// As JSON it is an object per node, `op` names it. A literal is text plus a Delta type name
-/// (`{"op":"literal","value":"12.50","type":"decimal(4,2)"}`), so that no digit is lost on the way.
+/// In JSON each node is an object whose member `op` names it. A literal is text plus a Delta type
+/// name (`{"op":"literal","value":"12.50","type":"decimal(4,2)"}`), so that no digit is lost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Expr {
@@ -35,7 +36,7 @@ pub enum Expr {
         name: Vec<String>,
     },
     /// A constant. Types: the primitives of a Delta schema, `void` (the value is null), and `text`,
-    /// a string that takes the type of what it is compared with, exactly. `binary` is hexadecimal.
+    /// a string that takes exactly the type of the other operand. `binary` is hexadecimal.
     Literal {
         /// The value as text, `None` for null.
         value: Option<String>,
@@ -45,26 +46,26 @@ pub enum Expr {
     },
     /// A comparison of two values.
     Compare {
-        /// Which one.
+        /// The operator.
         cmp: Comparison,
         /// Left side.
         left: Box<Expr>,
         /// Right side.
         right: Box<Expr>,
     },
-    /// TRUE if all are.
+    /// TRUE if all arguments are.
     And {
         /// Two or more predicates.
         args: Vec<Expr>,
     },
-    /// TRUE if any is.
+    /// TRUE if any argument is.
     Or {
         /// Two or more predicates.
         args: Vec<Expr>,
     },
     /// Negation; NULL stays NULL.
     Not {
-        /// What is negated.
+        /// The negated predicate.
         arg: Box<Expr>,
     },
     /// `IS NULL`.
@@ -90,7 +91,7 @@ pub enum Expr {
         arg: Box<Expr>,
         /// The pattern.
         pattern: String,
-        /// The character that takes the meaning from the wildcard after it (SQL's default is `\`).
+        /// The character that makes the following wildcard literal (SQL's default is `\`).
         escape: char,
     },
     /// Whether a string begins with a prefix.
@@ -102,16 +103,16 @@ pub enum Expr {
     },
     /// `+`, `-` or `*` with Spark's ANSI overflow error.
     Arithmetic {
-        /// Which one.
+        /// The operator.
         sign: Sign,
         /// Left side.
         left: Box<Expr>,
         /// Right side.
         right: Box<Expr>,
     },
-    /// A cast of a literal, or one of a column that can't lose anything.
+    /// A cast of a literal, or a lossless cast of a column.
     Cast {
-        /// What is cast.
+        /// The operand.
         arg: Box<Expr>,
         /// The target type.
         #[serde(rename = "type")]
@@ -169,7 +170,8 @@ impl Expr {
         })
     }
 
-    /// The columns named, as written, each once, in order of appearance.
+    /// The columns in the expression, in their original spelling, without duplicates, in order of
+    /// appearance.
     pub fn columns(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();
         self.collect_columns(&mut found);

@@ -1,5 +1,5 @@
-//! Bound predicates: columns resolved to exact paths and types, literals converted to them.
-//! Owns the tree and its negation normal form; `bind` makes it, `evaluate` and `prune` read it.
+//! Bound predicates: columns resolved to exact paths and types, literals converted to them. Owns
+//! the tree and its negation normal form; `bind` creates it, `evaluate` and `prune` read it.
 
 use super::Sign;
 use super::like::Pattern;
@@ -72,8 +72,8 @@ impl Op {
         }
     }
 
-    /// The operator that is TRUE where this is FALSE; right for NaN too, since Spark's order is
-    /// total.
+    /// The operator that is TRUE where this one is FALSE; also correct for NaN, since Spark's order
+    /// is total.
     pub(crate) fn negate(self) -> Op {
         match self {
             Op::Eq => Op::Ne,
@@ -85,7 +85,7 @@ impl Op {
         }
     }
 
-    /// The answer for an ordering of left and right.
+    /// The result for an ordering of left and right.
     pub(crate) fn of(self, o: std::cmp::Ordering) -> bool {
         match self {
             Op::Eq => o.is_eq(),
@@ -102,8 +102,8 @@ impl Op {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Node {
     Const(Option<bool>),
-    /// This truth where the term isn't null: what a comparison with a value out of the type's range
-    /// is.
+    /// This truth value where the term isn't null: the result of a comparison with a value outside
+    /// the type's range.
     Known(Term, bool),
     /// The scalar is of the term's type.
     Compare(Term, Op, Scalar),

@@ -1,5 +1,5 @@
-//! The predicate that other rooms hold: bound to one schema, shared, evaluated on batches of it.
-//! Puts binding and evaluating together; owns neither.
+//! A predicate bound to one schema, shared, and evaluated on batches with that schema. Combines
+//! binding and evaluation; owns neither.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ pub struct Predicate {
 }
 
 impl Predicate {
-    /// Resolves columns and types literals; zone-less timestamps are UTC.
+    /// Resolves columns and types literals; timestamps without time zone are UTC.
     ///
-    /// Unknown columns and values that aren't of their column's type are `InvalidArgument`; what
-    /// can't be evaluated with Spark's meaning is `UnsupportedExpression`.
+    /// Unknown columns and values that don't fit their column's type are `InvalidArgument`;
+    /// expressions that can't be evaluated with Spark's meaning are `UnsupportedExpression`.
     pub fn bind(expr: &Expr, schema: &StructType) -> Result<Predicate> {
         Ok(Predicate {
             root: Arc::new(bind::predicate(expr, schema)?),
         })
     }
 
-    /// The logical paths used, in the schema's case, each once.
+    /// The logical paths of its columns, in the schema's case, without duplicates.
     pub fn columns(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();
         self.root.columns(&mut found);
@@ -46,7 +46,7 @@ impl Predicate {
         evaluate::evaluate(&self.root, batch)
     }
 
-    /// Whether it uses nothing but these columns.
+    /// Whether it uses only these columns.
     pub fn partition_only(&self, partition_columns: &[String]) -> bool {
         self.columns().iter().all(|path| match path.as_slice() {
             [name] => partition_columns

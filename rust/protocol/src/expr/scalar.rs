@@ -13,7 +13,7 @@ use crate::arrow_types::primitive_to_arrow;
 use crate::schema::Primitive;
 use crate::{Error, Result};
 
-/// One value of a primitive type that is given elsewhere.
+/// One value of a primitive type; the type is stored elsewhere.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scalar {
     /// True or false.
@@ -32,7 +32,7 @@ pub enum Scalar {
     Binary(Vec<u8>),
     /// Days since 1970-01-01.
     Date(i32),
-    /// Microseconds: since the epoch (`timestamp`) or on the wall clock (`timestamp_ntz`).
+    /// Microseconds: since the epoch (`timestamp`) or of the local clock (`timestamp_ntz`).
     Timestamp(i64),
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn exact_range(ty: Primitive) -> Option<(i32, i128, i128)> {
     }
 }
 
-/// The scalar of an integer or decimal type that holds these digits.
+/// The scalar of an integer or decimal type with these digits.
 pub(crate) fn exact_scalar(ty: Primitive, v: i128) -> Option<Scalar> {
     match ty {
         Primitive::Decimal { .. } => Some(Scalar::Decimal(v)),
@@ -69,8 +69,8 @@ pub(crate) fn exact_scalar(ty: Primitive, v: i128) -> Option<Scalar> {
 }
 
 impl Scalar {
-    /// The value of this text as Spark's ANSI cast reads it, timestamps without offset as UTC;
-    /// `None` if it isn't one.
+    /// The value of this text by Spark's ANSI cast, timestamps without offset as UTC; `None` if the
+    /// text is invalid.
     pub(crate) fn parse(text: &str, ty: Primitive) -> Option<Scalar> {
         Some(match ty {
             Primitive::String => Scalar::Text(text.to_owned()),
@@ -96,7 +96,7 @@ impl Scalar {
             Primitive::Double => Scalar::Double(text.trim().parse().ok()?),
             Primitive::Date => Scalar::Date(parse_date(text)?),
             Primitive::Timestamp => Scalar::Timestamp(parse_instant(text)?),
-            // Spark drops the offset and keeps the wall clock.
+            // Spark drops the offset and keeps the local clock.
             Primitive::TimestampNtz => Scalar::Timestamp(parse_timestamp(text)?.0),
             Primitive::Void | Primitive::Variant => return None,
         })
@@ -108,7 +108,7 @@ impl Scalar {
     }
 }
 
-/// An array of the canonical Arrow type; a value that isn't of the type becomes null.
+/// An array of the canonical Arrow type; a value of another type becomes null.
 pub(crate) fn to_array<'a>(values: impl IntoIterator<Item = Option<&'a Scalar>>, ty: Primitive) -> Result<ArrayRef> {
     let values = values.into_iter();
     let mut builder = ScalarBuilder::new(ty, values.size_hint().0);
@@ -118,8 +118,7 @@ pub(crate) fn to_array<'a>(values: impl IntoIterator<Item = Option<&'a Scalar>>,
     builder.finish()
 }
 
-/// Values of one type on their way into the canonical Arrow array; one that isn't of the type
-/// becomes null.
+/// Builds the canonical Arrow array of one type's values; a value of another type becomes null.
 pub(crate) struct ScalarBuilder {
     ty: Primitive,
     values: Values,
@@ -138,7 +137,7 @@ enum Values {
     Date(Date32Builder),
     Timestamp(TimestampMicrosecondBuilder),
     Decimal(Decimal128Builder),
-    /// There are none: only how many.
+    /// No values, only their number.
     Nothing(usize),
 }
 
@@ -192,8 +191,8 @@ impl ScalarBuilder {
         }
     }
 
-    /// More values of a type that is counted in whole numbers: integers, days of dates,
-    /// microseconds of timestamps.
+    /// Appends values of a type stored as integers: integers, days of dates, microseconds of
+    /// timestamps.
     pub(crate) fn extend_whole(&mut self, values: impl Iterator<Item = Option<i64>>) {
         match &mut self.values {
             Values::Byte(b) => b.extend(values.map(|v| v.and_then(|v| i8::try_from(v).ok()))),

@@ -15,7 +15,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The same of a date that may be none.
+/// As `days_from_civil`, for a date that may be invalid.
 fn days_of_date(year: i64, month: i64, day: i64) -> Option<i64> {
     let legal = (1..=12).contains(&month) && day >= 1 && day <= days_in_month(year, month);
     legal.then(|| days_from_civil(year, month, day))
@@ -47,7 +47,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970-01-01 of `yyyy-mm-dd`, which nearly every date looks like; `None` of all else.
+/// Days since 1970-01-01 of `yyyy-mm-dd`, the usual form; `None` for any other text.
 pub(crate) fn plain_date(text: &[u8]) -> Option<i64> {
     let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *text else {
         return None;
@@ -56,7 +56,7 @@ pub(crate) fn plain_date(text: &[u8]) -> Option<i64> {
     days_of_date(year, two_digits(m1, m2)?, two_digits(d1, d2)?)
 }
 
-/// Microseconds of `yyyy-mm-ddThh:mm:ss.fff` on the clock that it shows; `None` of all else.
+/// Microseconds of `yyyy-mm-ddThh:mm:ss.fff` in its own time zone; `None` for any other text.
 pub(crate) fn plain_clock(text: &[u8]) -> Option<i64> {
     let (date, time) = text.split_at_checked(10)?;
     let [b'T', h1, h2, b':', m1, m2, b':', s1, s2, b'.', f1, f2, f3] = *time else {
@@ -164,11 +164,11 @@ pub(crate) fn parse_offset(text: &str) -> Option<i64> {
     (rest.is_empty() && hours <= 18).then_some(sign * ((hours * 60 + minutes) * 60 + seconds))
 }
 
-/// A timestamp as Spark's cast reads it: its wall clock in microseconds, and the offset in seconds
-/// if written.
+/// A timestamp by Spark's cast: its local clock in microseconds, and the offset in seconds if the
+/// text has one.
 pub(crate) fn parse_timestamp(text: &str) -> Option<(i64, Option<i64>)> {
     let (days, complete, rest) = date_part(text.trim())?;
-    // The midnight before the least timestamp is no timestamp itself.
+    // The midnight before the least timestamp is out of range.
     let midnight = i128::from(days) * i128::from(DAY_US);
     if rest.is_empty() {
         return Some((i64::try_from(midnight).ok()?, None));
@@ -222,12 +222,12 @@ pub(crate) fn format_timestamp(micros: i64, separator: char) -> (String, i64) {
     (text, time % 1_000_000)
 }
 
-/// An exact number: `unscaled / 10^scale`, with what its text looked like.
+/// An exact number: `unscaled / 10^scale`, with facts about its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Number {
     /// All digits.
     pub(crate) unscaled: i128,
-    /// How many of them stand after the point; negative for trailing zeros left out.
+    /// How many digits follow the point; negative for omitted trailing zeros.
     pub(crate) scale: i32,
     /// Digits written from the first that isn't 0.
     pub(crate) significant: usize,
@@ -314,7 +314,7 @@ impl Number {
     }
 }
 
-/// Where a number lies among the values of a type.
+/// The position of a number among the values of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// It is this value.

@@ -1,6 +1,6 @@
-//! The file actions of a commit's lines, borrowed from its text where they stand there as they are:
-//! what replay makes columns of, without a struct of texts of its own for each file.
-//! [`crate::actions`] has the same actions to keep.
+//! The file actions of a commit's lines, borrowed from its text where it needs no unescaping:
+//! replay converts them to columns without an owned struct per file. [`crate::actions`] has the
+//! owned form.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::Result;
 use crate::actions::{Add, DeletionVector, LineAction, PartitionValues, Remove, null_as_default, parse};
 
-/// A line of a commit, its file action borrowed.
+/// A line of a commit with a borrowed file action.
 pub type FileLine<'a> = LineAction<AddLine<'a>, RemoveLine<'a>, &'a RawValue>;
 
 /// An [`Add`].
@@ -41,7 +41,7 @@ pub struct AddLine<'a> {
     pub(crate) clustering_provider: Option<Text<'a>>,
 }
 
-/// A [`Remove`], without what no column has.
+/// A [`Remove`], without fields that no column has.
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoveLine<'a> {
@@ -108,8 +108,8 @@ impl<'a> From<&'a Remove> for RemoveLine<'a> {
     }
 }
 
-/// A text that is copied only where JSON's escapes aren't the text itself. `Cow` alone is always
-/// copied inside of `Option`.
+/// A text that is copied only if it has JSON escapes. A plain `Cow` inside an `Option` would always
+/// be copied.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Text<'a>(Cow<'a, str>);
 
@@ -149,7 +149,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// Keys and values as a map has them: by key, each once.
+/// Keys and values of a map: sorted by key, without duplicates.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pairs<'a>(Vec<(Text<'a>, Option<Text<'a>>)>);
 

@@ -21,7 +21,7 @@ use crate::actions::{Add, DeletionVector, Remove};
 use crate::files::lines::{AddLine, Pairs, RemoveLine};
 use crate::{Error, Result};
 
-/// The Arrow type of a map of texts, as partition values, tags and properties stand in batches.
+/// The Arrow type of a map of strings, for partition values, tags and properties.
 pub fn string_map() -> DataType {
     let entries = Fields::from(vec![
         Field::new("key", DataType::Utf8, false),
@@ -79,8 +79,8 @@ fn arrow_error(e: arrow::error::ArrowError) -> Error {
     Error::corrupt_log(format!("file actions can't be laid out as columns: {e}")).with_source(e)
 }
 
-// Arrow's builders begin with room for 1,024 rows each; most commits hold a few, and a snapshot
-// keeps many commits.
+// Arrow's builders start with room for 1,024 rows each; most commits have a few, and a snapshot
+// holds many commits.
 fn strings(rows: usize) -> StringBuilder {
     StringBuilder::with_capacity(rows, 0)
 }
@@ -120,7 +120,7 @@ struct Vectors {
 }
 
 impl Vectors {
-    /// Most files have none: room is made for those that have.
+    /// Most files have none: room is allocated on demand.
     fn new() -> Self {
         Vectors {
             storage: strings(0),
@@ -155,7 +155,7 @@ impl Vectors {
     }
 }
 
-/// Adds on their way into a batch of [`ADD_SCHEMA`].
+/// Builds a batch of [`ADD_SCHEMA`].
 pub struct AddRows {
     path: StringBuilder,
     values: StringMaps,
@@ -199,7 +199,7 @@ impl AddRows {
         self.len() == 0
     }
 
-    /// Takes one more.
+    /// Appends one add.
     pub fn push(&mut self, add: &AddLine<'_>) -> Result<()> {
         self.path.append_value(&add.path);
         self.values.append(Some(&add.partition_values))?;
@@ -234,7 +234,7 @@ impl AddRows {
     }
 }
 
-/// Removes on their way into a batch of [`REMOVE_SCHEMA`].
+/// Builds a batch of [`REMOVE_SCHEMA`].
 pub struct RemoveRows {
     path: StringBuilder,
     deleted: Int64Builder,
@@ -274,7 +274,7 @@ impl RemoveRows {
         self.len() == 0
     }
 
-    /// Takes one more.
+    /// Appends one remove.
     pub fn push(&mut self, remove: &RemoveLine<'_>) -> Result<()> {
         self.path.append_value(&remove.path);
         self.deleted.append_option(remove.deletion_timestamp);
@@ -325,9 +325,9 @@ pub fn removes_to_batch<'a>(removes: impl IntoIterator<Item = &'a Remove>) -> Re
     rows.finish()
 }
 
-/// A struct column of a checkpoint as a batch of `schema`: columns by name, cast where a writer
-/// chose another layout, null where absent (P055). Columns in `extra` are kept as they are, all
-/// others that `schema` doesn't name are dropped.
+/// A struct column of a checkpoint as a batch of `schema`: columns by name, cast if a writer chose
+/// another type, null if absent (P055). Columns in `extra` stay unchanged, all others that `schema`
+/// doesn't name are dropped.
 pub fn conform(column: &StructArray, schema: &SchemaRef, extra: &[&str]) -> Result<RecordBatch> {
     let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
     let mut columns = Vec::with_capacity(fields.len());
@@ -352,7 +352,8 @@ pub fn conform(column: &StructArray, schema: &SchemaRef, extra: &[&str]) -> Resu
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(arrow_error)
 }
 
-/// An array in this type: structs by field name (absent → null, extra → dropped), all else by cast.
+/// An array in this type: structs by field name (absent → null, extra → dropped), all other types
+/// by a cast.
 pub fn conform_array(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
         return Ok(array.clone());

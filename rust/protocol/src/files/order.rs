@@ -1,7 +1,6 @@
-//! In which order a checkpoint keeps its files, so that those that a predicate wants stand
-//! together: by partition values, then along a space-filling curve over the minimums of the columns
-//! that tell files apart. An order is chosen once and noted, so that sorted runs can be merged
-//! later. Pure.
+//! The order of a checkpoint's files, so that files which match a predicate are adjacent: by
+//! partition values, then along a space-filling curve over the minimums of selective columns. An
+//! order is chosen once and recorded, so that sorted runs can be merged later. Pure.
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, BooleanArray, Decimal128Array, Float64Array, Int64Array,
@@ -15,32 +14,31 @@ use serde::{Deserialize, Serialize};
 use crate::curves::z_order;
 use crate::{Error, Result};
 
-/// Columns that the curve runs through at most: each one more makes the files of a range of one lie
-/// further apart.
+/// Columns of the curve at most: each further one spreads the files of a range of one column.
 const MOST_COLUMNS: usize = 4;
 /// Bits of a column's position on the curve. More bits would lengthen the note in each footer;
 /// within a position the values themselves decide.
 const BITS: u32 = 8;
-/// Files that are looked at to see whether a column tells them apart.
+/// Files in the sample that decides whether a column is selective.
 const SAMPLE: usize = 1_000;
-/// A column counts if a file's range meets at most this share of the others: one that meets most
-/// can't be skipped.
+/// A column is selective if a file's range overlaps at most this share of the others: a column
+/// whose ranges overlap most others can't skip files.
 const MOST_OVERLAP: f64 = 0.1;
 /// A table that has grown by this factor gets a new order.
 const MOST_GROWTH: u64 = 2;
 
-/// An order of files, the same for whatever files it is asked about.
+/// An order of files, independent of the files that are sorted by it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileOrder {
     partitions: Vec<Column>,
     curve: Vec<Curved>,
-    /// Whether the table's clustering chose the curve's columns.
+    /// Whether the table's clustering determined the curve's columns.
     clustered: bool,
-    /// How many files the table had when it was chosen.
+    /// Number of the table's files when it was chosen.
     files: u64,
 }
 
-/// A leaf of the column `add`, by its path, and its type as Arrow writes it.
+/// A leaf of the column `add`: its path, and its Arrow type.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Column {
     path: Vec<String>,
@@ -48,12 +46,12 @@ struct Column {
     ty: String,
 }
 
-/// A column that the curve runs through: how its minimums are spread.
+/// A column of the curve: the distribution of its minimums.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Curved {
     #[serde(flatten)]
     column: Column,
-    /// Ascending; a value's place is how many of them are not above it.
+    /// Ascending; a value's rank is the number of cuts that aren't above it.
     cuts: Vec<f64>,
 }
 
@@ -91,8 +89,8 @@ impl FileOrder {
         })
     }
 
-    /// Whether it is still a good one: the table has the same partition columns, the curve's
-    /// columns of the same types, the same clustering, and hasn't outgrown it. `adds` are the
+    /// Whether it still suits the table: the table has the same partition columns, the curve's
+    /// columns with the same types, the same clustering, and hasn't outgrown it. `adds` are the
     /// fields of the column `add`.
     pub fn fits(&self, adds: &Fields, clustering: &[Vec<String>], files: u64) -> bool {
         let there = |c: &Curved| field(adds, &c.column.path).is_some_and(|t| t.to_string() == c.column.ty);
@@ -110,8 +108,8 @@ impl FileOrder {
             && files <= self.files.saturating_mul(MOST_GROWTH)
     }
 
-    /// A key for each of these rows of a checkpoint's column `add`: files stand in the order of
-    /// their keys' bytes.
+    /// A key for each of these rows of a checkpoint's column `add`; files are sorted by the bytes
+    /// of their keys.
     ///
     /// # Errors
     /// `Internal` if the rows' columns can't be read.
@@ -139,7 +137,7 @@ impl FileOrder {
                     .iter()
                     .map(|(cuts, all)| (*cuts, all.get(row).copied().unwrap_or(f64::NAN)))
             };
-            // Once for all bits: each place is a search through the cuts.
+            // Once for all bits: each rank is a search through the cuts.
             places.clear();
             places.extend(numbers().map(|(cuts, v)| place(cuts, v)));
             let on_curve = z_order(places.iter().copied(), BITS);
@@ -152,7 +150,7 @@ impl FileOrder {
         Ok(keys.finish())
     }
 
-    /// Whether it tells no files apart: any order is this one.
+    /// Whether the order is empty: every sequence of files is then sorted.
     pub fn is_empty(&self) -> bool {
         self.partitions.is_empty() && self.curve.is_empty()
     }
@@ -162,23 +160,23 @@ impl FileOrder {
         self.partitions.iter().map(|c| c.path.as_slice())
     }
 
-    /// Paths below the column `add` of the minimums that the curve runs through.
+    /// Paths below the column `add` of the curve's minimums.
     pub fn curve_paths(&self) -> impl Iterator<Item = &[String]> {
         self.curve.iter().map(|c| c.column.path.as_slice())
     }
 
-    /// As a note.
+    /// As text for a footer.
     pub fn to_text(&self) -> Result<String> {
         serde_json::to_string(self).map_err(|e| Error::internal(format!("an order can't be noted: {e}")).with_source(e))
     }
 
-    /// From a note; `None` if it is none.
+    /// From a footer's text; `None` if it is invalid.
     pub fn from_text(text: &str) -> Option<FileOrder> {
         serde_json::from_str(text).ok()
     }
 }
 
-/// Partition values of some files, as their keys need them.
+/// Partition values of some files, in the form needed for keys.
 enum Values {
     Flags(BooleanArray),
     Longs(Int64Array),
@@ -206,7 +204,7 @@ impl Values {
         values.map_err(failed)
     }
 
-    /// Appends a row's value, so that no value's bytes begin another's: nulls come first.
+    /// Appends a row's value so that no encoding is a prefix of another: nulls come first.
     fn write(&self, row: usize, key: &mut Vec<u8>) {
         let array: &dyn Array = match self {
             Values::Flags(a) => a,
@@ -233,7 +231,7 @@ impl Values {
     }
 }
 
-/// Bytes that end: a zero is followed by one, the end by none.
+/// Terminated bytes: a zero is followed by a one, the end isn't.
 fn escaped(bytes: &[u8], key: &mut Vec<u8>) {
     for b in bytes {
         key.push(*b);
@@ -244,14 +242,14 @@ fn escaped(bytes: &[u8], key: &mut Vec<u8>) {
     key.extend([0, 0]);
 }
 
-/// A number's bytes in its order; NaN, which is what is unknown, comes last.
+/// A number's bytes in sort order; NaN, which represents an unknown value, comes last.
 fn ordered(value: f64) -> [u8; 8] {
     let bits = if value.is_nan() { f64::NAN } else { value }.to_bits();
     let bits = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
     bits.to_be_bytes()
 }
 
-/// The columns that the curve may run through, as paths below a section and below `add`.
+/// The candidate columns of the curve, as paths below a section and below `add`.
 fn candidates(adds: &Fields, clustering: &[Vec<String>]) -> Vec<(Vec<String>, Vec<String>)> {
     let all = match (clustering, field(adds, &below("minValues", &[]))) {
         ([], Some(ArrowType::Struct(columns))) => leaves(columns),
@@ -284,7 +282,7 @@ fn partitions(adds: &Fields) -> Vec<Column> {
     }
 }
 
-/// The values between which a column's places lie: such that each has as many of these values.
+/// The boundaries of a column's ranks, so that each rank has the same number of these values.
 fn cuts(mut values: Vec<f64>) -> Vec<f64> {
     values.retain(|v| v.is_finite());
     values.sort_unstable_by(f64::total_cmp);
@@ -296,7 +294,7 @@ fn cuts(mut values: Vec<f64>) -> Vec<f64> {
 }
 
 fn place(cuts: &[f64], value: f64) -> u32 {
-    // What is unknown comes last.
+    // Unknown values come last.
     let place = match value.is_nan() {
         true => 1 << BITS,
         false => cuts.partition_point(|cut| *cut <= value),
@@ -304,7 +302,7 @@ fn place(cuts: &[f64], value: f64) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX).min((1 << BITS) - 1)
 }
 
-/// The share of the other files that a file's range meets, on average over a sample; all where
+/// The average share of other files whose ranges overlap a file's range, over a sample; 1 if
 /// nothing is known.
 fn overlap(min: &[f64], max: &[f64]) -> f64 {
     let step = min.len().div_ceil(SAMPLE).max(1);
@@ -316,7 +314,7 @@ fn overlap(min: &[f64], max: &[f64]) -> f64 {
     if mins.len() < 2 {
         return 1.0;
     }
-    // Met are those that neither end before this one begins nor begin after it ends.
+    // Two ranges overlap unless one ends before the other begins.
     let met = |(min, max): &(f64, f64)| {
         let begun = mins.partition_point(|other| other <= max);
         let ended = maxes.partition_point(|other| other < min);
@@ -325,13 +323,13 @@ fn overlap(min: &[f64], max: &[f64]) -> f64 {
     let all: usize = known().map(met).sum();
     #[allow(clippy::cast_precision_loss)]
     let share = all as f64 / (mins.len() * (mins.len() - 1)) as f64;
-    // Files without statistics tell nothing apart.
+    // Files without statistics count as overlapping.
     #[allow(clippy::cast_precision_loss)]
     let unknown = 1.0 - mins.len() as f64 / sample.len() as f64;
     share.max(unknown)
 }
 
-/// Values as numbers in the same order, as near as a double comes; NaN is unknown.
+/// Values as doubles in the same order, approximately; NaN is unknown.
 fn numbers(array: &ArrayRef) -> Result<Vec<f64>> {
     #[allow(clippy::cast_precision_loss)]
     let of_text = |text: &str| {
@@ -379,7 +377,7 @@ fn leaves(fields: &Fields) -> Vec<Vec<String>> {
     fields.iter().flat_map(named).collect()
 }
 
-/// A leaf of the column in all arrays, one after the other; `None` where one hasn't got it.
+/// A leaf of the column from all arrays, concatenated; `None` if one lacks it.
 fn leaf(adds: &[StructArray], path: &[String]) -> Result<Option<ArrayRef>> {
     let mut found: Vec<ArrayRef> = Vec::with_capacity(adds.len());
     for add in adds {

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// Typed access to the rows of a batch of file actions. Absent columns read as null.
 pub struct FileRows<'a> {
     batch: &'a RecordBatch,
-    // What plans ask of each of millions of rows is looked up once.
+    // Looked up once, since plans read it for each of millions of rows.
     paths: Option<Texts<'a>>,
     sizes: Option<&'a Int64Array>,
     stats: Option<Texts<'a>>,
@@ -26,8 +26,8 @@ impl<'a> FileRows<'a> {
         let vectors = batch
             .column_by_name("deletionVector")
             .and_then(|column| column.as_struct_opt())
-            // Most batches have none: looking for one in each row would take longer than reading
-            // its path.
+            // Most batches have none: testing each row for one would take longer than reading its
+            // path.
             .filter(|vectors| vectors.null_count() < vectors.len());
         FileRows {
             batch,
@@ -63,7 +63,7 @@ impl<'a> FileRows<'a> {
         self.sizes.and_then(|sizes| long_at(sizes, row)).unwrap_or(0)
     }
 
-    /// Whether the action changes the table's rows; one that doesn't say so counts as if it did.
+    /// Whether the action changes the table's rows; true if it doesn't say.
     pub fn data_change(&self, row: usize) -> bool {
         self.flag("dataChange", row).unwrap_or(true)
     }
@@ -73,12 +73,12 @@ impl<'a> FileRows<'a> {
         self.long("modificationTime", row).unwrap_or(0)
     }
 
-    /// Number of rows of the file according to its statistics; a negative one says nothing.
+    /// Number of rows of the file from its statistics; a negative number is ignored.
     pub fn num_records(&self, row: usize) -> Option<i64> {
         num_records(self.stats(row)?)
     }
 
-    /// Number of rows that the file's vector leaves, according to its statistics (P166).
+    /// Number of the file's rows without deleted ones, from its statistics (P166).
     pub fn live_records(&self, row: usize) -> Option<i64> {
         let deleted = self.deletion_vector(row).map_or(0, |dv| dv.cardinality);
         self.num_records(row)?.checked_sub(deleted).filter(|n| *n >= 0)
@@ -127,7 +127,7 @@ impl<'a> FileRows<'a> {
         self.long("baseRowId", row)
     }
 
-    /// The version that added the file's rows, where they don't say otherwise (P143).
+    /// The version that added the file's rows, if rows don't store their own (P143).
     pub fn default_row_commit_version(&self, row: usize) -> Option<i64> {
         self.long("defaultRowCommitVersion", row)
     }
@@ -158,7 +158,7 @@ impl<'a> FileRows<'a> {
     }
 }
 
-/// Number of rows according to statistics as text; a negative one says nothing.
+/// Number of rows from statistics as text; a negative number is ignored.
 pub fn num_records(stats: &str) -> Option<i64> {
     let stats: NumRecords = serde_json::from_str(stats).ok()?;
     stats.num_records.filter(|n| *n >= 0)
@@ -175,7 +175,7 @@ struct NumRecords {
 #[derive(Clone, Copy)]
 enum Texts<'a> {
     Whole(&'a StringArray),
-    /// Statistics come so from who only looks at them.
+    /// Statistics for readers that use them once are views.
     Views(&'a StringViewArray),
 }
 
@@ -201,8 +201,8 @@ fn long_at(longs: &Int64Array, row: usize) -> Option<i64> {
     (row < longs.len() && longs.is_valid(row)).then(|| longs.value(row))
 }
 
-/// The value of a key in one row of a map column with string keys and values; the last one, should
-/// it stand there twice.
+/// The value of a key in one row of a map column with string keys and values; of a repeated key the
+/// last one.
 pub fn map_value<'a>(maps: &'a MapArray, row: usize, key: &str) -> Option<&'a str> {
     if row >= maps.len() || maps.is_null(row) {
         return None;

@@ -1,5 +1,5 @@
-//! Set of files that a checkpoint listed already, a few bytes for each: a checkpoint should list
-//! each file once (P040), but not every writer's does.
+//! The set of files that a checkpoint has listed so far, with a few bytes per file: a checkpoint
+//! should list each file once (P040), but not every writer's does.
 
 use arrow::array::{BooleanArray, RecordBatch};
 use xxhash_rust::xxh3::xxh3_128;
@@ -7,22 +7,20 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::files::rows::FileRows;
 use crate::{Result, paths};
 
-/// Bits for each file: most of those that weren't given meet none that is set, and need no further
-/// look.
+/// Bits per file: most new files find their bit unset, and need no look-up.
 const BITS: usize = 16;
-/// Words of bits at the beginning.
+/// Initial number of words of bits.
 const FEWEST: usize = 16;
-/// Lists of marks, a power of two: which of them is part of what tells files apart, so that there
-/// are never more.
+/// Number of lists of marks, a power of two: the list is a part of a file's identity, so the number
+/// is fixed.
 const LISTS: usize = 4096;
-/// Marks that are asked of the allocator at once, at first: a list is never moved, which would
-/// leave holes.
+/// Marks per allocation, initially: a list is never moved, which would fragment memory.
 const RUN: usize = 64;
 
-/// 64 bits of a hash: with its list no two files have the same.
+/// 64 bits of a hash: together with the list they identify a file.
 type Mark = u64;
 
-/// The files that were given.
+/// The files that were listed.
 #[derive(Debug, Default)]
 pub struct SeenFiles {
     /// A bit for each file, by its mark; a power of two of them.
@@ -33,7 +31,7 @@ pub struct SeenFiles {
 }
 
 impl SeenFiles {
-    /// True for each of these files that wasn't given before.
+    /// For each of these files, true if it wasn't listed before.
     pub fn first(&mut self, files: &RecordBatch) -> Result<BooleanArray> {
         let rows = FileRows::new(files);
         let mut text = String::new();
@@ -50,13 +48,13 @@ impl SeenFiles {
                 }
             })
         };
-        // Apart from looking them up, which waits for memory: it can wait for that of several then.
+        // Separate from the look-ups, so that the processor can overlap their waits for memory.
         let hashes: Vec<u128> = (0..files.num_rows()).map(&mut hash).collect::<Result<_>>()?;
         let first: Vec<bool> = hashes.into_iter().map(|hash| self.insert(hash)).collect();
         Ok(BooleanArray::from(first))
     }
 
-    /// Whether it is new.
+    /// Adds a file; true if it is new.
     fn insert(&mut self, hash: u128) -> bool {
         if self.count >= self.bits.len() * 64 / BITS {
             self.grow();
@@ -73,7 +71,7 @@ impl SeenFiles {
         match list.last_mut().filter(|run| run.len() < run.capacity()) {
             Some(run) => run.push(mark),
             None => {
-                // Long lists have long runs, since looking at another one waits for memory.
+                // Long lists have long runs, since visiting another run waits for memory.
                 let mut run = Vec::with_capacity(RUN * list.len().div_ceil(4).max(1));
                 run.push(mark);
                 list.push(run);
@@ -83,7 +81,7 @@ impl SeenFiles {
         true
     }
 
-    /// Whether it was set.
+    /// Sets a file's bit; true if it was set already.
     fn set_bit(&mut self, mark: Mark) -> bool {
         let at = place(mark, self.bits.len() * 64);
         let bit = 1 << (at % 64);
@@ -91,7 +89,7 @@ impl SeenFiles {
         word.is_some_and(|word| std::mem::replace(word, *word | bit) & bit != 0)
     }
 
-    /// Makes room for twice as many.
+    /// Doubles the bits.
     fn grow(&mut self) {
         self.lists.resize_with(LISTS, Vec::new);
         self.bits = vec![0; (self.bits.len() * 2).max(FEWEST)];

@@ -1,10 +1,10 @@
-//! Every table property that Delta knows (protocol.md section 11): spelling, legal values, default,
-//! meaning. Data only, with the one check of a value.
+//! All table properties of Delta (protocol.md section 11): spelling, legal values, default,
+//! meaning. Data only, and the check of a value.
 
 use super::{parse_bytes, parse_interval_ms};
 use crate::{Error, Result};
 
-/// What a property may be set to.
+/// The legal values of a property.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// `true` or `false`, in any case.
@@ -21,7 +21,7 @@ pub enum Values {
     Codec,
     /// Any text.
     Text,
-    /// Nothing: a writer keeps it for itself.
+    /// No value: a writer sets it itself.
     Internal,
 }
 
@@ -30,11 +30,11 @@ pub enum Values {
 pub struct Known {
     /// Its canonical spelling, without `delta.`.
     pub name: &'static str,
-    /// What it may be set to.
+    /// Its legal values.
     pub values: Values,
-    /// What holds when it isn't set; `None` where nothing does.
+    /// The default; `None` if there is none.
     pub default: Option<&'static str>,
-    /// What it does.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 
@@ -75,7 +75,7 @@ impl Known {
 }
 
 impl Values {
-    /// Whether every program reads the same in a value: a switch, a number, a length of time.
+    /// Whether all programs interpret a value in the same way: a switch, a number, a duration.
     pub fn is_plain(self) -> bool {
         matches!(self, Values::Bool | Values::AtLeast(_) | Values::Interval)
     }
@@ -97,7 +97,7 @@ impl Values {
     }
 }
 
-/// Whether writers know this codec: another one would fail every later write of the table.
+/// Whether writers support this codec: an unsupported one would make every later write fail.
 fn is_codec(text: &str) -> bool {
     let lower = text.to_lowercase();
     let (name, level) = match lower.split_once('(') {

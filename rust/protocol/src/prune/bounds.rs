@@ -1,6 +1,6 @@
 //! Minimum, maximum and null count of leaves, one array each, as far as they can be trusted
-//! (P164-P168, Q3, Q4). Owns what a statistic of any writer is worth; knows nothing of predicates.
-//! Fed by `stats_parsed` here and by `json_stats`.
+//! (P164-P168, Q3, Q4). Owns the trust in every writer's statistics; knows nothing of predicates.
+//! Reads `stats_parsed`; `json_stats` uses it as well.
 
 use std::sync::Arc;
 
@@ -23,30 +23,30 @@ use crate::schema::Primitive;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Leaf {
     pub(super) path: Vec<String>,
-    /// `None` where only the null count is of use.
+    /// `None` if only the null count is needed.
     pub(super) ty: Option<Primitive>,
-    /// A double now, a float when some of the files were written (P153).
+    /// The column is a double now, but was a float when some of the files were written (P153).
     pub(super) was_float: bool,
 }
 
-/// What is known of a leaf in each file; null is unknown.
+/// Statistics of a leaf, one value per file; null is unknown.
 #[derive(Debug, Clone)]
 pub(super) struct LeafBounds {
     pub(super) min: ArrayRef,
     pub(super) max: ArrayRef,
-    /// Certainly no row has a value.
+    /// True if certainly no row has a value.
     pub(super) all_null: BooleanArray,
-    /// Certainly no row is null.
+    /// True if certainly no row is null.
     pub(super) no_null: BooleanArray,
 }
 
-/// What is known of every leaf.
+/// Statistics of every leaf.
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
     pub(super) leaves: Vec<LeafBounds>,
 }
 
-/// Milliseconds to which writers cut timestamps.
+/// Precision to which writers truncate timestamps.
 const MILLISECOND_US: i64 = 1_000;
 
 /// Relative error allowed for decimals that may have passed through a double and 16 printed digits.
@@ -61,7 +61,7 @@ pub(super) fn is_ordered(ty: Primitive) -> bool {
 }
 
 impl Bounds {
-    /// Nothing known.
+    /// All unknown.
     pub(super) fn unknown(leaves: &[Leaf], rows: usize) -> Result<Bounds> {
         let none = Int64Array::new_null(rows);
         let leaves = leaves.iter().map(|l| LeafBounds::new(l, None, None, &none, &none));
@@ -72,13 +72,13 @@ impl Bounds {
 }
 
 impl LeafBounds {
-    /// Whether something is known of a file: both bounds, or that no row has a value.
+    /// Whether a file has both bounds, or certainly no value.
     pub(super) fn is_known(&self, file: usize) -> bool {
         (self.min.is_valid(file) && self.max.is_valid(file)) || self.all_null.value(file)
     }
 
-    /// Makes bounds safe to compare with: `min` and `max` are of the leaf's type, decimals already
-    /// widened.
+    /// Makes bounds safe for comparisons: `min` and `max` have the leaf's type, and decimals are
+    /// widened already.
     pub(super) fn new(
         leaf: &Leaf,
         min: Option<ArrayRef>,
@@ -98,7 +98,7 @@ impl LeafBounds {
                 (min, max) = (to_float(&min, f64::min), to_float(&max, f64::max));
             }
             max = later(max);
-            // A writer whose minimum is above its maximum is wrong in one of them.
+            // If a minimum is above its maximum, one of them is wrong.
             let wrong = certain(&cmp::gt(&min, &max).map_err(failed)?);
             (min, max) = (
                 nullif(&min, &wrong).map_err(failed)?,
@@ -110,8 +110,8 @@ impl LeafBounds {
         let sane = certain(&cmp::lt_eq(null_count, num_records).map_err(failed)?);
         let none = certain(&cmp::eq(null_count, &zero).map_err(failed)?);
         let all = certain(&cmp::eq(null_count, num_records).map_err(failed)?);
-        // A writer that counts fewer than no nulls, or bounds values where it counts none, is wrong
-        // in something.
+        // If a null count is negative, or bounds exist where it says that all rows are null, one of
+        // them is wrong.
         let possible = certain(&cmp::gt_eq(null_count, &zero).map_err(failed)?);
         let consistent = and(&possible, &not(&bounded).map_err(failed)?).map_err(failed)?;
         let counts_unknown = certain(&arrow::compute::is_null(num_records).map_err(failed)?);
@@ -138,8 +138,8 @@ pub(super) fn without_nan(array: ArrayRef) -> Result<ArrayRef> {
     nullif(&array, &nan).map_err(failed)
 }
 
-/// A float's shortest digits, read as a double, are another number than the float itself: the bound
-/// moves out to whichever of both lies further out.
+/// The shortest digits of a float, read as a double, differ from the float itself: the bound
+/// becomes the outer of both.
 fn to_float(bound: &ArrayRef, outer: fn(f64, f64) -> f64) -> ArrayRef {
     #[allow(clippy::cast_possible_truncation)]
     let moved = |v: f64| outer(v, f64::from(v as f32));
@@ -215,8 +215,8 @@ pub(super) fn from_structs(leaves: &[Leaf], stats: &ArrayRef) -> Result<Bounds> 
     Ok(Bounds { leaves: bounds })
 }
 
-/// A bound of a parsed struct as the leaf's type; `None` where the conversion isn't certain to keep
-/// a bound.
+/// A bound of a parsed struct in the leaf's type; `None` unless the conversion certainly yields a
+/// bound.
 pub(super) fn convert(array: &ArrayRef, ty: Primitive, up: bool) -> Result<Option<ArrayRef>> {
     let target = primitive_to_arrow(ty);
     if let Primitive::Decimal { precision, scale } = ty {
@@ -271,8 +271,8 @@ fn decimals(array: &ArrayRef, precision: u8, scale: i8, up: bool) -> Result<Opti
             widen_decimal(v, up)
         }
     });
-    // Widening may leave the precision by a digit: comparisons don't mind, the type must be the
-    // leaf's.
+    // Widening may exceed the precision by a digit: comparisons still work, but the type must be
+    // the leaf's.
     Ok(Some(Arc::new(
         widened.with_precision_and_scale(precision, scale).map_err(failed)?,
     )))

@@ -1,15 +1,15 @@
-//! Whether a file's logged statistics can be believed: compared with exact ones (P160 to P163). A
-//! bound may be wide, and text may be cut off; what is told is told of any of its columns.
+//! Checks a file's logged statistics against exact ones (P160 to P163). A bound may be wide, and
+//! strings may be truncated; each error names one of its columns.
 
 use serde_json::{Map, Value};
 
-/// Characters of text that other writers keep of a bound.
+/// Characters of a string bound that other writers keep.
 const PREFIX: usize = 32;
-/// Characters of a moment that all writers agree on: some cut off below a millisecond.
+/// Characters of a timestamp on which all writers agree: some truncate below a millisecond.
 const MOMENT: usize = 19;
 
-/// The first contradiction between logged statistics and exact ones, both as JSON text; what a file
-/// doesn't say is none.
+/// The first contradiction between logged and exact statistics, both as JSON text; missing
+/// statistics never contradict.
 pub fn stats_contradiction(logged: &str, exact: &str) -> Option<String> {
     let Ok(logged) = serde_json::from_str::<Map<String, Value>>(logged) else {
         return Some("the logged statistics aren't JSON".to_owned());
@@ -53,8 +53,7 @@ fn differing(
     }
 }
 
-/// Whether one value surely is below another one; nothing of values that can't be compared as they
-/// stand.
+/// Whether one value certainly is below another; `None` for values that can't be compared.
 fn less(one: &Value, other: &Value) -> Option<bool> {
     match (one, other) {
         (Value::Number(a), Value::Number(b)) => Some(match (a.as_i64(), b.as_i64()) {

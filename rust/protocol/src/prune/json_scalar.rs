@@ -1,17 +1,16 @@
-//! Scalars of JSON by eight bytes or more at a time: where one ends, and what the plain ones among
-//! them mean. Whatever isn't plain is nobody's business here: the general parser and the general
-//! conversions say what it is, if anything.
+//! Scalars of JSON, eight bytes or more at a time: finds their ends, and parses simple ones. Leaves
+//! all others to the general parser and conversions.
 
 use crate::expr::text::{plain_clock, plain_date};
 
-/// A byte in each of eight places.
+/// A byte repeated eight times.
 const fn each(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
 const HIGHEST: u64 = each(0x80);
 
-/// A byte in each of sixteen places: texts are longer than numbers.
+/// A byte repeated sixteen times: strings are longer than numbers.
 const fn each_text(byte: u8) -> u128 {
     u128::from_ne_bytes([byte; 16])
 }
@@ -39,34 +38,34 @@ const POWERS: [i64; 19] = [
     1_000_000_000_000_000_000,
 ];
 
-/// The same of those that numbers of so few digits need, all of which a double holds exactly.
+/// Powers of ten for numbers with few digits, all of which a double represents exactly.
 const TENS: [f64; 16] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 ];
 
-/// Digits of a number that a double holds exactly, and that a decimal is believed which may have
-/// been one (Q3).
+/// Digits that a double represents exactly, so that a decimal with as many is trusted even if it
+/// went through one (Q3).
 const SURE_DIGITS: usize = 15;
 /// Digits that fit into 64 bits.
 const MOST_DIGITS: usize = 18;
 
-/// The eight bytes from a place on, the first one lowest.
+/// The eight bytes from an offset on, the first one lowest.
 pub(super) fn eight(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// The place of the first byte whose highest bit is set.
+/// The index of the first byte whose highest bit is set.
 fn first(marked: u64) -> usize {
     marked.trailing_zeros() as usize / 8
 }
 
-/// Marks the first byte that is no digit, of eight bytes of which the digits' text was taken off;
-/// later marks mean nothing.
+/// Marks the first byte that isn't a digit, after the text of the digit 0 was subtracted from all;
+/// later marks are undefined.
 fn no_digits(values: u64) -> u64 {
     (values.wrapping_add(each(0x7f - 9)) | values) & HIGHEST
 }
 
-/// Marks the first byte that ends a plain string or makes it another one; later marks mean nothing.
+/// Marks the first byte that ends a simple string or isn't part of one; later marks are undefined.
 fn no_plain_text(sixteen: u128) -> u128 {
     let zero = |v: u128| v.wrapping_sub(each_text(1)) & !v;
     let control = sixteen.wrapping_sub(each_text(b' ')) & !sixteen;
@@ -77,7 +76,7 @@ fn no_plain_text(sixteen: u128) -> u128 {
 #[inline]
 pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
     match bytes.get(at)? {
-        // Most counts of nulls.
+        // Most null counts.
         b'0'..=b'9' if matches!(bytes.get(at + 1), Some(b',' | b'}')) => Some(at + 1),
         b'"' => string_end(bytes, at + 1),
         b'n' | b't' | b'f' => {
@@ -140,7 +139,7 @@ fn digits_end(bytes: &[u8], from: usize) -> usize {
     at + rest.iter().take_while(|b| b.is_ascii_digit()).count()
 }
 
-/// The number that these digits are, of which there are few enough; `None` if one isn't any.
+/// The number with these digits, of which there are few enough; `None` if one isn't a digit.
 fn digits(text: &[u8]) -> Option<i64> {
     let mut value = 0;
     let mut rest = text;
@@ -161,8 +160,8 @@ fn digits(text: &[u8]) -> Option<i64> {
     Some(value)
 }
 
-/// Eight digits' values, the first one lowest, as one number: pairs, then pairs of pairs, then both
-/// of those.
+/// Combines eight digits, the first one lowest, to one number: first pairs, then pairs of pairs,
+/// then both halves.
 fn of_eight(values: u64) -> i64 {
     let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
     let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
@@ -170,12 +169,12 @@ fn of_eight(values: u64) -> i64 {
     i64::from(u32::try_from(low.wrapping_add(high) >> 32).unwrap_or(0))
 }
 
-/// A number without exponent.
+/// A number without an exponent.
 struct Plain {
     /// Its digits as one number.
     size: i64,
     is_negative: bool,
-    /// How many digits there are, and how many of them stand after the point.
+    /// The number of digits, and how many of them follow the point.
     digits: usize,
     scale: usize,
 }
@@ -215,29 +214,28 @@ impl Plain {
 /// A whole number.
 pub(super) fn whole(raw: &str) -> Option<i64> {
     match raw.as_bytes() {
-        // Most counts of nulls.
+        // Most null counts.
         [digit @ b'0'..=b'9'] => Some(i64::from(digit - b'0')),
         _ => long(raw).or_else(|| raw.parse().ok()),
     }
 }
 
-// What each of these says of a plain scalar is what the general conversions say, too; `None` for
-// all else, of which they may still make something.
+// The following functions agree with the general conversions on simple scalars, and return `None`
+// for all others, which those may still accept.
 
-/// A whole number of few digits.
+/// An integer with few digits.
 pub(super) fn long(raw: &str) -> Option<i64> {
     Plain::of(raw).filter(|n| n.scale == 0).map(|n| n.signed())
 }
 
-/// A quotient of two exact doubles is rounded once, as the text would be.
+/// The quotient of two exact doubles is rounded once, as parsing the text would be.
 pub(super) fn double(raw: &str) -> Option<f64> {
     let n = Plain::of(raw).filter(|n| n.digits <= SURE_DIGITS && n.size != 0)?;
     #[allow(clippy::cast_precision_loss)]
     Some(n.signed() as f64 / TENS.get(n.scale)?)
 }
 
-/// The unscaled value of a decimal of which it is sure that no double was between it and its text
-/// (Q3).
+/// The unscaled value of a decimal, if its text certainly didn't go through a double (Q3).
 pub(super) fn decimal(raw: &str, precision: usize, scale: usize) -> Option<i128> {
     let n = Plain::of(raw).filter(|n| n.digits <= SURE_DIGITS)?;
     let missing = scale.checked_sub(n.scale)?;
@@ -247,9 +245,9 @@ pub(super) fn decimal(raw: &str, precision: usize, scale: usize) -> Option<i128>
     Some(i128::from(n.signed()) * i128::from(*power))
 }
 
-/// Days since 1970 of a date as writers write it.
+/// Days since 1970 of a date in the usual format.
 pub(super) fn date(raw: &str) -> Option<i64> {
-    // Patterns, since `strip_prefix` would call a comparison of any length for one byte.
+    // Patterns, since `strip_prefix` would call a comparison function for one byte.
     match raw.as_bytes() {
         [b'"', day @ .., b'"'] => plain_date(day),
         _ => None,
@@ -264,7 +262,7 @@ pub(super) fn instant(raw: &str) -> Option<i64> {
     }
 }
 
-/// The same of a time without zone.
+/// As `instant`, for a time without time zone.
 pub(super) fn local_time(raw: &str) -> Option<i64> {
     match raw.as_bytes() {
         [b'"', time @ .., b'"'] => plain_clock(time),
@@ -283,7 +281,7 @@ mod tests {
     use crate::expr::scalar::Scalar;
     use crate::schema::Primitive;
 
-    /// What is said of a scalar that is to be of this type.
+    /// The parsed scalar of this type.
     fn value(raw: &str, ty: Primitive) -> Option<Scalar> {
         match ty {
             Primitive::Long => long(raw).map(Scalar::Integer),

@@ -1,21 +1,21 @@
-//! Reads the statistics' texts of one writer by the shape of the one before: they differ in their
-//! values alone, and finding those takes a fraction of what parsing takes. A text of another shape
-//! is told apart, never misread.
+//! Parses one writer's statistics by the shape of the previous text: such texts differ only in
+//! their values, and finding those takes a fraction of the time of parsing. A text of another shape
+//! is detected, never misread.
 
 use std::collections::BTreeMap;
 
 use super::json_scalar;
 
-/// What a value in a text is.
+/// The meaning of a value in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slot {
     NumRecords,
     TightBounds,
-    /// Of a leaf, by its number.
+    /// The minimum of a leaf, by its number.
     Min(usize),
     Max(usize),
     Nulls(usize),
-    /// Nothing that is wanted.
+    /// An unneeded value.
     Other,
 }
 
@@ -29,8 +29,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The shape of a text, which was found to be JSON, with these wanted values, which are parts
-    /// of it. `None` where one of them is no scalar, or the text has escapes.
+    /// The shape of a text, which is valid JSON, with these wanted values, which are slices of it.
+    /// `None` if one of them isn't a scalar, or the text has escapes.
     pub(super) fn of<'a>(text: &'a str, wanted: impl Iterator<Item = (&'a str, Slot)>) -> Option<Shape> {
         let start = text.as_ptr().addr();
         let mut slots: BTreeMap<usize, Slot> = BTreeMap::new();
@@ -57,8 +57,8 @@ impl Shape {
         slots.is_empty().then_some(shape)
     }
 
-    /// Gives each value of a text of this shape. False where it is of another one: what was given
-    /// by then means nothing.
+    /// Passes each value of a text with this shape to a function. False if the shape differs; the
+    /// values passed before are then invalid.
     pub(super) fn read<'a>(&self, text: &'a str, mut give: impl FnMut(Slot, &'a str)) -> bool {
         let (bytes, mut at) = (text.as_bytes(), 0);
         for (before, slot) in &self.values {
@@ -81,12 +81,12 @@ impl Shape {
     }
 }
 
-/// A text that is looked for, eight bytes at a time: most are short, and a call for each would take
-/// longer than the look.
+/// A text to compare with, eight bytes at a time: most are short, and a function call for each
+/// would take longer than comparing.
 #[derive(Debug)]
 struct Words {
     text: Box<[u8]>,
-    /// Its bytes, and which of the eight are meant.
+    /// Its bytes, and a mask of those that count.
     words: Box<[(u64, u64)]>,
 }
 

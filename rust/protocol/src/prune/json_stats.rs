@@ -1,5 +1,5 @@
-//! Statistics from the JSON of `add.stats`: only the leaves that are needed, numbers by their text.
-//! Whatever can't be read is unknown, never an error (P165).
+//! Statistics from the JSON of `add.stats`: only the needed leaves, numbers from their text.
+//! Unreadable values are unknown, never an error (P165).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,22 +21,23 @@ use crate::expr::text::{DAY_US, Fit, Number, parse_date, parse_instant, parse_ti
 use crate::files::lines::Text;
 use crate::schema::Primitive;
 
-/// Files whose values become columns together, which the processor's caches hold.
+/// Files whose values are converted to columns together, so that they stay in the processor's
+/// caches.
 const TOGETHER: usize = 512;
 /// Sections of a file's statistics: minima, maxima, counts of nulls.
 const SECTIONS: usize = 3;
-/// Texts whose shapes are made: where more come, each has its own.
+/// Most shapes to remember: texts with further shapes are parsed.
 const MOST_SHAPES: usize = 64;
 
 /// The needed leaves as a tree of names.
 #[derive(Default)]
 struct Wanted {
     leaf: Option<usize>,
-    // Few: hashing every column's name would take a quarter of the time.
+    // A small map: hashing every column's name would take a quarter of the time.
     children: BTreeMap<String, Wanted>,
 }
 
-/// What one file's text holds: the raw values of the wanted leaves.
+/// One file's raw values of the wanted leaves.
 struct FileStats<'o, 'a> {
     num_records: Option<&'a str>,
     tight_bounds: Option<&'a str>,
@@ -45,17 +46,16 @@ struct FileStats<'o, 'a> {
     nulls: &'o mut [Option<&'a str>],
 }
 
-/// One leaf's statistics in each of some files; null is unknown. A leaf without a type has no
-/// bounds.
+/// One leaf's statistics for some files; null is unknown. A leaf without a type has no bounds.
 pub(super) struct Column {
     pub(super) min: Option<ArrayRef>,
     pub(super) max: Option<ArrayRef>,
     pub(super) nulls: Int64Array,
 }
 
-/// The same while texts are read.
+/// A column while texts are read.
 struct Reading {
-    /// The bounds of a leaf that has any.
+    /// The bounds, if the leaf's type has any.
     bounds: Option<[JsonValues; 2]>,
     nulls: Int64Builder,
 }
@@ -97,14 +97,14 @@ impl Reading {
     }
 }
 
-/// The statistics of some whole files; `None` is unknown.
+/// The statistics of whole files; `None` is unknown.
 #[derive(Default)]
 pub(super) struct WholeFiles {
     pub(super) num_records: Vec<Option<i64>>,
     pub(super) tight_bounds: Vec<Option<bool>>,
 }
 
-/// The bounds that these JSON texts hold.
+/// The bounds in these JSON texts.
 pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
     let (columns, whole) = columns(leaves, texts, bound)?;
     let num_records = Int64Array::from(whole.num_records);
@@ -117,7 +117,7 @@ pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
     Ok(Bounds { leaves: found })
 }
 
-/// The statistics of these leaves, and of the whole files, that JSON texts hold.
+/// The statistics of these leaves, and of whole files, in JSON texts.
 pub(super) fn columns(leaves: &[Leaf], texts: &ArrayRef, read: ReadBound) -> Result<(Vec<Column>, WholeFiles)> {
     if let Some(views) = texts.as_string_view_opt() {
         return columns_of(leaves, views.iter(), read);
@@ -166,7 +166,7 @@ fn columns_of<'a>(
     Ok((columns.into_iter().map(Reading::done).collect::<Result<_>>()?, files))
 }
 
-/// Takes the values of some files into their columns, one after the other, and forgets them.
+/// Moves the values of some files to their columns, one file after the other.
 fn take(columns: &mut [Reading], files: &mut [Option<&str>], read: ReadBound) {
     let leaves = columns.len();
     for (at, column) in columns.iter_mut().enumerate() {
@@ -176,7 +176,7 @@ fn take(columns: &mut [Reading], files: &mut [Option<&str>], read: ReadBound) {
 }
 
 impl<'o, 'a> FileStats<'o, 'a> {
-    /// Writes to these places, which are as many for each section as there are leaves.
+    /// Writes to these slots, one per section and leaf.
     fn new(places: &'o mut [Option<&'a str>], leaves: usize) -> Self {
         let (min, rest) = places.split_at_mut_checked(leaves).unwrap_or_default();
         let (max, nulls) = rest.split_at_mut_checked(leaves).unwrap_or_default();
@@ -197,7 +197,7 @@ impl<'o, 'a> FileStats<'o, 'a> {
         self.nulls.fill(None);
     }
 
-    /// Reads a text that is like the one before; false if it isn't.
+    /// Reads a text with the shape of the previous one; false if it differs.
     fn read_like(&mut self, text: &'a str, shape: &Shape) -> bool {
         shape.read(text, |slot, value| {
             let place = match slot {
@@ -214,7 +214,7 @@ impl<'o, 'a> FileStats<'o, 'a> {
         })
     }
 
-    /// What is known, and what it is.
+    /// The known values with their meaning.
     fn found(&self) -> impl Iterator<Item = (&'a str, Slot)> {
         let whole = [
             (self.num_records, Slot::NumRecords),
@@ -235,7 +235,8 @@ impl<'o, 'a> FileStats<'o, 'a> {
             .chain(leaves.into_iter().flatten())
     }
 
-    /// Reads a text in one pass. One that isn't the JSON of statistics leaves nothing known: false.
+    /// Reads a text in one pass. If it isn't valid JSON of statistics, all values stay unknown:
+    /// false.
     fn read(&mut self, text: &'a str, wanted: &Wanted) -> bool {
         self.forget();
         let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -337,7 +338,7 @@ impl<'a> Visitor<'a> for Seed<'_, '_, 'a> {
     }
 }
 
-/// The bound in a JSON value, moved outwards where its text may be inexact.
+/// The bound in a JSON value, widened if its text may be inexact.
 pub(super) fn bound(raw: &str, ty: Primitive, up: bool) -> Option<Scalar> {
     if !raw.starts_with('"') {
         return match ty {
@@ -358,8 +359,8 @@ pub(super) fn bound(raw: &str, ty: Primitive, up: bool) -> Option<Scalar> {
     }
 }
 
-/// A bound written as a date, before the column was widened from one, or cut to one: up to the
-/// day's end.
+/// A bound in the form of a date, logged before the column was widened from one, or truncated: an
+/// upper bound covers the whole day.
 fn through_day(text: &str, v: i64, up: bool) -> i64 {
     if up && !text.contains(':') {
         v.saturating_add(DAY_US - 1)

@@ -1,5 +1,4 @@
-//! Columns of values from JSON scalars. What type they are of is asked once for many of them, not
-//! once for each.
+//! Columns of values from JSON scalars. Dispatches on the type once per batch, not per value.
 
 use std::borrow::Cow;
 
@@ -10,14 +9,14 @@ use crate::Result;
 use crate::expr::scalar::{Scalar, ScalarBuilder};
 use crate::schema::Primitive;
 
-/// How a bound's JSON becomes a value of the leaf's type, if that isn't text; true for the upper
-/// one.
+/// Converts a bound's JSON to a value of the leaf's type, unless that is a string; true for an
+/// upper bound.
 pub(super) type ReadBound = fn(&str, Primitive, bool) -> Option<Scalar>;
 
-/// A column of bounds on its way.
+/// A column of bounds being built.
 pub(super) struct JsonValues {
     ty: Primitive,
-    /// Whether they are upper ones.
+    /// Whether they are upper bounds.
     up: bool,
     values: ScalarBuilder,
 }
@@ -32,7 +31,7 @@ impl JsonValues {
         }
     }
 
-    /// More values. What isn't plain is read by `read`.
+    /// Appends values. Values that aren't simple are read by `read`.
     pub(super) fn extend<'a>(&mut self, raw: impl Iterator<Item = Option<&'a str>>, read: ReadBound) {
         let (ty, up) = (self.ty, self.up);
         let other = |raw: &str| read(raw, ty, up);
@@ -44,7 +43,7 @@ impl JsonValues {
         let values = &mut self.values;
         match ty {
             Primitive::String => values.extend_texts(raw.map(|raw| json_text(raw?))),
-            // One that doesn't fit becomes null.
+            // A value out of range becomes null.
             Primitive::Byte | Primitive::Short | Primitive::Integer | Primitive::Long => {
                 values.extend_whole(raw.map(|raw| json_scalar::long(raw?).or_else(|| whole(raw?))));
             }

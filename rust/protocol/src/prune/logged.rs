@@ -1,5 +1,4 @@
-//! The statistics that writers logged, as typed columns to look at: as they stand, not widened as
-//! `bounds` must.
+//! Logged statistics as typed columns for display: unchanged, not widened as `bounds` must.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,11 +22,11 @@ use crate::mapping::Mapping;
 use crate::schema::{DataType, Field, Primitive, StructType};
 use crate::stats_columns::{Chosen, StatsColumns};
 
-/// Which statistics of a table's files to show.
+/// Selects the statistics of a table's files to show.
 #[derive(Debug, Clone)]
 pub struct LoggedStats {
     mapping: Mapping,
-    /// Whether columns have the names of files rather than the table's.
+    /// Whether columns have their names in files instead of the table's.
     stored: bool,
     leaves: Vec<Leaf>,
     columns: Vec<(String, Node)>,
@@ -48,21 +47,21 @@ enum Section {
     Max,
 }
 
-/// The sections in the order in which they are shown, with the names that deltalake gives them.
+/// The sections in the order of display, with deltalake's names.
 const SECTIONS: [(&str, Section); 3] = [
     ("null_count", Section::NullCount),
     ("min", Section::Min),
     ("max", Section::Max),
 ];
 
-/// The sections with the names that checkpoints give them.
+/// The sections with the names in checkpoints.
 const PARSED: [(&str, Section); 3] = [
     ("minValues", Section::Min),
     ("maxValues", Section::Max),
     ("nullCount", Section::NullCount),
 ];
 
-/// What a section holds of each leaf.
+/// The values of a section for each leaf.
 struct Values {
     min: Option<ArrayRef>,
     max: Option<ArrayRef>,
@@ -70,8 +69,8 @@ struct Values {
 }
 
 impl Values {
-    /// Without what can't be bounds: NaN, and a minimum above its maximum. So the least and
-    /// greatest of many files' bounds are bounds too, however they are found.
+    /// Without invalid bounds: NaN, and a minimum above its maximum. The least and greatest of many
+    /// files' bounds are then bounds as well.
     fn sound(self) -> Result<Values> {
         let (Some(min), Some(max)) = (&self.min, &self.max) else {
             return Ok(self);
@@ -101,12 +100,12 @@ impl Values {
 }
 
 impl LoggedStats {
-    /// The statistics that such a table's files have; partition columns have none.
+    /// The statistics of such a table's files; partition columns have none.
     pub fn new(schema: &StructType, partition_columns: &[String], mapping: Mapping, chosen: &StatsColumns) -> Self {
         Self::named(schema, partition_columns, mapping, chosen, false)
     }
 
-    /// The same under the names that checkpoints have for the columns (P053).
+    /// The same with the column names of checkpoints (P053).
     pub fn stored(schema: &StructType, partition_columns: &[String], mapping: Mapping, chosen: &StatsColumns) -> Self {
         Self::named(schema, partition_columns, mapping, chosen, true)
     }
@@ -209,12 +208,12 @@ impl LoggedStats {
         }
     }
 
-    /// Numbers of rows and the columns of [`LoggedStats::fields`] for a batch of adds. What a
-    /// file's statistics don't say is null, and so is what isn't a value of the column's type or
-    /// can't be a bound (NaN, a minimum above its maximum).
+    /// Numbers of rows and the columns of [`LoggedStats::fields`] for a batch of adds. Missing
+    /// statistics are null, and so are values of another type and invalid bounds (NaN, a minimum
+    /// above its maximum).
     ///
     /// # Errors
-    /// `Internal` if arrays of one file list don't fit together.
+    /// `Internal` if arrays of one file list have different lengths.
     pub fn columns(&self, files: &RecordBatch) -> Result<(Int64Array, Vec<ArrayRef>)> {
         let (mut values, whole) = self.sound_values(files)?;
         share_counts(&mut values);
@@ -242,10 +241,10 @@ impl LoggedStats {
     }
 
     /// The rows of [`LoggedStats::parsed_fields`] for a batch of adds; null for a file without
-    /// statistics. Bounds that can't be bounds (NaN, a minimum above its maximum) are left out.
+    /// statistics. Invalid bounds (NaN, a minimum above its maximum) are left out.
     ///
     /// # Errors
-    /// `Internal` if arrays of one file list don't fit together.
+    /// `Internal` if arrays of one file list have different lengths.
     pub fn parsed(&self, files: &RecordBatch) -> Result<StructArray> {
         let (rows, n) = (FileRows::new(files), files.num_rows());
         let parsed_stats = files.column_by_name("stats_parsed").and_then(|c| c.as_struct_opt());
@@ -276,7 +275,7 @@ impl LoggedStats {
         Ok((values.into_iter().map(Values::sound).collect::<Result<_>>()?, whole))
     }
 
-    /// What structs alone say.
+    /// The values from structs alone.
     fn parsed_values(&self, parsed: Option<&ArrayRef>, rows: usize) -> Result<Vec<Values>> {
         let of = |leaf: &Leaf| {
             let found = |section: &str, to: &ArrowType| -> Result<ArrayRef> {
@@ -296,7 +295,7 @@ impl LoggedStats {
         self.leaves.iter().map(of).collect()
     }
 
-    /// What JSON says, and structs where there is none.
+    /// The values from JSON, and from structs where there is none.
     fn logged_values(&self, texts: &ArrayRef, parsed: Option<&ArrayRef>) -> Result<(Vec<Values>, OfFiles)> {
         let rows = texts.len();
         let (columns, whole) = json_stats::columns(&self.leaves, texts, logged)?;
@@ -305,7 +304,7 @@ impl LoggedStats {
         let values = pairs
             .map(|(leaf, column)| {
                 let Column { min, max, nulls } = column;
-                // A checkpoint may have the structs alone.
+                // A checkpoint may have only the structs.
                 let or_parsed = |json: ArrayRef, section: &str| -> Result<ArrayRef> {
                     let found = match parsed {
                         Some(stats) => at(stats, section, &leaf.path)?,
@@ -329,7 +328,7 @@ impl LoggedStats {
     }
 }
 
-/// What statistics say of whole files.
+/// Statistics of whole files.
 struct OfFiles {
     num_records: Int64Array,
     tight_bounds: BooleanArray,
@@ -347,7 +346,7 @@ impl OfFiles {
         })
     }
 
-    /// The same after what JSON says.
+    /// The same, replaced by values from JSON where these exist.
     fn after(self, json: &WholeFiles) -> Self {
         let num_records = json
             .num_records
@@ -366,7 +365,7 @@ impl OfFiles {
     }
 }
 
-/// An array of another writer as this type; null where it isn't there or isn't such.
+/// Another writer's array in this type; null if it is missing or of an incompatible type.
 fn typed(found: Option<ArrayRef>, to: &ArrowType, rows: usize) -> ArrayRef {
     let found = found.and_then(|array| match array.data_type() == to {
         true => Some(array),
@@ -375,11 +374,11 @@ fn typed(found: Option<ArrayRef>, to: &ArrowType, rows: usize) -> ArrayRef {
     found.unwrap_or_else(|| new_null_array(to, rows))
 }
 
-/// Zeros for the counts of nulls of one batch after the other.
+/// Shared zeros for null counts.
 static ZEROS: LazyLock<ArrayRef> = LazyLock::new(|| Arc::new(Int64Array::from(vec![0; 8192])));
 
-/// Counts of nulls that are all zero, as most are, share the memory of all such; others that of the
-/// column before if they are the same.
+/// Null counts that are all zero, as most are, share one buffer; others share that of the previous
+/// column if they are equal.
 fn share_counts(values: &mut [Values]) {
     let mut last: Option<ArrayRef> = None;
     for counts in values.iter_mut().map(|v| &mut v.nulls) {
@@ -393,7 +392,7 @@ fn share_counts(values: &mut [Values]) {
     }
 }
 
-/// Where a field is, by both of its names.
+/// The path of a field, by both of its names.
 #[derive(Default)]
 struct Path {
     logical: Vec<String>,

@@ -1,4 +1,4 @@
-//! File skipping: which files of an add batch may hold a row for which a predicate is TRUE. A file
+//! File skipping: which files of an add batch may have a row for which a predicate is TRUE. A file
 //! is dropped only if partition values or statistics make that certain (P164-P168, P170). Columnar
 //! and pure; `log` calls it on every batch of a plan, conflict checks on the winners' adds.
 
@@ -70,32 +70,32 @@ impl Pruner {
         })
     }
 
-    /// The same predicate for whole runs of files.
+    /// The same predicate for runs of files.
     pub fn runs(&self) -> &RunPruner {
         &self.runs
     }
 
-    /// Physical names of the partition columns that decide.
+    /// Physical names of the partition columns that the predicate needs.
     pub fn partition_columns_needed(&self) -> &[String] {
         &self.partition_names
     }
 
-    /// Whether a struct of these fields tells the partition columns that decide, so that their
-    /// texts needn't be looked at.
+    /// Whether a struct of these fields suffices for the partition columns that the predicate
+    /// needs, so that their texts needn't be read.
     pub fn believes_partition_structs(&self, fields: &Fields) -> bool {
         self.partitions.iter().all(|c| partitions::is_believed(c, fields))
     }
 
-    /// Physical paths of the leaves whose statistics decide.
+    /// Physical paths of the leaves whose statistics the predicate needs.
     pub fn stats_leaves_needed(&self) -> &[Vec<String>] {
         &self.leaf_paths
     }
 
-    /// For each file whether it may hold a matching row; never null.
+    /// For each file whether it may have a matching row; never null.
     ///
     /// Columns are found by name and may be absent: `partitionValues` (map of strings),
     /// `partitionValues_parsed`, `stats` (JSON), `stats_parsed`. JSON is parsed only for files that
-    /// everything else left.
+    /// all other columns left.
     pub fn keep(&self, files: &RecordBatch) -> Result<BooleanArray> {
         let rows = files.num_rows();
         let partitions = partitions::batch(&self.partitions, files)?;
@@ -116,8 +116,7 @@ impl Pruner {
         }
     }
 
-    /// For each file whether its partition values leave it, whatever its statistics say; never
-    /// null.
+    /// For each file whether its partition values may match, whatever its statistics; never null.
     pub fn keep_by_partitions(&self, files: &RecordBatch) -> Result<BooleanArray> {
         let rows = files.num_rows();
         let partitions = partitions::batch(&self.partitions, files)?;
@@ -128,8 +127,8 @@ impl Pruner {
         })
     }
 
-    /// For each leaf that decides the number of these files that don't say a bound of it, by
-    /// physical path; only leaves with such files.
+    /// For each needed leaf the number of these files without one of its bounds, by physical path;
+    /// only leaves with such files.
     pub fn without_statistics(&self, files: &RecordBatch) -> Result<Vec<(Vec<String>, usize)>> {
         let rows = files.num_rows();
         let parsed = match files.column_by_name("stats_parsed") {
@@ -150,7 +149,7 @@ impl Pruner {
             .collect())
     }
 
-    /// The files whose JSON must decide: kept so far, and no parsed statistics to look at.
+    /// The files whose JSON must be parsed: remaining so far, and without parsed statistics.
     fn json_rows<'a>(
         &self,
         files: &'a RecordBatch,
@@ -177,7 +176,7 @@ impl Pruner {
         indices: &UInt32Array,
     ) -> Result<BooleanArray> {
         if indices.len() == kept.len() {
-            // All of them: nothing has to be copied.
+            // All of them, so no copy is needed.
             let bounds = json_stats::bounds(&self.leaves, texts)?;
             return self.tree.may_match(&Known {
                 rows: kept.len(),
@@ -210,7 +209,7 @@ fn failed(e: ArrowError) -> Error {
     Error::internal(format!("files can't be pruned: {e}")).with_source(e)
 }
 
-/// Certain truths as a mask; NULL isn't certain.
+/// TRUE values as a mask; NULL counts as false.
 fn certain(a: &BooleanArray) -> BooleanArray {
     match a.nulls() {
         Some(nulls) => BooleanArray::new(a.values() & nulls.inner(), None),

@@ -1,5 +1,5 @@
-//! Partition columns of an add batch as typed arrays. Owns which source counts: the log's strings
-//! are the truth, the parsed struct a shortcut where both can't differ.
+//! Partition columns of an add batch as typed arrays. Owns the choice of the source: the log's
+//! strings are authoritative, the parsed struct is a shortcut where both can't differ.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct PartitionColumn {
     pub(super) ty: Primitive,
 }
 
-/// The typed values by logical name, and whether the batch told them at all.
+/// The typed values by logical name, and whether the batch had them at all.
 pub(super) struct Partitions {
     pub(super) batch: RecordBatch,
     pub(super) known: BooleanArray,
@@ -58,16 +58,16 @@ pub(super) fn batch(columns: &[PartitionColumn], files: &RecordBatch) -> Result<
     Ok(Partitions { batch, known })
 }
 
-/// Whether a parsed struct of these fields counts, where it is complete: only for types whose text
-/// has one meaning.
+/// Whether a parsed struct of these fields may be used, if it is complete: only for types whose
+/// text is unambiguous.
 pub(super) fn is_believed(c: &PartitionColumn, fields: &Fields) -> bool {
-    // A zone-less timestamp means the writer's session zone to Spark and UTC to us.
+    // A timestamp without time zone is in the writer's session zone for Spark, and UTC here.
     let one_meaning = !matches!(c.ty, Primitive::Timestamp | Primitive::TimestampNtz | Primitive::Binary);
     let found = fields.find(&c.physical).map(|(_, f)| f.data_type());
     one_meaning && found == Some(&primitive_to_arrow(c.ty))
 }
 
-/// The values of the parsed struct, if it counts and is complete.
+/// The values of the parsed struct, if it may be used and is complete.
 fn parsed_column(c: &PartitionColumn, parsed: Option<&ArrayRef>) -> Result<Option<(ArrayRef, BooleanArray)>> {
     let is_believed = |parsed: &ArrayRef| match parsed.data_type() {
         ArrowType::Struct(fields) => is_believed(c, fields),
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// The value that counts where the log's text and the parsed struct differ.
+    /// The value to use where the log's text and the parsed struct differ.
     fn believed(ty: Primitive, text: &str, parsed: ArrayRef) -> ArrayRef {
         let mut maps = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
         maps.keys().append_value("p");

@@ -1,6 +1,5 @@
-//! Skipping whole runs of files: a row group or some pages of a checkpoint, of which only Parquet's
-//! own statistics were read. Owns what those statistics are worth; where they lie in a file is the
-//! reader's matter.
+//! Skips whole runs of files: a row group or some pages of a checkpoint, of which only Parquet's
+//! own statistics were read. Owns the trust in these statistics; the reader locates them in a file.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +13,8 @@ use crate::expr::Predicate;
 use crate::mapping::Mapping;
 use crate::schema::{Primitive, StructType};
 
-/// A predicate prepared for skipping runs of files. Runs are judged by the least minimum and the
-/// greatest maximum of their files alone, so it says yes to every run that has a file which
+/// A predicate prepared for skipping runs of files. Judges a run by the least minimum and the
+/// greatest maximum of its files, so it keeps every run with a file that
 /// [`Pruner::keep`](super::Pruner::keep) keeps.
 #[derive(Debug, Clone)]
 pub struct RunPruner {
@@ -24,15 +23,15 @@ pub struct RunPruner {
     sources: Vec<RunBounds>,
 }
 
-/// Where the bounds of a leaf lie in a row of the column `add`, as paths below it.
+/// The location of a leaf's bounds in a row of the column `add`, as paths below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunBounds {
     /// The leaf whose least value is a lower bound of all files of a run that have one.
     pub min: Vec<String>,
     /// The leaf whose greatest value is an upper bound.
     pub max: Vec<String>,
-    /// Whether a null there is a value that is unknown, so that a run with nulls has no bounds. A
-    /// partition value that is null is null.
+    /// Whether a null there is an unknown value, so that a run with nulls has no bounds. For a
+    /// partition value null is a value.
     pub null_is_unknown: bool,
 }
 
@@ -46,7 +45,7 @@ impl RunPruner {
         partition_columns: &[String],
         mapping: Mapping,
     ) -> Result<RunPruner> {
-        // To a run a partition value is a statistic like any other.
+        // For a run a partition value is a statistic like any other.
         let mut builder = TreeBuilder::new(schema, &[], mapping);
         let tree = builder.build(&predicate.node().normal_form())?;
         let (leaves, _) = builder.finish();
@@ -58,13 +57,13 @@ impl RunPruner {
         Ok(RunPruner { tree, leaves, sources })
     }
 
-    /// Where the bounds lie that [`RunPruner::keep`] wants, in its order.
+    /// The bounds that [`RunPruner::keep`] needs, in its order.
     pub fn bounds(&self) -> &[RunBounds] {
         &self.sources
     }
 
-    /// For each run whether one of its files may hold a matching row; never null. `None` where
-    /// nothing is known of a leaf.
+    /// For each run whether one of its files may have a matching row; never null. A range of `None`
+    /// is an unknown leaf.
     pub fn keep(&self, runs: usize, ranges: &[Option<RunRange>]) -> Result<BooleanArray> {
         let counts = Int64Array::new_null(runs);
         let bounds = self
@@ -114,8 +113,8 @@ fn source(leaf: &Leaf, partitions: &BTreeSet<&str>) -> RunBounds {
     }
 }
 
-/// As for single files, a partition value counts only where its text has one meaning and its type
-/// is the table's.
+/// As for single files, a partition value is used only if its text is unambiguous and its type is
+/// the table's.
 fn trusted(ty: Primitive, found: &ArrowType, at: &RunBounds) -> bool {
     let exact = *found == crate::arrow_types::primitive_to_arrow(ty);
     at.null_is_unknown || (exact && !matches!(ty, Primitive::Timestamp | Primitive::TimestampNtz))

@@ -1,5 +1,5 @@
-//! The predicate as skipping sees it: exact tests on partition values, tests on bounds, and "may
-//! match" for everything else. Built once per predicate, evaluated once or twice per batch of
+//! The predicate in the form for skipping: exact tests on partition values, tests on bounds, and
+//! "may match" for everything else. Built once per predicate, evaluated once or twice per batch of
 //! files.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Scalar as ArrowScalar, make_comparator};
@@ -23,7 +23,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     root: Test,
-    /// Parts that partition values decide exactly.
+    /// Parts that only use partition values, so that they are exact.
     exact: Vec<Node>,
 }
 
@@ -33,37 +33,38 @@ enum Test {
     Never,
     And(Vec<Test>),
     Or(Vec<Test>),
-    /// The part of this index.
+    /// The exact part with this index.
     Exact(usize),
     /// Some row has a value in this leaf.
     HasValue(usize),
     /// Some row is null in this leaf.
     HasNull(usize),
-    /// Some value of the leaf, converted, compares so with the one value of the array.
+    /// Some value of the leaf, converted, satisfies the comparison with the single value of the
+    /// array.
     Compare {
         leaf: usize,
         wide: Option<Primitive>,
         op: Op,
         value: ArrayRef,
     },
-    /// Some value of the leaf is among these, sorted.
+    /// Some value of the leaf is in this sorted list.
     In {
         leaf: usize,
         values: ArrayRef,
     },
-    /// Some string of the leaf begins so.
+    /// Some string of the leaf has the prefix.
     Prefix {
         leaf: usize,
         prefix: String,
     },
-    /// Some string of the leaf doesn't begin so.
+    /// Some string of the leaf lacks the prefix.
     OtherPrefix {
         leaf: usize,
         prefix: String,
     },
 }
 
-/// What is known of a batch of files.
+/// Statistics of a batch of files.
 pub(super) struct Known<'a> {
     pub(super) rows: usize,
     pub(super) exact: &'a [BooleanArray],
@@ -196,7 +197,7 @@ impl<'a> TreeBuilder<'a> {
         }))
     }
 
-    /// That a row may exist in which the term isn't null: none of its columns is.
+    /// A test that a row may exist in which the term isn't null: none of its columns is null.
     fn has_values(&mut self, t: &Term) -> Result<Test> {
         let mut columns = Vec::new();
         t.columns(&mut columns);
@@ -249,8 +250,8 @@ impl<'a> TreeBuilder<'a> {
     }
 }
 
-/// `column + k op v` as a test on the column. Rows that overflow are errors, so mathematics is
-/// enough.
+/// `column + k op v` as a test on the column. Rows that overflow are errors, so exact arithmetic
+/// suffices.
 fn solve(t: &Term, op: Op, v: &Scalar) -> Option<Node> {
     let Term::Arithmetic(sign, l, r, _) = t else {
         return None;
@@ -365,7 +366,7 @@ impl Test {
     }
 }
 
-/// Files in which no value can compare so.
+/// Files in which no value can satisfy the comparison.
 fn excluded(leaf: &LeafBounds, wide: Option<Primitive>, op: Op, value: &ArrayRef) -> Result<BooleanArray> {
     let all_null = &leaf.all_null;
     if *leaf.min.data_type() == ArrowType::Null {
@@ -407,7 +408,7 @@ fn is_nan(value: &ArrowScalar<ArrayRef>) -> Result<bool> {
     Ok(double || float)
 }
 
-/// Files in which no value of a sorted list lies between minimum and maximum.
+/// Files whose range contains no value of a sorted list.
 fn none_between(leaf: &LeafBounds, values: &ArrayRef) -> Result<BooleanArray> {
     let nan = is_nan(&ArrowScalar::new(values.slice(values.len().saturating_sub(1), 1)))?;
     if nan || *leaf.min.data_type() == ArrowType::Null {
@@ -444,14 +445,14 @@ fn per_file(leaf: &LeafBounds, outside: impl Fn(Option<&str>, Option<&str>) -> b
     or(&leaf.all_null, &dropped).map_err(failed)
 }
 
-/// Files in which no string begins so; a cut minimum is below its value still.
+/// Files in which no string has the prefix; a truncated minimum is still below its value.
 fn no_prefix(leaf: &LeafBounds, prefix: &str) -> Result<BooleanArray> {
     per_file(leaf, |min, max| {
         max.is_some_and(|max| max < prefix) || min.is_some_and(|min| min > prefix && !min.starts_with(prefix))
     })
 }
 
-/// Files in which all strings begin so: what lies between two such strings does too.
+/// Files in which all strings have the prefix: strings between two with the prefix have it too.
 fn only_prefix(leaf: &LeafBounds, prefix: &str) -> Result<BooleanArray> {
     let has = |bound: Option<&str>| bound.is_some_and(|b| b.starts_with(prefix));
     per_file(leaf, |min, max| has(min) && has(max))

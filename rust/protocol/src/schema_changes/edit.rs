@@ -1,19 +1,18 @@
-//! One field of a schema added, changed, moved or taken out, at any depth: what ALTER does to
-//! columns. Pure. Paths are parts of names, found ignoring case; `element`, `key` and `value` lead
-//! into lists and maps.
+//! Adds, changes, moves or removes one field of a schema, at any depth, for ALTER. Pure. Paths are
+//! parts of names that ignore case; `element`, `key` and `value` lead into lists and maps.
 
 use serde::Deserialize;
 
 use crate::schema::{ArrayType, DataType, Field, MapType, StructType};
 use crate::{Error, Result};
 
-/// Where a field goes among its siblings; at the end when nothing is said.
+/// The position of a field among its siblings; by default at the end.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Position {
-    /// Before all.
+    /// Before all siblings.
     First,
-    /// Right behind the sibling of this name.
+    /// Directly after the sibling of this name.
     After(String),
 }
 
@@ -26,7 +25,7 @@ impl std::fmt::Display for Position {
     }
 }
 
-/// The parts of a dotted name; parts in backticks may hold dots (and doubled backticks).
+/// The parts of a dotted name; parts in backticks may have dots (and doubled backticks).
 ///
 /// Errors: `InvalidArgument` for an empty part or an open backtick.
 pub fn split_path(text: &str) -> Result<Vec<String>> {
@@ -65,7 +64,7 @@ pub fn split_path(text: &str) -> Result<Vec<String>> {
     }
 }
 
-/// The path as users write it: parts that hold a dot or a backtick are quoted.
+/// The path in users' notation: parts with a dot or a backtick are quoted.
 pub fn join_path(path: &[String]) -> String {
     let quote = |p: &String| {
         if p.contains(['.', '`']) {
@@ -79,7 +78,7 @@ pub fn join_path(path: &[String]) -> String {
 
 /// The field at a path, at any depth.
 ///
-/// Errors: `InvalidArgument`, naming what the parent has.
+/// Errors: `InvalidArgument`, which lists the parent's fields.
 pub fn find(schema: &StructType, path: &[String]) -> Result<Field> {
     let mut found = None;
     edit(schema, path, |f| {
@@ -133,7 +132,7 @@ pub fn reposition(schema: &StructType, path: &[String], position: &Position) -> 
 
 /// The schema without a field.
 ///
-/// Errors: `InvalidArgument` when it is the struct's only one.
+/// Errors: `InvalidArgument` for a struct's only field.
 pub fn remove(schema: &StructType, path: &[String]) -> Result<StructType> {
     siblings(schema, path, |fields, at| {
         if fields.len() == 1 {

@@ -1,12 +1,11 @@
-//! Whether data fits a table's schema, and which schema takes both: the one rule that writes use.
-//! Columns are found ignoring case; a type may come narrower than the table's, never wider.
+//! Checks whether data fits a table's schema, and computes the schema for both: the rule of all
+//! writes. Columns are matched ignoring case; a type may be narrower than the table's, never wider.
 
 use crate::schema::{ArrayType, DataType, Field, MapType, Primitive, StructType};
 use crate::{Error, Result};
 
-/// Refuses data that a table with this schema can't take: an unknown column, or a type that isn't
-/// the column's and can't be widened to it without loss. Columns that the data lacks must be
-/// nullable.
+/// Refuses data that doesn't fit a table's schema: an unknown column, or a type that can't be
+/// widened to the column's without loss. Columns that the data lacks must be nullable.
 pub fn check_fits(table: &StructType, data: &StructType) -> Result<()> {
     for f in data.fields() {
         let Some(own) = table.field_ignore_case(&f.name) else {
@@ -51,11 +50,10 @@ fn untyped(path: &str, data: &DataType) -> Error {
     ))
 }
 
-/// Whether a column of the first type may become one of the second, for data that has it.
+/// Whether a column of the first type may be widened to the second, for data of that type.
 pub type Widening<'a> = &'a dyn Fn(Primitive, Primitive) -> bool;
 
-/// Whether `data` is `table` or narrower. `grow` lets structs bring new fields, and columns become
-/// wider.
+/// Whether `data` fits into `table`. `grow` permits new fields in structs, and wider columns.
 fn fits(table: &DataType, data: &DataType, path: &str, grow: Option<Widening<'_>>) -> Result<()> {
     match (table, data) {
         (DataType::Primitive(t), DataType::Primitive(d)) if t == d || widens(*d, *t) => Ok(()),
@@ -85,7 +83,7 @@ fn fits(table: &DataType, data: &DataType, path: &str, grow: Option<Widening<'_>
     }
 }
 
-/// Whether a struct may be a variant whose Arrow field lost the name of the type (P154).
+/// Whether a struct may be a variant whose Arrow field lost its extension name (P154).
 fn holds_variants(s: &StructType) -> bool {
     let parts = ["metadata", "value", "typed_value"];
     s.field("metadata").is_some() && s.fields().iter().all(|f| parts.contains(&f.name.as_str()))
@@ -114,9 +112,9 @@ fn widens(from: Primitive, to: Primitive) -> bool {
     }
 }
 
-/// The schema that holds the table's rows and the data's: the table's columns as they are, the
-/// data's new ones after them (nullable). Where the data's type is wider and `widening` lets the
-/// column follow, it does; other types that don't fit are refused.
+/// The schema for the table's rows and the data's: the table's columns, then the data's new ones
+/// (nullable). If the data's type is wider and `widening` permits it, the column is widened; other
+/// differing types are refused.
 pub fn merge(table: &StructType, data: &StructType, widening: Widening<'_>) -> Result<StructType> {
     for f in data.fields() {
         if let Some(own) = table.field_ignore_case(&f.name) {
@@ -127,10 +125,10 @@ pub fn merge(table: &StructType, data: &StructType, widening: Widening<'_>) -> R
     Ok(merge_struct(table, data, widening))
 }
 
-/// The schema that holds the rows of two files: columns of both have one type, others are null
-/// where they lack.
+/// The schema for the rows of two files: common columns have one type, others are null in the file
+/// that lacks them.
 pub fn merge_equal(one: &StructType, other: &StructType) -> Result<StructType> {
-    // What fits both ways is equal.
+    // Types that fit both ways are equal.
     merge(other, one, &|_, _| false)?;
     merge(one, other, &|_, _| false)
 }
@@ -150,7 +148,7 @@ fn merge_struct(table: &StructType, data: &StructType, widening: Widening<'_>) -
         .fields()
         .iter()
         .filter(|f| table.field_ignore_case(&f.name).is_none());
-    // Rows that are there already have no value for a new column.
+    // Existing rows have no value for a new column.
     let new = new.map(|f| Field {
         nullable: true,
         ..f.clone()
@@ -179,8 +177,8 @@ fn merge_type(table: &DataType, data: &DataType, widening: Widening<'_>) -> Data
     }
 }
 
-/// The type with every field of a struct nullable, at every depth: rows that are there have null
-/// for the whole.
+/// The type with every field of a struct nullable, at every depth: existing rows have null for the
+/// whole.
 fn nullable(t: &DataType) -> DataType {
     let whole = StructType::new(vec![Field::new("", t.clone(), true)]).map_fields(&mut |mut f| {
         f.nullable = true;

@@ -8,8 +8,8 @@ use crate::{Error, Result};
 /// The key of a field's metadata that holds its comment.
 const COMMENT: &str = "comment";
 
-/// The columns as `target`, with what the table keeps of those that it has, and those that it
-/// doesn't have.
+/// The columns as in `target`, with the table's own metadata for existing columns; and the new
+/// columns.
 ///
 /// # Errors
 /// `InvalidArgument` where a column is left out, gets another type or may not be null any more.

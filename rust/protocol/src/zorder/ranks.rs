@@ -1,6 +1,6 @@
-//! The rank of a value among a sample's: how many of the sample's quantiles are below it, and half
-//! of those that equal it. Values are compared as Arrow's row format orders them, numbers by their
-//! bytes as one integer.
+//! The rank of a value in a sample: how many of the sample's quantiles are below it, plus half of
+//! those that equal it. Values are compared in the order of Arrow's row format, numbers as one
+//! integer of its bytes.
 
 use std::borrow::Borrow;
 
@@ -18,8 +18,8 @@ pub(super) struct Ranked {
     cuts: Cuts,
 }
 
-/// Ascending, as many as there are places but one. Values that come often stand there often, so
-/// that ranks keep the column's full width however few values there are.
+/// Ascending, one fewer than there are ranks. Frequent values are repeated, so that ranks use the
+/// column's full width even with few distinct values.
 enum Cuts {
     Narrow(Vec<u128>),
     Wide(Vec<Box<[u8]>>),
@@ -61,8 +61,8 @@ fn place<T: Borrow<V>, V: Ord + ?Sized>(cuts: &[T], value: &V) -> u32 {
     let above = cuts.partition_point(|cut| cut.borrow() <= value);
     let (below, _) = cuts.split_at_checked(above).unwrap_or((cuts, &[]));
     let rank = match below.last() {
-        // The middle of what it takes: at an edge chance would decide to which half of the column
-        // it belongs.
+        // The middle of its range: at an edge, chance would decide to which half of the column it
+        // belongs.
         Some(cut) if cut.borrow() == value => (below.partition_point(|cut| cut.borrow() < value) + above) / 2,
         _ => above,
     };
@@ -76,7 +76,7 @@ fn quantiles<T: Copy>(sorted: &[T], bits: u32) -> Vec<T> {
     (1..places).filter_map(at).collect()
 }
 
-/// Whether a value's row has at most the bytes of a number.
+/// Whether a value's row format fits into a number.
 fn is_narrow(t: &ArrowType) -> bool {
     t.primitive_width().is_some_and(|bytes| bytes < size_of::<u128>()) || *t == ArrowType::Boolean
 }
@@ -87,7 +87,7 @@ fn number(row: &[u8]) -> u128 {
     u128::from_be_bytes(bytes)
 }
 
-/// Places by column as places by row.
+/// Converts ranks by column to ranks by row.
 pub(super) fn transposed(columns: &[Vec<u32>]) -> Vec<u32> {
     let rows = columns.first().map_or(0, Vec::len);
     let mut cells = Vec::with_capacity(rows * columns.len());
@@ -98,7 +98,7 @@ pub(super) fn transposed(columns: &[Vec<u32>]) -> Vec<u32> {
     cells
 }
 
-/// A random part of some columns' rows: which rows it holds depends on their numbers alone.
+/// A random part of some columns' rows, which depends on the rows' numbers alone.
 #[derive(Default)]
 pub struct Sample {
     parts: Vec<Vec<ArrayRef>>,
@@ -111,10 +111,10 @@ pub struct Sample {
 const SAMPLED_ROWS: usize = 1 << 18;
 
 impl Sample {
-    /// Looks at these rows too.
+    /// Adds these rows to the input.
     ///
     /// # Errors
-    /// `Internal` for columns of other types than those before.
+    /// `Internal` for columns of other types than before.
     pub fn add(&mut self, columns: &[ArrayRef]) -> Result<()> {
         let rows = columns.first().map_or(0, |c| c.len() as u64);
         let (level, from) = (self.level, self.seen);
@@ -129,7 +129,7 @@ impl Sample {
         Ok(())
     }
 
-    /// The rows, column by column; nothing where no row was seen.
+    /// The sampled rows, column by column; empty without input.
     ///
     /// # Errors
     /// As [`Sample::add`].
@@ -160,8 +160,8 @@ fn pick(columns: &[ArrayRef], rows: Vec<u64>) -> Result<Vec<ArrayRef>> {
     columns.iter().map(take).collect()
 }
 
-/// Whether a row is among one in 2^level. Numbers are mixed first, since rows often repeat after a
-/// power of two.
+/// Whether a row belongs to one in 2^level rows. Numbers are hashed first, since rows often repeat
+/// with a period of a power of two.
 fn is_taken(number: u64, level: u32) -> bool {
     // The finaliser of splitmix64.
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,5 +1,4 @@
-//! What keys are good for is told by how few files a value lies in when rows are cut into files by
-//! them.
+//! Measures keys by how few files may contain a value when sorted rows are split into files.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_precision_loss)]
 
 use std::sync::Arc;

@@ -1,12 +1,12 @@
-//! A tree that cuts the rows into as many boxes as there are to be files, all of about as many
-//! rows: each cut goes through the column along which its box is longest. Boxes are disjoint, so a
-//! value of one column lies in few of them.
+//! A tree that divides the rows into one box per file, all with about the same number of rows: each
+//! cut divides a box along its longest side. Boxes are disjoint, so a value of one column is in few
+//! of them.
 
-/// Boxes by cuts.
+/// A tree of cuts.
 pub(super) enum Tree {
-    /// This many boxes in all come before it.
+    /// The number of boxes before it.
     Leaf(u32),
-    /// Rows whose place in the column is below the cut go left.
+    /// Rows whose rank in the column is below the cut go left.
     Cut {
         column: usize,
         at: u32,
@@ -15,7 +15,7 @@ pub(super) enum Tree {
     },
 }
 
-/// Rows of a sample, by places, as they are cut.
+/// The sampled rows' ranks, while they are divided.
 struct Sampled<'a> {
     cells: &'a [u32],
     columns: usize,
@@ -35,8 +35,8 @@ struct Piece {
 }
 
 impl Tree {
-    /// A tree of as many leaves as files, as far as the sample's places differ. `cells` are places
-    /// row by row.
+    /// A tree with one leaf per file, as far as the sample's ranks differ. `cells` are ranks row by
+    /// row.
     pub(super) fn balanced(cells: &[u32], bits: u32, columns: usize, files: u64) -> Tree {
         let rows = u32::try_from(cells.len() / columns.max(1)).unwrap_or(u32::MAX);
         let mut order: Vec<u32> = (0..rows).collect();
@@ -47,7 +47,7 @@ impl Tree {
         grow(&Sampled { cells, columns }, &mut order, &piece, &mut 0)
     }
 
-    /// The number of the box that a cell is in.
+    /// The number of the box with this cell.
     pub(super) fn leaf(&self, cell: &[u32]) -> u32 {
         let mut here = self;
         loop {
@@ -68,7 +68,7 @@ impl Tree {
 }
 
 fn grow(sample: &Sampled<'_>, rows: &mut [u32], piece: &Piece, leaves: &mut u32) -> Tree {
-    // The longest side first; the others where all rows have one place on it.
+    // The longest side first; the others if all rows have one rank on it.
     let mut columns: Vec<usize> = (0..sample.columns).collect();
     let length = |column: usize| piece.sides.get(column).map_or(0, |(low, high)| high - low);
     columns.sort_by_key(|column| std::cmp::Reverse(length(*column)));
@@ -89,7 +89,7 @@ fn cut(sample: &Sampled<'_>, rows: &mut [u32], piece: &Piece, column: usize, lea
     let all = rows.len() as u128;
     let (half, files) = (u128::from(piece.files / 2), u128::from(piece.files));
     let middle = usize::try_from(half * all / files).ok()?;
-    // A cut lies between two places: the one that is nearer to the share.
+    // A cut is between two ranks: the one closer to the wanted share.
     let wanted = place(middle)?;
     let start = rows.partition_point(|row| sample.place(*row, column) < wanted);
     let end = rows.partition_point(|row| sample.place(*row, column) <= wanted);
@@ -100,7 +100,7 @@ fn cut(sample: &Sampled<'_>, rows: &mut [u32], piece: &Piece, column: usize, lea
         (_, end) => end,
     };
     let at = place(split)?;
-    // The nearest share: places that come often move the cut.
+    // The closest share: frequent ranks move the cut.
     let below_files = u64::try_from((split as u128 * files + all / 2) / all).ok()?;
     let below_files = below_files.clamp(1, piece.files - 1);
     let (below, above) = rows.split_at_mut_checked(split)?;

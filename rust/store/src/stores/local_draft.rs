@@ -29,7 +29,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Creates it, in a directory that is created and made durable.
+    /// Creates the hidden file; its directory is created and made durable first.
     pub(super) fn new(goal: PathBuf) -> io::Result<Self> {
         Draft::within(goal, create_dirs)
     }

@@ -48,7 +48,7 @@ pub struct Traits {
     /// Names that the store can't keep as they are: it has to refuse them.
     #[serde(default)]
     pub refused: Vec<String>,
-    /// Whether parts of an object that has been replaced may still be given to whoever saw it.
+    /// Whether readers of a replaced object may still get parts of the old one.
     #[serde(default)]
     pub keeps: bool,
 }
@@ -490,8 +490,8 @@ async fn resolving(store: Store) {
     }
 }
 
-/// N writers per name: one winner, and its bytes are the ones that stay; whoever has an answer
-/// finds the object in listings.
+/// N writers per name: exactly one wins, and its bytes stay; after any answer listings show the
+/// object.
 async fn races(stores: [Store; 2], figures: &mut Figures) {
     for name in 0..RACES {
         let key = format!("_log/{name:020}.json");

@@ -1,0 +1,206 @@
+"""Owns what holds for prose: its lines have at most 100 columns, and retired words do not come back.
+
+Prose is comments, docstrings, help texts of the command line and Markdown, as `prose` finds them.
+`prose.toml` lists the retired words; `prose_not_yet.toml` the files that do not meet a rule yet.
+`python tests/structure/test_prose.py` writes the latter again.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from structure import prose, repo
+
+WIDTH = 100
+WORDS = "tests/structure/prose.toml"
+NOT_YET = "tests/structure/prose_not_yet.toml"
+ENDINGS = (".rs", ".py", ".pyi", ".md")
+ROOMS = ("rust/", "python/", "tests/", "benches/", "docs/")
+PAGES = ("README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+
+
+def sources() -> dict[str, str]:
+    """Text by path of every file with prose."""
+    found: dict[str, str] = {}
+    for room in ROOMS:
+        found |= repo.sources(room, *ENDINGS)
+    return found | {page: (repo.ROOT / page).read_text() for page in PAGES}
+
+
+def wide(path: str, text: str) -> list[int]:
+    """The lines of prose that are too wide, although a line break would help.
+
+    Exempt are verbatim paragraphs (tables, code, doctests, headings, directives), comments behind
+    code, and lines whose one word, such as an address, is too long by itself.
+    """
+    lines = text.splitlines()
+    found = []
+    for paragraph in prose.paragraphs(path, text):
+        if paragraph.verbatim or paragraph.trailing:
+            continue
+        for number in range(paragraph.first, paragraph.last + 1):
+            line = lines[number - 1]
+            words = prose.words(line.strip())
+            if len(line) > WIDTH and len(paragraph.indent) + max(map(len, words)) <= WIDTH and len(words) > 1:
+                found.append(number)
+    return found
+
+
+def help_texts(text: str) -> list[tuple[int, str]]:
+    """Line and text of each argument `help` that is a literal."""
+    return [
+        (keyword.value.lineno, keyword.value.value)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "help" and isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, str)
+    ]
+
+
+def retired(path: str, text: str, words: Iterable[str]) -> list[tuple[int, str]]:
+    """First line of the paragraph, and word, of each retired word in prose; quoted code is exempt."""
+    pattern = re.compile(rf"\b(?:{'|'.join(re.escape(word) for word in words)})\b", re.IGNORECASE)
+    texts = [(p.first, p.text) for p in prose.paragraphs(path, text) if not p.text.startswith((">>>", "..."))]
+    if path.startswith("python/deltaplane/cli/"):
+        texts += help_texts(text)
+    return [
+        (line, found.lower()) for line, content in texts for found in pattern.findall(re.sub(r"`[^`]*`", "``", content))
+    ]
+
+
+def problems(texts: Mapping[str, str], words: Mapping[str, Any], not_yet: Mapping[str, Iterable[str]]) -> list[str]:
+    """Each offence in files that aren't listed, each listed file without one, and needless exceptions."""
+    instead = {entry["word"]: entry["instead"] for entry in words["retired"]}
+    allowed = {(entry["word"], entry["path"]): entry.get("reason", "") for entry in words.get("exception", [])}
+    listed = {"wide": set(not_yet.get("wide", ())), "retired": set(not_yet.get("retired", ()))}
+    out, used, seen = [], set(), {"wide": set[str](), "retired": set[str]()}
+    for path, text in texts.items():
+        for line in wide(path, text):
+            seen["wide"].add(path)
+            if path not in listed["wide"]:
+                out.append(f"{path}:{line}: more than {WIDTH} columns of prose: break the line")
+        for line, word in retired(path, text, instead):
+            if (word, path) in allowed:
+                used.add((word, path))
+                continue
+            seen["retired"].add(path)
+            if path not in listed["retired"]:
+                out.append(f"{path}:{line}: the word `{word}` is retired in prose: use {instead[word]}")
+    for rule, paths in listed.items():
+        out += [f"{path}: keeps the rule `{rule}`: take it out of {NOT_YET}" for path in sorted(paths - seen[rule])]
+    out += [f"{path}: the exception for `{word}` isn't needed" for word, path in sorted({*allowed} - used)]
+    out += [f"{path}: the exception for `{word}` gives no reason" for (word, path), why in allowed.items() if not why]
+    return out
+
+
+def loaded(path: str) -> dict[str, Any]:
+    return tomllib.loads((repo.ROOT / path).read_text())
+
+
+def write_not_yet() -> None:
+    """Lists the files that offend now, for a merge of work that moved or changed them."""
+    texts, words = sources(), loaded(WORDS)
+    allowed = {(entry["word"], entry["path"]) for entry in words.get("exception", [])}
+    names = [entry["word"] for entry in words["retired"]]
+    offenders = {
+        "wide": [path for path, text in texts.items() if wide(path, text)],
+        "retired": [p for p, t in texts.items() if any((w, p) not in allowed for _, w in retired(p, t, names))],
+    }
+    lines = ["# Files whose prose does not meet a rule of test_prose.py yet. A file that meets it must leave its list."]
+    for rule, paths in offenders.items():
+        lines += ["", f"{rule} = [", *(f'    "{path}",' for path in sorted(paths)), "]"]
+    (repo.ROOT / NOT_YET).write_text("\n".join(lines) + "\n")
+
+
+def test_prose_is_narrow_and_without_retired_words() -> None:
+    found = problems(sources(), loaded(WORDS), loaded(NOT_YET))
+    assert not found, "\n".join(found)
+
+
+def test_each_retired_word_of_prose_says_what_to_use() -> None:
+    entries = loaded(WORDS)["retired"]
+    assert len(entries) == len({entry["word"] for entry in entries}) >= 6
+    assert [entry for entry in entries if not entry.get("instead")] == []
+
+
+# --- the checks can fail ---
+
+PLANTED = {"retired": [{"word": "anew", "instead": "again"}]}
+LONG = "word " * 22
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "lines"),
+    [
+        ("a.rs", f"/// {LONG}\nfn f() {{}}\n", [1]),
+        ("a.rs", f"let a = 1; // {LONG}\n", []),
+        ("a.rs", f'const A: &str = "\n// {LONG}\n";\n', []),
+        ("a.rs", f"/// ```\n/// {LONG}\n/// ```\nfn f() {{}}\n", []),
+        ("a.py", f"# short\n# {LONG}\nx = 1\n", [2]),
+        ("a.py", f'def f():\n    """Short.\n\n    {LONG}\n    """\n', [4]),
+        ("a.py", f'def f():\n    """Short.\n\n    >>> x = "{LONG}"\n    """\n', []),
+        ("a.py", f'X = """\n{LONG}\n"""\n', []),
+        ("a.md", f"# Head\n\n{LONG}\n", [3]),
+        ("a.md", f"| {LONG} | b |\n", []),
+        ("a.md", f"see <https://{'a' * 100}>\n", []),
+        ("a.md", f"    {LONG}\n", []),
+    ],
+)
+def test_wide_lines_of_prose_are_seen(path: str, text: str, lines: list[int]) -> None:
+    assert wide(path, text) == lines
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.rs", "/// Written\n/// anew.\nfn f() {}\n"),
+        ("a.rs", "f(); // Anew\n"),
+        ("a.py", 'def f():\n    """Made anew."""\n'),
+        ("a.md", "- made anew\n"),
+        ("python/deltaplane/cli/a.py", 'x = Option(help="made anew")\n'),
+    ],
+)
+def test_retired_words_in_prose_are_seen(path: str, text: str) -> None:
+    [message] = problems({path: text}, PLANTED, {})
+    assert re.fullmatch(rf"{re.escape(path)}:\d: the word `anew` is retired in prose: use again", message)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("a.rs", 'let anew = "anew";\n'), ("a.py", 'anew = "anew"\n'), ("a.md", "the name `anew`\n")],
+)
+def test_retired_words_in_code_are_not_prose(path: str, text: str) -> None:
+    assert problems({path: text}, PLANTED, {}) == []
+
+
+def test_a_listed_file_must_offend() -> None:
+    texts = {"a.rs": f"// {LONG}\n", "b.rs": "// anew\n", "c.rs": "// fine\n"}
+    assert problems(texts, PLANTED, {"wide": ["a.rs"], "retired": ["b.rs"]}) == []
+    assert problems(texts, PLANTED, {"wide": ["a.rs", "c.rs", "gone.rs"], "retired": ["b.rs"]}) == [
+        f"c.rs: keeps the rule `wide`: take it out of {NOT_YET}",
+        f"gone.rs: keeps the rule `wide`: take it out of {NOT_YET}",
+    ]
+
+
+def test_an_exception_of_a_word_needs_a_use_and_a_reason() -> None:
+    entry = {"word": "anew", "path": "b.rs", "reason": "quotes a title"}
+    words = {**PLANTED, "exception": [entry]}
+    assert problems({"b.rs": "// anew\n"}, words, {}) == []
+    assert problems({"b.rs": "// fine\n"}, words, {}) == ["b.rs: the exception for `anew` isn't needed"]
+    unreasoned = {**PLANTED, "exception": [{**entry, "reason": ""}]}
+    assert problems({"b.rs": "// anew\n"}, unreasoned, {}) == ["b.rs: the exception for `anew` gives no reason"]
+
+
+if __name__ == "__main__":
+    write_not_yet()
