@@ -233,7 +233,7 @@ def _replaced(
             snapshot, replace_matching(target, as_reader(data), matching, settings, **told), "nothing"
         )
     assert condition is not None
-    expr.refuse_unclear(condition, columns_of(snapshot.schema_json))
+    expr.refuse_unclear(condition, columns_of(snapshot.schema.to_json))
     if about_partitions(condition, snapshot):
         return None
     rows = in_table_types(as_reader(data))
