@@ -29,9 +29,9 @@ use serde_json::json;
 use crate::arrow_bridge::ArrowSchema;
 use crate::errors::run;
 use crate::incoming::{reader_of, schema_of};
+use crate::records::table_schema::TableSchema;
 use crate::snapshot::{Snapshot, store};
 use crate::snapshot_cache;
-use crate::table_schema::TableSchema;
 
 /// Protocols before and after a commit, as JSON.
 pub(crate) fn protocols_text(before: &Protocol, after: &Protocol) -> String {

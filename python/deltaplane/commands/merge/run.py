@@ -331,7 +331,8 @@ class _Run:
             return []
         found = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
         types = {
-            f["name"]: of_json(f["type"]) for f in json.loads(json.loads(self._job.native.spec)["schema"])["fields"]
+            f.name: of_json(f.data_type)
+            for f in _native.TableSchema(json.loads(self._job.native.spec)["schema"]).fields
         }
         # Values of several clauses come as one column: those of simple types are in the table's own.
         simple = all((of := types[name]) is not None and of.atomic for name in found)
