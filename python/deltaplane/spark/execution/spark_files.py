@@ -40,7 +40,7 @@ def files_by_spark(
     copying it.
     """
     parsed = json.loads(spec)
-    columns = json.loads(parsed["schema"])["fields"]
+    columns = _native.TableSchema(parsed["schema"]).to_value()["fields"]
     root = _directory(location)
     if options or root is None or not _is_plain(parsed, columns) or not _fits(df, columns):
         return None
