@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from deltaplane import _native
 from deltaplane.commands.row_rules import BatchRules, RowRules
 
 if TYPE_CHECKING:
@@ -63,5 +64,5 @@ class PatchedRows:
 
 def rules_of_whole_rows(spec: str) -> BatchRules:
     """A spec's rules for rows of which every column is known."""
-    every = [field["name"] for field in json.loads(json.loads(spec)["schema"])["fields"]]
+    every = _native.TableSchema(json.loads(spec)["schema"]).names
     return BatchRules(RowRules.of_spec(spec, every))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from deltaplane import _native
 from deltaplane.exceptions import ConstraintViolationError, DeltaError, InvalidArgumentError
 from deltaplane.expr.program import Check, Program, compile_boolean, compile_expressions
 from deltaplane.expr.types import of_json
@@ -95,7 +96,7 @@ class BatchRules:
 
     def __init__(self, rules: RowRules, *, zone: str = "UTC", now_us: int | None = None) -> None:
         now_us = time.time_ns() // 1000 if now_us is None else now_us
-        fields = {f["name"]: f["type"] for f in json.loads(rules.schema_json)["fields"]}
+        fields = {f.name: f.data_type for f in _native.TableSchema(rules.schema_json).fields}
 
         def converted(column: str, sql: str) -> str:
             to = of_json(fields[column])

@@ -6,7 +6,6 @@ Only the requested columns are read, and files without relevant rows stay unread
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -175,7 +174,7 @@ class Catalog:
             rows = DeltaSource(self.table(name))
         given = f"s{number}"
         self.opened[given] = rows
-        fields = json.loads(rows.schema_json)["fields"]
+        fields = _native.TableSchema(rows.schema_json).to_value()["fields"]
         return given, [(f["name"], of_json(f["type"])) for f in fields]
 
     def data(self, name: TableName) -> pa.Table | None:

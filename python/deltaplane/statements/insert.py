@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -267,7 +266,7 @@ class Insert:
         for new in Schema.from_json(delta_schema_json(frame.schema, nullable=True)).fields:
             old = own.get(new.name.lower())
             if old is not None and isinstance(old.type, PrimitiveType):
-                wider = widens and is_wider(json.loads(old.type.to_json()), json.loads(new.type.to_json()))
+                wider = widens and is_wider(old.type.to_value(), new.type.to_value())
                 new = new if wider else old
             columns.append(new if old is None else Field(old.name, new.type, new.nullable, new.metadata))
         return columns
@@ -336,7 +335,7 @@ def _columns_of(fields: Sequence[Field]) -> StructType:
     """The columns as Spark has them, relaxed."""
     from deltaplane.spark.execution.row_rules import relaxed
 
-    return relaxed(json.dumps({"type": "struct", "fields": [json.loads(f.to_json()) for f in fields]}))
+    return relaxed(Schema(fields).to_json())
 
 
 def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:
@@ -369,7 +368,7 @@ def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequ
         raise InvalidArgumentError(_arity(len(names), fields))
     found: list[SparkType] = []
     for given, name, field in zip(types, names, fields, strict=True):
-        to = of_json(json.loads(field.type.to_json()))
+        to = of_json(field.type.to_value())
         if to is None or given is None:
             raise UnsupportedExpressionError(
                 f"the column `{field.name}` is of a type that expressions have no form of: use write_deltalake"

@@ -107,7 +107,7 @@ class _Definition:
         """That of a Delta table."""
         metadata = source.metadata()
         return cls(
-            Schema.from_json(json.dumps(without_notes(json.loads(source.schema().to_json())))),
+            Schema.from_json(json.dumps(without_notes(source.schema().to_value()))),
             metadata.partition_columns,
             metadata.description,
             {k: v for k, v in metadata.configuration.items() if not k.startswith(OWN_PROPERTIES)},

@@ -6,11 +6,9 @@ What is new is the core's matter; nothing here holds a row. `DeltaTable` inherit
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from deltaplane import _native
 from deltaplane.arguments import checked
@@ -34,9 +32,8 @@ class NewRows(Scan):
     def __init__(self, native: _native.Scan | _native.Changes | FilteredRows, offset: str) -> None:
         super().__init__(native)
         self.offset = offset
-        at = json.loads(offset)
-        inside = at["isStartingVersion"] or at["index"] > 0
-        self.version: int = at["version"] if inside else at["version"] - 1
+        at = _native.TailOffset(offset)
+        self.version: int = at.version - 1 if at.is_between_versions else at.version
 
 
 @checked(since="object")
@@ -129,34 +126,31 @@ def tail_request(
     fail_on_data_loss: bool = True,
     read_change_feed: bool = False,
     waits_for_start: bool = False,
-) -> str:
+) -> _native.TailRequest:
     """What a follower wants, as the core takes it. `waits_for_start`: a start that is still to come is no error.
 
     Raises:
         InvalidArgumentError: `read_change_feed` with a rule for commits that aren't appends, which it shows as they are.
     """
-    rules = {
-        "ignore_deletes": ignore_deletes,
-        "ignore_changes": ignore_changes,
-        "skip_change_commits": skip_change_commits,
-    }
-    if read_change_feed and any(rules.values()):
+    if read_change_feed and (ignore_deletes or ignore_changes or skip_change_commits):
         raise InvalidArgumentError(
             "the change data feed shows deletes and changes as they are: leave out ignoreDeletes, ignoreChanges and "
             "skipChangeCommits"
         )
-    return json.dumps(
-        {
-            "rules": rules,
-            "exclude": exclude_regex,
-            "allow_data_loss": not fail_on_data_loss,
-            "changes": read_change_feed,
-            "waits_for_start": waits_for_start,
-        }
+    return _native.TailRequest(
+        ignore_deletes=ignore_deletes,
+        ignore_changes=ignore_changes,
+        skip_change_commits=skip_change_commits,
+        exclude=exclude_regex,
+        allow_data_loss=not fail_on_data_loss,
+        changes=read_change_feed,
+        waits_for_start=waits_for_start,
     )
 
 
-def limits(max_files: int | None = None, max_bytes: int | None = None, max_versions: int | None = None) -> str:
+def limits(
+    max_files: int | None = None, max_bytes: int | None = None, max_versions: int | None = None
+) -> _native.TailLimits:
     """How much is taken in one go, as the core takes it.
 
     Raises:
@@ -165,7 +159,7 @@ def limits(max_files: int | None = None, max_bytes: int | None = None, max_versi
     for name, bound in (("files", max_files), ("bytes", max_bytes)):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 1):
             raise InvalidArgumentError(f"the most {name} of one go are a number from 1 on, not {bound!r}")
-    return json.dumps({"files": max_files, "bytes": max_bytes, "versions": max_versions})
+    return _native.TailLimits(max_files, max_bytes, max_versions)
 
 
 def _follow(
@@ -173,7 +167,7 @@ def _follow(
     since: int | str | None,
     columns: Sequence[str] | None,
     predicate: Predicate | None,
-    taken: str,
+    taken: _native.TailLimits,
     poll_seconds: float | None,
     is_feed: bool,
 ) -> Iterator[NewRows]:
@@ -197,9 +191,10 @@ def _follow(
 def _begin(tail: _native.Tail, since: int | str | None) -> str:
     if isinstance(since, str):
         return since
-    start: Any = "snapshot"
+    start = _native.TailStart()
     if since is not None:
         if isinstance(since, bool) or not isinstance(since, int) or since < -1:
             raise InvalidArgumentError(f"since is a version, -1 before the first one, or an offset, not {since!r}")
-        start = "latest" if since == tail.newest_version() else {"version": since + 1}
-    return tail.start(json.dumps(start))
+        is_newest = since == tail.newest_version()
+        start = _native.TailStart(latest=True) if is_newest else _native.TailStart(version=since + 1)
+    return tail.start(start)

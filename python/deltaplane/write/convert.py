@@ -220,7 +220,7 @@ class Conversion:
         """
         if self.catalog_table is not None:
             return self._find_in_catalog(reader, self.catalog_table)
-        partitions = [] if self.partition_by is None else json.loads(_schema_json(self.partition_by))["fields"]
+        partitions = [] if self.partition_by is None else _partition_fields(self.partition_by)
         names = [field["name"] for field in partitions]
         files = _native.visible_files(self.location, self.options, names)
         if not files:
@@ -346,14 +346,17 @@ def _plain_type(data_type: Any) -> Any:
     return {key: _plain_type(value) for key, value in data_type.items() if key not in left_out}
 
 
-def _schema_json(columns: Any) -> str:
+def _partition_fields(columns: Any) -> list[dict[str, Any]]:
+    fields: list[dict[str, Any]]
     if hasattr(columns, "to_json") and not hasattr(columns, "__arrow_c_schema__"):
-        return str(columns.to_json())
+        fields = json.loads(str(columns.to_json()))["fields"]
+        return fields
     if not hasattr(columns, "__arrow_c_schema__"):
         raise InvalidArgumentError(
             f"partition_by is a schema of the partition columns, not {type(columns).__name__}: give their types"
         )
-    return _native.schema_from_arrow(columns).to_json()
+    fields = _native.schema_from_arrow(columns).to_value()["fields"]
+    return fields
 
 
 def _values(files: list[str], partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, dict[str, str | None]]:

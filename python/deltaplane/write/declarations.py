@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from deltaplane import _native
 from deltaplane.exceptions import DeltaError, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import columns_of
 from deltaplane.expr.program import Check, Program, compile_boolean, compile_expressions
@@ -65,7 +66,7 @@ def check_declared(spec: str, location: str) -> None:
     if not parsed["declares"] or not any(rules.values()):
         return
     schema = parsed["schema"]
-    types = {f["name"]: of_json(f["type"]) for f in json.loads(schema)["fields"]}
+    types = {f.name: of_json(f.data_type) for f in _native.TableSchema(schema).fields}
     generated = [r["column"] for r in rules["generated"]]
     try:
         for rule in rules["generated"]:

@@ -10,8 +10,8 @@ use deltaplane_protocol::properties::{KNOWN, Values};
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 
-use crate::command_results::{AlterResult, FeatureInfo, PropertyInfo};
 use crate::errors::run;
+use crate::records::command_results::{AlterResult, FeatureInfo, PropertyInfo};
 use crate::snapshot::store;
 
 /// Plans and commits one change of a table's metadata.

@@ -5,13 +5,10 @@ mod alter;
 mod arrow_bridge;
 mod cache;
 mod changes;
-mod command_results;
 mod credentials;
 mod errors;
 mod events;
 mod incoming;
-mod json_value;
-mod log_facts;
 mod log_store;
 mod maintenance;
 mod marked_rows;
@@ -21,7 +18,7 @@ mod patches;
 mod planted;
 mod progress;
 mod raw_store;
-mod record;
+mod records;
 mod rewrite;
 mod rewrite_tasks;
 mod scan;
@@ -29,8 +26,6 @@ mod snapshot;
 mod snapshot_cache;
 mod spark_plan;
 mod string_list;
-mod table_info;
-mod table_schema;
 mod tail;
 mod vectors;
 mod write;
@@ -72,36 +67,11 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(maintenance::copy_files, module)?)?;
     module.add_function(wrap_pyfunction!(maintenance::visible_files, module)?)?;
     module.add_function(wrap_pyfunction!(maintenance::parquet_schema, module)?)?;
-    add_records(module)?;
+    records::register(module)?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(planted::panic_at, module)?)?;
     write::register(module)?;
     spark_plan::register(module)
-}
-
-/// The classes of requests and results.
-fn add_records(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<table_schema::TableSchema>()?;
-    module.add_class::<table_schema::TableField>()?;
-    module.add_class::<table_info::TableInfo>()?;
-    module.add_class::<table_info::Protocol>()?;
-    module.add_class::<table_info::LogSize>()?;
-    module.add_class::<log_facts::HistoryEntry>()?;
-    module.add_class::<log_facts::LogFiles>()?;
-    module.add_class::<log_facts::NewestCheckpoint>()?;
-    module.add_class::<log_facts::LogFolder>()?;
-    module.add_class::<log_facts::CommitTotals>()?;
-    module.add_class::<log_facts::TombstoneTotals>()?;
-    module.add_class::<log_facts::ScanReport>()?;
-    module.add_class::<command_results::CommandResult>()?;
-    module.add_class::<command_results::VacuumResult>()?;
-    module.add_class::<command_results::Finding>()?;
-    module.add_class::<command_results::CheckpointResult>()?;
-    module.add_class::<command_results::CleanupResult>()?;
-    module.add_class::<command_results::AlterResult>()?;
-    module.add_class::<command_results::FeatureInfo>()?;
-    module.add_class::<command_results::PropertyInfo>()?;
-    Ok(())
 }
 
 fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {

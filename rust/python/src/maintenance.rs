@@ -24,12 +24,12 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 
-use crate::command_results::{CommandResult, Finding, VacuumResult};
 use crate::errors::{kind_of, run};
 use crate::incoming::{Incoming, reader_of};
 use crate::progress::run_with_progress;
+use crate::records::command_results::{CommandResult, Finding, VacuumResult};
+use crate::records::table_schema::TableSchema;
 use crate::snapshot::{Snapshot, store};
-use crate::table_schema::TableSchema;
 use crate::write::Spec;
 
 /// Files whose rows are looked at at once: each holds some row groups in memory.

@@ -22,15 +22,16 @@ use std::sync::Arc;
 use crate::add_view::AddView;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::changes::{Changes, Rows as ChangedRows};
-use crate::command_results::{CheckpointResult, CleanupResult};
 use crate::errors::run;
 use crate::file_sets::{FileSet, sampled};
 use crate::incoming::reader_of;
-use crate::log_facts::{CommitTotals, HistoryEntry, LogFolder, ScanReport, TombstoneTotals};
+use crate::records::command_results::{CheckpointResult, CleanupResult};
+use crate::records::log_facts::{CommitTotals, HistoryEntry, LogFolder, ScanReport, TombstoneTotals};
+use crate::records::table_info::{LogSize, Protocol, TableInfo};
+use crate::records::table_schema::TableSchema;
+use crate::records::tail_types::TrackedColumns;
 use crate::scan::{Rows, Scan, ScanRequest, bind, members_of};
 use crate::string_list::StringList;
-use crate::table_info::{LogSize, Protocol, TableInfo};
-use crate::table_schema::TableSchema;
 use crate::vectors::masks;
 
 /// One immutable version of a table.
@@ -144,6 +145,13 @@ impl Snapshot {
     #[getter]
     fn protocol(&self) -> Protocol {
         self.inner.state().protocol().into()
+    }
+
+    /// The version's columns as a follower keeps them.
+    #[getter]
+    fn tracked_columns(&self) -> TrackedColumns {
+        let state = self.inner.state();
+        TrackedColumns::of(self.inner.version(), state.metadata(), state.protocol())
     }
 
     /// Why this build wouldn't write the table, if so.

@@ -4,17 +4,17 @@
 use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
-use deltaplane_error::{Error, Result};
-use deltaplane_log::{Tail as Inner, TailLimits, TailOffset, TailRequest, TailStart, TrackedColumns};
+use deltaplane_error::Result;
+use deltaplane_log::{Tail as Inner, TailOffset, TrackedColumns as CoreColumns};
 use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::changes::{Changes, Part, Rows, parts_of};
 use crate::errors::run;
 use crate::file_sets::file_reads;
+use crate::records::tail_types::{ColumnSteps, TailLimits, TailRequest, TailStart, TrackedColumns};
 use crate::snapshot::{Snapshot, store};
 use crate::spark_plan::split_parts;
 
@@ -24,19 +24,18 @@ pub(crate) struct Tail {
     inner: Inner,
 }
 
-fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a request to follow a table: {e}")))
-}
-
 #[boundary]
 #[pymethods]
 impl Tail {
     #[staticmethod]
     #[pyo3(signature = (location, options, request))]
-    fn open(py: Python<'_>, location: &str, options: Option<HashMap<String, String>>, request: &str) -> PyResult<Self> {
-        let inner = run(py, || {
-            block_on(Inner::open(&store(location, options)?, parsed::<TailRequest>(request)?))
-        })?;
+    fn open(
+        py: Python<'_>,
+        location: &str,
+        options: Option<HashMap<String, String>>,
+        request: TailRequest,
+    ) -> PyResult<Self> {
+        let inner = run(py, || block_on(Inner::open(&store(location, options)?, request.into())))?;
         Ok(Tail { inner })
     }
 
@@ -55,50 +54,49 @@ impl Tail {
 
     /// The offset to begin with.
     #[pyo3(signature = (from, /))]
-    fn start(&self, py: Python<'_>, from: &str) -> PyResult<String> {
-        run(py, || {
-            Ok(block_on(self.inner.start(parsed::<TailStart>(from)?))?.to_text())
-        })
+    fn start(&self, py: Python<'_>, from: &TailStart) -> PyResult<String> {
+        run(py, || Ok(block_on(self.inner.start(from.into()))?.to_text()))
     }
 
     /// How far a reader comes in one go.
     #[pyo3(signature = (start, limits, until = None))]
-    fn end(&self, py: Python<'_>, start: &str, limits: &str, until: Option<u64>) -> PyResult<String> {
+    fn end(&self, py: Python<'_>, start: &str, limits: &TailLimits, until: Option<u64>) -> PyResult<String> {
         run(py, || {
-            let (start, limits) = (TailOffset::parse(start)?, parsed::<TailLimits>(limits)?);
+            let (start, limits) = (TailOffset::parse(start)?, limits.into());
             Ok(block_on(self.inner.end(&start, limits, until))?.to_text())
         })
     }
 
     /// The columns that the next rows have, as a request takes them, where a reader that keeps to its columns stands before a
     /// commit with others.
-    fn next_columns(&self, py: Python<'_>, at: &str) -> PyResult<Option<String>> {
+    fn next_columns(&self, py: Python<'_>, at: &str) -> PyResult<Option<TrackedColumns>> {
         run(py, || {
             let next = block_on(self.inner.next_columns(&TailOffset::parse(at)?))?;
-            Ok(next.map(|columns| json!(columns).to_string()))
+            Ok(next.map(Into::into))
         })
     }
 
     /// The columns of rows that are read at an offset, and whether this reader shows rows with them.
-    fn columns_at(&self, py: Python<'_>, at: &str) -> PyResult<(String, bool)> {
+    fn columns_at(&self, py: Python<'_>, at: &str) -> PyResult<(TrackedColumns, bool)> {
         run(py, || {
             let columns = block_on(self.inner.columns_at(&TailOffset::parse(at)?))?;
             let state = self.inner.reading().state();
-            let shown = TrackedColumns {
+            let shown = CoreColumns {
                 version: columns.version,
                 metadata: state.metadata().clone(),
                 protocol: state.protocol().clone(),
             };
-            Ok((json!(columns).to_string(), columns.shows_as(&shown)?))
+            let same = columns.shows_as(&shown)?;
+            Ok((columns.into(), same))
         })
     }
 
-    /// How columns differ from older ones, both as a request takes them.
+    /// How columns differ from older ones.
     #[staticmethod]
-    fn column_steps_json(py: Python<'_>, older: &str, newer: &str) -> PyResult<String> {
+    fn column_steps(py: Python<'_>, older: TrackedColumns, newer: TrackedColumns) -> PyResult<ColumnSteps> {
         run(py, || {
-            let (older, newer): (TrackedColumns, TrackedColumns) = (parsed(older)?, parsed(newer)?);
-            Ok(json!(newer.steps_from(&older)?).to_string())
+            let newer: CoreColumns = newer.into();
+            Ok(newer.steps_from(&older.into())?.into())
         })
     }
 

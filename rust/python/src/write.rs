@@ -18,9 +18,9 @@ use serde_json::json;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
 use crate::incoming::{reader_of, schema_of};
+use crate::records::table_schema::TableSchema;
 use crate::snapshot::{Snapshot, store};
 use crate::snapshot_cache;
-use crate::table_schema::TableSchema;
 
 /// Adds this module's names to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

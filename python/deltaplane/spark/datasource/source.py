@@ -7,7 +7,6 @@ remembers of the last push.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -127,16 +126,16 @@ class DeltaplaneDataSource(DataSource):
         if "schematrackinglocation" in own or "schemalocation" in own:
             # Only a stream has them.
             last = FollowedTable(self._location(), self._store, StreamOptions.of(own)).tail.snapshot
-            text = last.change_schema().to_json() if flag(own, "readchangefeed") else last.schema.to_json()
+            schema = last.change_schema() if flag(own, "readchangefeed") else last.schema
         elif flag(own, "readchangefeed"):
             # A stream shares this; the range of a batch, if it is none, is refused where it is read.
             ends = "endingversion" in own or "endingtimestamp" in own
             changes = self._range() if ends else None
             last = self._snapshot() if changes is None else changes.last
-            text = last.change_schema().to_json()
+            schema = last.change_schema()
         else:
-            text = self._snapshot().schema.to_json()
-        columns: StructType = StructType.fromJson(shown(json.loads(text)))
+            schema = self._snapshot().schema
+        columns: StructType = StructType.fromJson(shown(schema.to_value()))
         return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:

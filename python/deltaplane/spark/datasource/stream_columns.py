@@ -9,15 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from deltaplane import _native
-from deltaplane.exceptions import CorruptLogError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.exceptions import CorruptLogError, DeltaError, InvalidArgumentError, SchemaMismatchError
 from deltaplane.spark.datasource.schema_change_consent import Leave
 from deltaplane.spark.datasource.stream_options import StreamOptions
 from deltaplane.spark.jvm.location import absolute_location
 
-__all__ = ["FollowedTable", "column_steps", "columns_of", "told_steps"]
+__all__ = ["FollowedTable", "told_steps"]
 
 _HEAD = "v1"
 # The session's setting in delta-spark: rows with other columns under the newest ones, where columns were renamed or dropped.
@@ -29,54 +28,62 @@ class _Entry:
     """What the log says: its number, the columns as the core takes them, which query wrote it, and the entry before."""
 
     number: int
-    columns: str
+    columns: _native.TrackedColumns
     query: str
     before: int
 
     @property
     def version(self) -> int:
-        return int(json.loads(self.columns)["version"])
+        return self.columns.version
 
     @classmethod
     def parse(cls, number: int, data: bytes, place: str) -> _Entry:
         try:
             head, text = data.decode().split("\n", 1)
             found = json.loads(text)
-            partitions = json.loads(found["partitionSchemaJson"])["fields"]
-            columns = {
-                "version": found["deltaCommitVersion"],
-                "metadata": {
-                    "id": found["tableId"],
-                    "schemaString": found["dataSchemaJson"],
-                    "partitionColumns": [field["name"] for field in partitions],
-                    "configuration": found.get("tableConfigurations") or {},
-                },
-                "protocol": json.loads(found["protocolJson"])["protocol"],
-            }
+            protocol = json.loads(found["protocolJson"])["protocol"]
+            columns = _native.TrackedColumns(
+                version=found["deltaCommitVersion"],
+                id=found["tableId"],
+                schema_string=found["dataSchemaJson"],
+                partition_columns=_native.TableSchema(found["partitionSchemaJson"]).names,
+                configuration=found.get("tableConfigurations") or {},
+                min_reader_version=protocol["minReaderVersion"],
+                min_writer_version=protocol["minWriterVersion"],
+                reader_features=protocol.get("readerFeatures"),
+                writer_features=protocol.get("writerFeatures"),
+            )
             if head != _HEAD:
                 raise ValueError(f"it begins with {head!r}")
-        except (ValueError, KeyError, TypeError) as e:
+        except (ValueError, KeyError, TypeError, DeltaError) as e:
             raise CorruptLogError(
                 f"{place}/{number} is no entry of a stream's schema log ({e}): restore it, or start the query anew with "
                 "another checkpoint location"
             ) from e
         before = found.get("previousMetadataSeqNum")
         query = found.get("sourceMetadataPath") or ""
-        return cls(number, json.dumps(columns), query, number - 1 if before is None else before)
+        return cls(number, columns, query, number - 1 if before is None else before)
 
     def text(self) -> str:
-        columns = json.loads(self.columns)
-        metadata = columns["metadata"]
-        fields = {field["name"]: field for field in json.loads(metadata["schemaString"])["fields"]}
-        partitions = {"type": "struct", "fields": [fields[name] for name in metadata["partitionColumns"]]}
+        columns = self.columns
+        schema = _native.TableSchema(columns.schema_string).to_value()
+        fields = {field["name"]: field for field in schema["fields"]}
+        partitions = {"type": "struct", "fields": [fields[name] for name in columns.partition_columns]}
+        protocol = {
+            "minReaderVersion": columns.min_reader_version,
+            "minWriterVersion": columns.min_writer_version,
+            "readerFeatures": columns.reader_features,
+            "writerFeatures": columns.writer_features,
+        }
+        listed = {key: value for key, value in protocol.items() if value is not None}
         entry = {
-            "tableId": metadata["id"],
-            "deltaCommitVersion": columns["version"],
-            "dataSchemaJson": metadata["schemaString"],
+            "tableId": columns.id,
+            "deltaCommitVersion": columns.version,
+            "dataSchemaJson": columns.schema_string,
             "partitionSchemaJson": json.dumps(partitions),
             "sourceMetadataPath": self.query,
-            "tableConfigurations": metadata["configuration"],
-            "protocolJson": json.dumps({"protocol": columns["protocol"]}),
+            "tableConfigurations": columns.configuration,
+            "protocolJson": json.dumps({"protocol": listed}),
         }
         return f"{_HEAD}\n{json.dumps(entry)}"
 
@@ -105,43 +112,10 @@ class _SchemaLog:
             )
 
 
-def _last_read(at: str) -> str:
-    """An offset in the last version of which rows were read before another offset."""
-    offset = json.loads(at)
-    behind = not offset["isStartingVersion"] and offset["index"] == 0 and offset["version"]
-    return json.dumps({**offset, "version": offset["version"] - 1}) if behind else at
-
-
-def columns_of(snapshot: _native.Snapshot) -> str:
-    """A version's columns as the core takes them."""
-    metadata, protocol = snapshot.info, snapshot.protocol
-    columns = {
-        "version": snapshot.version,
-        "metadata": {
-            "id": metadata.id,
-            "schemaString": snapshot.schema.to_json(),
-            "partitionColumns": metadata.partition_columns,
-            "configuration": metadata.configuration,
-        },
-        "protocol": {
-            "minReaderVersion": protocol.min_reader_version,
-            "minWriterVersion": protocol.min_writer_version,
-            "readerFeatures": protocol.reader_features,
-            "writerFeatures": protocol.writer_features,
-        },
-    }
-    return json.dumps(columns)
-
-
-def column_steps(older: str, newer: str) -> dict[str, Any]:
-    """What happened to columns between two versions' columns: names by `renamed`, `dropped` and `widened`."""
-    steps: dict[str, Any] = json.loads(_native.Tail.column_steps_json(older, newer))
-    return steps
-
-
-def told_steps(steps: Mapping[str, Any]) -> str:
+def told_steps(steps: _native.ColumnSteps) -> str:
     """The columns that were renamed or dropped, for a message."""
-    return "; ".join(f"{kind}: {', '.join(steps[kind])}" for kind in ("renamed", "dropped") if steps[kind])
+    kinds = {"renamed": steps.renamed, "dropped": steps.dropped}
+    return "; ".join(f"{kind}: {', '.join(paths)}" for kind, paths in kinds.items() if paths)
 
 
 class FollowedTable:
@@ -181,8 +155,7 @@ class FollowedTable:
 
     def _keep(self, entry: _Entry) -> None:
         self._kept = entry
-        request = {**json.loads(self._options.request), "columns": json.loads(entry.columns)}
-        self.tail = _native.Tail.open(self._location, self._store, json.dumps(request))
+        self.tail = _native.Tail.open(self._location, self._store, self._options.request_with(entry.columns))
 
     def begin(self, query: str | None, at: str, *, resumed: bool = False) -> None:
         """Makes sure, once for each run of a query, that rows at an offset may be shown with the columns that are kept to.
@@ -194,7 +167,7 @@ class FollowedTable:
             InvalidArgumentError: the log is another query's.
         """
         if self._log is None:
-            self._refuse_renamed(query, _last_read(at) if resumed else at)
+            self._refuse_renamed(query, _native.TailOffset(at).last_read() if resumed else at)
             return
         if query in self._begun:
             return
@@ -230,9 +203,9 @@ class FollowedTable:
         older, same = self.tail.columns_at(at)
         if not (unsafe or same):
             shown = self.tail.snapshot
-            steps = column_steps(older, columns_of(shown))
-            if steps["renamed"] or steps["dropped"]:
-                version = json.loads(older)["version"]
+            steps = _native.Tail.column_steps(older, shown.tracked_columns)
+            if steps.renamed or steps.dropped:
+                version = older.version
                 raise SchemaMismatchError(
                     f"columns were renamed or dropped that rows of the stream had from version {version} on "
                     f"({told_steps(steps)}), so they can't be shown under the columns of version {shown.version}: give the "
@@ -254,10 +227,10 @@ class FollowedTable:
         if self._log is None:
             self._refuse_renamed(query, start, again=True)
             return True
-        offset = json.loads(end)
-        self.begin(query, _last_read(end))
-        behind = not offset["isStartingVersion"] and offset["index"] == 0
-        return not (behind and self._kept is not None and offset["version"] <= self._kept.version)
+        offset = _native.TailOffset(end)
+        self.begin(query, offset.last_read())
+        kept = self._kept
+        return not (offset.is_between_versions and kept is not None and offset.version <= kept.version)
 
     def stop_before_others(self, query: str | None, at: str, until: int | None) -> None:
         """Where a stream with nothing to read stands before a commit with other columns: notes these, and ends it.
@@ -265,7 +238,7 @@ class FollowedTable:
         Raises:
             SchemaMismatchError: it does.
         """
-        if self._log is None or self._kept is None or (until is not None and json.loads(at)["version"] > until):
+        if self._log is None or self._kept is None or (until is not None and _native.TailOffset(at).version > until):
             return
         columns = self.tail.next_columns(at)
         if columns is not None:
@@ -275,8 +248,7 @@ class FollowedTable:
 
     def _moved_on(self, entry: _Entry) -> SchemaMismatchError:
         place = "" if self._log is None else self._log.place
-        schema = json.loads(json.loads(entry.columns)["metadata"]["schemaString"])
-        names = ", ".join(field["name"] for field in schema["fields"])
+        names = ", ".join(_native.TableSchema(entry.columns.schema_string).names)
         return SchemaMismatchError(
             f"DELTA_STREAMING_METADATA_EVOLUTION: from version {entry.version} on rows have other columns, properties or protocol "
             f"({names}), which the schema log {place} holds now: define the stream again and start the query with the same "
@@ -286,16 +258,16 @@ class FollowedTable:
         )
 
     def _check_leave(self, older: _Entry, newer: _Entry) -> None:
-        steps = column_steps(older.columns, newer.columns)
-        if steps["incompatible"] is not None:
+        steps = _native.Tail.column_steps(older.columns, newer.columns)
+        if steps.incompatible is not None:
             raise SchemaMismatchError(
-                f"{steps['incompatible']}: no stream can go on over that; start the query anew with another checkpoint location",
+                f"{steps.incompatible}: no stream can go on over that; start the query anew with another checkpoint location",
                 table=self._location,
                 version=newer.version,
             )
         # A new one for each run, since a frame may be started more than once.
         leave = Leave(self._options.allowed, self._setting, self.checkpoint)
-        if lacking := leave.lacking(steps, newer.version):
+        if lacking := leave.lacking(steps.to_dict(), newer.version):
             what = "; ".join(f"{step.option}: {', '.join(step.columns)}" for step in lacking)
             raise SchemaMismatchError(
                 "DELTA_STREAMING_CANNOT_CONTINUE_PROCESSING_POST_SCHEMA_EVOLUTION: between versions "

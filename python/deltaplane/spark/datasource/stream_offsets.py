@@ -7,8 +7,9 @@ watch a query's progress; nothing here reads them.
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+from deltaplane import _native
 
 __all__ = ["between", "initial", "moved", "place"]
 
@@ -44,13 +45,13 @@ def _as_delta_source(end: str) -> Offset:
     >>> _as_delta_source('{"index": 1, "isStartingVersion": true, "tableId": "t", "version": 3}')
     {'sourceVersion': 1, 'reservoirId': 't', 'reservoirVersion': 3, 'index': 0, 'isStartingVersion': True}
     """
-    core = json.loads(end)
+    core = _native.TailOffset(end)
     return {
         "sourceVersion": 1,
-        "reservoirId": core["tableId"],
-        "reservoirVersion": core["version"],
-        "index": core["index"] - 1,
-        "isStartingVersion": core["isStartingVersion"],
+        "reservoirId": core.table_id,
+        "reservoirVersion": core.version,
+        "index": core.index - 1,
+        "isStartingVersion": core.is_starting_version,
     }
 
 

@@ -5,10 +5,10 @@ Knows neither Spark nor rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.io.storage_options import version_arguments
 from deltaplane.spark.jvm.location import size_of
@@ -51,10 +51,10 @@ _FILES = 1000
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """The options of one source: texts as the core takes them; the bounds also by themselves, None where there is none."""
+    """The options of one source: what the core takes; the bounds also by themselves, None where there is none."""
 
-    request: str
-    start: str
+    request: _native.TailRequest
+    start: _native.TailStart
     max_files: int | None
     max_bytes: int | None
     read_change_feed: bool
@@ -65,9 +65,13 @@ class StreamOptions:
     allowed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def limits(self) -> str:
+    def limits(self) -> _native.TailLimits:
         """What one micro-batch takes."""
         return limits(self.max_files, self.max_bytes)
+
+    def request_with(self, columns: _native.TrackedColumns) -> _native.TailRequest:
+        """The request of a follower that keeps to these columns."""
+        return _native.TailRequest(**{**self.request.to_dict(), "columns": columns})
 
     @classmethod
     def of(cls, own: Mapping[str, str]) -> StreamOptions:
@@ -101,8 +105,7 @@ class StreamOptions:
         tracking_id = own.get("streamingsourcetrackingid")
         if location is None and (without := [*allowed, *(["streamingsourcetrackingid"] if tracking_id else [])]):
             raise InvalidArgumentError(f"{_SPELT[without[0]]} goes with schemaTrackingLocation, which isn't given")
-        start = json.dumps(_start(own))
-        return cls(request, start, max_files, max_bytes, fed, location, tracking_id, allowed)
+        return cls(request, _start(own), max_files, max_bytes, fed, location, tracking_id, allowed)
 
 
 def _leave(name: str, text: str) -> str:
@@ -113,19 +116,19 @@ def _leave(name: str, text: str) -> str:
     return text.lower()
 
 
-def _start(own: Mapping[str, str]) -> str | dict[str, int | None]:
+def _start(own: Mapping[str, str]) -> _native.TailStart:
     version, timestamp = own.get("startingversion"), own.get("startingtimestamp")
     if version is not None and timestamp is not None:
         raise InvalidArgumentError("give startingVersion or startingTimestamp, not both")
     if timestamp is not None:
-        return {"timestamp": version_arguments(timestamp)[1]}
+        return _native.TailStart(timestamp_ms=version_arguments(timestamp)[1])
     if version is None:
-        return "snapshot"
+        return _native.TailStart()
     if version.lower() == "latest":
-        return "latest"
+        return _native.TailStart(latest=True)
     if not version.isdecimal():
         raise InvalidArgumentError(f"the option startingVersion is a number or latest, not {version!r}")
-    return {"version": int(version)}
+    return _native.TailStart(version=int(version))
 
 
 def flag(options: Mapping[str, str], name: str, default: str = "false") -> bool:

@@ -7,7 +7,6 @@ split.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -73,7 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is None:
             table = FollowedTable(self._location, self._store, self._options)
             snapshot = table.tail.snapshot
-            now = StructType.fromJson(shown(json.loads(self._table_schema(snapshot))))
+            now = StructType.fromJson(shown(self._table_schema(snapshot).to_value()))
             # Text without nullability, of which Spark keeps less than the table.
             if now.simpleString() != self._columns.simpleString():
                 raise SchemaMismatchError(
@@ -85,8 +84,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = table
         return self._opened
 
-    def _table_schema(self, snapshot: _native.Snapshot) -> str:
-        return snapshot.change_schema().to_json() if self._options.read_change_feed else snapshot.schema.to_json()
+    def _table_schema(self, snapshot: _native.Snapshot) -> _native.TableSchema:
+        return snapshot.change_schema() if self._options.read_change_feed else snapshot.schema
 
     @_with_condition
     def initialOffset(self) -> dict[str, str]:
@@ -126,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if first == last or not table.begin_with(None, first, last):
             return []
         tail = table.tail
-        scan = SplitScan.of(tail.snapshot, self._table_schema(tail.snapshot), self._store, self._columns)
+        scan = SplitScan.of(tail.snapshot, self._table_schema(tail.snapshot).to_json(), self._store, self._columns)
         splits = tail.splits(first, last, SPLIT_BYTES)
         return [InputPartition((scan, split)) for split in splits]
 

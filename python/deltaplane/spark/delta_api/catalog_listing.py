@@ -6,7 +6,6 @@ for its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,7 @@ def listed_columns(spark: SparkSession, name: str) -> list[Column] | None:
             isBucket=False,
             isCluster=field.name in clusters,
         )
-        for field in StructType.fromJson(shown(json.loads(table.schema().to_json()))).fields
+        for field in StructType.fromJson(shown(table.schema().to_value())).fields
     ]
 
 

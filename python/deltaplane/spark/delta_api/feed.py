@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 from deltaplane.io.storage_options import version_arguments
-from deltaplane.spark.datasource.stream_columns import column_steps, columns_of, told_steps
+from deltaplane.spark.datasource.stream_columns import told_steps
 from deltaplane.spark.datasource.time_travel import reaches_beyond
 from deltaplane.spark.jvm.internals import is_on
 from deltaplane.spark.jvm.location import absolute_location, split_options
@@ -90,8 +90,8 @@ def _refuse_renamed(snapshot: _native.Snapshot, first: int, last: int) -> None:
     if end.column_mapping == "none":
         return
     begins = snapshot.at(first)
-    steps = column_steps(columns_of(begins), columns_of(end))
-    if not (steps["renamed"] or steps["dropped"]):
+    steps = _native.Tail.column_steps(begins.tracked_columns, end.tracked_columns)
+    if not (steps.renamed or steps.dropped):
         return
     # delta-spark tells what the table was when the range began from what a commit of the range made of it, as the first one does,
     # and takes a version without column mapping for no hindrance.

@@ -191,7 +191,7 @@ def convert(
 def _check_partitioning(table: ParquetTable, columns: Schema | None) -> None:
     if columns is None or table.entry is None:
         return
-    given = ", ".join(f"{f['name']} {f['type']}" for f in json.loads(columns.to_json())["fields"])
+    given = ", ".join(f"{f.name} {f.type.to_value()}" for f in columns.fields)
     types = {field["name"]: field["type"] for field in table.entry.fields}
     held = ", ".join(f"{name} {types[name]}" for name in table.entry.partition_columns)
     if given != held:

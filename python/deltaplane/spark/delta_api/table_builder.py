@@ -133,7 +133,7 @@ class DeltaTableBuilder:
             _check(comment, str, "Column comment must be str.")
             metadata["comment"] = comment
         of = _data_type(dataType)
-        self._columns.append(_measured({"name": colName, "type": json.loads(of.json()), "metadata": metadata}, of))
+        self._columns.append(_measured({"name": colName, "type": of.jsonValue(), "metadata": metadata}, of))
         self._columns[-1]["nullable"] = nullable
         return self
 
@@ -146,7 +146,7 @@ class DeltaTableBuilder:
                 _check(one, StructField, "Column in existing schema must be StructField.")
             cols = StructType(cols)
         _check(cols, StructType, "Schema must be StructType or a list of StructField.")
-        self._columns += [_measured(json.loads(field.json()), field.dataType) for field in cols.fields]
+        self._columns += [_measured(field.jsonValue(), field.dataType) for field in cols.fields]
         return self
 
     def partitionedBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:

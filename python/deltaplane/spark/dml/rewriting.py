@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from deltaplane import _native
 from deltaplane.commands.merge.assignments import AssignedColumns, Node
 from deltaplane.commands.merge.clauses import several_matches
 from deltaplane.commands.merge.columns import check_whole, field_of
@@ -122,7 +123,7 @@ class Work:
         parsed = json.loads(self._task_spec)
         self.stored_ids: str | None = parsed["ids"]["id"] if parsed["ids"] else None
         self.schema = relaxed(json.loads(self._spec)["schema"])
-        self.fields: list[dict[str, Any]] = json.loads(json.loads(self._spec)["schema"])["fields"]
+        self.fields: list[dict[str, Any]] = _native.TableSchema(json.loads(self._spec)["schema"]).to_value()["fields"]
         self._generated = {rule["column"] for rule in json.loads(self._spec)["row_rules"]["generated"]}
         self._located: list[tuple[str, str, str, int | None, bool]] = []
         self._tasks = 0
@@ -192,7 +193,7 @@ class Work:
             SchemaMismatchError: a value of a type that its column doesn't take, or with other fields.
         """
         given = rows.select(*values)
-        types = [json.loads(f.dataType.json()) for f in given.schema.fields]
+        types = [f.dataType.jsonValue() for f in given.schema.fields]
         columns, was = [], self._target.snapshot.schema.to_value()["fields"]
         for field in self.fields:
             name = field["name"]
@@ -227,7 +228,7 @@ class Work:
             SchemaMismatchError: a value of a type that its column doesn't take, or with other fields.
         """
         new = rows.select(*[value.alias(name) for name, value in zip(columns, values, strict=True)])
-        types = {f.name: json.loads(f.dataType.json()) for f in new.schema.fields}
+        types = {f.name: f.dataType.jsonValue() for f in new.schema.fields}
         for field in self.fields:
             if field["name"] in types:
                 check_whole(field["name"], field["type"], types[field["name"]], lacks=lacks)

@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from deltaplane import _native
 from deltaplane.commands.row_rules import RowRules, violation
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.spark.jvm.schema import quoted
@@ -90,7 +91,7 @@ def _mentioned(sql: str, fields: Iterable[str]) -> list[str]:
 
 def relaxed(schema_json: str) -> StructType:
     """A schema with everything nullable and no metadata: what NOT NULL and CHAR ask is judged by the file writer."""
-    schema: StructType = StructType.fromJson(_relaxed(json.loads(schema_json)))
+    schema: StructType = StructType.fromJson(_relaxed(_native.TableSchema(schema_json).to_value()))
     return schema
 
 

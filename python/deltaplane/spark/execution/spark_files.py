@@ -40,7 +40,7 @@ def files_by_spark(
     copying it.
     """
     parsed = json.loads(spec)
-    columns = json.loads(parsed["schema"])["fields"]
+    columns = _native.TableSchema(parsed["schema"]).to_value()["fields"]
     root = _directory(location)
     if options or root is None or not _is_plain(parsed, columns) or not _fits(df, columns):
         return None
@@ -107,7 +107,7 @@ def _fits(df: DataFrame, columns: Sequence[Mapping[str, Any]]) -> bool:
 
     Our own writer converts types and looks at values; Spark's does neither.
     """
-    given = {field["name"]: field for field in json.loads(df.schema.json())["fields"]}
+    given = {field["name"]: field for field in df.schema.jsonValue()["fields"]}
     return len(given) == len(df.columns) == len(columns) and all(
         (field := given.get(column["name"])) is not None
         and not _is_measured(column)

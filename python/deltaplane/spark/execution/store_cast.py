@@ -5,7 +5,6 @@ As in delta-spark, `spark.sql.storeAssignmentPolicy` decides and `spark.sql.ansi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -142,7 +141,7 @@ def _is_read_compatible(own: DataType, brought: DataType, widens: bool) -> bool:
     if isinstance(own, MapType) and isinstance(brought, MapType):
         keys = _is_read_compatible(own.keyType, brought.keyType, widens)
         return keys and _is_read_compatible(own.valueType, brought.valueType, widens)
-    return own == brought or (widens and is_wider(json.loads(own.json()), json.loads(brought.json())))
+    return own == brought or (widens and is_wider(own.jsonValue(), brought.jsonValue()))
 
 
 def _by_place(brought: DataType, own: DataType, path: str, *, grows: bool, widens: bool) -> DataType:
@@ -167,7 +166,7 @@ def _by_place(brought: DataType, own: DataType, path: str, *, grows: bool, widen
     if isinstance(brought, ArrayType) and isinstance(own, ArrayType) and isinstance(own.elementType, StructType):
         element = _by_place(brought.elementType, own.elementType, f"{path}.element", grows=grows, widens=widens)
         return ArrayType(element)
-    if widens and is_wider(json.loads(own.json()), json.loads(brought.json())):
+    if widens and is_wider(own.jsonValue(), brought.jsonValue()):
         return brought
     return own
 

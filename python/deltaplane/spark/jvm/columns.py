@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from deltaplane import _native
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.spark.jvm.schema import LENGTHS, quoted, shown
 
@@ -28,8 +29,8 @@ def with_file_names(relation_schema: str, table_schema: str) -> str:
     """
     if LENGTHS not in relation_schema:
         return relation_schema
-    schema = json.loads(relation_schema)
-    for there, here in zip(schema["fields"], json.loads(table_schema)["fields"], strict=True):
+    schema = _native.TableSchema(relation_schema).to_value()
+    for there, here in zip(schema["fields"], _native.TableSchema(table_schema).to_value()["fields"], strict=True):
         note = there["metadata"].get(LENGTHS)
         if note is None or isinstance(there["type"], str):
             continue
@@ -88,7 +89,7 @@ def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str
     """
     from pyspark.sql import functions as sf
 
-    own, other = (json.loads(text)["fields"] for text in (table_schema, relation_schema))
+    own, other = (_native.TableSchema(text).to_value()["fields"] for text in (table_schema, relation_schema))
     # Column names of any kind are safe from here on: they are given by position.
     beside = relation.columns[len(own) :]
     plain = relation.toDF(*[f"c{i}" for i in range(len(own))], *beside)

@@ -29,7 +29,7 @@ _NULLABLE = frozenset({"nullable", "containsNull", "valueContainsNull"})
 def delta_schema_json(schema: StructType, *, nullable: bool = False, keeps_lengths: bool = False) -> str:
     """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be `nullable`, at
     every depth, as JSON text. `keeps_lengths`: columns of CHAR and VARCHAR stay such ones (P102)."""
-    given = json.loads(schema.json())
+    given = schema.jsonValue()
     found = _clean(given)
     if keeps_lengths:
         for column, field in zip(given["fields"], found["fields"], strict=True):

@@ -67,13 +67,13 @@ def column_statistics(
     in_files = {
         field["name"]: there["name"]
         for field, there in zip(
-            _fields(snapshot.schema.to_json()), _fields(_native.spark_schema_json(snapshot)), strict=True
+            snapshot.schema.to_value()["fields"], _fields(_native.spark_schema_json(snapshot)), strict=True
         )
     }
     partition = {name.lower() for name in snapshot.info.partition_columns}
     columns: dict[str, _Column] = {
         field["name"]: (_Partition if field["name"].lower() in partition else _Bounded)(field["name"], field["type"])
-        for field in _fields(snapshot.schema.to_json())
+        for field in snapshot.schema.to_value()["fields"]
         if field["type"] in (*_ORDERED, *_PLAIN) and _COLLATIONS not in (field.get("metadata") or {})
     }
     found = [0, 0, 0]
@@ -91,7 +91,7 @@ def column_statistics(
 
 
 def _fields(schema_json: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(schema_json)["fields"]
+    found: list[dict[str, Any]] = _native.TableSchema(schema_json).to_value()["fields"]
     return found
 
 

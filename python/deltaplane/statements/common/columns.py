@@ -5,7 +5,6 @@ Knows no table; what a declaration means for the table is the core's to judge.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,7 +75,7 @@ def _read_rest(cursor: Grammar, made: Declaration, *, places: bool) -> None:
             made.metadata[_DEFAULT] = Clause.read(cursor).text
         elif cursor.peek() == "generated":
             _generated(cursor, made)
-            check_identity(made.path[-1], json.loads(made.type.to_json()), made.metadata)
+            check_identity(made.path[-1], made.type.to_value(), made.metadata)
         elif places and cursor.take("first"):
             made.first = True
         elif places and cursor.take("after"):

@@ -6,8 +6,8 @@ use deltaplane_log as core;
 
 use pyo3::prelude::*;
 
-use crate::json_value::JsonObject;
-use crate::record::record;
+use crate::records::json_value::JsonObject;
+use crate::records::record;
 
 record! {
     /// A commit: its version, its time in milliseconds since the epoch, and what it says of itself.

@@ -8,7 +8,7 @@ use deltaplane_protocol::features::supported;
 
 use pyo3::prelude::*;
 
-use crate::record::record;
+use crate::records::record;
 
 record! {
     /// The table's metadata without its columns.

@@ -26,16 +26,16 @@ macro_rules! record {
             }
 
             fn __repr__(slf: &pyo3::Bound<'_, Self>) -> PyResult<String> {
-                $crate::record::repr(slf.as_any(), &[$(stringify!($field)),+])
+                $crate::records::repr(slf.as_any(), &[$(stringify!($field)),+])
             }
 
             /// The fields by name, those of records within too, for callers whose own results are dicts.
             fn to_dict<'py>(slf: &pyo3::Bound<'py, Self>) -> PyResult<pyo3::Bound<'py, pyo3::types::PyDict>> {
-                $crate::record::dict(slf.as_any(), &[$(stringify!($field)),+])
+                $crate::records::dict(slf.as_any(), &[$(stringify!($field)),+])
             }
 
-            fn __reduce__<'py>(slf: &pyo3::Bound<'py, Self>) -> PyResult<crate::record::Reduced<'py>> {
-                $crate::record::reduce(slf.as_any(), &[$(stringify!($field)),+])
+            fn __reduce__<'py>(slf: &pyo3::Bound<'py, Self>) -> PyResult<crate::records::Reduced<'py>> {
+                $crate::records::reduce(slf.as_any(), &[$(stringify!($field)),+])
             }
         }
     };

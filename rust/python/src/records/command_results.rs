@@ -6,8 +6,8 @@ use deltaplane_log as core;
 
 use pyo3::prelude::*;
 
-use crate::record::record;
-use crate::table_info::Protocol;
+use crate::records::record;
+use crate::records::table_info::Protocol;
 
 record! {
     /// A command that makes at most one commit: `version` is None where there was nothing to do, and in a dry run.

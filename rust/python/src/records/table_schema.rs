@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 
 use crate::errors::to_python;
-use crate::json_value::{JsonObject, object_of};
+use crate::records::json_value::{JsonObject, object_of};
 
 /// The columns of a version, or of files.
 #[pyclass(frozen, module = "deltaplane._native")]
