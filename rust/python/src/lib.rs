@@ -14,7 +14,6 @@ mod file_sets;
 mod incoming;
 mod log_store;
 mod maintenance;
-mod marked_rows;
 mod optimize;
 mod patches;
 #[cfg(debug_assertions)]

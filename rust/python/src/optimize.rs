@@ -10,7 +10,9 @@ use deltaplane_data::{
     FileGroup, FileRead, LineageStorage, OptimizeJob, OptimizedFile, Order, RowLineage, carry_deletes,
 };
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{LayoutPlan, LayoutRequest, Moved, PlanColumns, ReappliedRows, RowConflictResolver, now_ms};
+use deltaplane_log::{
+    LayoutPlan, LayoutRequest, Moved, PlanColumns, ReappliedRows, RowConflictResolver, new_id, now_ms,
+};
 use deltaplane_protocol::actions::{Add, claimed_sum};
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::layout::{Bin, Candidate};
@@ -363,7 +365,7 @@ impl RowConflictResolver for MovedRows {
             };
             let touched = |g: &&FileGroup| g.old.iter().any(|(old, _)| now.contains_key(&old.path));
             let groups: Vec<&FileGroup> = self.groups.iter().filter(touched).collect();
-            let done = carry_deletes(&self.store, &groups, &now, now_ms()).await?;
+            let done = carry_deletes(&self.store, &groups, &now, now_ms(), new_id()).await?;
             self.locked().vector_files.extend(done.vector_file);
             let mut replaced = HashSet::new();
             let new = groups.iter().flat_map(|g| g.new.iter().map(|file| &file.add.path));

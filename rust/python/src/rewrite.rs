@@ -12,7 +12,8 @@ use deltaplane_data::{
     Written, delete_rows, is_outdated,
 };
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{Rewrite as Plan, RewriteRequest, Rewritten, now_ms};
+use deltaplane_log::{Rewrite as Plan, RewriteRequest, Rewritten, new_id, now_ms};
+use deltaplane_operations::rewrite::row_conflicts::MarkedRows;
 use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
 use deltaplane_protocol::deletion_vectors::{Positions, num_records};
 use deltaplane_protocol::features::identity_columns;
@@ -25,7 +26,6 @@ use serde_json::{Value, json};
 
 use crate::errors::run;
 use crate::incoming::reader_of;
-use crate::marked_rows::MarkedRows;
 use crate::patches::Patches;
 use crate::rewrite_tasks::{Outcome, TaskSpec};
 use crate::scan::{Scan, read_spec};
@@ -492,7 +492,7 @@ impl Rewrite {
                 state.written.adds.extend(written.adds);
                 state.written.cdc.extend(written.cdc);
             }
-            let out = delete_rows(self.plan.store(), &state.files, self.by_vector, now_ms());
+            let out = delete_rows(self.plan.store(), &state.files, self.by_vector, now_ms(), new_id());
             let out = block_on(out)?;
             state.taken_out.adds.extend(out.adds);
             state.taken_out.removes.extend(out.removes);
@@ -553,11 +553,10 @@ impl Rewrite {
     fn done(&self, state: &State, metrics: &str) -> Result<(Rewritten, Arc<MarkedRows>)> {
         let metrics: BTreeMap<String, Value> =
             serde_json::from_str(metrics).map_err(|e| Error::invalid_argument(format!("not metrics: {e}")))?;
-        let marked: HashSet<&str> = state.taken_out.adds.iter().map(|a| a.path.as_str()).collect();
-        let files = state.files.iter().filter(|f| marked.contains(f.add.path.as_str()));
         let row_conflicts = Arc::new(MarkedRows::new(
             self.plan.store().clone(),
-            files.cloned().collect(),
+            &state.files,
+            &state.taken_out.adds,
             state.adopted.clone(),
             self.row_ids()?,
         ));

@@ -11,7 +11,7 @@ use deltaplane_data::{
     FileRead, IdentityValues, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink, SelectedFile, delete_rows, scan,
 };
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{Rewrite, now_ms};
+use deltaplane_log::{Rewrite, new_id, now_ms};
 use deltaplane_protocol::actions::{Add, AddCdcFile, Remove};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::features::StoredIds;
@@ -322,7 +322,7 @@ async fn take(store: &Store, spec: &TaskSpec, going: Vec<Going>, records: bool) 
     match write_others(store, spec, &going, records, &mut sink).await {
         Ok((files, outcome)) => {
             let written = sink.finish().await?;
-            let out = delete_rows(store, &files, spec.by_vector, now_ms()).await?;
+            let out = delete_rows(store, &files, spec.by_vector, now_ms(), new_id()).await?;
             Ok(Outcome {
                 adds: written.adds,
                 cdc: written.cdc,

@@ -27,12 +27,12 @@ pub struct Marked {
 }
 
 /// Deletes rows, by position, of live files of a table. All new vectors stand in one file (P122); a file without rows
-/// left is removed (P123).
+/// left is removed (P123). `file_id` is a new id, by which that file is named.
 ///
 /// # Errors
 /// `InvalidArgument` for rows that a file doesn't have or a file without counted rows (P121); what reading the old
 /// vectors and writing the new ones raises. Nothing is written before all of that is known.
-pub async fn mark_rows(store: &Store, files: Vec<(Add, Positions)>, now_ms: i64) -> Result<Marked> {
+pub async fn mark_rows(store: &Store, files: Vec<(Add, Positions)>, now_ms: i64, file_id: Uuid) -> Result<Marked> {
     let vectors = Vectors::new(store.clone());
     let load = |(add, deleted): (Add, Positions)| {
         let vectors = &vectors;
@@ -50,7 +50,7 @@ pub async fn mark_rows(store: &Store, files: Vec<(Add, Positions)>, now_ms: i64)
         .try_collect()
         .await?;
     let (mut marked, mut file) = (Marked::default(), VectorFile::default());
-    let (path, name) = name_file(Uuid::new_v4());
+    let (path, name) = name_file(file_id);
     for (marking, before, add) in markings {
         match marking {
             Marking::Nothing => {}
