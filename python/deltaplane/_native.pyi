@@ -7,7 +7,7 @@ Only modules of this package call it. Every function releases the GIL and raises
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 _Progress = Callable[[str, int, int | None], object]
 
@@ -331,11 +331,51 @@ def schema_to_arrow(schema_json: str) -> ArrowSchema: ...
 def rows_in_table_types(rows: Any, table: str | None = None) -> ArrowStream: ...
 
 @final
-class SparkPlan:
-    """The files of one Spark scan; `blob` is what the JVM reads of them."""
+class SparkQuestion:
+    """What the JVM's file index asks."""
 
+    @staticmethod
+    def parse(text: str) -> SparkQuestion: ...
     @property
-    def blob(self) -> bytes: ...
+    def asked(self) -> Literal["changed", "prepare", "size", "files", "list"]: ...
+    @property
+    def statistics(self) -> bool: ...
+    @property
+    def query(self) -> str | None: ...
+    @property
+    def zone(self) -> str: ...
+    @property
+    def known_version(self) -> int | None: ...
+    @property
+    def filters(self) -> list[str]: ...
+
+@final
+class SparkAnswer:
+    """An answer to it. Statistics of a column: nulls, distinct values, least value, greatest value."""
+
+    @staticmethod
+    def known() -> SparkAnswer: ...
+    @staticmethod
+    def unprepared() -> SparkAnswer: ...
+    @staticmethod
+    def changed(changed: bool) -> SparkAnswer: ...
+    @staticmethod
+    def size(size_bytes: int) -> SparkAnswer: ...
+    @staticmethod
+    def files(uris: Sequence[str]) -> SparkAnswer: ...
+    @staticmethod
+    def found(
+        snapshot: Snapshot,
+        plan: SparkPlan,
+        statistics: Mapping[str, tuple[int, int | None, str | None, str | None]],
+        by_job: bool = False,
+    ) -> SparkAnswer: ...
+    def to_jvm(self) -> bytes | str | None: ...
+
+@final
+class SparkPlan:
+    """The files of one Spark scan, as the JVM reads them."""
+
     @property
     def files(self) -> int: ...
     @property

@@ -23,7 +23,7 @@ CRATES = {
     "log": {"protocol", "store", "sorting", "error"},
     "data": {"protocol", "store", "sorting", "error"},
     "operations": {"protocol", "store", "log", "data", "error"},
-    "spark_plan": {"protocol", "store", "log", "data", "error"},
+    "spark_plan": {"protocol", "store", "log", "data", "operations", "error"},
     "python": {
         "boundary",
         "error",
@@ -62,7 +62,7 @@ LOG = (
 
 # A longer folder is a shelf, not a room. `rust/python/src` has a file for each class of the boundary and what these share.
 MOST_FILES = 25
-LONGER = {"rust/python/src": 29}
+LONGER = {"rust/python/src": 27}
 
 IMPURE = re.compile(
     r"\btokio\b|\basync\s+(?:fn|move)\b|\bstd::(?:fs|net)\b|\bSystemTime\b|\bInstant::now\b|\brand::|\bUtc::now\b"

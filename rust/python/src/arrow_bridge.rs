@@ -75,14 +75,21 @@ impl RecordBatchReader for Pulled {
     }
 }
 
-/// A capsule of a stream of batches of this schema.
+/// What `__arrow_c_stream__` returns: a capsule of a stream of batches of this schema, which leaves the error that ends it
+/// in `error`. The protocol lets a producer ignore the requested schema; the consumer casts.
 pub(crate) fn stream_capsule<'py>(
     py: Python<'py>,
-    schema: SchemaRef,
+    requested_schema: Option<Bound<'py, PyAny>>,
+    schema: &SchemaRef,
     stream: BoxStream<'static, Result<RecordBatch>>,
-    error: LastError,
+    error: &LastError,
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    let reader = Pulled { schema, stream, error };
+    drop(requested_schema);
+    let reader = Pulled {
+        schema: schema.clone(),
+        stream,
+        error: error.clone(),
+    };
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), STREAM)
 }
 
@@ -136,15 +143,13 @@ impl ArrowStream {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The protocol lets a producer ignore the request; the consumer casts.
-        drop(requested_schema);
         let taken = self
             .stream
             .lock()
             .map_err(|_| PyValueError::new_err("the stream was left by a failed reader"))?
             .take();
         let stream = taken.ok_or_else(|| PyValueError::new_err("this stream was read already: ask for a new one"))?;
-        stream_capsule(py, self.schema.clone(), stream, self.error.clone())
+        stream_capsule(py, requested_schema, &self.schema, stream, &self.error)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {

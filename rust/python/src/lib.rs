@@ -1,16 +1,13 @@
 //! The boundary between Python and the Rust core: extracts typed arguments, releases the GIL, calls
 //! one core function, converts. It holds no logic of its own.
 
-mod add_view;
 mod alter;
 mod arrow_bridge;
-mod arrow_layouts;
 mod cache;
 mod changes;
 mod credentials;
 mod errors;
 mod events;
-mod file_sets;
 mod incoming;
 mod log_store;
 mod maintenance;
@@ -31,6 +28,7 @@ mod tail;
 mod vectors;
 mod write;
 
+use deltaplane_operations::{add_view, file_sets};
 use pyo3::prelude::*;
 
 #[cfg(target_os = "linux")]
@@ -60,13 +58,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rewrite_tasks::take_out_rows, module)?)?;
     module.add_function(wrap_pyfunction!(incoming::check_batch, module)?)?;
     module.add_function(wrap_pyfunction!(write::write_files, module)?)?;
+    module.add_function(wrap_pyfunction!(write::discard_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;
     module.add_function(wrap_pyfunction!(write::create_table, module)?)?;
     module.add_function(wrap_pyfunction!(write::is_table, module)?)?;
     module.add_function(wrap_pyfunction!(snapshot::log_history_json, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_from_arrow, module)?)?;
     module.add_function(wrap_pyfunction!(write::schema_to_arrow, module)?)?;
-    module.add_function(wrap_pyfunction!(arrow_layouts::rows_in_table_types, module)?)?;
+    module.add_function(wrap_pyfunction!(write::rows_in_table_types, module)?)?;
     module.add_function(wrap_pyfunction!(cache::cache_dir, module)?)?;
     module.add_function(wrap_pyfunction!(cache::cache_contents, module)?)?;
     module.add_function(wrap_pyfunction!(cache::clear_cache, module)?)?;

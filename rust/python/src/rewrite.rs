@@ -28,7 +28,7 @@ use crate::errors::run;
 use crate::incoming::reader_of;
 use crate::patches::Patches;
 use crate::rewrite_tasks::{Outcome, TaskSpec};
-use crate::scan::{Scan, read_spec};
+use crate::scan::{Rows, Scan, read_spec};
 use crate::snapshot::Snapshot;
 use crate::spark_plan::by_uri;
 use crate::write::{Spec, delete_paths, dry_run_json, protocols_text};
@@ -332,7 +332,7 @@ impl Rewrite {
             let rewritten = state.rewritten().filter(|f| self.is_rewritten(f));
             let reads = rewritten.map(SelectedFile::others);
             let reads = reads.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
-            let mut rows = Scan::of_files(self.plan.base(), reads, all_columns(&self.plan)?)?.stream();
+            let mut rows = Rows::of_files(self.plan.base(), reads, all_columns(&self.plan)?)?.stream();
             block_on(async {
                 while let Some(batch) = rows.try_next().await? {
                     copied += batch.num_rows();
@@ -389,7 +389,7 @@ impl Rewrite {
             let files = state.files.iter().filter(|f| state.is_patched(f));
             let reads = files.map(SelectedFile::selected).collect::<Result<_>>()?;
             let places = [FILE, ROW].map(str::to_owned);
-            Scan::of_files(self.plan.base(), reads, columns.into_iter().chain(places).collect())
+            Rows::of_files(self.plan.base(), reads, columns.into_iter().chain(places).collect()).map(Scan::from)
         })
     }
 
@@ -468,7 +468,7 @@ impl Rewrite {
         if !self.plan.records_changes() {
             return Ok(());
         }
-        let mut rows = self.picked(py)?.stream();
+        let mut rows = self.picked(py)?.rows().stream();
         run(py, || {
             let mut state = self.locked();
             block_on(async {
@@ -595,7 +595,7 @@ impl Rewrite {
                 });
             }
         }
-        let mut rows = Scan::of_files(self.plan.base(), uncounted, vec![ROW.to_owned()])?.stream();
+        let mut rows = Rows::of_files(self.plan.base(), uncounted, vec![ROW.to_owned()])?.stream();
         block_on(async {
             while let Some(batch) = rows.try_next().await? {
                 state.copied_rows += batch.num_rows();
@@ -614,7 +614,7 @@ impl Rewrite {
             .rewritten()
             .map(SelectedFile::selected)
             .collect::<Result<_>>()?;
-        Scan::of_files(self.plan.base(), reads, columns)
+        Rows::of_files(self.plan.base(), reads, columns).map(Scan::from)
     }
 
     fn sink<'a>(&self, state: &'a mut State) -> Result<&'a mut RowSink> {

@@ -22,11 +22,11 @@ use std::sync::Arc;
 
 use crate::add_view::AddView;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
-use crate::changes::Changes;
+use crate::changes::{Changes, Rows as ChangedRows};
 use crate::errors::run;
 use crate::file_sets::{FileSet, sampled};
 use crate::incoming::reader_of;
-use crate::scan::{Scan, bind, members_of};
+use crate::scan::{Rows, Scan, ScanRequest, bind, members_of};
 use crate::string_list::StringList;
 use crate::vectors::masks;
 
@@ -300,7 +300,7 @@ impl Snapshot {
         &self,
         py: Python<'_>,
         columns: Option<Vec<String>>,
-        predicate: Option<&str>,
+        predicate: Option<String>,
         batch_rows: Option<usize>,
         encoded_files: bool,
         members: Option<(String, Bound<'_, PyAny>, bool)>,
@@ -309,14 +309,14 @@ impl Snapshot {
         let members = members.transpose()?;
         run(py, || {
             let members = members.map(|(column, values, nulls)| members_of(&column, values, nulls));
-            Scan::new(
-                &self.inner,
+            let request = ScanRequest {
                 columns,
                 predicate,
                 batch_rows,
                 encoded_files,
-                members.transpose()?.flatten(),
-            )
+                members: members.transpose()?.flatten(),
+            };
+            Rows::new(&self.inner, request).map(Scan::from)
         })
     }
 
@@ -326,7 +326,7 @@ impl Snapshot {
         let (of, other) = if gone { (base, self) } else { (self, base) };
         run(py, || {
             let others = block_on(FileSet::of(&other.inner))?;
-            Scan::of_rows_missing_in(&self.inner, &of.inner, others, columns)
+            Rows::of_rows_missing_in(&self.inner, &of.inner, others, columns).map(Scan::from)
         })
     }
 
@@ -334,7 +334,7 @@ impl Snapshot {
     fn sample(&self, py: Python<'_>, columns: Vec<String>, files: usize, rows: u64, seed: u64) -> PyResult<Scan> {
         run(py, || {
             let files = block_on(sampled(&self.inner, files, rows, seed))?;
-            Scan::of_files(&self.inner, files, columns)
+            Rows::of_files(&self.inner, files, columns).map(Scan::from)
         })
     }
 
@@ -357,7 +357,9 @@ impl Snapshot {
         columns: Option<Vec<String>>,
         predicate: Option<&str>,
     ) -> PyResult<Changes> {
-        run(py, || block_on(Changes::new(&self.inner, first, columns, predicate)))
+        run(py, || {
+            block_on(ChangedRows::new(&self.inner, first, columns, predicate)).map(Changes::from)
+        })
     }
 
     /// The columns of these rows.

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::changes::{Changes, Part, parts_of};
+use crate::changes::{Changes, Part, Rows, parts_of};
 use crate::errors::run;
 use crate::file_sets::file_reads;
 use crate::snapshot::{Snapshot, store};
@@ -129,13 +129,8 @@ impl Tail {
     ) -> PyResult<Changes> {
         run(py, || {
             let parts = block_on(self.parts(start, end, predicate))?;
-            Changes::of_parts(
-                self.inner.reading(),
-                parts,
-                columns,
-                predicate,
-                self.inner.tells_changes(),
-            )
+            let (reading, with_changes) = (self.inner.reading(), self.inner.tells_changes());
+            Rows::of_parts(reading, parts, columns, predicate, with_changes).map(Changes::from)
         })
     }
 }

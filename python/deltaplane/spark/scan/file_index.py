@@ -19,7 +19,7 @@ from deltaplane.exceptions import DeltaError, SchemaMismatchError, TableNotFound
 from deltaplane.spark.errors.refusals import refusal
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.schema import shown
-from deltaplane.spark.jvm.statistics import ColumnStatistics, column_statistics
+from deltaplane.spark.jvm.statistics import column_statistics
 from deltaplane.spark.scan.replay import Files
 
 __all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan", "Plans"]
@@ -233,30 +233,29 @@ class DeltaplaneFileIndex:
         return plans
 
     def apply(self, question: str, conditions: Any) -> bytes | str | None:
-        """Answers the JVM: `question` is what is asked, the query, the session's time zone, the version of which the JVM knows
-        the answer, and Catalyst's filters as JSON; `conditions` the filters themselves, where columns are looked at. No bytes
-        say that the JVM knows it, and an error is an answer too."""
+        """Answers the JVM, whose question is one text; `conditions` are Catalyst's filters themselves, where statistics of
+        columns are asked for. An error is an answer too."""
         try:
-            return self._answered(question, conditions)
+            return self._answer(_native.SparkQuestion.parse(question), conditions).to_jvm()
         except DeltaError as e:
             return refusal(e)
 
-    def _answered(self, question: str, conditions: Any) -> bytes | str | None:
-        kind, query, zone, known, *filters = question.split("\0")
-        if kind == "changed":
-            return "1" if self._has_changed() else "0"
-        if kind.startswith("prepare"):
-            return self._prepared(query, known, filters, zone, conditions, columns=kind == "prepare with statistics")
-        snapshot = self._snapshots.for_query(query or None)
-        if known == str(snapshot.version):
-            return b""
-        if kind == "size":
-            return str(min(self.size_bytes(snapshot), _MOST))
-        if kind == "files":
-            return "\0".join(_native.spark_file_uris(snapshot, self._files))
+    def _answer(self, question: _native.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
+        if question.asked == "changed":
+            return _native.SparkAnswer.changed(self._has_changed())
+        if question.asked == "prepare":
+            return self._prepared(question, conditions)
+        snapshot = self._snapshots.for_query(question.query)
+        if question.known_version == snapshot.version:
+            return _native.SparkAnswer.known()
+        if question.asked == "size":
+            return _native.SparkAnswer.size(min(self.size_bytes(snapshot), _MOST))
+        if question.asked == "files":
+            return _native.SparkAnswer.files(_native.spark_file_uris(snapshot, self._files))
         by_job = self._jobs.take(snapshot)
         make = self._jobs.plan if by_job else _native.spark_plan
-        return _answer(snapshot, make(snapshot, filters, zone, self._files), by_job=by_job)
+        plan = make(snapshot, question.filters, question.zone, self._files)
+        return _native.SparkAnswer.found(snapshot, plan, {}, by_job)
 
     def _has_changed(self) -> bool:
         """Whether the newest version isn't the one of the last call; where it can't be shown, what was shown is old."""
@@ -274,50 +273,26 @@ class DeltaplaneFileIndex:
             self._sizes = {snapshot.version: of(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
-    def _prepared(
-        self, query: str, known: str, filters: list[str], zone: str, conditions: Any, *, columns: bool
-    ) -> bytes | None:
-        """For the optimiser. None where a job finds the files, which Spark may ask for otherwise then; and where something goes
-        wrong, which is told when Spark asks for the files."""
+    def _prepared(self, question: _native.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
+        """For the optimiser, which does without where a job finds the files: Spark may ask for them otherwise then. So it does
+        where something goes wrong, which is raised when Spark asks for the files."""
         try:
-            snapshot = self._snapshots.for_query(query or None)
-            if known == str(snapshot.version):
-                return b""
+            snapshot = self._snapshots.for_query(question.query)
+            if question.known_version == snapshot.version:
+                return _native.SparkAnswer.known()
             if self._jobs.take(snapshot):
-                return None
-            plan = _native.spark_plan(snapshot, filters, zone, self._files, conditions is not None)
-            told = self._jvm.conditions(conditions) if columns else []
-            found = column_statistics(snapshot, plan, told, self._files) if columns else {}
+                return _native.SparkAnswer.unprepared()
+            with_rows = conditions is not None
+            plan = _native.spark_plan(snapshot, question.filters, question.zone, self._files, with_rows)
+            statistics = {}
+            if question.statistics:
+                found = column_statistics(snapshot, plan, self._jvm.conditions(conditions), self._files)
+                statistics = {name: (of.nulls, of.distinct, of.low, of.high) for name, of in found.items()}
         except DeltaError:
-            return None
-        return _answer(snapshot, plan, found)
+            return _native.SparkAnswer.unprepared()
+        return _native.SparkAnswer.found(snapshot, plan, statistics)
 
     class Java:
         """What py4j reads: the interface that this class implements."""
 
         implements = ("java.util.function.BiFunction",)
-
-
-def _answer(
-    snapshot: _native.Snapshot,
-    plan: _native.SparkPlan,
-    columns: Mapping[str, ColumnStatistics] | None = None,
-    *,
-    by_job: bool = False,
-) -> bytes:
-    """A plan as the JVM's `Found` takes it."""
-    shown = f"`{snapshot.uri}` version {snapshot.version}, {plan.files} of {plan.considered} files"
-    rows = -1 if plan.rows is None else plan.rows
-    said = [
-        shown,
-        snapshot.version,
-        plan.understood,
-        plan.files,
-        by_job or "",
-        min(plan.size_bytes, _MOST),
-        min(rows, _MOST),
-    ]
-    for column, of in (columns or {}).items():
-        said += ["" if value is None else value for value in (column, of.distinct, of.low, of.high, of.nulls)]
-    head = "\0".join(map(str, said)).encode()
-    return len(head).to_bytes(4, "big") + head + plan.blob

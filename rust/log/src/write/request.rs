@@ -240,7 +240,7 @@ impl WriteRequest {
     }
 
     /// A write in this mode that asks for nothing else.
-    pub(crate) fn new(mode: WriteMode) -> Self {
+    pub fn new(mode: WriteMode) -> Self {
         WriteRequest {
             mode,
             partition_by: None,

@@ -1,41 +1,31 @@
-//! What Spark needs of the core: scan plans that the JVM reads in one go, splits for readers in
-//! Python workers, URIs. Boundary functions only; the work is in the modules below.
+//! Plans of Spark scans: what the file index asks and is answered, splits for readers in Python workers, distributed
+//! replay, URIs.
 
-mod blob;
-mod columns;
-mod plan;
-mod replay;
-mod row;
-mod splits;
-
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
 
 use deltaplane_boundary::boundary;
-use deltaplane_data::ReadSpec;
-use deltaplane_error::{Error, Result};
-use deltaplane_log::LogHead;
-use deltaplane_protocol::expr::{Expr, Predicate};
-use deltaplane_protocol::mapping::Mapping;
-use deltaplane_protocol::schema::StructType;
+use deltaplane_error::Result;
+pub(crate) use deltaplane_spark_plan::plan::by_uri;
+use deltaplane_spark_plan::plan::{self, EncodedPlan, Files, Planned};
+use deltaplane_spark_plan::question::{Answer, Asked, ColumnStatistics, FoundFiles, JvmValue, Question};
+pub(crate) use deltaplane_spark_plan::splits::of_parts as split_parts;
+use deltaplane_spark_plan::splits::{self, SplitRead};
+use deltaplane_spark_plan::{relation_schema, replay};
 use deltaplane_store::block_on;
-use futures::StreamExt;
-use futures::stream;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyString};
 
-pub(crate) use self::plan::by_uri;
-use self::plan::{Files, Planned};
-use self::splits::Split;
-pub(crate) use self::splits::of_parts as split_parts;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
 use crate::snapshot::{Snapshot, store};
-use crate::write::delete_files;
+
+type Options = Option<HashMap<String, String>>;
 
 /// Adds this module's names to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<SparkPlan>()?;
+    module.add_class::<SparkQuestion>()?;
+    module.add_class::<SparkAnswer>()?;
     module.add_function(wrap_pyfunction!(spark_plan, module)?)?;
     module.add_function(wrap_pyfunction!(spark_plan_of, module)?)?;
     module.add_function(wrap_pyfunction!(spark_size_bytes, module)?)?;
@@ -51,27 +41,186 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(replay_schema, module)?)?;
     module.add_function(wrap_pyfunction!(replay_checkpoint, module)?)?;
     module.add_function(wrap_pyfunction!(replay_commits, module)?)?;
-    module.add_function(wrap_pyfunction!(replay_live, module)?)?;
-    module.add_function(wrap_pyfunction!(discard_files, module)?)
+    module.add_function(wrap_pyfunction!(replay_live, module)?)
 }
 
 /// The files of one scan, ready for the JVM.
-#[pyclass(frozen, get_all, module = "deltaplane._native")]
-pub(crate) struct SparkPlan {
-    /// What the JVM reads.
-    blob: Py<PyBytes>,
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct SparkPlan(EncodedPlan);
+
+#[boundary]
+#[pymethods]
+impl SparkPlan {
     /// How many files.
-    files: usize,
+    #[getter]
+    fn files(&self) -> usize {
+        self.0.files
+    }
+
     /// How many partition tuples.
-    directories: usize,
+    #[getter]
+    fn directories(&self) -> usize {
+        self.0.directories
+    }
+
     /// How many of the filters took part in pruning.
-    understood: usize,
+    #[getter]
+    fn understood(&self) -> usize {
+        self.0.understood
+    }
+
     /// Bytes of these files.
-    size_bytes: u64,
+    #[getter]
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes
+    }
+
     /// How many files were looked at.
-    considered: u64,
+    #[getter]
+    fn considered(&self) -> u64 {
+        self.0.considered
+    }
+
     /// Their rows, where that was asked for and every file says.
-    rows: Option<u64>,
+    #[getter]
+    fn rows(&self) -> Option<u64> {
+        self.0.rows
+    }
+}
+
+/// What the JVM's file index asks.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct SparkQuestion(Question);
+
+#[boundary]
+#[pymethods]
+impl SparkQuestion {
+    /// From the JVM's text.
+    #[staticmethod]
+    fn parse(py: Python<'_>, text: &str) -> PyResult<Self> {
+        run(py, || Question::parse(text).map(SparkQuestion))
+    }
+
+    /// `changed`, `prepare`, `size`, `files` or `list`.
+    #[getter]
+    fn asked(&self) -> &'static str {
+        self.0.asked.name()
+    }
+
+    /// Whether the optimiser takes statistics of columns.
+    #[getter]
+    fn statistics(&self) -> bool {
+        self.0.asked == Asked::Prepare { statistics: true }
+    }
+
+    /// The query that is planned; none outside of a query.
+    #[getter]
+    fn query(&self) -> Option<&str> {
+        self.0.query.as_deref()
+    }
+
+    /// The session's time zone.
+    #[getter]
+    fn zone(&self) -> &str {
+        &self.0.zone
+    }
+
+    /// The version for which the JVM has an answer to the same question.
+    #[getter]
+    fn known_version(&self) -> Option<u64> {
+        self.0.known_version
+    }
+
+    /// Catalyst's filters, each as `Expression.toJSON`.
+    #[getter]
+    fn filters(&self) -> Vec<String> {
+        self.0.filters.clone()
+    }
+}
+
+/// Statistics of a column: nulls, distinct values, least value, greatest value.
+type Statistics = (u64, Option<u64>, Option<String>, Option<String>);
+
+/// An answer to the JVM's file index, as py4j hands it over.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct SparkAnswer(Py<PyAny>);
+
+impl SparkAnswer {
+    fn of(py: Python<'_>, answer: impl FnOnce() -> Answer<'static> + Send) -> PyResult<Self> {
+        Self::from_jvm(py, run(py, || answer().to_jvm())?)
+    }
+
+    fn from_jvm(py: Python<'_>, value: JvmValue) -> PyResult<Self> {
+        Ok(SparkAnswer(match value {
+            JvmValue::Null => py.None(),
+            JvmValue::Text(text) => PyString::new(py, &text).into_any().unbind(),
+            JvmValue::Bytes(bytes) => PyBytes::new(py, &bytes).into_any().unbind(),
+        }))
+    }
+}
+
+#[boundary]
+#[pymethods]
+impl SparkAnswer {
+    /// The answer that the JVM has is still right.
+    #[staticmethod]
+    fn known(py: Python<'_>) -> PyResult<Self> {
+        Self::of(py, || Answer::Known)
+    }
+
+    /// The optimiser does without.
+    #[staticmethod]
+    fn unprepared(py: Python<'_>) -> PyResult<Self> {
+        Self::of(py, || Answer::Unprepared)
+    }
+
+    /// Whether there is another version.
+    #[staticmethod]
+    fn changed(py: Python<'_>, changed: bool) -> PyResult<Self> {
+        Self::of(py, || Answer::Changed(changed))
+    }
+
+    /// Bytes of all files.
+    #[staticmethod]
+    fn size(py: Python<'_>, size_bytes: u64) -> PyResult<Self> {
+        Self::of(py, || Answer::Size(size_bytes))
+    }
+
+    /// URIs of all files.
+    #[staticmethod]
+    fn files(py: Python<'_>, uris: Vec<String>) -> PyResult<Self> {
+        Self::of(py, || Answer::Files(uris))
+    }
+
+    /// The files of a scan of a version, with statistics by column; `by_job` says whether a Spark job found them.
+    #[staticmethod]
+    #[pyo3(signature = (snapshot, plan, statistics, by_job = false))]
+    fn found(
+        py: Python<'_>,
+        snapshot: &Snapshot,
+        plan: &SparkPlan,
+        statistics: BTreeMap<String, Statistics>,
+        by_job: bool,
+    ) -> PyResult<Self> {
+        let statistics = statistics.into_iter();
+        let columns = statistics.map(|(column, (nulls, distinct, low, high))| ColumnStatistics {
+            column,
+            distinct,
+            low,
+            high,
+            nulls,
+        });
+        let columns = columns.collect();
+        let value = run(py, || {
+            Answer::Found(FoundFiles::of(&snapshot.inner, &plan.0, columns, by_job)).to_jvm()
+        })?;
+        Self::from_jvm(py, value)
+    }
+
+    /// As py4j takes it.
+    fn to_jvm(&self, py: Python<'_>) -> Py<PyAny> {
+        self.0.clone_ref(py)
+    }
 }
 
 /// The files (`all`, `whole` or `marked`: without or with a deletion vector) that can hold rows for which all of
@@ -87,7 +236,7 @@ fn spark_plan(
     files: &str,
     counts_rows: bool,
 ) -> PyResult<SparkPlan> {
-    serialised(py, || {
+    encoded(py, || {
         let files = Files::parse(files)?;
         block_on(plan::plan(&snapshot.inner, &filters, zone, files, counts_rows))
     })
@@ -104,32 +253,14 @@ fn spark_plan_of(
     zone: &str,
     files: &str,
 ) -> PyResult<SparkPlan> {
-    serialised(py, || {
-        block_on(plan::of_adds(
-            &snapshot.inner,
-            &adds,
-            &filters,
-            zone,
-            Files::parse(files)?,
-        ))
+    encoded(py, || {
+        let files = Files::parse(files)?;
+        block_on(plan::of_adds(&snapshot.inner, &adds, &filters, zone, files))
     })
 }
 
-fn serialised(py: Python<'_>, plan: impl FnOnce() -> Result<Planned> + Send) -> PyResult<SparkPlan> {
-    let (planned, blob) = run(py, || {
-        let planned = plan()?;
-        let blob = blob::encode(&planned.directories)?;
-        Ok((planned, blob))
-    })?;
-    Ok(SparkPlan {
-        blob: PyBytes::new(py, &blob).unbind(),
-        files: planned.directories.iter().map(|d| d.files.len()).sum(),
-        directories: planned.directories.len(),
-        understood: planned.understood,
-        size_bytes: planned.size_bytes,
-        considered: planned.considered,
-        rows: planned.rows,
-    })
+fn encoded(py: Python<'_>, plan: impl FnOnce() -> Result<Planned> + Send) -> PyResult<SparkPlan> {
+    run(py, || plan()?.encode()).map(SparkPlan)
 }
 
 /// Bytes of a version's files.
@@ -158,7 +289,7 @@ fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
 #[boundary]
 #[pyfunction]
 fn spark_schema_json(snapshot: &Snapshot) -> String {
-    columns::relation_schema(snapshot.inner.state()).to_json()
+    relation_schema(snapshot.inner.state()).to_json()
 }
 
 /// The files that can match a predicate (expression JSON), in texts of about so many bytes of files each.
@@ -201,7 +332,7 @@ fn change_splits(
 fn scan_split(
     py: Python<'_>,
     location: &str,
-    options: Option<HashMap<String, String>>,
+    options: Options,
     schema_json: &str,
     mapping: &str,
     partition_columns: Vec<String>,
@@ -209,29 +340,15 @@ fn scan_split(
     predicate: Option<&str>,
     split: &str,
 ) -> PyResult<ArrowStream> {
-    let (schema, stream) = run(py, || {
-        let store = store(location, options)?;
-        let (constants, files) = Split::parse(split)?.into_parts();
-        let table = Arc::new(StructType::from_json(schema_json)?);
-        let predicate = predicate
-            .map(|text| Predicate::bind(&Expr::from_json(text)?, &table))
-            .transpose()?;
-        let mut spec = ReadSpec::new(table, partition_columns);
-        spec.mapping = Mapping::parse(mapping)?;
-        spec.partition_columns.extend(constants);
-        spec.predicate = predicate;
-        spec.columns = Some(columns);
-        let schema = spec.output_schema()?;
-        // A Spark task has one core, and its siblings the others.
-        let rows = deltaplane_data::scan(
-            store,
-            stream::iter(files.into_iter().map(Ok)).boxed(),
-            Arc::new(spec),
-            1,
-        );
-        Ok((schema, rows))
-    })?;
-    Ok(ArrowStream::new(schema, stream))
+    let read = SplitRead {
+        schema_json,
+        mapping,
+        partition_columns,
+        columns,
+        predicate,
+    };
+    let (schema, rows) = run(py, || splits::read_split(store(location, options)?, read, split))?;
+    Ok(ArrowStream::new(schema, rows))
 }
 
 /// Bytes of the log's files that a plan of this version may have to read.
@@ -245,14 +362,7 @@ fn replay_bytes(snapshot: &Snapshot) -> u64 {
 #[boundary]
 #[pyfunction]
 fn replay_json(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResult<String> {
-    let of = &snapshot.inner;
-    run(py, || {
-        Ok(replay::described(
-            of.version(),
-            of.state(),
-            &block_on(of.replay_parts(target_bytes))?,
-        ))
-    })
+    run(py, || block_on(replay::describe(&snapshot.inner, target_bytes)))
 }
 
 /// The same of a table that isn't open: what its commits say of files is read past, not held.
@@ -261,24 +371,14 @@ fn replay_json(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResu
 fn replay_json_of(
     py: Python<'_>,
     location: &str,
-    options: Option<HashMap<String, String>>,
+    options: Options,
     version: Option<u64>,
     timestamp_ms: Option<i64>,
     target_bytes: u64,
 ) -> PyResult<String> {
     run(py, || {
         let store = store(location, options)?;
-        // Refuses what other processes can't see.
-        plan::spark_uri(store.location())?;
-        let (head, parts) = block_on(async {
-            let head = match timestamp_ms {
-                Some(at) => LogHead::open_at(&store, at).await?,
-                None => LogHead::open(&store, version).await?,
-            };
-            let parts = head.replay_parts(target_bytes).await?;
-            Ok::<_, Error>((head, parts))
-        })?;
-        Ok(replay::described(head.version(), head.state(), &parts))
+        block_on(replay::describe_unopened(&store, version, timestamp_ms, target_bytes))
     })
 }
 
@@ -295,7 +395,7 @@ fn replay_schema(py: Python<'_>, plan: &str) -> PyResult<ArrowSchema> {
 fn replay_checkpoint(
     py: Python<'_>,
     location: &str,
-    options: Option<HashMap<String, String>>,
+    options: Options,
     plan: &str,
     part: &str,
 ) -> PyResult<ArrowStream> {
@@ -311,7 +411,7 @@ fn replay_checkpoint(
 fn replay_commits(
     py: Python<'_>,
     location: &str,
-    options: Option<HashMap<String, String>>,
+    options: Options,
     part: &str,
     keys_only: bool,
 ) -> PyResult<ArrowStream> {
@@ -325,16 +425,4 @@ fn replay_commits(
 fn replay_live(py: Python<'_>, plan: &str, adds: Vec<String>) -> PyResult<ArrowStream> {
     let (schema, rows) = run(py, || replay::Plan::parse(plan)?.live_files(&adds))?;
     Ok(ArrowStream::new(schema, rows))
-}
-
-/// Deletes data files that won't be committed (texts of add actions); what is gone already is fine.
-#[boundary]
-#[pyfunction]
-fn discard_files(
-    py: Python<'_>,
-    location: &str,
-    options: Option<HashMap<String, String>>,
-    adds: Vec<String>,
-) -> PyResult<()> {
-    run(py, || delete_files(&store(location, options)?, &adds))
 }

@@ -21,13 +21,13 @@ const WINDOWS: u64 = 256;
 const WINDOW_ROWS: u64 = 16_384;
 
 /// The files of a batch of adds, as the data crate wants them.
-pub(crate) fn file_reads(batch: &RecordBatch) -> Result<Vec<FileRead>> {
+pub fn file_reads(batch: &RecordBatch) -> Result<Vec<FileRead>> {
     let rows = FileRows::new(batch);
     (0..batch.num_rows()).map(|row| file_read(&rows, row)).collect()
 }
 
 /// One of them.
-pub(crate) fn file_read(rows: &FileRows<'_>, row: usize) -> Result<FileRead> {
+pub fn file_read(rows: &FileRows<'_>, row: usize) -> Result<FileRead> {
     Ok(FileRead {
         path: paths::decode(rows.path(row)?)?,
         size_bytes: u64::try_from(rows.size(row)).unwrap_or(0),
@@ -41,14 +41,14 @@ pub(crate) fn file_read(rows: &FileRows<'_>, row: usize) -> Result<FileRead> {
 
 /// The files of a version: 16 bytes for each that has no deletion vector.
 #[derive(Default)]
-pub(crate) struct FileSet {
+pub struct FileSet {
     whole: HashSet<u128>,
     marked: HashMap<u128, DeletionVector>,
 }
 
 impl FileSet {
     /// Of this version.
-    pub(crate) async fn of(snapshot: &Snapshot) -> Result<Self> {
+    pub async fn of(snapshot: &Snapshot) -> Result<Self> {
         let mut found = FileSet::default();
         let mut batches = snapshot.plan(None, PlanColumns::Files);
         while let Some(batch) = batches.try_next().await? {
@@ -69,7 +69,7 @@ impl FileSet {
     }
 
     /// What is to be read of a file so that each row is among it which these files don't have; `None` for nothing.
-    pub(crate) fn rows_missing_in(&self, mut file: FileRead) -> Option<FileRead> {
+    pub fn rows_missing_in(&self, mut file: FileRead) -> Option<FileRead> {
         let key = key(&file.path);
         if self.whole.contains(&key) {
             return None;
@@ -97,7 +97,7 @@ fn chance(of: impl Hash) -> u64 {
 
 /// Rows that stand for all of them: about so many, of at most so many files that say how many rows they have. Each file gives
 /// as many as its share of the rows is. The same version and seed give the same rows.
-pub(crate) async fn sampled(snapshot: &Snapshot, files: usize, rows: u64, seed: u64) -> Result<Vec<FileRead>> {
+pub async fn sampled(snapshot: &Snapshot, files: usize, rows: u64, seed: u64) -> Result<Vec<FileRead>> {
     let mut chosen: BTreeMap<u64, (FileRead, u64)> = BTreeMap::new();
     let mut batches = snapshot.plan(None, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {

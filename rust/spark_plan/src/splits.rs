@@ -1,18 +1,24 @@
-//! Scans cut into splits for readers on other machines: each is the JSON text of some files. Knows
-//! no Python.
+//! Scans cut into splits for readers on other machines: each is the JSON text of some files.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use deltaplane_data::FileRead;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use deltaplane_data::{FileRead, ReadSpec};
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, Snapshot};
+use deltaplane_operations::changes::{Part, parts};
+use deltaplane_operations::file_sets::file_reads;
+use deltaplane_operations::scan::bind;
 use deltaplane_protocol::actions::DeletionVector;
-use futures::TryStreamExt;
+use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::schema::StructType;
+use deltaplane_store::Store;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
-
-use crate::changes::{Part, parts};
-use crate::file_sets::file_reads;
-use crate::scan::bind;
 
 /// What opening a file costs a reader, in bytes it could have read instead: keeps splits of tiny files short.
 const OPEN_COST: u64 = 4 << 20;
@@ -151,4 +157,42 @@ impl Split {
         };
         (self.constants, self.files.into_iter().map(read).collect())
     }
+}
+
+/// What the reader of a split must know beside its files: parts of a scan, each of which travels by itself.
+pub struct SplitRead<'a> {
+    /// The table's schema, as JSON.
+    pub schema_json: &'a str,
+    /// Mode of its column mapping.
+    pub mapping: &'a str,
+    /// Its partition columns.
+    pub partition_columns: Vec<String>,
+    /// The columns that are shown.
+    pub columns: Vec<String>,
+    /// Condition of the rows that are shown, as expression JSON.
+    pub predicate: Option<&'a str>,
+}
+
+/// The rows of one split, on any machine, and their columns.
+///
+/// # Errors
+/// `InvalidArgument` for a text that isn't a split, or for columns that the schema hasn't.
+pub fn read_split(
+    store: Store,
+    read: SplitRead<'_>,
+    split: &str,
+) -> Result<(SchemaRef, BoxStream<'static, Result<RecordBatch>>)> {
+    let (constants, files) = Split::parse(split)?.into_parts();
+    let table = Arc::new(StructType::from_json(read.schema_json)?);
+    let bind = |text| Predicate::bind(&Expr::from_json(text)?, &table);
+    let predicate = read.predicate.map(bind).transpose()?;
+    let mut spec = ReadSpec::new(table, read.partition_columns);
+    spec.mapping = Mapping::parse(read.mapping)?;
+    spec.partition_columns.extend(constants);
+    spec.predicate = predicate;
+    spec.columns = Some(read.columns);
+    let schema = spec.output_schema()?;
+    let files = stream::iter(files.into_iter().map(Ok)).boxed();
+    // A Spark task has one core, and its siblings the others.
+    Ok((schema, deltaplane_data::scan(store, files, Arc::new(spec), 1)))
 }

@@ -1,6 +1,5 @@
 //! Distributed replay: what a Spark task makes of a part of the log. The rules are the walk's own
 //! (`protocol::replay`, the pruner, the view of adds); Spark only brings rows of one key together.
-//! Knows no Python.
 
 use std::sync::Arc;
 
@@ -8,7 +7,11 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use deltaplane_error::{Error, Result};
-use deltaplane_log::{CommitActions, PlanColumns, ReplayPart, ReplayParts, checkpoint_adds, commit_actions};
+use deltaplane_log::{
+    CommitActions, LogHead, PlanColumns, ReplayPart, ReplayParts, Snapshot, checkpoint_adds, commit_actions,
+};
+use deltaplane_operations::add_view::AddView;
+use deltaplane_operations::scan::bind_to;
 use deltaplane_protocol::actions::{Add, Metadata, Protocol};
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::prune::Pruner;
@@ -20,9 +23,7 @@ use futures::{FutureExt, TryStreamExt};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::plan::{Files, batch_of, pruner};
-use crate::add_view::AddView;
-use crate::scan::bind_to;
+use crate::plan::{Files, batch_of, pruner, spark_uri};
 
 /// Rows of commits that travel together: enough that what a batch costs by itself doesn't count.
 const BATCH_ROWS: usize = 8 * 1024;
@@ -61,8 +62,33 @@ enum Shown {
     Sizes,
 }
 
-/// What a driver needs of a version: its state, and its parts.
-pub fn described(version: u64, state: &TableState, parts: &ReplayParts) -> String {
+/// What the driver of a distributed plan needs of a version, as JSON: its state, and its log in parts of about so many bytes.
+pub async fn describe(snapshot: &Snapshot, target_bytes: u64) -> Result<String> {
+    let parts = snapshot.replay_parts(target_bytes).await?;
+    Ok(described(snapshot.version(), snapshot.state(), &parts))
+}
+
+/// The same of a table that isn't open, at a version, at a time or at the newest version: what its commits say of files is
+/// read past, not held.
+///
+/// # Errors
+/// `UnsupportedFeature` for a location that other processes can't see.
+pub async fn describe_unopened(
+    store: &Store,
+    version: Option<u64>,
+    timestamp_ms: Option<i64>,
+    target_bytes: u64,
+) -> Result<String> {
+    spark_uri(store.location())?;
+    let head = match timestamp_ms {
+        Some(time) => LogHead::open_at(store, time).await?,
+        None => LogHead::open(store, version).await?,
+    };
+    let parts = head.replay_parts(target_bytes).await?;
+    Ok(described(head.version(), head.state(), &parts))
+}
+
+fn described(version: u64, state: &TableState, parts: &ReplayParts) -> String {
     json!({
         "version": version, "protocol": state.protocol(), "metadata": state.metadata(),
         "checkpoint": parts.checkpoint, "commits": parts.commits, "commit_bytes": parts.commit_bytes,

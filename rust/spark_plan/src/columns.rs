@@ -1,5 +1,5 @@
 //! The columns of Spark's relation of a table's files: Spark finds them in files by these names, or
-//! by field ids. `deltaplane.spark` shows them under the table's names. Knows no Python.
+//! by field ids. `deltaplane.spark` shows them under the table's names.
 
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::{Field, StructType};

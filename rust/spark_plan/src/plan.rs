@@ -1,5 +1,5 @@
 //! Plans a Spark scan: translates Catalyst's filters, streams the surviving files, groups them by
-//! partition tuple. Knows no Python.
+//! partition tuple.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,9 +22,9 @@ use deltaplane_protocol::state::TableState;
 use deltaplane_store::{Location, Scheme};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 
-use super::blob::{Directory, SparkFile};
-use super::columns::{relation_partition_columns, relation_schema};
-use super::row::unsafe_row;
+use crate::blob::{self, Directory, SparkFile};
+use crate::columns::{relation_partition_columns, relation_schema};
+use crate::row::unsafe_row;
 
 /// Deletion vectors under way at once.
 const PARALLEL_VECTORS: usize = 16;
@@ -78,6 +78,42 @@ pub struct Planned {
     pub considered: u64,
     /// Rows that live in these files, where that was asked for and every file says.
     pub rows: Option<u64>,
+}
+
+/// The files of a scan as the JVM reads them, and what is known of them.
+pub struct EncodedPlan {
+    /// The files.
+    pub blob: Vec<u8>,
+    /// How many files.
+    pub files: usize,
+    /// How many partition tuples.
+    pub directories: usize,
+    /// Filters that took part in pruning, wholly or in part.
+    pub understood: usize,
+    /// Bytes of these files.
+    pub size_bytes: u64,
+    /// Files that were looked at.
+    pub considered: u64,
+    /// Their rows, where that was asked for and every file says.
+    pub rows: Option<u64>,
+}
+
+impl Planned {
+    /// As the JVM reads them.
+    ///
+    /// # Errors
+    /// `UnsupportedFeature` for more than 2^31 files or directories.
+    pub fn encode(&self) -> Result<EncodedPlan> {
+        Ok(EncodedPlan {
+            blob: blob::encode(&self.directories)?,
+            files: self.directories.iter().map(|d| d.files.len()).sum(),
+            directories: self.directories.len(),
+            understood: self.understood,
+            size_bytes: self.size_bytes,
+            considered: self.considered,
+            rows: self.rows,
+        })
+    }
 }
 
 /// What is known of Catalyst's filters (each `Expression.toJSON`, in this session time zone): a pruner, and how many

@@ -1,5 +1,4 @@
-//! Add actions under the column names that users know: what a plan shows of a file. Knows no
-//! Python.
+//! Add actions under the column names that users know: what a plan shows of a file.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use deltaplane_protocol::state::TableState;
 use deltaplane_protocol::stats_columns::StatsColumns;
 
 /// The adds of a version under the column names that deltalake users know.
-pub(crate) struct AddView {
+pub struct AddView {
     schema: SchemaRef,
     /// What of a checkpoint's structs would show all of this.
     structs: SchemaRef,
@@ -29,7 +28,8 @@ pub(crate) struct AddView {
 }
 
 impl AddView {
-    pub(crate) fn new(state: &TableState, statistics: bool) -> Self {
+    /// A view of adds of a table in this state; with `statistics` also their minima, maxima and counts of nulls.
+    pub fn new(state: &TableState, statistics: bool) -> Self {
         let partitions: Vec<Partition> = state
             .partition_columns()
             .iter()
@@ -92,7 +92,7 @@ impl AddView {
     }
 
     /// The same with the column `deletion_vector`, as the log has it (P120).
-    pub(crate) fn with_vectors(mut self) -> Self {
+    pub fn with_vectors(mut self) -> Self {
         let mut fields: Vec<Arc<Field>> = self.schema.fields().iter().cloned().collect();
         if let Ok(vector) = ADD_SCHEMA.field_with_name("deletionVector") {
             fields.push(Arc::new(vector.clone().with_name("deletion_vector")));
@@ -103,12 +103,12 @@ impl AddView {
     }
 
     /// The columns.
-    pub(crate) fn schema(&self) -> &SchemaRef {
+    pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     /// What a plan has to give for this view.
-    pub(crate) fn plan_columns(&self) -> PlanColumns {
+    pub fn plan_columns(&self) -> PlanColumns {
         match self.statistics {
             Some(_) => PlanColumns::Structs(self.structs.clone()),
             None => PlanColumns::Logged,
@@ -116,7 +116,7 @@ impl AddView {
     }
 
     /// The rows of a batch of adds, in no more memory than they need.
-    pub(crate) fn rows(&self, batch: RecordBatch) -> Result<RecordBatch> {
+    pub fn rows(&self, batch: RecordBatch) -> Result<RecordBatch> {
         let mut columns = self.columns(&batch)?;
         drop(batch);
         // Decoders leave room behind the last value, which a table of all files would keep.

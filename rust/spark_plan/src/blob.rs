@@ -42,7 +42,8 @@ pub fn encode(directories: &[Directory]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-fn block(out: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+/// These bytes after their length.
+pub(crate) fn block(out: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
     out.extend_from_slice(&java_int(bytes.len())?);
     out.extend_from_slice(bytes);
     Ok(())

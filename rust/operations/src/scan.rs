@@ -1,0 +1,359 @@
+//! Scans: the rows of one version of a table as a stream of Arrow batches. The log plans the files, the data crate reads
+//! the rows.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use deltaplane_data::{FileRead, Members, ROW_COMMIT_VERSION, ROW_ID, ReadSpec};
+use deltaplane_error::{Error, Result};
+use deltaplane_log::{PlanColumns, Snapshot};
+use deltaplane_protocol::expr::{Expr, Predicate};
+use deltaplane_protocol::features::row_tracking;
+use deltaplane_protocol::prune::Pruner;
+use deltaplane_protocol::state::TableState;
+use futures::future;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+
+use crate::file_sets::{FileSet, file_reads};
+
+/// What a scan of a version shows of it.
+#[derive(Default)]
+pub struct ScanRequest {
+    /// Columns, in this order; all of them when absent.
+    pub columns: Option<Vec<String>>,
+    /// Condition of every row that is shown, as the JSON of an [`Expr`].
+    pub predicate: Option<String>,
+    /// Rows of a batch, at most.
+    pub batch_rows: Option<usize>,
+    /// Whether the column `_file` comes as a dictionary.
+    pub encoded_files: bool,
+    /// A column, and the values of which a row has to hold one there.
+    pub members: Option<Members>,
+}
+
+/// Rows of one version of a table. Each stream reads them from the beginning.
+pub struct Scan {
+    snapshot: Snapshot,
+    spec: Arc<ReadSpec>,
+    schema: SchemaRef,
+    files: Files,
+}
+
+/// The files of a scan.
+enum Files {
+    /// Those that may hold rows which the pruner keeps.
+    Planned(Option<Arc<Pruner>>),
+    /// These.
+    Listed(Vec<FileRead>),
+    /// Of a version, that may be another one than the columns', what these files lack.
+    MissingRows(Snapshot, Arc<FileSet>),
+}
+
+/// All rows of a version with these columns.
+pub fn read_spec(snapshot: &Snapshot, columns: Option<Vec<String>>) -> Result<ReadSpec> {
+    let state = snapshot.state();
+    refuse_missing_ids(snapshot, columns.as_deref())?;
+    let mut spec = ReadSpec::new(state.schema().clone(), state.partition_columns().to_vec());
+    spec.mapping = state.mapping();
+    spec.columns = columns;
+    (spec.stored_row_ids, spec.stored_row_commit_versions) = row_tracking::materialised(state.metadata());
+    Ok(spec)
+}
+
+/// The values of a stream's first column, as those of which a column has to hold one; `None` for types that aren't looked up.
+pub fn members_of(
+    column: &str,
+    values: impl Iterator<Item = Result<RecordBatch>>,
+    nulls: bool,
+) -> Result<Option<Members>> {
+    let batches = values.collect::<Result<Vec<_>>>()?;
+    let arrays: Vec<_> = batches.iter().filter_map(|b| b.columns().first().cloned()).collect();
+    Ok(Members::new(column, &arrays, nulls))
+}
+
+/// Binds predicate text to a snapshot.
+pub fn bind(snapshot: &Snapshot, predicate: Option<&str>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
+    bind_to(snapshot.state(), predicate)
+}
+
+/// The same to the table's state.
+pub fn bind_to(state: &TableState, predicate: Option<&str>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
+    let Some(text) = predicate else { return Ok(None) };
+    let predicate = Predicate::bind(&Expr::from_json(text)?, state.schema())?;
+    let pruner = Pruner::new(&predicate, state.schema(), state.partition_columns(), state.mapping())?;
+    Ok(Some((predicate, Arc::new(pruner))))
+}
+
+/// The files of a version that may hold rows which the pruner keeps.
+fn files_of(snapshot: &Snapshot, pruner: Option<Arc<Pruner>>) -> BoxStream<'static, Result<FileRead>> {
+    let batches = snapshot.plan(pruner, PlanColumns::Logged);
+    let files = batches.map(|batch| file_reads(&batch?));
+    files
+        .map_ok(|files| stream::iter(files.into_iter().map(Ok)))
+        .try_flatten()
+        .boxed()
+}
+
+/// The names that one state's schema has for the columns by which another one is partitioned.
+fn partition_columns_of(state: &TableState, named_by: &TableState) -> Vec<String> {
+    let key = |of: &TableState, column: &str| of.mapping().partition_key(of.schema(), column).to_owned();
+    let keys: Vec<String> = state.partition_columns().iter().map(|c| key(state, c)).collect();
+    let fields = named_by.schema().fields().iter().map(|f| f.name.clone());
+    fields.filter(|name| keys.contains(&key(named_by, name))).collect()
+}
+
+/// Row ids are asked for only of tables that have them (P143).
+fn refuse_missing_ids(snapshot: &Snapshot, columns: Option<&[String]>) -> Result<()> {
+    let wanted = columns.unwrap_or_default().iter().find(|name| {
+        [ROW_ID, ROW_COMMIT_VERSION].contains(&name.as_str()) && snapshot.schema().field_ignore_case(name).is_none()
+    });
+    match wanted {
+        Some(name) if !row_tracking::is_on(snapshot.state().metadata()) => Err(Error::invalid_argument(format!(
+            "the column `{name}` is there only in tables with row tracking (delta.enableRowTracking = true), which this one hasn't"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+impl Scan {
+    /// The rows of a version that a request asks for.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a column that the table hasn't, `UnsupportedExpression` for a predicate that can't be bound.
+    pub fn new(snapshot: &Snapshot, request: ScanRequest) -> Result<Self> {
+        let (predicate, pruner) = bind(snapshot, request.predicate.as_deref())?.unzip();
+        let mut spec = read_spec(snapshot, request.columns)?;
+        spec.predicate = predicate;
+        spec.encoded_files = request.encoded_files;
+        spec.members = request.members.map(Arc::new);
+        if let Some(n) = request.batch_rows {
+            spec.batch_rows = n.max(1);
+        }
+        Self::of(snapshot, spec, Files::Planned(pruner))
+    }
+
+    /// The rows of these files of a version; `_file` comes as a dictionary.
+    pub fn of_files(snapshot: &Snapshot, files: Vec<FileRead>, columns: Vec<String>) -> Result<Self> {
+        let spec = ReadSpec {
+            encoded_files: true,
+            ..read_spec(snapshot, Some(columns))?
+        };
+        Self::of(snapshot, spec, Files::Listed(files))
+    }
+
+    /// The rows that a version has in files, or has left in files, which another version hasn't; as this snapshot's columns.
+    pub fn of_rows_missing_in(
+        snapshot: &Snapshot,
+        of: &Snapshot,
+        others: FileSet,
+        columns: Vec<String>,
+    ) -> Result<Self> {
+        let mut spec = read_spec(snapshot, Some(columns))?;
+        spec.partition_columns = partition_columns_of(of.state(), snapshot.state());
+        Self::of(snapshot, spec, Files::MissingRows(of.clone(), Arc::new(others)))
+    }
+
+    fn of(snapshot: &Snapshot, spec: ReadSpec, files: Files) -> Result<Self> {
+        Ok(Scan {
+            schema: spec.output_schema()?,
+            snapshot: snapshot.clone(),
+            spec: Arc::new(spec),
+            files,
+        })
+    }
+
+    fn file_stream(&self) -> BoxStream<'static, Result<FileRead>> {
+        match &self.files {
+            Files::Listed(files) => stream::iter(files.clone().into_iter().map(Ok)).boxed(),
+            Files::Planned(pruner) => files_of(&self.snapshot, pruner.clone()),
+            Files::MissingRows(of, others) => {
+                let others = others.clone();
+                files_of(of, None)
+                    .try_filter_map(move |file| future::ready(Ok(others.rows_missing_in(file))))
+                    .boxed()
+            }
+        }
+    }
+
+    /// The columns of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The rows, read by as many tasks as there are processors; an error names the table and its version.
+    pub fn stream(&self) -> BoxStream<'static, Result<RecordBatch>> {
+        let files = self.file_stream();
+        let parallelism = deltaplane_data::processors();
+        let (table, version) = (
+            self.snapshot.store().location().as_str().to_owned(),
+            self.snapshot.version(),
+        );
+        deltaplane_data::scan(self.snapshot.store().clone(), files, self.spec.clone(), parallelism)
+            .map_err(move |e| e.with_table(&table).with_version(version))
+            .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array};
+    use deltaplane_error::Kind;
+    use deltaplane_store::block_on;
+
+    use super::*;
+    use crate::testing::{Table, ids, rows};
+
+    /// The id is above this number.
+    fn above(id: i64) -> Option<String> {
+        let literal = format!(r#"{{"op":"literal","value":"{id}","type":"long"}}"#);
+        Some(format!(
+            r#"{{"op":"compare","cmp":"gt","left":{{"op":"column","path":["id"]}},"right":{literal}}}"#
+        ))
+    }
+
+    fn three_files() -> (Table, Snapshot) {
+        let table = Table::new();
+        for file in [[1, 2], [11, 12], [21, 22]] {
+            table.append(&file);
+        }
+        let snapshot = table.snapshot();
+        (table, snapshot)
+    }
+
+    #[test]
+    fn rows_of_all_files_come_with_the_columns_asked_for() {
+        let (_table, snapshot) = three_files();
+        let all = Scan::new(&snapshot, ScanRequest::default()).unwrap();
+        let mut read = ids(all.stream());
+        read.sort_unstable();
+        assert_eq!(read, [1, 2, 11, 12, 21, 22]);
+        assert_eq!(all.schema().fields().len(), 2);
+        let columns = Some(vec!["id".to_owned()]);
+        let one = Scan::new(
+            &snapshot,
+            ScanRequest {
+                columns,
+                ..ScanRequest::default()
+            },
+        )
+        .unwrap();
+        assert_eq!(
+            one.schema()
+                .fields()
+                .iter()
+                .map(|f| f.name().as_str())
+                .collect::<Vec<_>>(),
+            ["id"]
+        );
+        assert_eq!(
+            ids(one.stream()).len(),
+            ids(one.stream()).len(),
+            "each stream reads from the beginning"
+        );
+    }
+
+    #[test]
+    fn a_predicate_prunes_files_and_filters_rows() {
+        let (_table, snapshot) = three_files();
+        let request = ScanRequest {
+            predicate: above(11),
+            ..ScanRequest::default()
+        };
+        let scan = Scan::new(&snapshot, request).unwrap();
+        let files: Vec<FileRead> = block_on(scan.file_stream().try_collect()).unwrap();
+        assert_eq!(files.len(), 2, "the file of 1 and 2 is not opened");
+        let mut read = ids(scan.stream());
+        read.sort_unstable();
+        assert_eq!(read, [12, 21, 22]);
+    }
+
+    #[test]
+    fn values_of_another_table_select_rows() {
+        let (_table, snapshot) = three_files();
+        let values = RecordBatch::try_from_iter([("other", Arc::new(Int64Array::from(vec![2, 21, 99])) as ArrayRef)]);
+        let members = members_of("id", [Ok(values.unwrap())].into_iter(), false).unwrap();
+        assert!(members.is_some());
+        let scan = Scan::new(
+            &snapshot,
+            ScanRequest {
+                members,
+                ..ScanRequest::default()
+            },
+        )
+        .unwrap();
+        let mut read = ids(scan.stream());
+        read.sort_unstable();
+        assert_eq!(read, [2, 21]);
+    }
+
+    #[test]
+    fn rows_missing_in_an_older_version_are_those_of_newer_files() {
+        let table = Table::new();
+        table.append(&[1]);
+        let older = table.snapshot();
+        table.append(&[2, 3]);
+        let newer = table.snapshot();
+        let columns = || vec!["id".to_owned()];
+        let known = block_on(FileSet::of(&older)).unwrap();
+        let new = Scan::of_rows_missing_in(&newer, &newer, known, columns()).unwrap();
+        assert_eq!(ids(new.stream()), [2, 3]);
+        let known = block_on(FileSet::of(&newer)).unwrap();
+        let gone = Scan::of_rows_missing_in(&newer, &older, known, columns()).unwrap();
+        assert_eq!(ids(gone.stream()), Vec::<i64>::new());
+    }
+
+    #[test]
+    fn row_ids_of_a_table_without_row_tracking_are_refused() {
+        let (_table, snapshot) = three_files();
+        let columns = Some(vec![ROW_ID.to_owned()]);
+        let refused = Scan::new(
+            &snapshot,
+            ScanRequest {
+                columns,
+                ..ScanRequest::default()
+            },
+        );
+        let error = refused.map(drop).unwrap_err();
+        assert_eq!(error.kind(), Kind::InvalidArgument);
+        assert!(error.to_string().contains("delta.enableRowTracking"), "{error}");
+    }
+
+    #[test]
+    fn an_error_of_a_stream_names_the_table_and_its_version() {
+        let (table, snapshot) = three_files();
+        let file = block_on(
+            Scan::new(&snapshot, ScanRequest::default())
+                .unwrap()
+                .file_stream()
+                .try_next(),
+        );
+        block_on(table.store.delete(&file.unwrap().unwrap().path)).unwrap();
+        let scan = Scan::new(&snapshot, ScanRequest::default()).unwrap();
+        let read: Result<Vec<RecordBatch>> = block_on(scan.stream().try_collect());
+        let error = read.unwrap_err();
+        assert_eq!(error.kind(), Kind::FileMissing);
+        assert_eq!(
+            (error.version(), error.table()),
+            (Some(2), Some(table.store.location().as_str()))
+        );
+    }
+
+    #[test]
+    fn batches_have_at_most_the_rows_asked_for() {
+        let table = Table::new();
+        table.append(&(0..100).collect::<Vec<_>>());
+        let request = ScanRequest {
+            batch_rows: Some(30),
+            ..ScanRequest::default()
+        };
+        let scan = Scan::new(&table.snapshot(), request).unwrap();
+        let batches: Vec<RecordBatch> = block_on(scan.stream().try_collect()).unwrap();
+        assert!(batches.iter().all(|b| b.num_rows() <= 30));
+        assert_eq!(
+            batches.iter().map(RecordBatch::num_rows).sum::<usize>(),
+            rows(&[0; 100]).num_rows()
+        );
+    }
+}

@@ -1,0 +1,489 @@
+//! Writes: planned once, on the driver ([`WriteJob`]); their spec travels as text, so that data files can be made in any
+//! process ([`write_files`]); committed on the driver.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use deltaplane_data::{
+    ClusteredWriter, Compression, IdentityValues, Order, StatsConfig, WriteSpec, cast_batch, footer_stats,
+};
+use deltaplane_error::{Error, Kind, Result};
+use deltaplane_log::{
+    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms,
+    plan_write_after, protocol_json,
+};
+use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
+use deltaplane_protocol::features::RowRules;
+use deltaplane_protocol::features::identity_columns::{self, Fill};
+use deltaplane_protocol::mapping::Mapping;
+use deltaplane_protocol::paths;
+use deltaplane_protocol::schema::StructType;
+use deltaplane_protocol::stats_columns::StatsColumns;
+use deltaplane_protocol::zorder::Curve;
+use deltaplane_store::Store;
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// Protocols before and after a commit, as JSON.
+pub fn protocols_text(before: &Protocol, after: &Protocol) -> String {
+    json!({"before": protocol_json(before), "after": protocol_json(after)}).to_string()
+}
+
+/// A dry run as JSON.
+pub fn dry_run_json(dry_run: &DryRun) -> Result<String> {
+    serde_json::to_string(dry_run).map_err(|e| Error::internal(format!("can't write a dry run: {e}")))
+}
+
+/// What writers of files must know, as text that travels to any machine.
+#[derive(Serialize, Deserialize)]
+pub struct Spec {
+    schema: String,
+    partition_columns: Vec<String>,
+    mapping: String,
+    partition_columns_in_files: bool,
+    shred_variants: bool,
+    target_file_size_bytes: Option<u64>,
+    row_group_rows: Option<usize>,
+    compression: Option<String>,
+    stats_columns: StatsColumns,
+    string_prefix_length: usize,
+    identity: Vec<Fill>,
+    /// For whoever feeds the writer: it has evaluated them before the rows come here.
+    row_rules: RowRules,
+    /// Whether the commit declares them, so that they are to be judged themselves.
+    declares: bool,
+    /// Paths of the columns that new rows are ordered by, from so many bytes on.
+    clustered_by: Vec<Vec<String>>,
+    cluster_from_bytes: u64,
+}
+
+impl Spec {
+    /// For files of this target, whose identity columns are filled and whose rows are restricted so; `declares` where the
+    /// commit itself declares them.
+    pub fn of(target: &FileTarget<'_>, identity: &[Fill], row_rules: &RowRules, declares: bool) -> Self {
+        let (properties, request) = (target.properties, target.request);
+        Spec {
+            schema: target.schema.to_json(),
+            partition_columns: target.partition_columns.to_vec(),
+            mapping: target.mapping.as_str().to_owned(),
+            partition_columns_in_files: target.form.partition_columns,
+            shred_variants: target.form.typed_variants,
+            target_file_size_bytes: request.target_file_size.or(properties.target_file_size_bytes),
+            row_group_rows: request.row_group_rows,
+            compression: request.compression.clone().or_else(|| properties.compression.clone()),
+            stats_columns: StatsColumns::of(properties),
+            string_prefix_length: properties.string_prefix_length,
+            identity: identity.to_vec(),
+            row_rules: row_rules.clone(),
+            declares,
+            clustered_by: Vec::new(),
+            cluster_from_bytes: properties.cluster_from_bytes,
+        }
+    }
+
+    /// For new rows of a table that is clustered by the columns at these paths.
+    fn clustered(mut self, by: &[Vec<String>]) -> Self {
+        self.clustered_by = by.to_vec();
+        self
+    }
+
+    /// How new rows are ordered, and from how many bytes on.
+    fn order(&self) -> Option<(Order, usize)> {
+        let order = Order {
+            columns: self.clustered_by.clone(),
+            curve: Curve::Hilbert,
+        };
+        let from = usize::try_from(self.cluster_from_bytes).unwrap_or(usize::MAX);
+        (!order.columns.is_empty()).then_some((order, from))
+    }
+
+    /// As text that travels to any machine.
+    pub fn to_json(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write the spec: {e}")))
+    }
+
+    /// What identity columns of new rows are filled with.
+    pub fn fills(&self) -> Vec<Fill> {
+        self.identity.clone()
+    }
+
+    /// From its text.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a text that isn't a spec.
+    pub fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a write job: {e}")))
+    }
+
+    /// What the writer of files takes; the time of new files is now.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a codec that files can't have.
+    pub fn write_spec(&self) -> Result<WriteSpec> {
+        let schema = Arc::new(StructType::from_json(&self.schema)?);
+        let mut spec = WriteSpec::new(schema, self.partition_columns.clone(), now_ms());
+        spec.mapping = Mapping::parse(&self.mapping)?;
+        spec.partition_columns_in_files = self.partition_columns_in_files;
+        spec.shred_variants = self.shred_variants;
+        if let Some(n) = self.target_file_size_bytes {
+            spec.target_file_size_bytes = n.max(1);
+        }
+        if let Some(n) = self.row_group_rows {
+            spec.row_group_rows = n.max(1);
+        }
+        if let Some(c) = &self.compression {
+            spec.compression = parse_codec(c)?;
+        }
+        spec.stats = StatsConfig {
+            columns: self.stats_columns.clone(),
+            string_prefix_length: self.string_prefix_length,
+        };
+        Ok(spec)
+    }
+}
+
+/// `snappy`, `zstd`, `zstd(3)`, …
+fn parse_codec(text: &str) -> Result<Compression> {
+    let lower = text.to_lowercase();
+    let (name, level) = match lower.split_once('(') {
+        Some((n, l)) => (n, l.strip_suffix(')').and_then(|l| l.trim().parse::<i32>().ok())),
+        None => (lower.as_str(), None),
+    };
+    match name.trim() {
+        "none" | "uncompressed" => Ok(Compression::Uncompressed),
+        "snappy" => Ok(Compression::Snappy),
+        "zstd" => Ok(Compression::Zstd(level.unwrap_or(1))),
+        "gzip" => Ok(Compression::Gzip),
+        "lz4" | "lz4_raw" => Ok(Compression::Lz4Raw),
+        _ => Err(Error::invalid_argument(format!(
+            "`{text}` isn't a codec for data files: use zstd, snappy, gzip, lz4_raw or uncompressed"
+        ))),
+    }
+}
+
+/// A write that was checked against the table.
+pub struct WriteJob {
+    plan: WritePlan,
+}
+
+impl WriteJob {
+    /// Checks a write of rows with this schema. `own` is a snapshot that this process has of the table, which may be old:
+    /// it saves opening the table.
+    ///
+    /// # Errors
+    /// What [`deltaplane_log::plan_write`] refuses: a schema that doesn't fit, a table that exists already, a feature that
+    /// isn't supported.
+    pub async fn begin(
+        store: &Store,
+        own: Option<&Snapshot>,
+        schema: StructType,
+        request: WriteRequest,
+    ) -> Result<Self> {
+        let plan = plan_write_after(store, own, schema, request).await?;
+        Ok(WriteJob { plan })
+    }
+
+    /// Why nothing is to be written, if so.
+    pub fn skip(&self) -> Option<&'static str> {
+        match &self.plan {
+            WritePlan::Skip(why) => Some(why),
+            WritePlan::Go(_) => None,
+        }
+    }
+
+    fn planned(&self) -> Result<&PlannedWrite> {
+        match &self.plan {
+            WritePlan::Go(planned) => Ok(planned),
+            WritePlan::Skip(why) => Err(Error::invalid_argument(format!(
+                "this write is skipped ({why}): there is nothing to commit"
+            ))),
+        }
+    }
+
+    /// The table's protocol before and after the commit.
+    pub fn protocols(&self) -> Result<(Protocol, Protocol)> {
+        Ok(self.planned()?.protocols())
+    }
+
+    /// What writers of its files must know.
+    pub fn spec(&self) -> Result<Spec> {
+        let planned = self.planned()?;
+        let (fills, row_rules) = (planned.fills(), planned.row_rules());
+        let spec = Spec::of(&planned.target(), fills, row_rules, planned.declares());
+        let spec = spec.clustered(planned.clustered_by());
+        spec.write_spec()?;
+        Ok(spec)
+    }
+
+    /// The version that it was planned on, if there is a table.
+    pub fn version(&self) -> Result<Option<u64>> {
+        Ok(self.planned()?.version())
+    }
+
+    /// Whether the table's properties ask for rows to be shuffled to files of a good size before tasks write them.
+    pub fn optimizes(&self) -> Result<bool> {
+        Ok(self.planned()?.target().properties.optimize_write)
+    }
+
+    /// What the commit of these files would be.
+    pub async fn dry_run(&self, adds: Vec<Add>) -> Result<DryRun> {
+        self.planned()?.dry_run(adds).await
+    }
+
+    /// Commits these files. `None` where another writer made the table in the meantime and the mode is
+    /// [`WriteMode::Ignore`].
+    ///
+    /// # Errors
+    /// A conflict with another commit, by its kind; the files stay for the caller to delete.
+    pub async fn commit(&self, adds: Vec<Add>) -> Result<Option<Committed>> {
+        let planned = self.planned()?;
+        match planned.commit(adds).await {
+            Err(e) if e.kind() == Kind::TableAlreadyExists && planned.request().mode == WriteMode::Ignore => Ok(None),
+            committed => committed.map(Some),
+        }
+    }
+}
+
+/// A write request from its JSON text.
+pub fn parse_request(text: &str) -> Result<WriteRequest> {
+    serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a write request: {e}")))
+}
+
+/// Add actions from their JSON texts.
+pub fn parse_adds(adds: &[String]) -> Result<Vec<Add>> {
+    let parse = |text: &String| {
+        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not an add action: {e}")))
+    };
+    adds.iter().map(parse).collect()
+}
+
+/// JSON texts of add actions.
+pub fn add_texts(adds: &[Add]) -> Result<Vec<String>> {
+    let text =
+        |add: &Add| serde_json::to_string(add).map_err(|e| Error::internal(format!("can't write an add action: {e}")));
+    adds.iter().map(text).collect()
+}
+
+/// Deletes files by their paths in the log; a file that is gone already is no error.
+pub async fn delete_paths<'a>(store: &Store, logged: impl Iterator<Item = &'a str>) -> Result<()> {
+    for path in logged {
+        store.delete(&paths::decode(path)?).await?;
+    }
+    Ok(())
+}
+
+/// Writes rows to new files of a table, which no reader sees before they are committed; returns their add actions. Each
+/// `task` of a job has a number of its own, by which the values of its identity columns differ from those of the others.
+///
+/// # Errors
+/// The first error of the rows, of their cast to the table's types or of the store; the files that were written are deleted.
+pub async fn write_files(
+    store: Store,
+    spec: &Spec,
+    rows: impl Iterator<Item = Result<RecordBatch>>,
+    task: u32,
+) -> Result<Vec<Add>> {
+    let mut identity = IdentityValues::new(spec.fills(), task);
+    let write_spec = spec.write_spec()?;
+    let schema = write_spec.schema.clone();
+    if spec.declares {
+        // The data has all columns of a table that it makes: GENERATED ALWAYS refuses its values (P109).
+        identity_columns::complete(&schema, schema.as_ref().clone())?;
+    }
+    let mut writer = ClusteredWriter::new(store, write_spec, spec.order())?;
+    for batch in rows {
+        let written = match batch.and_then(|batch| cast_batch(&identity.fill(batch)?, &schema)) {
+            Ok(batch) => writer.write(batch).await,
+            Err(e) => Err(e),
+        };
+        if let Err(e) = written {
+            writer.abort().await;
+            return Err(e);
+        }
+    }
+    let mut adds = writer.finish().await?;
+    identity_columns::stamp(&mut adds, &identity.last()?);
+    Ok(adds)
+}
+
+/// Files that are read at once: each holds some row groups in memory.
+const ADOPTED_AT_ONCE: usize = 8;
+
+/// A Parquet file below the table's root that another engine wrote.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdoptedFile {
+    /// Its path below the table's root.
+    pub path: String,
+    /// The partition values of its rows, as the log writes them.
+    #[serde(default)]
+    pub partition_values: PartitionValues,
+}
+
+impl AdoptedFile {
+    /// From its JSON text.
+    pub fn parse(text: &str) -> Result<Self> {
+        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a file to adopt: {e}")))
+    }
+}
+
+/// Add actions of another engine's files, which are read for exact statistics if `statistics` are wanted.
+pub async fn adopt_files(store: &Store, spec: &Spec, files: Vec<AdoptedFile>, statistics: bool) -> Result<Vec<Add>> {
+    let spec = &spec.write_spec()?;
+    let adopted = stream::iter(files).map(|file| adopt(store, spec, file, statistics));
+    adopted.buffered(ADOPTED_AT_ONCE).try_collect().await
+}
+
+async fn adopt(store: &Store, spec: &WriteSpec, file: AdoptedFile, statistics: bool) -> Result<Add> {
+    let info = store.head(&file.path).await?;
+    let stats = match statistics {
+        true => Some(footer_stats(store, &file.path, spec).await?.1),
+        false => None,
+    };
+    Ok(Add {
+        path: paths::encode(&file.path),
+        partition_values: file.partition_values,
+        size: i64::try_from(info.size_bytes).unwrap_or(i64::MAX),
+        modification_time: info.modified_ms,
+        data_change: true,
+        stats,
+        ..Add::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::{Scan, ScanRequest};
+    use crate::testing::{Table, ids, rows};
+    use deltaplane_store::block_on;
+
+    fn append() -> WriteRequest {
+        WriteRequest::new(WriteMode::Append)
+    }
+
+    #[test]
+    fn a_spec_that_travelled_as_text_writes_the_same_rows() {
+        let table = Table::new();
+        let job = table.job(append());
+        let spec = Spec::parse(&job.spec().unwrap().to_json().unwrap()).unwrap();
+        let batches = [Ok(rows(&[1, 2])), Ok(rows(&[3]))];
+        let adds = block_on(write_files(table.store.clone(), &spec, batches.into_iter(), 0)).unwrap();
+        let adds = parse_adds(&add_texts(&adds).unwrap()).unwrap();
+        let committed = block_on(job.commit(adds)).unwrap().unwrap();
+        assert_eq!((committed.version, job.version().unwrap()), (0, None));
+        let scan = Scan::new(&committed.snapshot, ScanRequest::default()).unwrap();
+        assert_eq!(ids(scan.stream()), [1, 2, 3]);
+    }
+
+    #[test]
+    fn files_of_rows_that_fail_are_deleted() {
+        let table = Table::new();
+        table.append(&[1]);
+        let before = files(&table);
+        let spec = table.job(append()).spec().unwrap();
+        let failing = [Ok(rows(&[2])), Err(Error::invalid_argument("the source failed"))];
+        let written = block_on(write_files(table.store.clone(), &spec, failing.into_iter(), 0));
+        assert!(written.unwrap_err().to_string().contains("the source failed"));
+        assert_eq!(files(&table), before);
+    }
+
+    #[test]
+    fn a_dry_run_names_the_files_and_commits_nothing() {
+        let table = Table::new();
+        table.append(&[1]);
+        let job = table.job(append());
+        let store = table.store.dry_run().unwrap();
+        let before = files(&table);
+        let adds = block_on(write_files(
+            store,
+            &job.spec().unwrap(),
+            [Ok(rows(&[2, 3]))].into_iter(),
+            0,
+        ))
+        .unwrap();
+        let text = dry_run_json(&block_on(job.dry_run(adds)).unwrap()).unwrap();
+        let dry_run: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(dry_run["metrics"]["numOutputRows"], json!("2"), "{text}");
+        assert_eq!((files(&table), table.snapshot().version()), (before, 0));
+    }
+
+    #[test]
+    fn a_write_to_an_existing_table_is_skipped_in_mode_ignore() {
+        let table = Table::new();
+        let late = table.job(WriteRequest::new(WriteMode::Ignore));
+        assert_eq!(late.skip(), None);
+        let spec = late.spec().unwrap();
+        let adds = block_on(write_files(table.store.clone(), &spec, [Ok(rows(&[9]))].into_iter(), 0)).unwrap();
+        table.append(&[1]);
+        assert!(
+            block_on(late.commit(adds)).unwrap().is_none(),
+            "another writer made the table meanwhile"
+        );
+        let job = table.job(WriteRequest::new(WriteMode::Ignore));
+        assert_eq!(job.skip(), Some("exists"));
+        assert_eq!(job.spec().map(drop).unwrap_err().kind(), Kind::InvalidArgument);
+        assert_eq!(table.snapshot().version(), 0);
+    }
+
+    #[test]
+    fn files_that_were_adopted_have_exact_statistics() {
+        let table = Table::new();
+        let spec = table.job(append()).spec().unwrap();
+        let written = block_on(write_files(
+            table.store.clone(),
+            &spec,
+            [Ok(rows(&[5, 7]))].into_iter(),
+            0,
+        ))
+        .unwrap();
+        let file = AdoptedFile::parse(&json!({"path": written[0].path}).to_string()).unwrap();
+        let adopt = |statistics| block_on(adopt_files(&table.store, &spec, vec![file.clone()], statistics)).unwrap();
+        let stats: serde_json::Value = serde_json::from_str(adopt(true)[0].stats.as_deref().unwrap()).unwrap();
+        assert_eq!(
+            (
+                &stats["numRecords"],
+                &stats["minValues"]["id"],
+                &stats["maxValues"]["id"]
+            ),
+            (&json!(2), &json!(5), &json!(7))
+        );
+        assert_eq!(
+            (adopt(false)[0].stats.as_deref(), adopt(false)[0].size),
+            (None, written[0].size)
+        );
+    }
+
+    #[test]
+    fn codecs_have_names_and_levels() {
+        assert_eq!(parse_codec("ZSTD(3)").unwrap(), Compression::Zstd(3));
+        assert_eq!(parse_codec("none").unwrap(), Compression::Uncompressed);
+        assert_eq!(parse_codec("lz4").unwrap(), Compression::Lz4Raw);
+        assert_eq!(
+            parse_codec("brotli").map(drop).unwrap_err().kind(),
+            Kind::InvalidArgument
+        );
+    }
+
+    #[test]
+    fn deleting_files_that_are_gone_is_no_error() {
+        let table = Table::new();
+        let adds = table.append(&[1]);
+        let delete = || block_on(delete_paths(&table.store, adds.iter().map(|add| add.path.as_str())));
+        delete().unwrap();
+        assert_eq!(files(&table), Vec::<String>::new());
+        delete().unwrap();
+    }
+
+    /// Names of the table's data files.
+    fn files(table: &Table) -> Vec<String> {
+        let root = table.store.local_path("").unwrap();
+        let names = std::fs::read_dir(root)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name.ends_with(".parquet")).collect();
+        names.sort();
+        names
+    }
+}

@@ -1,0 +1,225 @@
+//! What the file index of Spark asks while it plans, and what it is answered. The JVM sends one text, of fields between NUL
+//! characters, and takes a byte array, a string or null: both are made and read here only.
+
+use deltaplane_error::{Error, Result};
+
+use deltaplane_log::Snapshot;
+
+use crate::blob;
+use crate::plan::EncodedPlan;
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// Whether the newest version is another one than that of the last such question.
+    Changed,
+    /// The files of a scan, before Spark asks for them: for the optimiser, which also takes statistics of columns.
+    Prepare {
+        /// Whether it takes them.
+        statistics: bool,
+    },
+    /// Bytes of all files.
+    Size,
+    /// URIs of all files.
+    Files,
+    /// The files of a scan.
+    List,
+}
+
+impl Asked {
+    const NAMES: [(&'static str, Asked); 6] = [
+        ("changed", Asked::Changed),
+        ("prepare", Asked::Prepare { statistics: false }),
+        ("prepare with statistics", Asked::Prepare { statistics: true }),
+        ("size", Asked::Size),
+        ("files", Asked::Files),
+        ("list", Asked::List),
+    ];
+
+    fn parse(name: &str) -> Result<Self> {
+        let known = Self::NAMES.iter().find(|(known, _)| *known == name);
+        let unknown = || Error::internal(format!("Spark's file index asked something unknown, {name:?}"));
+        known.map(|(_, asked)| *asked).ok_or_else(unknown)
+    }
+
+    /// Its name, without what it takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Asked::Changed => "changed",
+            Asked::Prepare { .. } => "prepare",
+            Asked::Size => "size",
+            Asked::Files => "files",
+            Asked::List => "list",
+        }
+    }
+}
+
+/// A question of the file index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// What is asked.
+    pub asked: Asked,
+    /// The query that is planned; none outside of a query. All its scans of a table read one version.
+    pub query: Option<String>,
+    /// The session's time zone, by which filters compare times.
+    pub zone: String,
+    /// The version for which the JVM has an answer to the same question.
+    pub known_version: Option<u64>,
+    /// Catalyst's filters, each as `Expression.toJSON`.
+    pub filters: Vec<String>,
+}
+
+impl Question {
+    /// From the JVM's text: what is asked, the query, the time zone, the known version, and the filters.
+    ///
+    /// # Errors
+    /// `Internal` for a text that this build's Java classes don't make.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |what: &str| Error::internal(format!("a question of Spark's file index {what}: {text:?}"));
+        let mut fields = text.split('\0');
+        let mut field = || fields.next().ok_or_else(|| wrong("has too few fields"));
+        let (asked, query, zone, known) = (field()?, field()?, field()?, field()?);
+        let known_version = match known {
+            "" => None,
+            number => Some(number.parse().map_err(|_| wrong("knows a version that is no number"))?),
+        };
+        Ok(Question {
+            asked: Asked::parse(asked)?,
+            query: (!query.is_empty()).then(|| query.to_owned()),
+            zone: zone.to_owned(),
+            known_version,
+            filters: fields.map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// Statistics of a column for Spark's optimiser; values are texts as Spark's catalog has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ColumnStatistics {
+    /// The column's name in the relation.
+    pub column: String,
+    /// How many different values it has.
+    pub distinct: Option<u64>,
+    /// Its least value.
+    pub low: Option<String>,
+    /// Its greatest value.
+    pub high: Option<String>,
+    /// How many nulls it has.
+    pub nulls: u64,
+}
+
+/// The files of a scan with what `Found.java` takes beside them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoundFiles<'a> {
+    /// What the plan of the query shows of the scan.
+    pub name: String,
+    /// The table's version.
+    pub version: u64,
+    /// How many of the filters were understood.
+    pub understood: usize,
+    /// How many files there are.
+    pub files: usize,
+    /// Whether a Spark job found them.
+    pub by_job: bool,
+    /// Their bytes.
+    pub size_bytes: u64,
+    /// Their rows, where every file says.
+    pub rows: Option<u64>,
+    /// Statistics of columns.
+    pub columns: Vec<ColumnStatistics>,
+    /// The files themselves, as [`crate::plan::EncodedPlan`] has them.
+    pub blob: &'a [u8],
+}
+
+/// An answer to the file index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// The answer that the JVM has is still right.
+    Known,
+    /// The optimiser does without: Spark asks for the files later.
+    Unprepared,
+    /// Whether there is another version.
+    Changed(bool),
+    /// Bytes of all files.
+    Size(u64),
+    /// URIs of all files.
+    Files(Vec<String>),
+    /// The files of a scan.
+    Found(FoundFiles<'a>),
+}
+
+/// An answer as the JVM takes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JvmValue {
+    /// `null`.
+    Null,
+    /// A `String`.
+    Text(String),
+    /// A `byte[]`.
+    Bytes(Vec<u8>),
+}
+
+impl Answer<'_> {
+    /// As the JVM takes it.
+    ///
+    /// # Errors
+    /// `UnsupportedFeature` where an array of the JVM can't hold it.
+    pub fn to_jvm(&self) -> Result<JvmValue> {
+        Ok(match self {
+            Answer::Known => JvmValue::Bytes(Vec::new()),
+            Answer::Unprepared => JvmValue::Null,
+            Answer::Changed(changed) => JvmValue::Text(if *changed { "1" } else { "0" }.to_owned()),
+            Answer::Size(bytes) => JvmValue::Text(java_long(*bytes).to_string()),
+            Answer::Files(uris) => JvmValue::Text(uris.join("\0")),
+            Answer::Found(found) => JvmValue::Bytes(found.encode()?),
+        })
+    }
+}
+
+impl<'a> FoundFiles<'a> {
+    /// The files of a plan of this version, with statistics of columns.
+    pub fn of(snapshot: &Snapshot, plan: &'a EncodedPlan, columns: Vec<ColumnStatistics>, by_job: bool) -> Self {
+        let (uri, version) = (snapshot.store().location().to_uri(), snapshot.version());
+        FoundFiles {
+            name: format!("`{uri}` version {version}, {} of {} files", plan.files, plan.considered),
+            version,
+            understood: plan.understood,
+            files: plan.files,
+            by_job,
+            size_bytes: plan.size_bytes,
+            rows: plan.rows,
+            columns,
+            blob: &plan.blob,
+        }
+    }
+
+    /// The length of the texts before the files, those texts, and the files.
+    fn encode(&self) -> Result<Vec<u8>> {
+        let by_job = if self.by_job { "1" } else { "" };
+        let mut head = vec![
+            self.name.clone(),
+            self.version.to_string(),
+            self.understood.to_string(),
+            self.files.to_string(),
+            by_job.to_owned(),
+            java_long(self.size_bytes).to_string(),
+            self.rows.map_or(-1, java_long).to_string(),
+        ];
+        for column in &self.columns {
+            head.push(column.column.clone());
+            let distinct = column.distinct.map(|count| count.to_string());
+            let values = [distinct, column.low.clone(), column.high.clone()];
+            head.extend(values.map(Option::unwrap_or_default));
+            head.push(column.nulls.to_string());
+        }
+        let mut out = Vec::with_capacity(self.blob.len() + 256);
+        blob::block(&mut out, head.join("\0").as_bytes())?;
+        out.extend_from_slice(self.blob);
+        Ok(out)
+    }
+}
+
+/// The number, or the JVM's greatest long.
+fn java_long(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
