@@ -30,6 +30,8 @@ pub enum Operation {
     Delete(u8),
     /// Deletes a row by a vector and adds its new form.
     Update(Row),
+    /// Deletes a row by a vector. It adds none, so that another writer may mark rows of the same file meanwhile.
+    DeleteRow(Row),
     /// Moves rows of a partition into one file.
     Compact(u8),
     /// Changes a property of the table.
@@ -307,9 +309,9 @@ impl Book {
             Operation::Append | Operation::Compact(_) | Operation::Alter | Operation::Create => true,
             Operation::Overwrite => false,
             Operation::Replace(p) | Operation::Delete(p) => partition != *p,
-            Operation::Update(changed) => row != *changed,
+            Operation::Update(changed) | Operation::DeleteRow(changed) => row != *changed,
         };
-        if let Operation::Update(row) = intent.operation
+        if let Operation::Update(row) | Operation::DeleteRow(row) = intent.operation
             && !before.contains_key(&row)
         {
             return Err(format!("row {row} was changed after it had gone"));

@@ -1,5 +1,6 @@
-//! Writers: appends, overwrites, deletes, updates by deletion vectors, moves of rows, changes of properties and appends
-//! that an application must make once. Everything goes through the product's planning and commit.
+//! Writers: appends, overwrites, deletes of partitions, deletes and updates of rows by deletion vectors,
+//! moves of rows, changes of properties, and appends that an application must make once. Everything
+//! goes through the product's planning, its resolver of row conflicts and its commit.
 
 use std::sync::Arc;
 
@@ -78,14 +79,15 @@ enum Ended {
 
 async fn transaction(me: &mut Context) {
     let partition = me.chance.below(PARTITIONS) as u8;
-    let operation = match (me.newest(), me.chance.below(12)) {
+    let operation = match (me.newest(), me.chance.below(14)) {
         (None, _) | (_, 0..=3) => Operation::Append,
         (_, 4) => Operation::Overwrite,
         (_, 5) => Operation::Replace(partition),
         (_, 6) => Operation::Delete(partition),
         (_, 7..=9) => Operation::Update(0),
         (_, 10) => Operation::Compact(partition),
-        _ => Operation::Alter,
+        (_, 11) => Operation::Alter,
+        _ => Operation::DeleteRow(0),
     };
     for _ in 0..TRIES {
         let intent = read(&me.book).begin(operation.clone(), None);
@@ -113,6 +115,7 @@ async fn attempt(me: &mut Context, intent: IntentId, partition: u8) -> Result<En
         }
         Operation::Delete(p) => rewrite(me, intent, p, "DELETE").await,
         Operation::Update(_) => rewrite(me, intent, partition, "UPDATE").await,
+        Operation::DeleteRow(_) => rewrite(me, intent, partition, "DELETE").await,
         Operation::Compact(p) => rewrite(me, intent, p, "OPTIMIZE").await,
         Operation::Alter | Operation::Create => change(me, intent).await,
     }
@@ -214,9 +217,10 @@ async fn rewrite(me: &mut Context, intent: IntentId, partition: u8, operation: &
     let base = deltaplane_log::Snapshot::open(&me.store, None).await?;
     let plan = Rewrite::plan(&base, request.clone()).await?;
     let files = candidates(&plan).await?;
-    let done = match operation {
-        "DELETE" => take_all(me, &files),
-        "UPDATE" => change_row(me, intent, &files).await?,
+    let intended = read(&me.book).intents[intent].operation.clone();
+    let done = match intended {
+        Operation::Delete(_) => take_all(me, &files),
+        Operation::Update(_) | Operation::DeleteRow(_) => change_row(me, intent, &files).await?,
         _ => compact(me, intent, partition, &files),
     };
     let Some(done) = done else { return Ok(Ended::Idle) };
@@ -285,7 +289,11 @@ async fn change_row(me: &mut Context, intent: IntentId, files: &[Add]) -> Result
         let row = left[me.chance.below(left.len())];
         drop(book);
         let mut book = read(&me.book);
-        book.intents[intent].operation = Operation::Update(row);
+        let operation = &mut book.intents[intent].operation;
+        *operation = match operation {
+            Operation::Update(_) => Operation::Update(row),
+            _ => Operation::DeleteRow(row),
+        };
         book.files[&file.path].rows.iter().position(|r| *r == row).unwrap_or(0)
     };
     let rows = Positions::from_iter([position as u64]);
@@ -294,8 +302,10 @@ async fn change_row(me: &mut Context, intent: IntentId, files: &[Add]) -> Result
     let marked = delete_rows(&me.store, &selected, true, now_ms, new_id()).await?;
     let resolver = MarkedRows::new(me.store.clone(), &selected, &marked.adds, Vec::new(), None);
     let mut adds = marked.adds;
-    let path = read(&me.book).new_file(intent, partition, 1);
-    adds.push(add_of(me, path, partition, 1));
+    if matches!(read(&me.book).intents[intent].operation, Operation::Update(_)) {
+        let path = read(&me.book).new_file(intent, partition, 1);
+        adds.push(add_of(me, path, partition, 1));
+    }
     Ok(Some(Rewritten {
         adds,
         removes: marked.removes,
