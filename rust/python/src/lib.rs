@@ -12,7 +12,6 @@ mod incoming;
 mod log_store;
 mod maintenance;
 mod optimize;
-mod patches;
 #[cfg(debug_assertions)]
 mod planted;
 mod progress;
@@ -25,7 +24,6 @@ mod snapshot_cache;
 mod spark_plan;
 mod string_list;
 mod tail;
-mod vectors;
 mod write;
 
 use deltaplane_operations::{add_view, file_sets};

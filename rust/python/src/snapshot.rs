@@ -8,6 +8,7 @@ use deltaplane_error::{Error, Result};
 use deltaplane_log::{
     HistoryEntry, PlanColumns, ReadRequest, RewriteFirst, Snapshot as Inner, log_history, now_ms, versions_between,
 };
+use deltaplane_operations::vector_masks::masks;
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
@@ -28,7 +29,6 @@ use crate::file_sets::{FileSet, sampled};
 use crate::incoming::reader_of;
 use crate::scan::{Rows, Scan, ScanRequest, bind, members_of};
 use crate::string_list::StringList;
-use crate::vectors::masks;
 
 /// One immutable version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -290,7 +290,8 @@ impl Snapshot {
     }
 
     fn deletion_vectors(&self) -> PyResult<ArrowStream> {
-        Ok(masks(&self.inner, &self.location()?))
+        let (schema, masks) = masks(&self.inner, &self.location()?);
+        Ok(ArrowStream::new(schema, masks))
     }
 
     /// `members` are a column, a stream of values, and whether it may be null: only rows are shown that hold one of the values
