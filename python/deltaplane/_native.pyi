@@ -742,7 +742,10 @@ class WriteJob:
 class Rewrite:
     """One command that changes rows of a version, step by step; `commit` makes all of it visible at once.
 
-    Rows are picked first. They are marked in deletion vectors where the table takes some; else their files are written anew.
+    Rows are selected first, at most once. They are marked in deletion vectors where the table takes some; else the other
+    rows of their files are copied. `finish` completes the files, and one `commit` or `dry_run` ends the command. A step
+    that the command's state does not have raises `InvalidArgumentError`. Files of a command that is neither committed
+    nor aborted are deleted when the object is.
     """
 
     @staticmethod

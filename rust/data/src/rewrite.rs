@@ -7,6 +7,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
 use deltaplane_protocol::deletion_vectors::{Positions, num_records};
 use deltaplane_store::Store;
+use uuid::Uuid;
 
 use crate::read::{FileRead, SelectedRows, Vectors};
 use crate::write::{Marked, mark_rows};
@@ -70,13 +71,20 @@ impl SelectedFile {
 
 /// Deletes the selected rows: by vectors where files support them, otherwise by removing the files,
 /// whose other rows the caller rewrites.
-pub async fn delete_rows(store: &Store, files: &[SelectedFile], by_vector: bool, now_ms: i64) -> Result<Marked> {
+/// A new file of vectors is named by `file_id`.
+pub async fn delete_rows(
+    store: &Store,
+    files: &[SelectedFile],
+    by_vector: bool,
+    now_ms: i64,
+    file_id: Uuid,
+) -> Result<Marked> {
     let (marked, removed): (Vec<_>, Vec<_>) = files.iter().partition(|f| by_vector && f.takes_vector());
     let with_rows = marked.into_iter().map(|f| {
         let rows = f.rows.as_deref().cloned().unwrap_or_default();
         (f.add.clone(), rows)
     });
-    let mut done = mark_rows(store, with_rows.collect(), now_ms).await?;
+    let mut done = mark_rows(store, with_rows.collect(), now_ms, file_id).await?;
     let removes = removed.into_iter().map(|f| f.add.to_remove(now_ms, true));
     done.removes.extend(removes.collect::<Vec<Remove>>());
     Ok(done)
@@ -88,7 +96,13 @@ pub async fn delete_rows(store: &Store, files: &[SelectedFile], by_vector: bool,
 /// # Errors
 /// `ConcurrentDeleteDelete` if one of the rows is deleted already or rows were restored; as
 /// [`mark_rows`].
-pub async fn reapply_deletes(store: &Store, files: &[SelectedFile], now: Vec<Add>, now_ms: i64) -> Result<Marked> {
+pub async fn reapply_deletes(
+    store: &Store,
+    files: &[SelectedFile],
+    now: Vec<Add>,
+    now_ms: i64,
+    file_id: Uuid,
+) -> Result<Marked> {
     let (mut left, vectors) = (Vec::with_capacity(now.len()), Vectors::new(store.clone()));
     for add in now {
         let lost = |what: &str| {
@@ -120,7 +134,7 @@ pub async fn reapply_deletes(store: &Store, files: &[SelectedFile], now: Vec<Add
         }
         left.push((add, rows.as_ref().clone()));
     }
-    mark_rows(store, left, now_ms).await
+    mark_rows(store, left, now_ms, file_id).await
 }
 
 #[cfg(test)]

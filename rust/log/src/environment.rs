@@ -59,8 +59,8 @@ fn system_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A new id.
-pub(crate) fn new_id() -> Uuid {
+/// A new random id, which no other object has.
+pub fn new_id() -> Uuid {
     let overridden = overridden().map(|s| uuid::Builder::from_random_bytes(s.random().to_be_bytes()).into_uuid());
     overridden.unwrap_or_else(Uuid::new_v4)
 }

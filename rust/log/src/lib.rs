@@ -28,7 +28,7 @@ pub use commands::optimize::{LayoutPlan, LayoutRequest, Moved, Placed};
 pub use commands::restore::{RestoreRequest, Restored, restore};
 pub use commands::rewrite::{Rewrite, RewriteRequest, Rewritten};
 pub use commands::vacuum::{Deletes, VacuumCommits, VacuumRequest, Vacuumed, vacuum, visible_files};
-pub use environment::{Environment, EnvironmentGuard, now_ms, with_environment};
+pub use environment::{Environment, EnvironmentGuard, new_id, now_ms, with_environment};
 pub use follow::columns::{ColumnSteps, TrackedColumns};
 pub use follow::offset::{TailLimits, TailOffset};
 pub use follow::{Tail, TailRequest, TailStart};

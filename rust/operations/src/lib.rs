@@ -36,9 +36,12 @@ pub mod add_view;
 pub mod changes;
 pub mod file_sets;
 pub mod incoming;
+pub mod optimize;
+pub mod rewrite;
 pub mod scan;
 pub mod table_types;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "helpers of tests fail by it")]
 mod testing;
+pub mod vector_masks;
 pub mod write_job;

@@ -11,9 +11,7 @@ mod events;
 mod incoming;
 mod log_store;
 mod maintenance;
-mod marked_rows;
 mod optimize;
-mod patches;
 #[cfg(debug_assertions)]
 mod planted;
 mod progress;
@@ -27,7 +25,6 @@ mod snapshot_cache;
 mod spark_plan;
 mod string_list;
 mod tail;
-mod vectors;
 mod write;
 
 use deltaplane_operations::{add_view, file_sets};

@@ -1,131 +1,14 @@
-//! What tasks on other machines do of a command that changes rows: they write rows, and take rows out of files. The
-//! driver's `Rewrite` says what they must know (`TaskSpec`) and takes over what they did (`Outcome`), both as text.
+//! What tasks on other machines do for a command that changes rows, as functions over text.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::HashMap;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use deltaplane_boundary::boundary;
-use deltaplane_data::{
-    FileRead, IdentityValues, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, RowSink, SelectedFile, delete_rows, scan,
-};
-use deltaplane_error::{Error, Result};
-use deltaplane_log::{Rewrite, now_ms};
-use deltaplane_protocol::actions::{Add, AddCdcFile, Remove};
-use deltaplane_protocol::deletion_vectors::Positions;
-use deltaplane_protocol::features::StoredIds;
-use deltaplane_protocol::features::identity_columns;
-use deltaplane_protocol::mapping::Mapping;
-use deltaplane_protocol::schema::StructType;
-use deltaplane_store::{Store, block_on};
-use futures::{StreamExt, TryStreamExt, stream};
+use deltaplane_operations::rewrite::tasks::{self, TaskSpec};
 use pyo3::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use crate::errors::run;
 use crate::incoming::reader_of;
 use crate::snapshot::store;
-use crate::write::Spec;
-
-/// What a task must know of the table and the command.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct TaskSpec {
-    pub(crate) write: Spec,
-    /// The table that is read, which a command may leave with more columns.
-    pub(crate) schema: String,
-    pub(crate) partition_columns: Vec<String>,
-    pub(crate) mapping: String,
-    /// The physical columns of row ids and versions, where rows keep theirs (P142).
-    pub(crate) ids: Option<StoredIds>,
-    pub(crate) records_changes: bool,
-    pub(crate) by_vector: bool,
-    /// Whether the files that are made are kept nowhere.
-    pub(crate) dry_run: bool,
-}
-
-/// What a task did.
-#[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    pub(crate) adds: Vec<Add>,
-    pub(crate) cdc: Vec<AddCdcFile>,
-    /// Files with new vectors.
-    pub(crate) marked: Vec<Add>,
-    /// These as they were, and files that went.
-    pub(crate) removes: Vec<Remove>,
-    pub(crate) vector_file: Option<String>,
-    pub(crate) copied_rows: usize,
-    /// Of a dry run: the rows that would be copied, as files of their bytes.
-    #[serde(default)]
-    pub(crate) copies: Vec<Add>,
-    pub(crate) written_rows: usize,
-    /// Rows that were taken out, by the number of the clause.
-    pub(crate) taken_out: BTreeMap<i32, u64>,
-    /// Rows that more than one row of a source would change: nothing was done then.
-    pub(crate) twice: u64,
-    /// The number of the task.
-    pub(crate) task: u32,
-}
-
-impl TaskSpec {
-    /// That of a command, whose new files are as `write` says.
-    pub(crate) fn of(command: &Rewrite, write: Spec, by_vector: bool) -> Result<Self> {
-        let state = command.base().state();
-        Ok(TaskSpec {
-            write,
-            schema: state.schema().to_json(),
-            partition_columns: state.partition_columns().to_vec(),
-            mapping: state.mapping().as_str().to_owned(),
-            ids: command.stored_ids()?,
-            records_changes: command.records_changes(),
-            by_vector,
-            dry_run: command.is_dry_run(),
-        })
-    }
-
-    pub(crate) fn to_json(&self) -> Result<String> {
-        serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write a task's spec: {e}")))
-    }
-
-    fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a task: {e}")))
-    }
-
-    /// The table's store, which keeps nothing of a dry run.
-    fn store(&self, location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
-        let store = store(location, options)?;
-        if self.dry_run { store.dry_run() } else { Ok(store) }
-    }
-
-    fn sink(&self, store: &Store) -> Result<RowSink> {
-        RowSink::new(store, self.write.write_spec()?, self.ids.clone(), self.records_changes)
-    }
-
-    /// How whole rows of the table are read, with their ids.
-    pub(crate) fn read_spec(&self) -> Result<ReadSpec> {
-        let schema = Arc::new(StructType::from_json(&self.schema)?);
-        let mut columns: Vec<String> = schema.fields().iter().map(|f| f.name.clone()).collect();
-        let mut spec = ReadSpec::new(schema, self.partition_columns.clone());
-        spec.mapping = Mapping::parse(&self.mapping)?;
-        if let Some(ids) = &self.ids {
-            columns.extend([ROW_ID.to_owned(), ROW_COMMIT_VERSION.to_owned()]);
-            spec.stored_row_ids = Some(ids.id.clone());
-            spec.stored_row_commit_versions = Some(ids.version.clone());
-        }
-        spec.columns = Some(columns);
-        Ok(spec)
-    }
-}
-
-impl Outcome {
-    fn to_json(&self) -> Result<String> {
-        serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write what a task did: {e}")))
-    }
-
-    pub(crate) fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not what a task did: {e}")))
-    }
-}
 
 /// Writes rows of one task to files that no log names yet, recorded as this change; returns what was done, as JSON.
 ///
@@ -151,43 +34,15 @@ pub(crate) fn write_rows(
     let reader = reader_of(data)?;
     run(py, || {
         let spec = TaskSpec::parse(spec)?;
-        let store = spec.store(location, options)?;
-        let fills = if inserts { spec.write.fills() } else { Vec::new() };
-        let mut identity = IdentityValues::new(fills, task);
-        let mut sink = spec.sink(&store)?;
-        let mut outcome = Outcome {
-            task,
-            ..Outcome::default()
-        };
-        block_on(async {
-            for batch in reader {
-                let batch = batch.and_then(|b| identity.fill(b));
-                let put = async {
-                    let batch = batch?;
-                    outcome.written_rows += batch.num_rows();
-                    sink.write(&batch).await?;
-                    match change {
-                        Some(change) => sink.record(&batch, change).await,
-                        None => Ok(()),
-                    }
-                };
-                if let Err(e) = put.await {
-                    sink.abort().await;
-                    return Err(e);
-                }
-            }
-            let written = sink.finish().await?;
-            (outcome.adds, outcome.cdc) = (written.adds, written.cdc);
-            identity_columns::stamp(&mut outcome.adds, &identity.last()?);
-            outcome.to_json()
-        })
+        let store = spec.store(store(location, options)?)?;
+        tasks::write_rows(&store, &spec, reader, change, inserts, task)?.to_json()
     })
 }
 
-/// Takes rows out of files: by vectors where files take one, else by writing the other rows anew.
+/// Deletes rows of files: by vectors where files take one, else by copying the other rows.
 ///
-/// The stream has a row for each row to be taken out, with its file's decoded path (`file`), its position (`row`) and
-/// the number of the clause that takes it out (`act`), and for each file a row with its add action as JSON (`add`).
+/// The stream has a row for each row to be deleted, with its file's decoded path (`file`), its position (`row`) and
+/// the number of the clause that deletes it (`act`), and for each file a row with its add action as JSON (`add`).
 /// Clauses in `deletes` may name a row several times. With `records` the old rows are recorded, where the table records
 /// changes, as deleted by these and as updated by others. Returns what was done, as JSON.
 #[boundary]
@@ -204,186 +59,7 @@ pub(crate) fn take_out_rows(
     let reader = reader_of(data)?;
     run(py, || {
         let spec = TaskSpec::parse(spec)?;
-        let store = spec.store(location, options)?;
-        let mut named = Named::new(deletes);
-        for batch in reader {
-            named.collect(&batch?)?;
-        }
-        let twice = named.files.values().map(|f| f.twice.len()).sum();
-        if twice > 0 {
-            let refused = Outcome {
-                twice,
-                ..Outcome::default()
-            };
-            return refused.to_json();
-        }
-        let counted = named.counted();
-        let mut outcome = block_on(take(&store, &spec, named.files.into_values().collect(), records))?;
-        outcome.taken_out = counted;
-        outcome.to_json()
+        let store = spec.store(store(location, options)?)?;
+        tasks::take_out_rows(&store, &spec, reader, deletes, records)?.to_json()
     })
-}
-
-/// The rows of a file that go.
-#[derive(Default)]
-struct Going {
-    add: Option<Add>,
-    updated: Positions,
-    deleted: Positions,
-    twice: Positions,
-    by_act: BTreeMap<i32, u64>,
-}
-
-/// The rows that a stream names.
-struct Named {
-    deletes: Vec<i32>,
-    files: HashMap<String, Going>,
-}
-
-impl Named {
-    fn new(deletes: Vec<i32>) -> Self {
-        Named {
-            deletes,
-            files: HashMap::new(),
-        }
-    }
-
-    fn counted(&self) -> BTreeMap<i32, u64> {
-        let mut sums = BTreeMap::new();
-        for (act, rows) in self.files.values().flat_map(|f| &f.by_act) {
-            *sums.entry(*act).or_default() += rows;
-        }
-        sums
-    }
-
-    fn collect(&mut self, batch: &RecordBatch) -> Result<()> {
-        let wrong = || Error::internal("rows are taken out by the columns file, row, act and add");
-        let column = |name: &str, to: &DataType| {
-            let found = batch.column_by_name(name).ok_or_else(wrong)?;
-            arrow::compute::cast(found, to).map_err(|_| wrong())
-        };
-        let (files, adds) = (column("file", &DataType::Utf8)?, column("add", &DataType::Utf8)?);
-        let (rows, acts) = (column("row", &DataType::Int64)?, column("act", &DataType::Int32)?);
-        let (files, adds) = (files.as_string::<i32>(), adds.as_string::<i32>());
-        let (rows, acts) = (rows.as_primitive::<Int64Type>(), acts.as_primitive::<Int32Type>());
-        for at in 0..batch.num_rows() {
-            if files.is_null(at) {
-                return Err(wrong());
-            }
-            // Most rows stand beside others of their file.
-            let file = match self.files.get_mut(files.value(at)) {
-                Some(file) => file,
-                None => self.files.entry(files.value(at).to_owned()).or_default(),
-            };
-            if adds.is_valid(at) {
-                let add = serde_json::from_str(adds.value(at));
-                file.add = Some(add.map_err(|e| Error::internal(format!("not an add action: {e}")))?);
-                continue;
-            }
-            let row = u64::try_from(rows.value(at)).map_err(|_| wrong())?;
-            let act = acts.value(at);
-            file.take(row, act, self.deletes.contains(&act));
-        }
-        Ok(())
-    }
-}
-
-impl Going {
-    fn take(&mut self, row: u64, act: i32, deletes: bool) {
-        if self.updated.contains(row) || (!deletes && self.deleted.contains(row)) {
-            self.twice.insert(row);
-            return;
-        }
-        if self.deleted.contains(row) {
-            return;
-        }
-        if deletes {
-            self.deleted.insert(row);
-        } else {
-            self.updated.insert(row);
-        }
-        *self.by_act.entry(act).or_default() += 1;
-    }
-
-    fn picked(&self) -> Result<SelectedFile> {
-        let mut rows = self.updated.clone();
-        rows.union(&self.deleted);
-        match &self.add {
-            Some(add) => Ok(SelectedFile::new(add.clone(), rows)),
-            None => Err(Error::internal(
-                "rows of a file that the driver didn't name are taken out",
-            )),
-        }
-    }
-}
-
-async fn take(store: &Store, spec: &TaskSpec, going: Vec<Going>, records: bool) -> Result<Outcome> {
-    let mut sink = spec.sink(store)?;
-    match write_others(store, spec, &going, records, &mut sink).await {
-        Ok((files, outcome)) => {
-            let written = sink.finish().await?;
-            let out = delete_rows(store, &files, spec.by_vector, now_ms()).await?;
-            Ok(Outcome {
-                adds: written.adds,
-                cdc: written.cdc,
-                marked: out.adds,
-                removes: out.removes,
-                vector_file: out.vector_file,
-                ..outcome
-            })
-        }
-        Err(e) => {
-            sink.abort().await;
-            Err(e)
-        }
-    }
-}
-
-/// Records the rows that go, and writes those that stay in files that go; a dry run doesn't read these.
-async fn write_others(
-    store: &Store,
-    spec: &TaskSpec,
-    going: &[Going],
-    records: bool,
-    sink: &mut RowSink,
-) -> Result<(Vec<SelectedFile>, Outcome)> {
-    let read = Arc::new(spec.read_spec()?);
-    let rows_of = |file: FileRead| scan(store.clone(), stream::iter([Ok(file)]).boxed(), read.clone(), 1);
-    let (mut files, mut outcome) = (Vec::with_capacity(going.len()), Outcome::default());
-    for of in going {
-        let file = of.picked()?;
-        for (rows, change) in [(&of.updated, "update_preimage"), (&of.deleted, "delete")] {
-            if !records || !spec.records_changes || rows.is_empty() {
-                continue;
-            }
-            let these = SelectedFile {
-                add: file.add.clone(),
-                rows: Some(Arc::new(rows.clone())),
-            };
-            let mut old = rows_of(these.selected()?);
-            while let Some(batch) = old.try_next().await? {
-                sink.record(&batch, change).await?;
-            }
-        }
-        if !(spec.by_vector && file.takes_vector())
-            && let Some(others) = file.others()?
-        {
-            match file.others_by_the_log() {
-                (Some(rows), size) if spec.dry_run => {
-                    outcome.copied_rows += usize::try_from(rows).unwrap_or(usize::MAX);
-                    let add = file.add.clone();
-                    outcome.copies.extend((rows > 0).then_some(Add { size, ..add }));
-                }
-                _ => {
-                    let mut others = rows_of(others);
-                    while let Some(batch) = others.try_next().await? {
-                        outcome.copied_rows += batch.num_rows();
-                        sink.write(&batch).await?;
-                    }
-                }
-            }
-        }
-        files.push(file);
-    }
-    Ok((files, outcome))
 }

@@ -1,7 +1,7 @@
 //! The scan class: rows of one version as an Arrow stream.
 
 use deltaplane_boundary::boundary;
-pub(crate) use deltaplane_operations::scan::{Scan as Rows, ScanRequest, bind, members_of, read_spec};
+pub(crate) use deltaplane_operations::scan::{Scan as Rows, ScanRequest, bind, members_of};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -12,13 +12,6 @@ use crate::arrow_bridge::{LastError, raise_last, schema_capsule, stream_capsule}
 pub(crate) struct Scan {
     rows: Rows,
     error: LastError,
-}
-
-impl Scan {
-    /// The rows, for a command that reads them itself.
-    pub(crate) fn rows(&self) -> &Rows {
-        &self.rows
-    }
 }
 
 impl From<Rows> for Scan {

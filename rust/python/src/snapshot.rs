@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{PlanColumns, ReadRequest, RewriteFirst, Snapshot as Inner, now_ms, versions_between};
+use deltaplane_operations::vector_masks::masks;
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::Expr;
@@ -32,7 +33,6 @@ use crate::records::table_schema::TableSchema;
 use crate::records::tail_types::TrackedColumns;
 use crate::scan::{Rows, Scan, ScanRequest, bind, members_of};
 use crate::string_list::StringList;
-use crate::vectors::masks;
 
 /// One immutable version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -299,7 +299,8 @@ impl Snapshot {
     }
 
     fn deletion_vectors(&self) -> PyResult<ArrowStream> {
-        Ok(masks(&self.inner, &self.location()?))
+        let (schema, masks) = masks(&self.inner, &self.location()?);
+        Ok(ArrowStream::new(schema, masks))
     }
 
     /// `members` are a column, a stream of values, and whether it may be null: only rows are shown that hold one of the values

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-pub(crate) use deltaplane_spark_plan::plan::by_uri;
 use deltaplane_spark_plan::plan::{self, EncodedPlan, Files, Planned};
 use deltaplane_spark_plan::question::{Answer, Asked, ColumnStatistics, FoundFiles, JvmValue, Question};
 pub(crate) use deltaplane_spark_plan::splits::of_parts as split_parts;

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use deltaplane_error::Kind;
+use deltaplane_protocol::actions::DeletionVector;
+use deltaplane_protocol::deletion_vectors::{FRAME_BYTES, Place, Positions, unframe};
 use serde_json::Value;
 
 /// A row, by a number that no other has.
@@ -28,6 +30,8 @@ pub enum Operation {
     Delete(u8),
     /// Deletes a row by a vector and adds its new form.
     Update(Row),
+    /// Deletes a row by a vector. It adds none, so that another writer may mark rows of the same file meanwhile.
+    DeleteRow(Row),
     /// Moves rows of a partition into one file.
     Compact(u8),
     /// Changes a property of the table.
@@ -239,6 +243,21 @@ impl Book {
         Ok(())
     }
 
+    /// Notes the rows of the deletion vectors that a commit names, from the files that `object` finds by their keys.
+    pub fn learn_vectors(&mut self, commit: &Bytes, object: impl Fn(&str) -> Option<Bytes>) -> Check {
+        let actions = commit.split(|b| *b == b'\n');
+        for action in actions.filter_map(|line| serde_json::from_slice::<Value>(line).ok()) {
+            let described = &action["add"]["deletionVector"];
+            if described.is_null() {
+                continue;
+            }
+            let (_, id) = key_of(&action["add"]);
+            let rows = rows_of_vector(described, &object)?;
+            self.vectors.insert(id.unwrap_or_default(), rows);
+        }
+        Ok(())
+    }
+
     fn replay(&self, version: u64, bytes: &Bytes, now_ms: i64) -> Result<(Version, IntentId), String> {
         let damaged = |what: &str| format!("version {version} is no whole commit: {what}");
         let text = std::str::from_utf8(bytes).map_err(|e| damaged(&e.to_string()))?;
@@ -290,9 +309,9 @@ impl Book {
             Operation::Append | Operation::Compact(_) | Operation::Alter | Operation::Create => true,
             Operation::Overwrite => false,
             Operation::Replace(p) | Operation::Delete(p) => partition != *p,
-            Operation::Update(changed) => row != *changed,
+            Operation::Update(changed) | Operation::DeleteRow(changed) => row != *changed,
         };
-        if let Operation::Update(row) = intent.operation
+        if let Operation::Update(row) | Operation::DeleteRow(row) = intent.operation
             && !before.contains_key(&row)
         {
             return Err(format!("row {row} was changed after it had gone"));
@@ -347,6 +366,26 @@ fn key_of(action: &Value) -> FileKey {
         )
     });
     (text_of(&action["path"]), id)
+}
+
+/// The positions that a deletion vector has in its file, which must be there before the commit that names it (P120).
+fn rows_of_vector(described: &Value, object: &impl Fn(&str) -> Option<Bytes>) -> Result<BTreeSet<usize>, String> {
+    let wrong = |e: &dyn std::fmt::Display| format!("the deletion vector {described} can't be read: {e}");
+    let vector: DeletionVector = serde_json::from_value(described.clone()).map_err(|e| wrong(&e))?;
+    let Place::File {
+        path,
+        offset,
+        size_bytes,
+    } = Place::of(&vector).map_err(|e| wrong(&e))?
+    else {
+        return Err(wrong(&"it is in no file"));
+    };
+    let file = object(&path).ok_or_else(|| wrong(&"its file isn't there"))?;
+    let frame = file.get(offset as usize..).unwrap_or_default();
+    let frame = frame.get(..size_bytes + FRAME_BYTES as usize).unwrap_or(frame);
+    let read = unframe(frame, size_bytes).and_then(|bytes| Positions::parse(bytes, vector.cardinality));
+    let rows = read.map_err(|e| wrong(&e))?;
+    Ok(rows.iter().map(|row| row as usize).collect())
 }
 
 /// What tells vectors of a file apart.

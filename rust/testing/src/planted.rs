@@ -52,11 +52,13 @@ pub enum Bug {
     CommitsTorn,
     /// A writer that slept for days trusts in what it read before: its clock slept, too.
     SleeperTrusted,
+    /// A writer that lost marks its rows again on the vector that it read, and forgets the rows of the winner's.
+    WinnersVectorForgotten,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 17] = [
+    pub const ALL: [Bug; 18] = [
         Bug::PutOverwrites,
         Bug::TakenSaysCreated,
         Bug::CommitsWithoutId,
@@ -74,6 +76,7 @@ impl Bug {
         Bug::HintForTruth,
         Bug::CommitsTorn,
         Bug::SleeperTrusted,
+        Bug::WinnersVectorForgotten,
     ];
 
     /// The bug of this name.

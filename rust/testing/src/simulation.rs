@@ -540,7 +540,10 @@ fn judge(world: &mut World, book: &mut Book, call: &Call, answer: &Result<Answer
 fn judge_written(world: &mut World, book: &mut Book, key: &str) -> std::result::Result<(), String> {
     let object = &world.objects[key];
     match log_file(key) {
-        Some((version, "json")) => book.commit(version, &object.bytes, world.now_ms),
+        Some((version, "json")) => {
+            book.learn_vectors(&object.bytes, |path| world.objects.get(path).map(|o| o.bytes.clone()))?;
+            book.commit(version, &object.bytes, world.now_ms)
+        }
         Some((version, "checkpoint")) => match book.versions.get(version as usize) {
             Some(model) => {
                 let sidecars = check(world, key, model, RETENTION_MS)?;

@@ -8,6 +8,7 @@ use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_store::Store;
+use uuid::Uuid;
 
 use super::row_lineage::RowLineage;
 use crate::read::Vectors;
@@ -52,6 +53,7 @@ pub async fn carry_deletes(
     joined: &[&FileGroup],
     now: &HashMap<String, Add>,
     now_ms: i64,
+    file_id: Uuid,
 ) -> Result<CarriedDeletes> {
     let vectors = Vectors::new(store.clone());
     let load = async |dv: Option<&DeletionVector>| match dv {
@@ -90,7 +92,7 @@ pub async fn carry_deletes(
             }
         }
     }
-    let done = mark_rows(store, marked, now_ms).await?;
+    let done = mark_rows(store, marked, now_ms, file_id).await?;
     adds.extend(done.adds);
     Ok(CarriedDeletes {
         removes,

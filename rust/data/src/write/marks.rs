@@ -28,12 +28,13 @@ pub struct Marked {
 
 /// Deletes rows of live files by position. All new vectors are in one file (P122); a file without
 /// remaining rows is removed (P123).
+/// `file_id` is a new id, which names the file of vectors.
 ///
 /// # Errors
 /// `InvalidArgument` for rows that a file doesn't have, or a file without a row count (P121); the
 /// errors of reading the old vectors and writing the new ones. Nothing is written before all
 /// vectors are known.
-pub async fn mark_rows(store: &Store, files: Vec<(Add, Positions)>, now_ms: i64) -> Result<Marked> {
+pub async fn mark_rows(store: &Store, files: Vec<(Add, Positions)>, now_ms: i64, file_id: Uuid) -> Result<Marked> {
     let vectors = Vectors::new(store.clone());
     let load = |(add, deleted): (Add, Positions)| {
         let vectors = &vectors;
@@ -51,7 +52,7 @@ pub async fn mark_rows(store: &Store, files: Vec<(Add, Positions)>, now_ms: i64)
         .try_collect()
         .await?;
     let (mut marked, mut file) = (Marked::default(), VectorFile::default());
-    let (path, name) = name_file(Uuid::new_v4());
+    let (path, name) = name_file(file_id);
     for (marking, before, add) in markings {
         match marking {
             Marking::Nothing => {}

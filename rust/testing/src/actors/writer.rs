@@ -1,26 +1,25 @@
-//! Writers: appends, overwrites, deletes, updates by deletion vectors, moves of rows, changes of properties and appends
-//! that an application must make once. Everything goes through the product's planning and commit.
+//! Writers: appends, overwrites, deletes of partitions, deletes and updates of rows by deletion vectors,
+//! moves of rows, changes of properties, and appends that an application must make once. Everything
+//! goes through the product's planning, its resolver of row conflicts and its commit.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use deltaplane_data::{SelectedFile, delete_rows};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    AlterRequest, ReappliedRows, Rewrite, RewriteRequest, Rewritten, RowConflictResolver, WritePlan, WriteRequest,
-    alter, plan_write_after,
+    AlterRequest, Rewrite, RewriteRequest, Rewritten, WritePlan, WriteRequest, alter, new_id, plan_write_after,
 };
-use deltaplane_protocol::actions::{Add, DeletionVector, Remove};
-use deltaplane_protocol::deletion_vectors;
+use deltaplane_operations::rewrite::row_conflicts::MarkedRows;
+use deltaplane_protocol::actions::{Add, DeletionVector};
+use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::files::rows::FileRows;
-use deltaplane_protocol::paths;
 use deltaplane_protocol::schema::{Field, Primitive, StructType};
 use futures::TryStreamExt;
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::files::{add_of, new_add};
 use super::{Context, Weather, wrong};
-use crate::book::{Fate, IntentId, Operation, Row, SharedBook, read};
+use crate::book::{Fate, IntentId, Operation, Row, read};
 use crate::planted::Bug;
 use crate::world::lock;
 
@@ -80,14 +79,15 @@ enum Ended {
 
 async fn transaction(me: &mut Context) {
     let partition = me.chance.below(PARTITIONS) as u8;
-    let operation = match (me.newest(), me.chance.below(12)) {
+    let operation = match (me.newest(), me.chance.below(14)) {
         (None, _) | (_, 0..=3) => Operation::Append,
         (_, 4) => Operation::Overwrite,
         (_, 5) => Operation::Replace(partition),
         (_, 6) => Operation::Delete(partition),
         (_, 7..=9) => Operation::Update(0),
         (_, 10) => Operation::Compact(partition),
-        _ => Operation::Alter,
+        (_, 11) => Operation::Alter,
+        _ => Operation::DeleteRow(0),
     };
     for _ in 0..TRIES {
         let intent = read(&me.book).begin(operation.clone(), None);
@@ -115,6 +115,7 @@ async fn attempt(me: &mut Context, intent: IntentId, partition: u8) -> Result<En
         }
         Operation::Delete(p) => rewrite(me, intent, p, "DELETE").await,
         Operation::Update(_) => rewrite(me, intent, partition, "UPDATE").await,
+        Operation::DeleteRow(_) => rewrite(me, intent, partition, "DELETE").await,
         Operation::Compact(p) => rewrite(me, intent, p, "OPTIMIZE").await,
         Operation::Alter | Operation::Create => change(me, intent).await,
     }
@@ -216,9 +217,10 @@ async fn rewrite(me: &mut Context, intent: IntentId, partition: u8, operation: &
     let base = deltaplane_log::Snapshot::open(&me.store, None).await?;
     let plan = Rewrite::plan(&base, request.clone()).await?;
     let files = candidates(&plan).await?;
-    let done = match operation {
-        "DELETE" => take_all(me, &files),
-        "UPDATE" => change_row(me, intent, &files)?,
+    let intended = read(&me.book).intents[intent].operation.clone();
+    let done = match intended {
+        Operation::Delete(_) => take_all(me, &files),
+        Operation::Update(_) | Operation::DeleteRow(_) => change_row(me, intent, &files).await?,
         _ => compact(me, intent, partition, &files),
     };
     let Some(done) = done else { return Ok(Ended::Idle) };
@@ -272,7 +274,7 @@ fn compact(me: &Context, intent: IntentId, partition: u8, files: &[Add]) -> Opti
     })
 }
 
-fn change_row(me: &mut Context, intent: IntentId, files: &[Add]) -> Result<Option<Rewritten>> {
+async fn change_row(me: &mut Context, intent: IntentId, files: &[Add]) -> Result<Option<Rewritten>> {
     if files.is_empty() {
         return Ok(None);
     }
@@ -287,79 +289,34 @@ fn change_row(me: &mut Context, intent: IntentId, files: &[Add]) -> Result<Optio
         let row = left[me.chance.below(left.len())];
         drop(book);
         let mut book = read(&me.book);
-        book.intents[intent].operation = Operation::Update(row);
+        let operation = &mut book.intents[intent].operation;
+        *operation = match operation {
+            Operation::Update(_) => Operation::Update(row),
+            _ => Operation::DeleteRow(row),
+        };
         book.files[&file.path].rows.iter().position(|r| *r == row).unwrap_or(0)
     };
-    let marked = Marked {
-        book: Arc::clone(&me.book),
-        path: file.path.clone(),
-        position,
-        now_ms: lock(&me.world).now_ms,
-    };
-    let (removes, mut adds) = marked.mark(file)?;
-    let path = read(&me.book).new_file(intent, partition, 1);
-    adds.push(add_of(me, path, partition, 1));
+    let rows = Positions::from_iter([position as u64]);
+    let selected = [SelectedFile::new(file.clone(), rows)];
+    let now_ms = lock(&me.world).now_ms;
+    let marked = delete_rows(&me.store, &selected, true, now_ms, new_id()).await?;
+    let resolver = MarkedRows::new(me.store.clone(), &selected, &marked.adds, Vec::new(), None);
+    let mut adds = marked.adds;
+    if matches!(read(&me.book).intents[intent].operation, Operation::Update(_)) {
+        let path = read(&me.book).new_file(intent, partition, 1);
+        adds.push(add_of(me, path, partition, 1));
+    }
     Ok(Some(Rewritten {
         adds,
-        removes,
-        row_conflicts: Some(Arc::new(marked)),
+        removes: marked.removes,
+        row_conflicts: Some(match me.bug() {
+            Some(Bug::WinnersVectorForgotten) => Arc::new(wrong::Forgetful::new(resolver, file)),
+            _ => Arc::new(resolver),
+        }),
         ..Rewritten::default()
     }))
 }
 
 fn vector_of(add: &Add) -> Option<String> {
     add.deletion_vector.as_ref().map(DeletionVector::unique_id)
-}
-
-/// One row of a file, deleted by a vector, on whatever vector the file has by then.
-struct Marked {
-    book: SharedBook,
-    path: String,
-    position: usize,
-    now_ms: i64,
-}
-
-impl Marked {
-    fn mark(&self, file: &Add) -> Result<(Vec<Remove>, Vec<Add>)> {
-        let mut book = read(&self.book);
-        let old = vector_of(file)
-            .and_then(|v| book.vectors.get(&v).cloned())
-            .unwrap_or_default();
-        let mut gone: BTreeSet<usize> = old;
-        if !gone.insert(self.position) {
-            return Err(Error::new(Kind::ConcurrentDeleteDelete, "the row has gone"));
-        }
-        if gone.len() == book.files[&file.path].rows.len() {
-            return Ok((vec![file.to_remove(self.now_ms, true)], Vec::new()));
-        }
-        let vector = DeletionVector {
-            storage_type: "u".to_owned(),
-            path_or_inline_dv: format!("{:020}", book.vectors.len()),
-            offset: Some(1),
-            size_in_bytes: 34,
-            cardinality: gone.len() as i64,
-        };
-        book.vectors.insert(vector.unique_id(), gone);
-        let (remove, add) = deletion_vectors::replace(file, vector, self.now_ms);
-        Ok((vec![remove], vec![add]))
-    }
-}
-
-impl RowConflictResolver for Marked {
-    fn paths(&self) -> std::collections::HashSet<String> {
-        [self.path.clone()].into()
-    }
-
-    fn reapply(&self, files: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
-        Box::pin(async move {
-            let mut done = ReappliedRows::default();
-            for file in &files {
-                let (removes, adds) = self.mark(file)?;
-                done.replaced.insert(paths::decode(&file.path)?);
-                done.removes.extend(removes);
-                done.adds.extend(adds);
-            }
-            Ok(done)
-        })
-    }
 }

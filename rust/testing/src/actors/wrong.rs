@@ -1,12 +1,18 @@
 //! Actors with a planted bug: what writers, readers and cleaners would do if they forgot a rule of the protocol. The
 //! simulation has to find each of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use deltaplane_error::{Kind, Result};
-use deltaplane_log::{Committed, Operation, Rewrite, RewriteRequest, Rewritten, Snapshot, Staged, commit as put};
+use deltaplane_log::{
+    Committed, Operation, ReappliedRows, Rewrite, RewriteRequest, Rewritten, RowConflictResolver, Snapshot, Staged,
+    commit as put,
+};
+use deltaplane_operations::rewrite::row_conflicts::MarkedRows;
+use deltaplane_protocol::actions::{Add, DeletionVector};
 use deltaplane_store::Store;
 use futures::TryStreamExt;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::Context;
@@ -101,4 +107,45 @@ pub async fn delete_old_commits(me: &Context, newest: &Snapshot) -> Result<()> {
         me.store.delete(&format!("_delta_log/{version:020}.json")).await?;
     }
     Ok(())
+}
+
+/// A resolver of row conflicts that marks its rows again on the deletion vector which it read, instead of on the
+/// winner's: the rows that the winner deleted come back.
+pub struct Forgetful {
+    resolver: MarkedRows,
+    vector: Option<DeletionVector>,
+}
+
+impl Forgetful {
+    /// The shipped resolver of rows of this file, made forgetful.
+    pub fn new(resolver: MarkedRows, file: &Add) -> Self {
+        Forgetful {
+            resolver,
+            vector: file.deletion_vector.clone(),
+        }
+    }
+}
+
+impl RowConflictResolver for Forgetful {
+    fn paths(&self) -> HashSet<String> {
+        self.resolver.paths()
+    }
+
+    fn reapply(&self, files: Vec<Add>) -> BoxFuture<'_, Result<ReappliedRows>> {
+        let as_read = |add: &Add| Add {
+            deletion_vector: self.vector.clone(),
+            ..add.clone()
+        };
+        let old: Vec<Add> = files.iter().map(as_read).collect();
+        Box::pin(async move {
+            let mut done = self.resolver.reapply(old).await?;
+            // The commit itself is sound: it replaces the file as the winner left it.
+            for remove in &mut done.removes {
+                if let Some(newest) = files.iter().find(|add| add.path == remove.path) {
+                    remove.deletion_vector.clone_from(&newest.deletion_vector);
+                }
+            }
+            Ok(done)
+        })
+    }
 }

@@ -1,4 +1,4 @@
-//! The deletion vectors of a snapshot's files as masks of their rows: fetched by the data crate, one file at a time.
+//! The deletion vectors of a snapshot's files as masks of their rows, fetched one file at a time.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_protocol::deletion_vectors::MOST_ROWS;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
+use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
-use crate::arrow_bridge::ArrowStream;
-
-/// One row for each file with a vector: its URI, and for each of its rows whether it is kept.
-pub(crate) fn masks(snapshot: &Snapshot, root: &str) -> ArrowStream {
+/// One row for each file with a vector: its URI, and for each of its rows whether it is kept. `root` is the table's
+/// location.
+pub fn masks(snapshot: &Snapshot, root: &str) -> (SchemaRef, BoxStream<'static, Result<RecordBatch>>) {
     let item = Arc::new(Field::new("item", DataType::Boolean, false));
     let schema = Arc::new(Schema::new(vec![
         Field::new("filepath", DataType::LargeUtf8, false),
@@ -29,7 +29,7 @@ pub(crate) fn masks(snapshot: &Snapshot, root: &str) -> ArrowStream {
         async move { of_batch(&batch, &vectors, schema, &root).await }
     });
     let batches = batches.try_filter(|b| futures::future::ready(b.num_rows() > 0));
-    ArrowStream::new(schema, batches.boxed())
+    (schema, batches.boxed())
 }
 
 /// A location as a URI: local ones get their scheme.

@@ -1,6 +1,6 @@
-//! The rows that a command deletes by vectors, so that its commit can follow others: on vectors
-//! that grew meanwhile, and in files that rows with ids were moved to. What is marked how is the
-//! data crate's matter.
+//! Resolves conflicts by row: a commit that lost a race marks its rows again, on deletion vectors
+//! that other writers extended and in files to which they moved rows with ids. How rows are marked
+//! is decided by the data crate.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use deltaplane_data::{FileRead, ReadSpec, SelectedFile, Vectors, mark_rows, read_file, reapply_deletes};
 use deltaplane_error::{Error, Kind, Result};
-use deltaplane_log::{ReappliedRows, RowConflictResolver, now_ms};
+use deltaplane_log::{ReappliedRows, RowConflictResolver, new_id, now_ms};
 use deltaplane_protocol::actions::{Add, DeletionVector};
 use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::paths;
@@ -17,8 +17,8 @@ use deltaplane_store::Store;
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
 
-/// The rows.
-pub(crate) struct MarkedRows {
+/// The rows that one command deletes by deletion vectors.
+pub struct MarkedRows {
     store: Store,
     /// Reads the ids of rows and their places, where rows have ids.
     ids: Option<Arc<ReadSpec>>,
@@ -34,20 +34,31 @@ struct State {
 }
 
 impl MarkedRows {
-    pub(crate) fn new(store: Store, files: Vec<SelectedFile>, adopted: Vec<(Add, Add)>, ids: Option<ReadSpec>) -> Self {
+    /// The rows of those of these files which `marked` has, with their new vectors, and of files that tasks on other
+    /// machines marked (`adopted`: as they were, and with their new vectors). `ids` reads row ids and positions, in
+    /// tables whose rows have ids.
+    pub fn new(
+        store: Store,
+        files: &[SelectedFile],
+        marked: &[Add],
+        adopted: Vec<(Add, Add)>,
+        ids: Option<ReadSpec>,
+    ) -> Self {
+        let marked: HashSet<&str> = marked.iter().map(|add| add.path.as_str()).collect();
+        let files = files.iter().filter(|f| marked.contains(f.add.path.as_str()));
         MarkedRows {
             store,
             ids: ids.map(Arc::new),
             state: Mutex::new(State {
-                files,
+                files: files.cloned().collect(),
                 adopted,
                 vector_files: Vec::new(),
             }),
         }
     }
 
-    /// The files of vectors that attempts of the commit wrote.
-    pub(crate) fn take_vector_files(&self) -> Vec<String> {
+    /// Takes the paths of the vector files that attempts of the commit wrote, relative to the table's root.
+    pub fn take_vector_files(&self) -> Vec<String> {
         std::mem::take(&mut self.locked().vector_files)
     }
 
@@ -129,7 +140,7 @@ impl MarkedRows {
                 "other writers moved rows that this transaction deletes, and deleted or changed some of them, first: nothing of this transaction was committed; load the newest version and run it again",
             ));
         }
-        let done = mark_rows(&self.store, marked.clone(), now_ms()).await?;
+        let done = mark_rows(&self.store, marked.clone(), now_ms(), new_id()).await?;
         let mut replaced = from;
         for (add, _) in &marked {
             replaced.insert(paths::decode(&add.path)?);
@@ -167,7 +178,7 @@ impl RowConflictResolver for MarkedRows {
         Box::pin(async move {
             let replaced: HashSet<String> = files.iter().map(|f| paths::decode(&f.path)).collect::<Result<_>>()?;
             let selected = self.selected_in(&replaced).await?;
-            let marked = reapply_deletes(&self.store, &selected, files, now_ms()).await?;
+            let marked = reapply_deletes(&self.store, &selected, files, now_ms(), new_id()).await?;
             self.locked().vector_files.extend(marked.vector_file);
             Ok(ReappliedRows {
                 replaced,

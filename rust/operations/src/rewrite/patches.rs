@@ -1,5 +1,5 @@
 //! New values for columns of files, as they stream in: each file is written in the background once
-//! its values are there. What a file becomes is the data crate's. Boundary.
+//! its values are complete. How a file is written is decided by the data crate.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use deltaplane_protocol::paths;
 use deltaplane_store::block_on;
 use tokio::task::JoinSet;
 
-/// Files on their way to new values.
-pub(crate) struct Patches {
+/// Writes files with new values in some columns.
+pub struct Patches {
     patcher: Arc<Patcher>,
     /// Those whose values haven't come yet, by decoded path.
     files: HashMap<String, SelectedFile>,
@@ -27,21 +27,23 @@ pub(crate) struct Patches {
     begun: usize,
     /// With the numbers of their files: they end in any order.
     written: Vec<(usize, Add)>,
-    done: Patched,
+    done: PatchedFiles,
 }
 
-/// What was written.
+/// Files that were written with new values of columns.
 #[derive(Default)]
-pub(crate) struct Patched {
-    pub(crate) adds: Vec<Add>,
-    /// Rows with new values, and those beside them.
-    pub(crate) rows: usize,
-    pub(crate) copied_rows: usize,
+pub struct PatchedFiles {
+    /// The new files.
+    pub adds: Vec<Add>,
+    /// Rows with new values.
+    pub rows: usize,
+    /// Rows beside them.
+    pub copied_rows: usize,
 }
 
 impl Patches {
     /// For these files.
-    pub(crate) fn of<'a>(patcher: Arc<Patcher>, files: impl Iterator<Item = &'a SelectedFile>) -> Result<Self> {
+    pub(super) fn of<'a>(patcher: Arc<Patcher>, files: impl Iterator<Item = &'a SelectedFile>) -> Result<Self> {
         let files = files.map(|f| Ok((paths::decode(&f.add.path)?, f.clone())));
         Ok(Patches {
             patcher,
@@ -51,13 +53,13 @@ impl Patches {
             under_way: JoinSet::new(),
             begun: 0,
             written: Vec::new(),
-            done: Patched::default(),
+            done: PatchedFiles::default(),
         })
     }
 
-    /// Writes the files with the values that batches have for rows, named by `_file` and `_row`, in the files' order. What
-    /// was written is told also where it failed; nothing is under way any more then.
-    pub(crate) fn write(mut self, batches: impl Iterator<Item = Result<RecordBatch>>) -> (Patched, Result<()>) {
+    /// Writes the files with the values that batches have for rows, named by `_file` and `_row`, in the files' order.
+    /// Returns the files that were written, also where it failed; no file is being written afterwards.
+    pub fn write(mut self, batches: impl Iterator<Item = Result<RecordBatch>>) -> (PatchedFiles, Result<()>) {
         let mut taken = Ok(());
         for batch in batches {
             taken = batch.and_then(|batch| self.take(&batch));

@@ -1,0 +1,64 @@
+"""The states of `_native.Rewrite`: a step that a state does not have is refused, and files without a commit go."""
+
+from __future__ import annotations
+
+import gc
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from deltaplane import DeltaTable, _native, write_deltalake
+from deltaplane.exceptions import InvalidArgumentError
+
+
+def begin(table: Path) -> _native.Rewrite:
+    request = {"operation": "UPDATE", "data_change": True}
+    return _native.Rewrite.begin(_native.Snapshot.open(str(table), None), json.dumps(request))
+
+
+def first_row(table: Path) -> pa.Table:
+    (file,) = table.glob("*.parquet")
+    return pa.table({"_file": [file.name], "_row": pa.array([0], pa.int64())})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    write_deltalake(str(tmp_path), pa.table({"x": pa.array([1, 2, 3], pa.int64())}))
+    return tmp_path
+
+
+def test_steps_out_of_order_are_refused(table: Path) -> None:
+    job = begin(table)
+    with pytest.raises(InvalidArgumentError, match=r"call finish\(\) first"):
+        job.commit("{}")
+    assert job.select_rows(first_row(table)) == 1
+    with pytest.raises(InvalidArgumentError, match="has selected its rows"):
+        job.select_rows(first_row(table))
+    with pytest.raises(InvalidArgumentError, match=r"call finish\(\) first"):
+        job.dry_run("{}")
+    job.copy_others()
+    job.write(pa.table({"x": pa.array([10], pa.int64())}))
+    done = json.loads(job.finish())
+    assert (done["numRemovedFiles"], done["numCopiedRows"]) == (1, 2)
+    with pytest.raises(InvalidArgumentError, match="has complete files"):
+        job.write(pa.table({"x": pa.array([11], pa.int64())}))
+    assert (job.picked_files, job.written_rows) == (1, 1)
+    assert job.commit("{}") == 1
+    with pytest.raises(InvalidArgumentError, match="has ended"):
+        job.commit("{}")
+    job.abort()
+    assert sorted(DeltaTable(table).to_pyarrow_table()["x"].to_pylist()) == [2, 3, 10]
+
+
+def test_files_of_a_collected_command_are_deleted(table: Path) -> None:
+    before = sorted(table.rglob("*.parquet"))
+    job = begin(table)
+    job.select_rows(first_row(table))
+    job.copy_others()
+    job.finish()
+    assert sorted(table.rglob("*.parquet")) != before
+    del job
+    gc.collect()
+    assert sorted(table.rglob("*.parquet")) == before
