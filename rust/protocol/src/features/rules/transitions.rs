@@ -57,14 +57,26 @@ pub fn check_replacement(before: View<'_>, after: View<'_>) -> Result<()> {
 
 /// Whether a property stays with a table that is replaced as a whole: columns keep a mapping, which readers of older
 /// versions need, and features what they noted of themselves. It may be given anew all the same.
-pub fn outlives_replacement(key: &str) -> bool {
+pub fn outlives_replacement(key: &str, value: &str) -> bool {
+    [mapping::MODE, column_mapping::MAX_ID].contains(&key) || outlives_definition(key, value)
+}
+
+/// Whether a property stays with a table that a new definition replaces (`CREATE OR REPLACE TABLE`), as in delta-spark: row
+/// tracking, deletion vectors and V2 checkpoints stay enabled, and features keep what they noted of themselves. A column
+/// mapping goes, since no file of the old definition stays. The definition may name each of them with another value.
+pub fn outlives_definition(key: &str, value: &str) -> bool {
+    let is_enabled = match key {
+        row_tracking::ENABLED | deletion_vectors::PROPERTY => value.eq_ignore_ascii_case("true"),
+        v2_checkpoint::POLICY => value == "v2",
+        _ => false,
+    };
     let noted = [
         row_tracking::ROW_ID_COLUMN,
         row_tracking::ROW_VERSION_COLUMN,
         in_commit_timestamp::SINCE_VERSION,
         in_commit_timestamp::SINCE_TIME,
     ];
-    [mapping::MODE, column_mapping::MAX_ID].contains(&key) || noted.contains(&key)
+    is_enabled || noted.contains(&key)
 }
 
 #[cfg(test)]
