@@ -246,6 +246,9 @@ class Writer(Options, DataFrameWriter):
         txn = transaction(spark, own)
         if defaults := default_properties(spark):
             configuration = {**defaults, **configuration}
+        if columns == "overwrite" and configuration and _native.is_table(location, store):
+            # As in delta-spark they are properties of new tables: a table that is there keeps its own.
+            configuration = {}
         write(
             self._frame,
             location,

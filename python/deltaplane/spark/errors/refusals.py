@@ -9,6 +9,7 @@ delta-spark's package has it do with its own.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,8 +25,30 @@ __all__ = ["come_back", "refusal"]
 _REFUSED = "deltaplane.Refused"
 # Stays what it is, with its cause.
 _OF_STREAMS = "org.apache.spark.sql.streaming.StreamingQueryException"
+_WORD = re.compile("[A-Z][a-z]+")
 # What an error is made of again.
 _ABOUT = ("kind", "table", "version", "path")
+# SQL states of errors that delta-spark has no condition for. Spark's scripts find a handler by condition and state, and fail
+# where one is missing; SQLEXCEPTION handles all states but those of warnings, of no data (02) and of internal errors (XX).
+_STATES = {
+    "TableNotFoundError": "42P01",
+    "VersionNotFoundError": "22023",
+    "TableAlreadyExistsError": "42P07",
+    "DeltaProtocolError": "58030",
+    "FileMissingError": "58030",
+    "CorruptFileError": "58030",
+    "UnsupportedFeatureError": "0A000",
+    "InvalidArgumentError": "22023",
+    "SqlSyntaxError": "42601",
+    "SchemaMismatchError": "42804",
+    "ConstraintViolationError": "23514",
+    "UnsupportedExpressionError": "0A000",
+    "CommitFailedError": "40001",
+    "StoreUnavailableError": "08000",
+    "StoreDeniedError": "42501",
+    "InternalError": "XX000",
+    "DeltaError": "58000",
+}
 
 
 def refusal(error: DeltaError, doing: str = "") -> str:
@@ -35,9 +58,18 @@ def refusal(error: DeltaError, doing: str = "") -> str:
     kind = next(one.__name__ for one in type(error).__mro__ if one.__name__ in exceptions.__all__)
     made_of = json.dumps({"class": kind, "text": str(error), "about": about, "doing": doing})
     said = told(error, doing)
-    named = ["", ""] if said is None else [said.condition, said.sql_state]
+    named = _unnamed(error) if said is None else [said.condition, said.sql_state]
     parameters = [] if said is None else [text for item in said.parameters.items() for text in item]
     return "\0".join(["", *(text.replace("\0", "") for text in (str(error), made_of, *named, *parameters))])
+
+
+def _unnamed(error: DeltaError) -> list[str]:
+    """Condition and SQL state by the error's class alone, as `DELTAPLANE_SCHEMA_MISMATCH`."""
+    names = [one.__name__ for one in type(error).__mro__]
+    kind = next(name for name in names if name in exceptions.__all__)
+    words = _WORD.findall(kind.removesuffix("Error").removesuffix("Exception"))
+    state = next(_STATES[name] for name in names if name in _STATES)
+    return ["_".join(["DELTAPLANE", *words]).upper(), state]
 
 
 def come_back() -> None:

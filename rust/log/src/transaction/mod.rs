@@ -28,7 +28,7 @@ use tracing::{info, warn};
 
 use crate::environment::{new_id, sleep_up_to};
 use crate::listing::is_table;
-use crate::transaction::retained_files::check_kept;
+use crate::transaction::retained_files::{check_kept, first_kept};
 
 use crate::transaction::post_commit::{Ahead, Hooks};
 use crate::transaction::rebase::{Rebase, rebase_to_newest};
@@ -301,7 +301,15 @@ impl Staged {
             false => Vec::new(),
         };
         let domains = domains.into_iter().map(|d| (d.domain.clone(), d)).collect();
-        Ok(Facts { time_ms, domains })
+        let keeps_files = match row_tracking::begins(state.metadata(), metadata) {
+            true => first_kept(base, &self.removes, &[]).await?.is_some(),
+            false => true,
+        };
+        Ok(Facts {
+            time_ms,
+            domains,
+            keeps_files,
+        })
     }
 
     fn commit_info(&self, base: Option<Base<'_>>, txn_id: &str, as_of: AsOf) -> CommitInfo {
@@ -395,6 +403,7 @@ impl Attempted {
 struct Facts {
     time_ms: Option<i64>,
     domains: BTreeMap<String, DomainMetadata>,
+    keeps_files: bool,
 }
 
 impl Facts {
@@ -405,6 +414,7 @@ impl Facts {
             protocol: snapshot.state().protocol(),
             metadata: snapshot.state().metadata(),
             domains: &self.domains,
+            keeps_files: self.keeps_files,
         }
     }
 }

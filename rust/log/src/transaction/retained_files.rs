@@ -41,17 +41,25 @@ pub(crate) async fn check_kept(
         return Err(refusal(&why, &odd.path));
     }
     // A file that is added again states its partition again.
-    let said = removes.iter().map(|r| &r.path).chain(adds.iter().map(|a| &a.path));
-    let said = said.map(|p| paths::decode(p)).collect::<Result<HashSet<_>>>()?;
+    match first_kept(base, removes, adds).await? {
+        Some(path) => Err(refusal(&why, &path)),
+        None => Ok(()),
+    }
+}
+
+/// The path of one file of the base that the commit neither removes nor adds again; `None` if there is none.
+pub(crate) async fn first_kept(base: &Snapshot, removes: &[Remove], adds: &[Add]) -> Result<Option<String>> {
+    let named = removes.iter().map(|r| &r.path).chain(adds.iter().map(|a| &a.path));
+    let named = named.map(|p| paths::decode(p)).collect::<Result<HashSet<_>>>()?;
     let mut batches = base.plan(None, PlanColumns::Files);
     while let Some(batch) = batches.try_next().await? {
         let rows = FileRows::new(&batch);
         for row in 0..batch.num_rows() {
             let path = rows.add(row)?.path;
-            if !said.contains(&paths::decode(&path)?) {
-                return Err(refusal(&why, &path));
+            if !named.contains(&paths::decode(&path)?) {
+                return Ok(Some(path));
             }
         }
     }
-    Ok(())
+    Ok(None)
 }

@@ -363,12 +363,12 @@ async fn existing_table(
             (incoming, fills, Some(rules))
         }
     };
-    let (schema, partition_columns) = new_schema(&base, incoming, &request)?;
     let (mut after, mut asked) = match request.schema_mode {
         Some(SchemaMode::Overwrite) => replaced(base.state().metadata(), &request)?,
         _ => (base.state().metadata().clone(), Directives::default()),
     };
     let mapping = Mapping::of(&after.configuration)?;
+    let (schema, partition_columns) = new_schema(&base, incoming, &request, mapping)?;
     let names_seed = request.names_seed.as_deref();
     let schema = mapped(mapping, schema, &mut after.configuration, names_seed)?;
     let metadata = changed_metadata(&base, &schema, &partition_columns, after);
@@ -488,7 +488,13 @@ fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
     Ok(Replace::Partitions(predicate))
 }
 
-fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> Result<(StructType, Vec<String>)> {
+/// The columns that the write leaves, and those of them that it partitions by; `mapping` is the table's after the write.
+fn new_schema(
+    base: &Snapshot,
+    incoming: StructType,
+    request: &WriteRequest,
+    mapping: Mapping,
+) -> Result<(StructType, Vec<String>)> {
     let old_columns = base.state().partition_columns().to_vec();
     let taken_over = request.schema_mode == Some(SchemaMode::Overwrite);
     if taken_over {
@@ -499,7 +505,7 @@ fn new_schema(base: &Snapshot, incoming: StructType, request: &WriteRequest) -> 
         }
         let kept: &[String] = if request.defines_anew() { &[] } else { &old_columns };
         let columns = canonical_columns(&incoming, request.partition_by.as_deref().unwrap_or(kept))?;
-        check_new_schema(&incoming, &columns, base.state().mapping())?;
+        check_new_schema(&incoming, &columns, mapping)?;
         return Ok((incoming, columns));
     }
     if let Some(asked) = &request.partition_by

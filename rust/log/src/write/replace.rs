@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use deltaplane_error::Result;
 use deltaplane_protocol::actions::Metadata;
-use deltaplane_protocol::features::{Directives, column_mapping, outlives_replacement, row_tracking};
+use deltaplane_protocol::features::{
+    Directives, column_mapping, outlives_definition, outlives_replacement, row_tracking,
+};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::properties::{Properties, canonical_key};
 
@@ -36,11 +38,30 @@ pub(crate) fn replaced(before: &Metadata, request: &WriteRequest) -> Result<(Met
     }
     // Retained properties belong to writers, and can't be set.
     Properties::validate(&configuration)?;
-    for (key, value) in before.configuration.iter().filter(|(key, _)| outlives_replacement(key)) {
+    let outlives = if is_anew {
+        outlives_definition
+    } else {
+        outlives_replacement
+    };
+    for (key, value) in before.configuration.iter().filter(|(key, value)| outlives(key, value)) {
         configuration.entry(key.clone()).or_insert_with(|| value.clone());
     }
-    column_mapping::check_mode_change(Mapping::of(&before.configuration)?, Mapping::of(&configuration)?)?;
+    if is_anew {
+        keep_max_id(before, &mut configuration)?;
+    } else {
+        column_mapping::check_mode_change(Mapping::of(&before.configuration)?, Mapping::of(&configuration)?)?;
+    }
     after.configuration = configuration;
     row_tracking::complete(&mut after, &new_id().to_string())?;
     Ok((after, asked))
+}
+
+/// Lets a table that stays mapped give no column id twice.
+fn keep_max_id(before: &Metadata, configuration: &mut BTreeMap<String, String>) -> Result<()> {
+    if Mapping::of(configuration)? != Mapping::None
+        && let Some(id) = before.configuration.get(column_mapping::MAX_ID)
+    {
+        configuration.insert(column_mapping::MAX_ID.to_owned(), id.clone());
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use super::{Kind, TableFeature, supported};
 use crate::actions::{Action, Metadata, Protocol};
 use crate::{Error, Result};
 
-const PROPERTY: &str = "delta.enableDeletionVectors";
+pub(crate) const PROPERTY: &str = "delta.enableDeletionVectors";
 
 /// Whether files of such a table may carry vectors.
 pub fn may_have_vectors(p: &Protocol) -> bool {

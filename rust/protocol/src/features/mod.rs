@@ -48,7 +48,7 @@ pub use rules::minimum_protocol::{protocol_for, protocol_with};
 pub use rules::row_rules::row_rules;
 pub use rules::stored_ids::{StoredIds, stored_ids};
 pub use rules::support::{reads, writes};
-pub use rules::transitions::{check_change, check_replacement, outlives_replacement};
+pub use rules::transitions::{check_change, check_replacement, outlives_definition, outlives_replacement};
 pub use rules::{arrow_metadata, cloned, restored};
 
 /// What a table looks like to a feature's hooks.

@@ -135,7 +135,11 @@ fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
         return Ok(());
     }
     let had = |b: &Base<'_>| supported(b.protocol).contains(FEATURE.name);
-    if enabled && attempt.base.is_some_and(|b| !is_on(b.metadata) && !had(&b)) {
+    if enabled
+        && attempt
+            .base
+            .is_some_and(|b| !is_on(b.metadata) && !had(&b) && b.keeps_files)
+    {
         return Err(Error::unsupported_feature(format!(
             "{} can't be enabled by this commit: the files that are there need row ids first (P141); set {ENABLED} = true with alter.set_table_properties",
             FEATURE.name
@@ -266,6 +270,7 @@ mod tests {
             protocol: &protocol,
             metadata: &metadata,
             domains: &BTreeMap::new(),
+            keeps_files: true,
         };
         let info = [("operation".to_owned(), json!(operation))].into_iter().collect();
         let add = Add {

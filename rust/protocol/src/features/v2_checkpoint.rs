@@ -6,7 +6,7 @@ use super::{Kind, TableFeature};
 use crate::actions::Action;
 
 /// Table property that chooses the kind of checkpoint.
-const POLICY: &str = "delta.checkpointPolicy";
+pub(crate) const POLICY: &str = "delta.checkpointPolicy";
 
 pub(super) static FEATURE: TableFeature = TableFeature {
     wanted: |v| v.metadata.configuration.get(POLICY).is_some_and(|p| p == "v2"),

@@ -19,6 +19,8 @@ pub struct Base<'a> {
     pub metadata: &'a Metadata,
     /// Its domains, needed where the table has any.
     pub domains: &'a BTreeMap<String, DomainMetadata>,
+    /// Whether some of its files stay live after the commit, needed where the commit enables row tracking.
+    pub keeps_files: bool,
 }
 
 /// One attempt, as the rooms see and change it.

@@ -1,8 +1,8 @@
 //! Which changes of a table's metadata are legal by themselves: what may be switched on where rows are
 //! already (P093, P097), and what may never change back. Features that need work on rows or ids first are refused.
 
-use crate::features::{View, all};
-use crate::{Error, Result};
+use crate::features::{View, all, column_mapping, deletion_vectors, row_tracking, v2_checkpoint};
+use crate::{Error, Result, mapping};
 
 /// Refuses a change of an existing table's metadata that needs more than a commit of the metadata.
 ///
@@ -28,8 +28,25 @@ pub fn check_replacement(before: View<'_>, after: View<'_>) -> Result<()> {
 
 /// Whether a property stays with a table that is replaced as a whole: columns keep a mapping, which readers of older
 /// versions need, and features what they noted of themselves. It may be given anew all the same.
-pub fn outlives_replacement(key: &str) -> bool {
-    all().any(|f| f.lasting_properties.contains(&key))
+pub fn outlives_replacement(key: &str, value: &str) -> bool {
+    is_lasting(key) || outlives_definition(key, value)
+}
+
+/// Whether a property stays with a table that a new definition replaces (`CREATE OR REPLACE TABLE`), as in delta-spark: row
+/// tracking, deletion vectors and V2 checkpoints stay enabled, and features keep the properties that
+/// they wrote themselves. A column mapping goes, since no file of the old definition stays. The
+/// definition may name each of them with another value.
+pub fn outlives_definition(key: &str, value: &str) -> bool {
+    let is_enabled = match key {
+        row_tracking::ENABLED | deletion_vectors::PROPERTY => value.eq_ignore_ascii_case("true"),
+        v2_checkpoint::POLICY => value == "v2",
+        _ => false,
+    };
+    is_enabled || (is_lasting(key) && ![mapping::MODE, column_mapping::MAX_ID].contains(&key))
+}
+
+fn is_lasting(key: &str) -> bool {
+    all().any(|feature| feature.lasting_properties.contains(&key))
 }
 
 #[cfg(test)]
