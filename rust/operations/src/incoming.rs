@@ -218,7 +218,7 @@ mod tests {
             Incoming::of_array(rows.schema().as_ref().clone(), array).collect::<Result<Vec<_>>>()
         };
         let whole = StructArray::from(rows.clone());
-        assert_eq!(of(&whole).unwrap(), [rows.clone()]);
+        assert_eq!(of(&whole).unwrap(), std::slice::from_ref(&rows));
         let nulls = Some(vec![true, false].into());
         let with_null = StructArray::new(whole.fields().clone(), whole.columns().to_vec(), nulls);
         assert!(of(&with_null).unwrap_err().to_string().contains("null rows"));
