@@ -8,16 +8,24 @@ use deltaplane_log::Snapshot;
 use crate::blob;
 use crate::plan::EncodedPlan;
 
+/// What the optimiser takes beside the files of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Estimates {
+    /// Their bytes alone.
+    Bytes,
+    /// Also their rows.
+    Rows,
+    /// Also statistics of columns.
+    Columns,
+}
+
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// Whether the newest version is another one than that of the last such question.
     Changed,
-    /// The files of a scan, before Spark asks for them: for the optimiser, which also takes statistics of columns.
-    Prepare {
-        /// Whether it takes them.
-        statistics: bool,
-    },
+    /// The files of a scan, before Spark asks for them: for the optimiser.
+    Prepare(Estimates),
     /// Bytes of all files.
     Size,
     /// URIs of all files.
@@ -27,10 +35,11 @@ pub enum Asked {
 }
 
 impl Asked {
-    const NAMES: [(&'static str, Asked); 6] = [
+    const NAMES: [(&'static str, Asked); 7] = [
         ("changed", Asked::Changed),
-        ("prepare", Asked::Prepare { statistics: false }),
-        ("prepare with statistics", Asked::Prepare { statistics: true }),
+        ("prepare", Asked::Prepare(Estimates::Bytes)),
+        ("prepare with rows", Asked::Prepare(Estimates::Rows)),
+        ("prepare with statistics", Asked::Prepare(Estimates::Columns)),
         ("size", Asked::Size),
         ("files", Asked::Files),
         ("list", Asked::List),
@@ -46,7 +55,7 @@ impl Asked {
     pub fn name(self) -> &'static str {
         match self {
             Asked::Changed => "changed",
-            Asked::Prepare { .. } => "prepare",
+            Asked::Prepare(_) => "prepare",
             Asked::Size => "size",
             Asked::Files => "files",
             Asked::List => "list",
@@ -234,7 +243,7 @@ mod tests {
     fn a_question_has_its_fields_and_any_number_of_filters() {
         let question = Question::parse("prepare with statistics\x007\0Europe/Berlin\x0042\0[1]\0[2]").unwrap();
         let expected = Question {
-            asked: Asked::Prepare { statistics: true },
+            asked: Asked::Prepare(Estimates::Columns),
             query: Some("7".to_owned()),
             zone: "Europe/Berlin".to_owned(),
             known_version: Some(42),
@@ -249,6 +258,22 @@ mod tests {
         for (name, asked) in Asked::NAMES {
             assert_eq!(Question::parse(&format!("{name}\0\0UTC\0")).unwrap().asked, asked);
         }
+    }
+
+    #[test]
+    fn every_question_of_the_java_class_is_known() {
+        let java = include_str!("../../../python/deltaplane/spark/jvm/java/DeltaplaneFileIndex.java");
+        let asks = |line: &&str| {
+            ["String kind =", "ask(\"", "question(\""]
+                .iter()
+                .any(|call| line.contains(call))
+        };
+        let literals = java
+            .lines()
+            .filter(asks)
+            .flat_map(|line| line.split('"').skip(1).step_by(2));
+        let asked: std::collections::BTreeSet<&str> = literals.filter(|text| text.len() > 1).collect();
+        assert_eq!(asked, Asked::NAMES.into_iter().map(|(name, _)| name).collect());
     }
 
     #[test]
