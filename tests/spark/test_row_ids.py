@@ -160,7 +160,7 @@ def test_ids_go_with_everything_that_queries_do(spark: SparkSession, changed: st
     picked = table.select("id", "_metadata.row_id")
     renamed = picked.alias("l").join(picked.alias("r"), F.expr("l.row_id = r.row_id + 1")).select("l.id", "r.id")
     assert rows(renamed) == sorted((by_id[n + 1], by_id[n]) for n in range(5))
-    filtered = left.join(table.where("id < 3").alias("r"), next_one).select("l.id", "r.id")
+    filtered = left.join(right.where("r.id < 3"), next_one).select("l.id", "r.id")
     assert rows(filtered) == [(102, 0), (103, 1)]
     # Order, groups, and the column asked for twice.
     ordered = table.orderBy(F.col("_metadata.row_id").desc()).select("id").collect()
