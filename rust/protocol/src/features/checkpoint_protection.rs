@@ -27,7 +27,7 @@ pub(super) fn protect(metadata: &Metadata, before: u64) -> Metadata {
 /// New metadata of a protected table keeps the mark (P023): a mark that got lost would free its checkpoints.
 fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     let old = attempt.base.and_then(|b| b.metadata.configuration.get(BEFORE).cloned());
-    if attempt.supports(&FEATURE)
+    if attempt.supports(FEATURE.name)
         && let (Some(old), Some(new)) = (old, attempt.new_metadata())
     {
         new.configuration.entry(BEFORE.to_owned()).or_insert(old);

@@ -21,7 +21,7 @@ pub fn check_user_domain(domain: &str) -> Result<()> {
 
 /// One action for a domain, none without the feature; a tombstone carries the last configuration.
 fn check_actions(attempt: &mut Attempt<'_>) -> Result<()> {
-    let supported = attempt.supports(&FEATURE);
+    let supported = attempt.supports(FEATURE.name);
     let old = attempt.base.map(|b| b.domains);
     let mut seen = HashSet::new();
     for a in &mut attempt.actions {

@@ -55,7 +55,7 @@ pub(super) static FEATURE: TableFeature = TableFeature {
         },
     }),
     finish: |attempt| {
-        if attempt.supports(&FEATURE) {
+        if attempt.supports(FEATURE.name) {
             attempt.set_domain(DomainMetadata {
                 domain: DOMAIN.to_owned(),
                 configuration: String::new(),
@@ -65,7 +65,7 @@ pub(super) static FEATURE: TableFeature = TableFeature {
         Ok(())
     },
     check_actions: |attempt| {
-        if attempt.supports(&FEATURE)
+        if attempt.supports(FEATURE.name)
             && let Some(info) = attempt.info()
         {
             info.insert("dummy".to_owned(), json!(true));
@@ -101,6 +101,7 @@ pub(super) static FEATURE: TableFeature = TableFeature {
     ..TableFeature::new(NAME, Kind::ReaderWriter)
 };
 
+#[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 

@@ -41,7 +41,7 @@ pub fn time_of(info: &CommitInfo, version: u64) -> Result<i64> {
 fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     let on = attempt.metadata().is_some_and(|m| enabled_from(m).is_some());
     let was_on = attempt.base.is_some_and(|b| enabled_from(b.metadata).is_some());
-    if !on || !attempt.supports(&FEATURE) {
+    if !on || !attempt.supports(FEATURE.name) {
         if let Some(new) = attempt.new_metadata() {
             new.configuration.remove(SINCE_VERSION);
             new.configuration.remove(SINCE_TIME);

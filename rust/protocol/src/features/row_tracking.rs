@@ -131,7 +131,7 @@ fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     let (enabled, suspended) = attempt
         .metadata()
         .map_or((false, false), |m| (is_on(m), is_suspended(m)));
-    if !attempt.supports(&FEATURE) || suspended {
+    if !attempt.supports(FEATURE.name) || suspended {
         return Ok(());
     }
     let had = |b: &Base<'_>| supported(b.protocol).contains(FEATURE.name);

@@ -26,6 +26,7 @@ fn open(location: &Location, _: &Options) -> Result<Arc<dyn Backend>> {
     Ok(Arc::new(Objects::new(store, location, Redactor::default())?))
 }
 
+#[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::actions::{Action, CommitInfo, DomainMetadata, Metadata, Protocol};
-use crate::features::{TableFeature, supported};
+use crate::features::supported;
 
 /// The version that an attempt builds on.
 #[derive(Clone, Copy)]
@@ -45,14 +45,14 @@ impl Attempt<'_> {
         new.or(self.base.map(|b| b.metadata))
     }
 
-    /// Whether the table supports a feature after the commit.
-    pub fn supports(&self, feature: &TableFeature) -> bool {
+    /// Whether the table supports a feature, by its name, after the commit.
+    pub fn supports(&self, feature: &str) -> bool {
         let new = self.actions.iter().find_map(|a| match a {
             Action::Protocol(p) => Some(p),
             _ => None,
         });
         let protocol = new.or(self.base.map(|b| b.protocol));
-        protocol.is_some_and(|p| supported(p).contains(feature.name))
+        protocol.is_some_and(|p| supported(p).contains(feature))
     }
 
     /// The commit's provenance.
