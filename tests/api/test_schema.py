@@ -101,9 +101,13 @@ def test_replacing_a_table_takes_what_it_is_given() -> None:
     write_deltalake(mapped, pa.table({"x": [3]}), mode="append")
     again = DeltaTable.create(where, x, mode="overwrite", configuration={"owner": "b"})
     assert {"delta.columnMapping.mode": "name", "owner": "b"}.items() <= again.metadata().configuration.items()
-    for wrong in ({"delta.nope": "1"}, {"delta.columnMapping.mode": "none"}, {"delta.enableRowTracking": "true"}):
+    for wrong in ({"delta.nope": "1"}, {"delta.columnMapping.mode": "none"}):
         with pytest.raises(DeltaError):
             DeltaTable.create(where, x, mode="overwrite", configuration=wrong)
+    # P140: no file without row ids stays, so that row tracking may begin.
+    tracked = DeltaTable.create(where, x, mode="overwrite", configuration={"delta.enableRowTracking": "true"})
+    write_deltalake(tracked, pa.table({"x": [3, 4]}), mode="append")
+    assert tracked.scan(["_row_id"]).to_arrow()["_row_id"].to_pylist() == [0, 1]
     plain = DeltaTable.create("memory://schema/plain", x)
     only = {"delta.feature.appendOnly": "supported", "delta.feature.deletionVectors": "supported"}
     plain = DeltaTable.create("memory://schema/plain", x, mode="overwrite", configuration=only)

@@ -490,3 +490,28 @@ def test_clauses_and_updates_without_values(spark: SparkSession, path: str) -> N
     table.update("id = 1", {})
     assert (table.history(1).collect()[0].operation, table.toDF().count()) == ("UPDATE", 3)
     assert sorted(map(tuple, table.toDF().collect()), key=repr) == found
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("a = array(1)", "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION"),
+        ("d = 5", "DATATYPE_MISMATCH.CAST_WITH_FUNC_SUGGESTION"),
+        ("s = named_struct('q', 1)", "DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION"),
+        ("s.x = array(1)", "DATATYPE_MISMATCH.CAST_WITHOUT_SUGGESTION"),
+    ],
+)
+def test_new_values_are_checked_where_no_row_is_updated(
+    enabled: SparkSession, path: str, value: str, says: str
+) -> None:
+    table = f"delta.`{path}`"
+    enabled.sql(
+        f"CREATE TABLE {table} (a INT, d DATE, s STRUCT<x: INT>) USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
+    )
+    # As in delta-spark: an empty table, and one of whose rows none meets the condition, refuse what a full one refuses.
+    for _ in range(2):
+        with pytest.raises(PySparkException) as refused:
+            enabled.sql(f"UPDATE {table} SET {value} WHERE a = 1")
+        assert says in str(refused.value)
+        enabled.sql(f"INSERT INTO {table} VALUES (2, DATE '2020-01-01', named_struct('x', 1))")
+    enabled.sql(f"UPDATE {table} SET a = true, d = NULL, s.x = a / 0 WHERE a = 1")

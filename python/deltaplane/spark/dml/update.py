@@ -49,10 +49,10 @@ def update(
             refuse_chance(rows.select(*given), "a new value")
             refuse_windows(rows.select(*given), rows, "a new value")
             counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
-            if not counts:
-                return None
             old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
             new = work.changed(rows, old, assigned, given)
+            if not counts:
+                return None
             written = work.write([new], "update_postimage")
         finally:
             rows.unpersist()
