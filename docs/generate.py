@@ -4,7 +4,6 @@ compatibility data and the core's own lists. `--check` only reports whether they
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,8 +33,8 @@ def mark(engine: Engine, feature: str, reader: bool) -> str:
 
 
 def support(shown: Sequence[Engine]) -> str:
-    features = [f for f in json.loads(_native.features_json()) if not f["name"].endswith("-preview")]
-    rows = [[f"`{f['name']}`", *(mark(e, f["name"], f["reader"]) for e in shown)] for f in features]
+    features = [f for f in _native.known_features() if not f.name.endswith("-preview")]
+    rows = [[f"`{f.name}`", *(mark(e, f.name, f.reader) for e in shown)] for f in features]
     return table(["table feature", *(f"{e.name} {e.versions}" for e in shown)], rows)
 
 
@@ -80,12 +79,12 @@ Sources:
 def properties() -> str:
     rows = [
         [
-            f"`{p['key']}`",
-            p["values"],
-            "" if p["default"] is None else f"`{p['default']}`".replace("``", ""),
-            p["meaning"],
+            f"`{p.key}`",
+            p.values,
+            "" if p.default is None else f"`{p.default}`".replace("``", ""),
+            p.meaning,
         ]
-        for p in json.loads(_native.properties_json())
+        for p in _native.known_properties()
     ]
     return f"""# Table properties
 

@@ -6,6 +6,7 @@ Only the columns in an expression go to DuckDB, under generated names.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -152,7 +153,8 @@ def compile_expressions(
     from deltaplane.expr.syntax import parse, shown
 
     schema_json = schema if isinstance(schema, str) else schema.to_json()
-    columns = {f.name: of_json(f.data_type) for f in _native.TableSchema(schema_json).fields}
+    # A source's columns may have types that no table has: the core refuses these, and expressions only leave them out.
+    columns = {f["name"]: of_json(f["type"]) for f in json.loads(schema_json)["fields"]}
     binder = Binder(columns, context_at(zone, now_us))
     bound = []
     for sql in texts:
