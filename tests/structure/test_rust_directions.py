@@ -79,7 +79,8 @@ def workspace_dependencies(manifest: str) -> set[str]:
     names = {*tables.get("dependencies", {}), *tables.get("build-dependencies", {})}
     for target in tables.get("target", {}).values():
         names |= {*target.get("dependencies", {})}
-    return {name.removeprefix("deltaplane-") for name in names if name.startswith("deltaplane-")}
+    own = {name.removeprefix("deltaplane-") for name in names if name.startswith("deltaplane-")}
+    return {name.replace("-", "_") for name in own}
 
 
 def impurities(text: str) -> list[str]:

@@ -166,7 +166,7 @@ mod tests {
     use deltaplane_store::block_on;
 
     use super::*;
-    use crate::testing::Table;
+    use crate::testing::{Table, above};
 
     const FEED: &[(&str, &str)] = &[("delta.enableChangeDataFeed", "true")];
 
@@ -209,9 +209,7 @@ mod tests {
     #[test]
     fn a_predicate_leaves_out_files_of_changes() {
         let table = table();
-        let literal = r#"{"op":"literal","value":"3","type":"long"}"#;
-        let predicate =
-            format!(r#"{{"op":"compare","cmp":"gt","left":{{"op":"column","path":["id"]}},"right":{literal}}}"#);
+        let predicate = serde_json::to_string(&above(3)).unwrap();
         let changes = block_on(Changes::new(&table.snapshot(), 0, None, Some(&predicate))).unwrap();
         assert_eq!(changes.num_files(), 1);
         assert_eq!(read(&changes), [(4, "insert".to_owned(), 2)]);

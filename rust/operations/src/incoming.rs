@@ -172,3 +172,71 @@ fn failed(stream: &mut FFI_ArrowArrayStream, code: i32) -> ArrowError {
     });
     ArrowError::CDataInterface(said.unwrap_or_else(|| format!("error code {code}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, RecordBatchIterator, StringArray, StructArray};
+    use arrow::ffi::to_ffi;
+
+    use super::*;
+
+    fn batch(ids: &[i64]) -> RecordBatch {
+        let ids = Arc::new(Int64Array::from(ids.to_vec())) as ArrayRef;
+        RecordBatch::try_from_iter([("id", ids)]).unwrap()
+    }
+
+    fn stream(batches: Vec<std::result::Result<RecordBatch, ArrowError>>) -> Incoming {
+        let reader = RecordBatchIterator::new(batches, batch(&[]).schema());
+        Incoming::of_stream(FFI_ArrowArrayStream::new(Box::new(reader))).unwrap()
+    }
+
+    #[test]
+    fn batches_of_a_stream_come_as_they_are() {
+        let incoming = stream(vec![Ok(batch(&[1, 2])), Ok(batch(&[3]))]);
+        assert_eq!(incoming.schema(), batch(&[]).schema());
+        let read: Result<Vec<RecordBatch>> = incoming.collect();
+        assert_eq!(read.unwrap(), [batch(&[1, 2]), batch(&[3])]);
+    }
+
+    #[test]
+    fn a_stream_ends_with_its_first_error() {
+        let failed = ArrowError::ComputeError("the source broke".to_owned());
+        let mut incoming = stream(vec![Ok(batch(&[1])), Err(failed), Ok(batch(&[2]))]);
+        assert_eq!(incoming.next().unwrap().unwrap(), batch(&[1]));
+        let error = incoming.next().unwrap().unwrap_err();
+        assert!(error.to_string().contains("the source broke"), "{error}");
+        assert!(incoming.next().is_none());
+    }
+
+    #[test]
+    fn an_array_is_one_batch_unless_rows_of_it_are_null() {
+        let rows = batch(&[1, 2]);
+        let of = |array: &StructArray| {
+            let (array, _) = to_ffi(&array.to_data()).unwrap();
+            Incoming::of_array(rows.schema().as_ref().clone(), array).collect::<Result<Vec<_>>>()
+        };
+        let whole = StructArray::from(rows.clone());
+        assert_eq!(of(&whole).unwrap(), std::slice::from_ref(&rows));
+        let nulls = Some(vec![true, false].into());
+        let with_null = StructArray::new(whole.fields().clone(), whole.columns().to_vec(), nulls);
+        assert!(of(&with_null).unwrap_err().to_string().contains("null rows"));
+    }
+
+    #[test]
+    fn text_that_is_no_utf_8_is_refused_with_the_number_of_its_row() {
+        let bytes = [b"ok".as_slice(), b"\xff\xfe"].concat();
+        // SAFETY: none: the text is wrong on purpose, and is read only by the code that refuses it.
+        let text = unsafe {
+            StringArray::new_unchecked(arrow::buffer::OffsetBuffer::from_lengths([2, 2]), bytes.into(), None)
+        };
+        let fields = Schema::new(vec![arrow::datatypes::Field::new("name", DataType::Utf8, true)]);
+        let array = StructArray::new(fields.fields().clone(), vec![Arc::new(text)], None);
+        let (array, _) = to_ffi(&array.to_data()).unwrap();
+        let mut incoming = Incoming::of_array(fields, array).from_row(40);
+        let error = incoming.next().unwrap().unwrap_err().to_string();
+        assert!(error.contains("name") && error.contains("41"), "{error}");
+        assert!(incoming.next().is_none());
+    }
+}

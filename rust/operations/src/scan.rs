@@ -23,8 +23,8 @@ use crate::file_sets::{FileSet, file_reads};
 pub struct ScanRequest {
     /// Columns, in this order; all of them when absent.
     pub columns: Option<Vec<String>>,
-    /// Condition of every row that is shown, as the JSON of an [`Expr`].
-    pub predicate: Option<String>,
+    /// Condition of every row that is shown.
+    pub predicate: Option<Expr>,
     /// Rows of a batch, at most.
     pub batch_rows: Option<usize>,
     /// Whether the column `_file` comes as a dictionary.
@@ -80,10 +80,16 @@ pub fn bind(snapshot: &Snapshot, predicate: Option<&str>) -> Result<Option<(Pred
 
 /// The same to the table's state.
 pub fn bind_to(state: &TableState, predicate: Option<&str>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
-    let Some(text) = predicate else { return Ok(None) };
-    let predicate = Predicate::bind(&Expr::from_json(text)?, state.schema())?;
+    predicate
+        .map(|text| bind_expr(state, &Expr::from_json(text)?))
+        .transpose()
+}
+
+/// A condition of rows for tables in this state, and what prunes files by it.
+pub fn bind_expr(state: &TableState, expr: &Expr) -> Result<(Predicate, Arc<Pruner>)> {
+    let predicate = Predicate::bind(expr, state.schema())?;
     let pruner = Pruner::new(&predicate, state.schema(), state.partition_columns(), state.mapping())?;
-    Ok(Some((predicate, Arc::new(pruner))))
+    Ok((predicate, Arc::new(pruner)))
 }
 
 /// The files of a version that may hold rows which the pruner keeps.
@@ -123,7 +129,8 @@ impl Scan {
     /// # Errors
     /// `InvalidArgument` for a column that the table hasn't, `UnsupportedExpression` for a predicate that can't be bound.
     pub fn new(snapshot: &Snapshot, request: ScanRequest) -> Result<Self> {
-        let (predicate, pruner) = bind(snapshot, request.predicate.as_deref())?.unzip();
+        let bound = request.predicate.map(|expr| bind_expr(snapshot.state(), &expr));
+        let (predicate, pruner) = bound.transpose()?.unzip();
         let mut spec = read_spec(snapshot, request.columns)?;
         spec.predicate = predicate;
         spec.encoded_files = request.encoded_files;
@@ -203,15 +210,7 @@ mod tests {
     use deltaplane_store::block_on;
 
     use super::*;
-    use crate::testing::{Table, ids, rows};
-
-    /// The id is above this number.
-    fn above(id: i64) -> Option<String> {
-        let literal = format!(r#"{{"op":"literal","value":"{id}","type":"long"}}"#);
-        Some(format!(
-            r#"{{"op":"compare","cmp":"gt","left":{{"op":"column","path":["id"]}},"right":{literal}}}"#
-        ))
-    }
+    use crate::testing::{Table, above, ids, rows};
 
     fn three_files() -> (Table, Snapshot) {
         let table = Table::new();
@@ -258,7 +257,7 @@ mod tests {
     fn a_predicate_prunes_files_and_filters_rows() {
         let (_table, snapshot) = three_files();
         let request = ScanRequest {
-            predicate: above(11),
+            predicate: Some(above(11)),
             ..ScanRequest::default()
         };
         let scan = Scan::new(&snapshot, request).unwrap();

@@ -60,3 +60,60 @@ fn nullable_type(of: &DataType) -> DataType {
         })),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, AsArray, DictionaryArray, Int32Array, StringViewArray, UInt8Array};
+    use arrow::datatypes::{DataType as ArrowType, Int16Type, Int32Type, Int64Type};
+    use deltaplane_error::Kind;
+    use deltaplane_protocol::schema::Primitive;
+
+    use super::*;
+
+    fn cast(batch: &RecordBatch, table: Option<&StructType>) -> Result<(SchemaRef, RecordBatch)> {
+        let (schema, mut rows) = rows_in_table_types([Ok(batch.clone())].into_iter(), &batch.schema(), table)?;
+        let rows = rows.next().unwrap()?;
+        assert_eq!(rows.schema().fields(), schema.fields());
+        Ok((schema, rows))
+    }
+
+    fn column(name: &str, values: impl arrow::array::Array + 'static) -> RecordBatch {
+        RecordBatch::try_from_iter([(name, Arc::new(values) as ArrayRef)]).unwrap()
+    }
+
+    #[test]
+    fn dictionaries_views_and_unsigned_numbers_come_in_the_types_of_tables() {
+        let words: DictionaryArray<Int32Type> = ["a", "b", "a"].into_iter().collect();
+        let (_, rows) = cast(&column("word", words), None).unwrap();
+        assert_eq!(
+            rows.column(0).as_string::<i32>().iter().flatten().collect::<Vec<_>>(),
+            ["a", "b", "a"]
+        );
+        let (_, rows) = cast(&column("view", StringViewArray::from(vec!["x"])), None).unwrap();
+        assert_eq!(rows.column(0).as_string::<i32>().value(0), "x");
+        let (_, rows) = cast(&column("byte", UInt8Array::from(vec![255])), None).unwrap();
+        assert_eq!(rows.column(0).as_primitive::<Int16Type>().value(0), 255);
+    }
+
+    #[test]
+    fn columns_of_the_table_get_its_types_and_keep_their_own_names() {
+        let table = StructType::new(vec![Field::new("ID", Primitive::Long, false)]);
+        let (schema, rows) = cast(&column("id", Int32Array::from(vec![7])), Some(&table)).unwrap();
+        assert_eq!(rows.column(0).as_primitive::<Int64Type>().value(0), 7);
+        let field = schema.field(0);
+        assert_eq!(
+            (field.name().as_str(), field.data_type(), field.is_nullable()),
+            ("id", &ArrowType::Int64, true)
+        );
+    }
+
+    #[test]
+    fn names_that_differ_by_case_alone_are_refused() {
+        let one = Arc::new(Int32Array::from(vec![1])) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([("a", one.clone()), ("A", one)]).unwrap();
+        let kind = cast(&batch, None).map(drop).unwrap_err().kind();
+        assert_eq!(kind, Kind::InvalidArgument);
+    }
+}

@@ -8,6 +8,7 @@ use arrow::datatypes::Int64Type;
 use deltaplane_log::{Snapshot, WriteMode, WriteRequest};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::arrow_types::from_arrow_schema;
+use deltaplane_protocol::expr::{Comparison, Expr};
 use deltaplane_store::{Location, Options, Store, block_on};
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
@@ -37,6 +38,20 @@ pub(crate) fn ids(stream: BoxStream<'static, deltaplane_error::Result<RecordBatc
         .iter()
         .map(|b| b.column_by_name("id").unwrap().as_primitive::<Int64Type>());
     columns.flat_map(|ids| ids.values().to_vec()).collect()
+}
+
+/// The id is above this number.
+pub(crate) fn above(id: i64) -> Expr {
+    Expr::Compare {
+        cmp: Comparison::Gt,
+        left: Box::new(Expr::Column {
+            name: vec!["id".to_owned()],
+        }),
+        right: Box::new(Expr::Literal {
+            value: Some(id.to_string()),
+            type_name: "long".to_owned(),
+        }),
+    }
 }
 
 impl Table {

@@ -41,29 +41,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     credentials::serve();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("build_profile", if cfg!(debug_assertions) { "dev" } else { "release" })?;
-    module.add_class::<arrow_bridge::ArrowSchema>()?;
-    module.add_class::<arrow_bridge::ArrowStream>()?;
-    module.add_class::<snapshot::Snapshot>()?;
-    module.add_class::<raw_store::RawStore>()?;
-    module.add_class::<scan::Scan>()?;
-    module.add_class::<changes::Changes>()?;
-    module.add_class::<tail::Tail>()?;
-    module.add_class::<rewrite::Rewrite>()?;
-    module.add_class::<optimize::Layout>()?;
-    module.add_class::<write::WriteJob>()?;
+    add_classes(module)?;
     module.add_function(wrap_pyfunction!(optimize::arrange_group, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite_tasks::write_rows, module)?)?;
     module.add_function(wrap_pyfunction!(rewrite_tasks::take_out_rows, module)?)?;
     module.add_function(wrap_pyfunction!(incoming::check_batch, module)?)?;
-    module.add_function(wrap_pyfunction!(write::write_files, module)?)?;
-    module.add_function(wrap_pyfunction!(write::discard_files, module)?)?;
-    module.add_function(wrap_pyfunction!(write::adopt_files, module)?)?;
-    module.add_function(wrap_pyfunction!(write::create_table, module)?)?;
-    module.add_function(wrap_pyfunction!(write::is_table, module)?)?;
     module.add_function(wrap_pyfunction!(snapshot::log_history_json, module)?)?;
-    module.add_function(wrap_pyfunction!(write::schema_from_arrow, module)?)?;
-    module.add_function(wrap_pyfunction!(write::schema_to_arrow, module)?)?;
-    module.add_function(wrap_pyfunction!(write::rows_in_table_types, module)?)?;
     module.add_function(wrap_pyfunction!(cache::cache_dir, module)?)?;
     module.add_function(wrap_pyfunction!(cache::cache_contents, module)?)?;
     module.add_function(wrap_pyfunction!(cache::clear_cache, module)?)?;
@@ -83,5 +66,18 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(maintenance::parquet_schema, module)?)?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(planted::panic_at, module)?)?;
+    write::register(module)?;
     spark_plan::register(module)
+}
+
+fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<arrow_bridge::ArrowSchema>()?;
+    module.add_class::<arrow_bridge::ArrowStream>()?;
+    module.add_class::<snapshot::Snapshot>()?;
+    module.add_class::<raw_store::RawStore>()?;
+    module.add_class::<scan::Scan>()?;
+    module.add_class::<changes::Changes>()?;
+    module.add_class::<tail::Tail>()?;
+    module.add_class::<rewrite::Rewrite>()?;
+    module.add_class::<optimize::Layout>()
 }

@@ -11,6 +11,7 @@ use deltaplane_log::{
 use deltaplane_operations::vector_masks::masks;
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
+use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
@@ -301,7 +302,7 @@ impl Snapshot {
         &self,
         py: Python<'_>,
         columns: Option<Vec<String>>,
-        predicate: Option<String>,
+        predicate: Option<&str>,
         batch_rows: Option<usize>,
         encoded_files: bool,
         members: Option<(String, Bound<'_, PyAny>, bool)>,
@@ -312,7 +313,7 @@ impl Snapshot {
             let members = members.map(|(column, values, nulls)| members_of(&column, values, nulls));
             let request = ScanRequest {
                 columns,
-                predicate,
+                predicate: predicate.map(Expr::from_json).transpose()?,
                 batch_rows,
                 encoded_files,
                 members: members.transpose()?.flatten(),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_spark_plan::plan::{self, EncodedPlan, Files, Planned};
-use deltaplane_spark_plan::question::{Answer, Asked, ColumnStatistics, FoundFiles, JvmValue, Question};
+use deltaplane_spark_plan::question::{Answer, Asked, ColumnStatistics, Estimates, FoundFiles, JvmValue, Question};
 pub(crate) use deltaplane_spark_plan::splits::of_parts as split_parts;
 use deltaplane_spark_plan::splits::{self, SplitRead};
 use deltaplane_spark_plan::{relation_schema, replay};
@@ -109,7 +109,7 @@ impl SparkQuestion {
     /// Whether the optimiser takes statistics of columns.
     #[getter]
     fn statistics(&self) -> bool {
-        self.0.asked == Asked::Prepare { statistics: true }
+        self.0.asked == Asked::Prepare(Estimates::Columns)
     }
 
     /// The query that is planned; none outside of a query.

@@ -21,6 +21,19 @@ use crate::incoming::{reader_of, schema_of};
 use crate::snapshot::{Snapshot, store};
 use crate::snapshot_cache;
 
+/// Adds this module's names to the native module.
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<WriteJob>()?;
+    module.add_function(wrap_pyfunction!(write_files, module)?)?;
+    module.add_function(wrap_pyfunction!(discard_files, module)?)?;
+    module.add_function(wrap_pyfunction!(adopt_files, module)?)?;
+    module.add_function(wrap_pyfunction!(create_table, module)?)?;
+    module.add_function(wrap_pyfunction!(is_table, module)?)?;
+    module.add_function(wrap_pyfunction!(schema_from_arrow, module)?)?;
+    module.add_function(wrap_pyfunction!(schema_to_arrow, module)?)?;
+    module.add_function(wrap_pyfunction!(rows_in_table_types, module)?)
+}
+
 /// A write that was checked against the table.
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct WriteJob {
@@ -128,7 +141,7 @@ impl WriteJob {
 /// Deletes data files that won't be committed (texts of add actions); what is gone already is fine.
 #[boundary]
 #[pyfunction]
-pub(crate) fn discard_files(
+fn discard_files(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
@@ -144,7 +157,7 @@ pub(crate) fn discard_files(
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options, spec, data, task = 0, keep = true))]
-pub(crate) fn write_files(
+fn write_files(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
@@ -168,7 +181,7 @@ pub(crate) fn write_files(
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options, spec, files, statistics = true))]
-pub(crate) fn adopt_files(
+fn adopt_files(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
@@ -189,7 +202,7 @@ pub(crate) fn adopt_files(
 /// Creates a table without rows; returns its version as JSON.
 #[boundary]
 #[pyfunction]
-pub(crate) fn create_table(
+fn create_table(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
@@ -208,14 +221,14 @@ pub(crate) fn create_table(
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options = None))]
-pub(crate) fn is_table(py: Python<'_>, location: &str, options: Option<HashMap<String, String>>) -> PyResult<bool> {
+fn is_table(py: Python<'_>, location: &str, options: Option<HashMap<String, String>>) -> PyResult<bool> {
     run(py, || block_on(deltaplane_log::is_table(&store(location, options)?)))
 }
 
 /// The Delta schema, as JSON, that holds every value of an Arrow schema.
 #[boundary]
 #[pyfunction]
-pub(crate) fn schema_from_arrow(py: Python<'_>, schema: &Bound<'_, PyAny>) -> PyResult<String> {
+fn schema_from_arrow(py: Python<'_>, schema: &Bound<'_, PyAny>) -> PyResult<String> {
     let schema = schema_of(schema)?;
     run(py, || {
         Ok(arrow_metadata::from_arrow_text(&from_arrow_schema(&schema)?)?.to_json())
@@ -225,7 +238,7 @@ pub(crate) fn schema_from_arrow(py: Python<'_>, schema: &Bound<'_, PyAny>) -> Py
 /// The Arrow schema of a Delta schema given as JSON.
 #[boundary]
 #[pyfunction]
-pub(crate) fn schema_to_arrow(py: Python<'_>, schema_json: &str) -> PyResult<ArrowSchema> {
+fn schema_to_arrow(py: Python<'_>, schema_json: &str) -> PyResult<ArrowSchema> {
     run(py, || {
         let schema = arrow_metadata::shareable(&StructType::from_json(schema_json)?);
         Ok(ArrowSchema(to_arrow_schema_with_metadata(&schema)))
@@ -237,11 +250,7 @@ pub(crate) fn schema_to_arrow(py: Python<'_>, schema_json: &str) -> PyResult<Arr
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (rows, table = None))]
-pub(crate) fn rows_in_table_types(
-    py: Python<'_>,
-    rows: &Bound<'_, PyAny>,
-    table: Option<&str>,
-) -> PyResult<ArrowStream> {
+fn rows_in_table_types(py: Python<'_>, rows: &Bound<'_, PyAny>, table: Option<&str>) -> PyResult<ArrowStream> {
     let rows = reader_of(rows)?;
     let (schema, rows) = run(py, || {
         let table = table.map(StructType::from_json).transpose()?;

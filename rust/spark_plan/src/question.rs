@@ -8,16 +8,24 @@ use deltaplane_log::Snapshot;
 use crate::blob;
 use crate::plan::EncodedPlan;
 
+/// What the optimiser takes beside the files of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Estimates {
+    /// Their bytes alone.
+    Bytes,
+    /// Also their rows.
+    Rows,
+    /// Also statistics of columns.
+    Columns,
+}
+
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// Whether the newest version is another one than that of the last such question.
     Changed,
-    /// The files of a scan, before Spark asks for them: for the optimiser, which also takes statistics of columns.
-    Prepare {
-        /// Whether it takes them.
-        statistics: bool,
-    },
+    /// The files of a scan, before Spark asks for them: for the optimiser.
+    Prepare(Estimates),
     /// Bytes of all files.
     Size,
     /// URIs of all files.
@@ -27,10 +35,11 @@ pub enum Asked {
 }
 
 impl Asked {
-    const NAMES: [(&'static str, Asked); 6] = [
+    const NAMES: [(&'static str, Asked); 7] = [
         ("changed", Asked::Changed),
-        ("prepare", Asked::Prepare { statistics: false }),
-        ("prepare with statistics", Asked::Prepare { statistics: true }),
+        ("prepare", Asked::Prepare(Estimates::Bytes)),
+        ("prepare with rows", Asked::Prepare(Estimates::Rows)),
+        ("prepare with statistics", Asked::Prepare(Estimates::Columns)),
         ("size", Asked::Size),
         ("files", Asked::Files),
         ("list", Asked::List),
@@ -46,7 +55,7 @@ impl Asked {
     pub fn name(self) -> &'static str {
         match self {
             Asked::Changed => "changed",
-            Asked::Prepare { .. } => "prepare",
+            Asked::Prepare(_) => "prepare",
             Asked::Size => "size",
             Asked::Files => "files",
             Asked::List => "list",
@@ -222,4 +231,96 @@ impl<'a> FoundFiles<'a> {
 /// The number, or the JVM's greatest long.
 fn java_long(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use deltaplane_error::Kind;
+
+    use super::*;
+
+    #[test]
+    fn a_question_has_its_fields_and_any_number_of_filters() {
+        let question = Question::parse("prepare with statistics\x007\0Europe/Berlin\x0042\0[1]\0[2]").unwrap();
+        let expected = Question {
+            asked: Asked::Prepare(Estimates::Columns),
+            query: Some("7".to_owned()),
+            zone: "Europe/Berlin".to_owned(),
+            known_version: Some(42),
+            filters: vec!["[1]".to_owned(), "[2]".to_owned()],
+        };
+        assert_eq!(question, expected);
+        let bare = Question::parse("size\0\0UTC\0").unwrap();
+        assert_eq!(
+            (bare.asked, bare.query, bare.known_version, bare.filters),
+            (Asked::Size, None, None, vec![])
+        );
+        for (name, asked) in Asked::NAMES {
+            assert_eq!(Question::parse(&format!("{name}\0\0UTC\0")).unwrap().asked, asked);
+        }
+    }
+
+    #[test]
+    fn every_question_of_the_java_class_is_known() {
+        let java = include_str!("../../../python/deltaplane/spark/jvm/java/DeltaplaneFileIndex.java");
+        let asks = |line: &&str| {
+            ["String kind =", "ask(\"", "question(\""]
+                .iter()
+                .any(|call| line.contains(call))
+        };
+        let literals = java
+            .lines()
+            .filter(asks)
+            .flat_map(|line| line.split('"').skip(1).step_by(2));
+        let asked: std::collections::BTreeSet<&str> = literals.filter(|text| text.len() > 1).collect();
+        assert_eq!(asked, Asked::NAMES.into_iter().map(|(name, _)| name).collect());
+    }
+
+    #[test]
+    fn a_text_that_is_no_question_is_an_internal_error() {
+        for text in ["", "list", "list\0\0UTC", "weather\0\0UTC\0", "list\0\0UTC\0newest"] {
+            assert_eq!(Question::parse(text).unwrap_err().kind(), Kind::Internal, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn answers_are_the_values_that_the_jvm_takes() {
+        let text = |text: &str| JvmValue::Text(text.to_owned());
+        assert_eq!(Answer::Known.to_jvm().unwrap(), JvmValue::Bytes(vec![]));
+        assert_eq!(Answer::Unprepared.to_jvm().unwrap(), JvmValue::Null);
+        assert_eq!(Answer::Changed(true).to_jvm().unwrap(), text("1"));
+        assert_eq!(Answer::Changed(false).to_jvm().unwrap(), text("0"));
+        assert_eq!(Answer::Size(u64::MAX).to_jvm().unwrap(), text("9223372036854775807"));
+        assert_eq!(Answer::Files(vec![]).to_jvm().unwrap(), text(""));
+        assert_eq!(
+            Answer::Files(vec!["a".to_owned(), "b".to_owned()]).to_jvm().unwrap(),
+            text("a\0b")
+        );
+    }
+
+    #[test]
+    fn found_files_come_after_what_is_known_of_them() {
+        let column = ColumnStatistics {
+            column: "id".to_owned(),
+            distinct: None,
+            low: Some("1".to_owned()),
+            high: None,
+            nulls: 3,
+        };
+        let found = FoundFiles {
+            name: "`t` version 5".to_owned(),
+            version: 5,
+            understood: 1,
+            files: 2,
+            by_job: true,
+            size_bytes: 100,
+            rows: None,
+            columns: vec![column],
+            blob: b"blob",
+        };
+        let head = "`t` version 5\x005\x001\x002\x001\x00100\0-1\0id\0\x001\0\x003".as_bytes();
+        let length = i32::try_from(head.len()).unwrap().to_be_bytes();
+        let expected = [&length[..], head, b"blob"].concat();
+        assert_eq!(Answer::Found(found).to_jvm().unwrap(), JvmValue::Bytes(expected));
+    }
 }

@@ -91,3 +91,53 @@ fn decimal(unscaled: i128, precision: u8) -> Result<Value> {
         .count();
     Ok(Value::Bytes(bytes.get(redundant..).unwrap_or_default().to_vec()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Decimal128Array, Int32Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn a_row_has_null_bits_eight_bytes_a_value_and_the_long_values_after_them() {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int32Array::from(vec![Some(-2)])),
+            Arc::new(StringArray::from(vec![None::<&str>])),
+            Arc::new(StringArray::from(vec![Some("abcdefghi")])),
+        ];
+        let row = unsafe_row(&columns, 0).unwrap();
+        let place = (32u64 << 32) | 9;
+        let fixed = [
+            &0b10u64.to_ne_bytes()[..],
+            &(-2i32).to_ne_bytes(),
+            &[0; 12],
+            &place.to_ne_bytes(),
+        ]
+        .concat();
+        assert_eq!(row, [&fixed[..], b"abcdefghi", &[0; 7]].concat());
+    }
+
+    #[test]
+    fn decimals_are_longs_or_the_least_bytes_of_a_big_integer() {
+        let bytes = |unscaled: i128, precision: u8| {
+            let array = Decimal128Array::from(vec![unscaled])
+                .with_precision_and_scale(precision, 2)
+                .unwrap();
+            unsafe_row(&[Arc::new(array) as ArrayRef], 0).unwrap()
+        };
+        assert_eq!(bytes(-5, 18), [&[0; 8][..], &(-5i64).to_ne_bytes()].concat());
+        // Java's BigInteger.toByteArray: -1 is one byte, 128 needs a zero before it.
+        for (unscaled, expected) in [(-1, &[0xff][..]), (128, &[0, 0x80]), (-128, &[0x80]), (0, &[0])] {
+            let place = ((16u64 << 32) | expected.len() as u64).to_ne_bytes();
+            let mut padded = expected.to_vec();
+            padded.resize(8, 0);
+            assert_eq!(
+                bytes(unscaled, 38),
+                [&[0; 8][..], &place, &padded].concat(),
+                "{unscaled}"
+            );
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! A table without Python: creates it in a temporary directory, appends, prunes by a predicate, scans, replaces the rows of
+//! a partition, deletes rows. Each step is asserted. `cargo test` runs it, and so does
+//! `cargo run -p deltaplane-operations --example scan`.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::Int64Type;
+use deltaplane_data::{FILE, ROW, SelectedFile, delete_rows};
+use deltaplane_log::{
+    Committed, PlanColumns, Rewrite, RewriteRequest, Rewritten, Snapshot, WriteMode, WriteRequest, now_ms,
+};
+use deltaplane_operations::file_sets::file_reads;
+use deltaplane_operations::scan::{Scan, ScanRequest, bind_expr};
+use deltaplane_operations::write_job::{WriteJob, write_files};
+use deltaplane_protocol::arrow_types::from_arrow_schema;
+use deltaplane_protocol::deletion_vectors::Positions;
+use deltaplane_protocol::expr::{Comparison, Expr};
+use deltaplane_protocol::files::rows::FileRows;
+use deltaplane_protocol::paths;
+use deltaplane_store::{Location, Options, Store, block_on};
+use futures::TryStreamExt;
+use serde_json::json;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let location = Location::parse(&dir.path().to_string_lossy())?;
+    let store = Store::open(&location, &Options::default())?;
+    block_on(run(&store))
+}
+
+async fn run(store: &Store) -> Result<()> {
+    // The first append creates the table.
+    append(store, rows(&["kg", "kg", "lb"], &[1, 2, 3])?).await?;
+    append(store, rows(&["kg", "kg", "oz"], &[40, 41, 50])?).await?;
+    let snapshot = Snapshot::open(store, None).await?;
+    assert_eq!(snapshot.version(), 1);
+    assert_eq!(scan(&snapshot, None).await?, [1, 2, 3, 40, 41, 50]);
+
+    // Of four files the two whose statistics say that no value is above 10 are not read.
+    let above_10 = compare("value", Comparison::Gt, "10", "long");
+    assert_eq!(files(&snapshot, &above_10).await?, 2);
+    assert_eq!(scan(&snapshot, Some(above_10)).await?, [40, 41, 50]);
+
+    // The rows of a partition give way to others; those of the other partitions stay in their files.
+    let replaced = replace(
+        store,
+        &compare("unit", Comparison::Eq, "lb", "string"),
+        rows(&["lb"], &[60])?,
+    )
+    .await?;
+    assert_eq!(scan(&replaced.snapshot, None).await?, [1, 2, 40, 41, 50, 60]);
+
+    // One row of a file goes by a deletion vector, all rows of another one with their file.
+    let deleted = delete(&replaced.snapshot, &compare("value", Comparison::Ge, "41", "long")).await?;
+    assert_eq!(scan(&deleted.snapshot, None).await?, [1, 2, 40]);
+
+    // An older version still has its rows.
+    let older = Snapshot::open(store, Some(1)).await?;
+    assert_eq!(scan(&older, None).await?, [1, 2, 3, 40, 41, 50]);
+    println!("version {} has the rows that are expected", deleted.version);
+    Ok(())
+}
+
+fn rows(units: &[&str], values: &[i64]) -> Result<RecordBatch> {
+    let units = Arc::new(StringArray::from(units.to_vec())) as ArrayRef;
+    let values = Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+    Ok(RecordBatch::try_from_iter([("unit", units), ("value", values)])?)
+}
+
+fn compare(column: &str, cmp: Comparison, value: &str, type_name: &str) -> Expr {
+    Expr::Compare {
+        cmp,
+        left: Box::new(Expr::Column {
+            name: vec![column.to_owned()],
+        }),
+        right: Box::new(Expr::Literal {
+            value: Some(value.to_owned()),
+            type_name: type_name.to_owned(),
+        }),
+    }
+}
+
+async fn append(store: &Store, rows: RecordBatch) -> Result<Committed> {
+    write(store, rows, WriteRequest::new(WriteMode::Append)).await
+}
+
+/// Puts rows in the place of those that meet a condition on partition columns.
+async fn replace(store: &Store, condition: &Expr, rows: RecordBatch) -> Result<Committed> {
+    let request = WriteRequest {
+        predicate: Some(json!(condition).to_string()),
+        ..WriteRequest::new(WriteMode::Overwrite)
+    };
+    write(store, rows, request).await
+}
+
+/// Plans a write, writes its files and commits them.
+async fn write(store: &Store, rows: RecordBatch, request: WriteRequest) -> Result<Committed> {
+    let request = WriteRequest {
+        partition_by: Some(vec!["unit".to_owned()]),
+        configuration: BTreeMap::from([("delta.enableDeletionVectors".to_owned(), "true".to_owned())]),
+        ..request
+    };
+    let job = WriteJob::begin(store, None, from_arrow_schema(&rows.schema())?, request).await?;
+    let adds = write_files(store.clone(), &job.spec()?, [Ok(rows)].into_iter(), 0).await?;
+    let committed = job.commit(adds).await?;
+    committed.ok_or_else(|| "only mode ignore leaves a write out".into())
+}
+
+/// Deletes the rows that meet a condition: some of a file's by a deletion vector, all of a file's with the file.
+async fn delete(base: &Snapshot, condition: &Expr) -> Result<Committed> {
+    let request: RewriteRequest =
+        serde_json::from_value(json!({"operation": "DELETE", "predicate": json!(condition).to_string()}))?;
+    let command = Rewrite::plan(base, request).await?;
+    assert!(command.may_mark(), "the table has deletion vectors");
+    let mut positions = positions(base, condition).await?;
+    let mut selected = Vec::new();
+    let mut candidates = command.candidates();
+    while let Some(batch) = candidates.try_next().await? {
+        let rows = FileRows::new(&batch);
+        for row in 0..batch.num_rows() {
+            if let Some(going) = positions.remove(&paths::decode(rows.path(row)?)?) {
+                selected.push(SelectedFile::new(rows.add(row)?, going));
+            }
+        }
+    }
+    let deleted = delete_rows(base.store(), &selected, true, now_ms()).await?;
+    let rewritten = Rewritten {
+        adds: deleted.adds,
+        removes: deleted.removes,
+        ..Rewritten::default()
+    };
+    Ok(command.commit(rewritten).await?)
+}
+
+/// Positions of the rows that meet a condition, by the paths of their files.
+async fn positions(snapshot: &Snapshot, condition: &Expr) -> Result<BTreeMap<String, Positions>> {
+    let request = ScanRequest {
+        columns: Some([FILE, ROW].map(str::to_owned).to_vec()),
+        predicate: Some(condition.clone()),
+        ..ScanRequest::default()
+    };
+    let mut positions: BTreeMap<String, Positions> = BTreeMap::new();
+    let mut batches = Scan::new(snapshot, request)?.stream();
+    while let Some(batch) = batches.try_next().await? {
+        let (files, rows) = (
+            batch.column(0).as_string::<i32>(),
+            batch.column(1).as_primitive::<Int64Type>(),
+        );
+        for (file, row) in files.iter().zip(rows.values()) {
+            let of_file = positions.entry(file.unwrap_or_default().to_owned()).or_default();
+            of_file.insert(u64::try_from(*row)?);
+        }
+    }
+    Ok(positions)
+}
+
+/// The values of the rows that meet a predicate, sorted.
+async fn scan(snapshot: &Snapshot, predicate: Option<Expr>) -> Result<Vec<i64>> {
+    let request = ScanRequest {
+        columns: Some(vec!["value".to_owned()]),
+        predicate,
+        ..ScanRequest::default()
+    };
+    let batches: Vec<RecordBatch> = Scan::new(snapshot, request)?.stream().try_collect().await?;
+    let columns = batches.iter().map(|batch| batch.column(0).as_primitive::<Int64Type>());
+    let mut values: Vec<i64> = columns.flat_map(|column| column.values().to_vec()).collect();
+    values.sort_unstable();
+    Ok(values)
+}
+
+/// How many files can hold a row that meets a predicate.
+async fn files(snapshot: &Snapshot, predicate: &Expr) -> Result<usize> {
+    let (_, pruner) = bind_expr(snapshot.state(), predicate)?;
+    let batches = snapshot.plan(Some(pruner), PlanColumns::Logged);
+    let counts = batches.and_then(|batch| async move { Ok(file_reads(&batch)?.len()) });
+    Ok(counts.try_fold(0, |sum, count| async move { Ok(sum + count) }).await?)
+}
