@@ -21,6 +21,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::command::{Command, adds_of, all_columns, id_columns, not_of_version};
 use super::patches::{PatchedFiles, Patches};
+use super::row_conflicts::MarkedRows;
 use super::stage::Staged;
 use super::tasks::Outcome;
 use super::written_files::WrittenFiles;
@@ -39,17 +40,17 @@ pub struct Rewrite {
 
 /// A command whose rows are selected. Its new files are deleted when it is dropped.
 pub struct Selected {
-    pub(super) command: Arc<Command>,
-    pub(super) files: Vec<SelectedFile>,
-    pub(super) written: WrittenFiles,
+    command: Arc<Command>,
+    files: Vec<SelectedFile>,
+    written: WrittenFiles,
     /// The actions by which tasks on other machines deleted rows.
-    pub(super) deleted: Marked,
+    deleted: Marked,
     /// What tasks on other machines marked: files as they were, and with their new vectors.
-    pub(super) adopted: Vec<(Add, Add)>,
-    pub(super) copied_rows: usize,
-    pub(super) added_rows: usize,
+    adopted: Vec<(Add, Add)>,
+    copied_rows: usize,
+    added_rows: usize,
     /// Of a dry run: the rows that would be copied, as files of their bytes.
-    pub(super) copies: Vec<Add>,
+    copies: Vec<Add>,
     patcher: Option<Arc<Patcher>>,
     /// Paths in the log of the files that the patcher writes.
     patched: HashSet<String>,
@@ -354,7 +355,24 @@ impl Selected {
         self.deleted.adds.extend(deleted.adds);
         self.deleted.removes.extend(deleted.removes);
         self.written.vector_files.extend(deleted.vector_file);
-        Staged::of(self)
+        let row_conflicts = MarkedRows::new(
+            store.clone(),
+            &self.files,
+            &self.deleted.adds,
+            self.adopted,
+            self.command.row_id_spec()?,
+        );
+        Ok(Staged {
+            num_files: self.files.len(),
+            num_bytes: claimed_sum(self.files.iter().map(|f| f.add.size)),
+            row_conflicts: Arc::new(row_conflicts),
+            written: self.written,
+            deleted: self.deleted,
+            copies: self.copies,
+            copied_rows: self.copied_rows,
+            added_rows: self.added_rows,
+            command: self.command.clone(),
+        })
     }
 
     /// Deletes the new files.

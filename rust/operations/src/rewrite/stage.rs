@@ -13,20 +13,19 @@ use serde_json::Value;
 
 use super::command::Command;
 use super::row_conflicts::MarkedRows;
-use super::select::Selected;
 use super::written_files::WrittenFiles;
 
 /// A command whose files are complete. They are deleted when it is dropped without a commit.
 pub struct Staged {
-    command: Arc<Command>,
-    written: WrittenFiles,
-    deleted: Marked,
-    row_conflicts: Arc<MarkedRows>,
-    copies: Vec<Add>,
-    num_files: usize,
-    num_bytes: i64,
-    copied_rows: usize,
-    added_rows: usize,
+    pub(super) command: Arc<Command>,
+    pub(super) written: WrittenFiles,
+    pub(super) deleted: Marked,
+    pub(super) row_conflicts: Arc<MarkedRows>,
+    pub(super) copies: Vec<Add>,
+    pub(super) num_files: usize,
+    pub(super) num_bytes: i64,
+    pub(super) copied_rows: usize,
+    pub(super) added_rows: usize,
 }
 
 /// What a command did to files, under delta-spark's names.
@@ -54,28 +53,6 @@ pub struct FileSummary {
 }
 
 impl Staged {
-    pub(super) fn of(selected: Selected) -> Result<Self> {
-        let command = selected.command.clone();
-        let row_conflicts = Arc::new(MarkedRows::new(
-            command.store().clone(),
-            &selected.files,
-            &selected.deleted.adds,
-            selected.adopted,
-            command.row_id_spec()?,
-        ));
-        Ok(Staged {
-            num_files: selected.files.len(),
-            num_bytes: claimed_sum(selected.files.iter().map(|f| f.add.size)),
-            command,
-            written: selected.written,
-            deleted: selected.deleted,
-            row_conflicts,
-            copies: selected.copies,
-            copied_rows: selected.copied_rows,
-            added_rows: selected.added_rows,
-        })
-    }
-
     /// The number of files with selected rows.
     pub fn num_files(&self) -> usize {
         self.num_files

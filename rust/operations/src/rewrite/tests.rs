@@ -284,8 +284,8 @@ fn a_dry_run_writes_nothing_and_counts_what_it_would_write() {
     selected.copy_others().unwrap();
     let staged = selected.finish().unwrap();
     assert_eq!(staged.summary().num_copied_rows, 3);
-    let told = staged.dry_run(BTreeMap::new()).unwrap();
-    assert_eq!(told.files_written, 1);
+    let planned = staged.dry_run(BTreeMap::new()).unwrap();
+    assert_eq!(planned.files_written, 1);
     assert_eq!(num_files(&table), (1, 0));
     assert_eq!((table.snapshot().version(), newest_ids(&table)), (0, vec![1, 2, 3, 4]));
 }
