@@ -208,6 +208,7 @@ fn decoded(blob: &[u8]) -> Vec<(Vec<u8>, Vec<String>)> {
         head.to_vec()
     };
     let int = |bytes: Vec<u8>| usize::try_from(i32::from_be_bytes(bytes.try_into().unwrap())).unwrap();
+    assert_eq!(int(take(4)), 0, "no row ids are asked for");
     let directories = (0..int(take(4)))
         .map(|_| {
             assert_eq!(int(take(4)), 1, "one partition column");
