@@ -154,6 +154,23 @@ def test_names_of_tables_with_properties(enabled: SparkSession, path: str) -> No
         enabled.sql("DROP TABLE IF EXISTS held_with_properties")
 
 
+def test_an_overwritten_table_keeps_its_properties(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
+    """As delta-spark: properties among the options, and the session's defaults, are for new tables."""
+    writer = (
+        enabled.range(2)
+        .write.format("delta")
+        .option("delta.appendOnly", "false")
+        .option("delta.enableRowTracking", "true")
+    )
+    writer.save(path)
+    before = DeltaTable(path).metadata().configuration
+    conf["spark.databricks.delta.properties.defaults.enableDeletionVectors"] = "true"
+    again = enabled.range(3).selectExpr("id AS other").write.format("delta").mode("overwrite")
+    again.option("overwriteSchema", "true").option("delta.enableChangeDataFeed", "true").save(path)
+    assert DeltaTable(path).metadata().configuration == before
+    assert enabled.read.format("delta").load(path).columns == ["other"]
+
+
 def test_options_of_a_streams_sink(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
     written(enabled.range(6).coalesce(1), path)
     conf["spark.sql.streaming.checkpointLocation"] = f"{path} queries"
