@@ -263,7 +263,8 @@ def test_lengths_of_char_and_varchar(tmp_path: Path) -> None:
 
 
 def test_void(tmp_path: Path) -> None:
-    """P181: read as nulls, in no file; refused where files can't do without it."""
+    """P181: void columns are read as nulls and are in no file; they are refused where files can't
+    leave them out."""
     table = str(tmp_path / "t")
     write_deltalake(table, pa.table({"n": pa.nulls(2), "s": [{"v": None, "x": 1}, None], "x": [1, 2]}))
     read = DeltaTable(table).to_pyarrow_table()

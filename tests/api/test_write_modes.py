@@ -82,7 +82,7 @@ def test_rows_outside_of_the_predicate_are_refused(path: str) -> None:
 @pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["copy", "vectors"])
 @pytest.mark.parametrize("predicate", ["x >= 2", "length(p) + x > 2 AND p <> 'a'"])
 def test_a_predicate_replaces_rows(tmp_table: Callable[[], str], properties: dict[str, str], predicate: str) -> None:
-    # P130: what is recorded is what happened
+    # P130: the change feed records exactly the deleted and inserted rows
     path = tmp_table()
     rows = pa.table({"p": ["a", "b", "b"], "x": [1, 2, 3]})
     write_deltalake(path, rows, configuration={"delta.enableChangeDataFeed": "true", **properties})

@@ -1,5 +1,5 @@
-"""What the tests of a query that copies a table share: the query, rows for it to copy, and what it
-has copied."""
+"""Shared parts of the tests of a streaming query that copies a table: the query, its input rows,
+and the rows copied so far."""
 
 from __future__ import annotations
 

@@ -107,7 +107,8 @@ def _list(value: Any, path: str) -> list[Any]:
 
 
 def _offsets(lists: Sequence[Sequence[Any] | None]) -> pa.Array:
-    """Where each list begins in all their elements, null for one that is null; and the end."""
+    """The offset of each list among all elements, null for a null list; and the end of the last
+    one."""
     import pyarrow as pa
 
     found, at = list[int | None](), 0

@@ -55,7 +55,7 @@ class Purge:
         return metrics, table.version() if table.version() != before else None
 
     def run_dry(self, session: Session) -> DryRun:
-        """What that would do."""
+        """Reports what the purge would do, without doing it."""
         table = session.catalog.target(self.table)
         return self._on(table, lambda where: table.purge(where, dry_run=True))
 

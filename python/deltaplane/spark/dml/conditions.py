@@ -154,7 +154,7 @@ def _of_zone(target: SparkTarget) -> set[str]:
 
 
 def _mentions(node: Any, columns: set[str]) -> bool:
-    """Whether a tree has one of the columns, or a literal of an instant where these are among them."""
+    """Whether a tree has one of `columns`; the marker for timestamp literals counts as a column."""
     if isinstance(node, list):
         return any(_mentions(one, columns) for one in node)
     if not isinstance(node, dict):

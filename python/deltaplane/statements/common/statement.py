@@ -94,7 +94,7 @@ class Command(Protocol):
     """A statement that was read."""
 
     def run(self, session: Session) -> pa.Table:
-        """Runs it; every statement gives a table."""
+        """Runs the statement; every statement returns a table."""
 
 
 @runtime_checkable
