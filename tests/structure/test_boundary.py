@@ -15,14 +15,9 @@ PYO3_CRATES = {"rust/boundary/Cargo.toml", "rust/python/Cargo.toml"}
 # A function of the boundary extracts its arguments, releases the GIL, makes one call and wraps the result.
 MOST_FUNCTION_LINES = 40
 # Functions that still are longer, by their lines. A function that became shorter leaves the table; none comes in.
-LONGER_FUNCTIONS = {
-    "rust/python/src/marked_rows.rs relocate_by_id": 43,
-    "rust/python/src/optimize.rs arrange_group": 41,
-    "rust/python/src/rewrite_tasks.rs write_rows": 45,
-    "rust/python/src/rewrite_tasks.rs write_others": 47,
-}
+LONGER_FUNCTIONS: dict[str, int] = {}
 # Lines of `rust/python/src`. The number only becomes less, down to 3,000.
-MOST_LINES = 5191
+MOST_LINES = 3675
 
 _EXPORTED = re.compile(r"((?:^[ \t]*#\[[^\n]*\n)*)^[ \t]*#\[(pymethods|pyfunction)\b", re.MULTILINE)
 
