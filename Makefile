@@ -28,6 +28,8 @@ PYTEST_ARGS ?=
 # Two have a JVM each (tests/sharing.py) and wait for it at times; the third uses what they leave.
 PYTEST_WORKERS ?= 3
 BENCH_ARGS ?=
+# The measures import what they share from benches/support.
+BENCH_PYTHON = PYTHONPATH=benches $(BIN)/python
 SIM_ARGS ?=
 PLANTED_ARGS ?=
 
@@ -177,15 +179,15 @@ planted: develop ## plants one-line faults, each of which a named test must noti
 
 .PHONY: bench
 bench: release ## each measure beside its peers (delta-spark after `make jars`), with peak memory; BENCH_ARGS="--full" for the targets' sizes
-	for measure in benches/bench_*.py; do $(BIN)/python "$$measure" $(BENCH_ARGS); done
+	for measure in benches/bench_*.py benches/on_spark/bench_*.py; do $(BENCH_PYTHON) "$$measure" $(BENCH_ARGS); done
 
 .PHONY: bench-report
 bench-report: $(STAMPS)/venv ## every measure's newest results as one page, .cache/bench/report.html
-	$(BIN)/python benches/report.py
+	$(BENCH_PYTHON) benches/pages/report.py
 
 .PHONY: bench-summary
 bench-summary: $(STAMPS)/venv ## docs/benchmarks.md anew from every measure's newest results
-	$(BIN)/python benches/summary.py
+	$(BENCH_PYTHON) benches/pages/summary.py
 
 .PHONY: tables
 tables: develop ## docs/compatibility.md, docs/properties.md and README's support table anew from their data

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from harness import Case, Contestant, Task, main, scale_of
-from rows import CODECS, ROWS, WRITERS, data_files, file_of, in_memory
+from support.harness import Case, Contestant, Task, main, scale_of
+from support.rows import CODECS, ROWS, WRITERS, data_files, file_of, in_memory
 
 
 def contestant(writer: str, case: Mapping[str, Any], scratch: Path) -> Task:

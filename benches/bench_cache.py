@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import sizes
-from harness import Case, Task, main
-from logs import NAMES, Log
-from object_server import BUCKET, ObjectServer
-from planners import by_id
+from support import sizes
+from support.harness import Case, Task, main
+from support.logs import NAMES, Log
+from support.object_server import BUCKET, ObjectServer
+from support.planners import by_id
 
 # What a request to a store in the same region takes before its first byte.
 DELAY_MS = 20

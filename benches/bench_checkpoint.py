@@ -16,9 +16,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import sizes
-from harness import Case, Task, main
-from logs import Log, Touches
+from support import sizes
+from support.harness import Case, Task, main
+from support.logs import Log, Touches
 
 SMALL_COMMITS = 10
 TAILS: Mapping[Touches, str] = {

@@ -15,10 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import commits
-import sizes
-from harness import Case, Contestant, Task, main, scale_of
-from logs import Log
+from support import commits, sizes
+from support.harness import Case, Contestant, Task, main, scale_of
+from support.logs import Log
 
 # Commits in each process. Ten, so that a checkpoint every ten commits falls due.
 CALLS = {"quick": 3, "small": 10, "full": 10}

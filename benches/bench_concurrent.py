@@ -17,9 +17,9 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-import commits
-from harness import Case, Contestant, Elsewhere, Task, main, scale_of, used_by_this_process
-from logs import Log
+from support import commits
+from support.harness import Case, Contestant, Elsewhere, Task, main, scale_of, used_by_this_process
+from support.logs import Log
 
 PROCESSES = (2, 4, 8)
 APPENDS = {"quick": 5, "small": 25, "full": 100}

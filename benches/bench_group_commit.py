@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness import Case, Contestant, Task, main, scale_of
+from support.harness import Case, Contestant, Task, main, scale_of
 
 ROWS = 10
 # As long as an append may wait for the other threads: about what writing its file takes.

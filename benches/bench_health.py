@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import sizes
-from harness import Case, Task, main
-from logs import NAMES, Log
+from support import sizes
+from support.harness import Case, Task, main
+from support.logs import NAMES, Log
 
 
 def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import Case, Task, main, scale_of
-from logs import Log
+from support.harness import Case, Task, main, scale_of
+from support.logs import Log
 
 COMMITS = {"quick": [100], "small": [100, 1_000, 10_000], "full": [100, 1_000, 10_000]}
 ENTRIES = 10

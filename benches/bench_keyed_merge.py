@@ -16,16 +16,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import harness
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from adds import PARTITION_COLUMN, ROWS_PER_FILE, rows
-from changed_tables import task
-from commits import bare_append, sync, sync_folder
-from harness import Case, Contestant, Task, main, scale_of
-from logs import Log, commit_by_hand
+from support import harness
+from support.adds import PARTITION_COLUMN, ROWS_PER_FILE, rows
+from support.changed_tables import task
+from support.commits import bare_append, sync, sync_folder
+from support.harness import Case, Contestant, Task, main, scale_of
+from support.logs import Log, commit_by_hand
 
 FILES = {"quick": 1_000, "small": 10_000, "full": 100_000}
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from changed_tables import FILES, MODES, source_of, tables, task
-from harness import Case, Contestant, Task, main, scale_of
-from rows import ROWS, SEED
+from support.changed_tables import FILES, MODES, source_of, tables, task
+from support.harness import Case, Contestant, Task, main, scale_of
+from support.rows import ROWS, SEED
 
 
 def keys(kind: str, scale: str) -> Any:

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import harness
-from changed_tables import files_below, opened, table_of, written_since
-from harness import Case, Contestant, Task, main, scale_of
-from rows import ROWS, SEED, file_of, in_memory
-from sparks import ENGINES, aim_at, copied, is_there, session, task
+from support import harness
+from support.changed_tables import files_below, opened, table_of, written_since
+from support.harness import Case, Contestant, Task, main, scale_of
+from support.rows import ROWS, SEED, file_of, in_memory
+from support.sparks import ENGINES, aim_at, copied, is_there, session, task
 
 SMALL_FILES = {"quick": 50, "small": 1_000, "full": 1_000}
 ROWS_OF_SMALL = {"quick": 100, "small": 1_000, "full": 10_000}

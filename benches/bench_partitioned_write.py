@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness import Case, Contestant, Task, main, scale_of
-from rows import SEED, data_files
+from support.harness import Case, Contestant, Task, main, scale_of
+from support.rows import SEED, data_files
 
 ROWS_OF_EACH = 2_000
 PARTITIONS = {"quick": 10, "small": 200, "full": 1_000}

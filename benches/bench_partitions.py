@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 
-import sizes
-from harness import Case, main, scale_of
-from logs import NAMES, Kind, Log
-from planners import CONTESTANTS, by_day, of
+from support import sizes
+from support.harness import Case, main, scale_of
+from support.logs import NAMES, Kind, Log
+from support.planners import CONTESTANTS, by_day, of
 
 FILES = {
     "quick": [1_000],

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 
-import sizes
-from harness import Case, main
-from logs import NAMES, Log
-from planners import CONTESTANTS, by_day, by_id, of
+from support import sizes
+from support.harness import Case, main
+from support.logs import NAMES, Log
+from support.planners import CONTESTANTS, by_day, by_id, of
 
 # Files of a day where tables grow by days.
 A_DAY = 1_000

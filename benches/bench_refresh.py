@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sizes
-from harness import Case, Task, main
-from logs import NAMES, Log, commit_by_hand
-from planners import by_id
+from support import sizes
+from support.harness import Case, Task, main
+from support.logs import NAMES, Log, commit_by_hand
+from support.planners import by_id
 
 CALLS = 5
 

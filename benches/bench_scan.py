@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import harness
-from harness import Case, Contestant, Task, main, scale_of
-from rows import AMOUNT_LIMIT, ROWS, WRITERS, data_files, file_of, in_memory
+from support import harness
+from support.harness import Case, Contestant, Task, main, scale_of
+from support.rows import AMOUNT_LIMIT, ROWS, WRITERS, data_files, file_of, in_memory
 
 CODEC = "zstd"
 

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import sizes
-from harness import Case, Contestant, Elsewhere, Task, main
-from logs import Log
+from support import sizes
+from support.harness import Case, Contestant, Elsewhere, Task, main
+from support.logs import Log
 
 NOTHING = "bare Python"
 # Each prints its CPU seconds and its peak memory in MB when the import is done.

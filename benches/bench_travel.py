@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import Case, Task, main, scale_of
-from logs import Log
+from support.harness import Case, Task, main, scale_of
+from support.logs import Log
 
 COMMITS = {"quick": 100, "small": 1_000, "full": 10_000}
 FILES = {"quick": 1_000, "small": 100_000, "full": 1_000_000}

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from changed_tables import MODES, tables, task
-from harness import Case, Contestant, Task, main, scale_of
-from rows import ROWS
+from support.changed_tables import MODES, tables, task
+from support.harness import Case, Contestant, Task, main, scale_of
+from support.rows import ROWS
 
 EVERY = 1000
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import sizes
-from harness import Case, Task, main
-from sparks import ENGINES, is_there, session, task
+from support import sizes
+from support.harness import Case, Task, main
+from support.sparks import ENGINES, is_there, session, task
 
 FILES = {"quick": [1_000], "small": [10_000, 100_000], "full": [10_000, 100_000, 1_000_000]}
 # It takes minutes for more.

@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import harness
 import numpy as np
 import pyarrow as pa
-from harness import Case, Contestant, Task, main, scale_of
-from rows import SEED
-from sparks import ENGINES, aim_at, is_there, session
+from support import harness
+from support.harness import Case, Contestant, Task, main, scale_of
+from support.rows import SEED
+from support.sparks import ENGINES, aim_at, is_there, session
 
 NAMES = ["sourceIP", "sourcePort", "destIP", "destPort"]
 ROWS = {"quick": 20_000, "small": 1_000_000, "full": 1_000_000}

@@ -12,8 +12,9 @@ BENCHES = Path(__file__).resolve().parents[2] / "benches"
 @pytest.fixture(autouse=True)
 def benches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The folder that the benches keep things in."""
-    monkeypatch.syspath_prepend(str(BENCHES))
-    import harness
+    for folder in ("on_spark", "pages", ""):
+        monkeypatch.syspath_prepend(str(BENCHES / folder))
+    from support import harness
 
     monkeypatch.setattr(harness, "CACHE", tmp_path / "bench")
     return tmp_path / "bench"

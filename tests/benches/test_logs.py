@@ -17,20 +17,20 @@ KINDS = ["json", "structs", "own", "v2", "v2-due", "commits"]
 
 
 def make(kind: Any, **others: Any) -> Any:
-    from logs import Log
+    from support.logs import Log
 
     return Log(FILES, kind, **{"days": 7, "tail": 3, "replaced_per_commit": 4, **others})
 
 
 def test_these_are_all_kinds() -> None:
-    from logs import KINDS as all_kinds
+    from support.logs import KINDS as all_kinds
 
     assert list(all_kinds) == KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_engines_see_the_same_files(kind: str) -> None:
-    from adds import COLUMNS
+    from support.adds import COLUMNS
 
     log = make(kind)
     path = str(log.make())
@@ -47,7 +47,7 @@ def test_both_engines_see_the_same_files(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("touches", ["anywhere", "newest", "nothing"])
 def test_predicates_keep_their_number_of_files(kind: str, touches: str) -> None:
-    from planners import by_day, by_id
+    from support.planners import by_day, by_id
 
     log = make(kind, touches=touches)
     table = DeltaTable(str(log.make()))
@@ -62,7 +62,7 @@ def test_parsed_statistics_say_what_the_text_says() -> None:
 
 
 def test_a_log_without_files_and_with_fewer_than_its_commits_replace() -> None:
-    from logs import Log
+    from support.logs import Log
 
     assert DeltaTable(str(Log(0).make())).files() == []
     assert len(DeltaTable(str(Log(3, tail=5).make())).files()) == 3
@@ -76,8 +76,8 @@ def test_files_of_a_day_are_counted(days: int) -> None:
 
 
 def test_checkpoints_are_unsorted_and_written_a_row_group_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    import logs
     import pyarrow.parquet as pq
+    from support import logs
 
     monkeypatch.setattr(logs, "ROW_GROUP_ROWS", 50)
     log = make("json")
@@ -96,7 +96,7 @@ def _paths(adds: pa.ChunkedArray) -> pa.Array:
 
 
 def test_a_copy_takes_commits_of_its_own(tmp_path: Path) -> None:
-    from logs import commit_by_hand
+    from support.logs import commit_by_hand
 
     log = make("own")
     table = log.copy_to(tmp_path / "copy")

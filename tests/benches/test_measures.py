@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 if TYPE_CHECKING:
-    from harness import Case
     from pyspark.sql import SparkSession
+    from support.harness import Case
 
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
 # Those that start Spark: options beside --quick, and what is in the names of the cases that are run.
@@ -43,8 +43,7 @@ OPTIONS = {
 
 
 def cases_of(module: ModuleType, *options: str) -> list[Case]:
-    import harness
-    import sizes
+    from support import harness, sizes
 
     arguments = getattr(module, "arguments", sizes.arguments)
     found: list[Case] = module.cases(harness.parser(arguments).parse_args(["--quick", *options]))
@@ -70,8 +69,7 @@ def test_deltaplane_gives_the_answer_of_each_case(name: str, benches: Path, tmp_
 def test_deltaplane_gives_the_answers_on_spark(
     name: str, spark: SparkSession, benches: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import rows
-    import sparks
+    from support import rows, sparks
 
     benches.mkdir()
     raw_tpcds(benches / "tpcds-0.01")
@@ -112,7 +110,7 @@ def raw_tpcds(folder: Path) -> None:
 
 
 def test_a_limited_query_takes_the_same_rows_everywhere(benches: Path) -> None:
-    import tpcds
+    from support import tpcds
 
     benches.mkdir()
     raw_tpcds(benches / "tpcds-0.01")
@@ -120,7 +118,7 @@ def test_a_limited_query_takes_the_same_rows_everywhere(benches: Path) -> None:
 
 
 def test_answers_are_equal_where_only_the_order_of_sums_differs() -> None:
-    import tpcds
+    from support import tpcds
 
     assert tpcds.answer([("a", 0.1 + 0.2), ("b", None)]) == tpcds.answer([("b", None), ("a", 0.3)])
     assert tpcds.answer([("a", 0.1)]) != tpcds.answer([("a", 0.2)])
@@ -131,7 +129,8 @@ def test_a_spark_job_s_measure_starts_only_where_numbers_are_given() -> None:
 
 
 COUNTED = """
-import subprocess, sys, sparks
+import subprocess, sys
+from support import sparks
 
 before = sparks.cpu_of_others()
 work = "import time\\nwhile time.process_time() < 0.3: pass\\nprint(flush=True)\\ninput()"
@@ -153,7 +152,7 @@ def test_processes_below_this_one_are_counted_while_they_live() -> None:
 
 def check_answers(module: ModuleType, options: list[str], tmp_path: Path, among: str = "") -> None:
     """One run by deltaplane of each case whose name contains `among`."""
-    import harness
+    from support import harness
 
     cases = [case for case in cases_of(module, *options) if among in case.name]
     assert cases
@@ -175,7 +174,7 @@ def check_answers(module: ModuleType, options: list[str], tmp_path: Path, among:
 
 def test_every_goal_is_measured_and_its_contestants_are_asked(benches: Path, tmp_path: Path) -> None:
     """A tag or a name that no case has would never be seen, and nobody would miss it."""
-    from targets import GOALS
+    from support.targets import GOALS
 
     benches.mkdir()
     asked: dict[str, set[str]] = {}

@@ -13,11 +13,11 @@ from xml.etree import ElementTree
 import pytest
 
 if TYPE_CHECKING:
-    from results import Facts, Line
+    from support.results import Facts, Line
 
 
 def facts(**others: Any) -> Facts:
-    from results import Facts
+    from support.results import Facts
 
     known: dict[str, Any] = {
         "at": "2026-03-02T10:00:00+00:00",
@@ -33,7 +33,7 @@ def facts(**others: Any) -> Facts:
 
 
 def line(contestant: str = "deltaplane", seconds: float = 0.01, **others: Any) -> Line:
-    from results import Line
+    from support.results import Line
 
     known: dict[str, Any] = {
         "measure": "open",
@@ -76,20 +76,20 @@ def rows_of(text: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 1.37])
 def test_the_exponent_of_a_power_law_is_found(power: float) -> None:
-    from charts import exponent
+    from support.charts import exponent
 
     assert exponent([(x, 7 * x**power) for x in (10, 1_000, 2_000, 1e7)]) == pytest.approx(power, abs=1e-9)
 
 
 def test_two_sizes_and_values_of_zero_are_no_fit() -> None:
-    from charts import exponent
+    from support.charts import exponent
 
     assert exponent([(10, 1), (100, 2)]) is None
     assert exponent([(10, 1), (100, 2), (1000, 0), (0, 5)]) is None
 
 
 def test_the_last_step_is_that_between_the_largest_sizes() -> None:
-    from charts import last_step
+    from support.charts import last_step
 
     assert last_step([(1_000, 60), (10, 5), (100, 6)]) == pytest.approx(1)
     assert last_step([(10, 5)]) is None
@@ -253,7 +253,7 @@ def test_the_summary_fits_the_growth_of_a_series() -> None:
 
 
 def test_lines_are_kept_and_loaded_again(tmp_path: Path) -> None:
-    from results import keep, load
+    from support.results import keep, load
 
     keep(tmp_path, [line(), line("deltalake")], facts())
     keep(tmp_path, [line(seconds=2, size_mb=1.5)], facts(scale="small"))
@@ -266,7 +266,7 @@ def test_lines_are_kept_and_loaded_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["not JSON", "[]", "{}", json.dumps({"measure": "open"})])
 def test_a_line_that_is_no_result_is_named(tmp_path: Path, text: str) -> None:
-    from results import keep, load
+    from support.results import keep, load
 
     keep(tmp_path, [line()], facts())
     path = tmp_path / "open.jsonl"
@@ -276,7 +276,7 @@ def test_a_line_that_is_no_result_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_a_line_with_an_unknown_figure_is_no_result(tmp_path: Path) -> None:
-    from results import load
+    from support.results import load
 
     path = tmp_path / "open.jsonl"
     path.write_text(json.dumps({**asdict(line()), **asdict(facts()), "more": 1}))

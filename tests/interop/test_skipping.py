@@ -8,7 +8,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
-from api import test_float_bounds as bounds
+from api.writes import test_float_bounds as bounds
 from interop import datasets
 from interop.delta_spark import DeltaSpark
 

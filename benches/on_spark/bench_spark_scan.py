@@ -1,0 +1,196 @@
+"""Reading on Spark beside plain Parquet and delta-spark: whole tables, selective queries, planning.
+
+All read the same files. Rows are read through an existing frame; selective queries also open their
+table. Planning is Spark's way to a query's tasks, over logs without data files. There plain Parquet
+is the limit: a folder with only the matching files, and a known schema.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from support.changed_tables import table_of
+from support.harness import Case, Task, main, scale_of
+from support.logs import Log
+from support.planners import Query, by_day, by_id
+from support.rows import AMOUNT_LIMIT, ROWS
+from support.sparks import NAMES, Engine, checksum, contestants, session, task
+
+# A JVM compiles what it runs often: the first calls of a query are slower, for everybody.
+CALLS = {"quick": 1, "small": 3, "full": 15}
+FILES = {"quick": 1_000, "small": 10_000, "full": 100_000}
+WITH_LOGS = ("deltaplane", "delta-spark")
+
+
+def _summed(frame: Any) -> int:
+    """Every row's id, and an amount that no statistics tell."""
+    found = frame.selectExpr("count(*)", "coalesce(sum(id), 0)", "max(amount)").collect()[0]
+    return int(found[0]) * 1_000_003 + int(found[1])
+
+
+def rows(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
+    spark = session(scratch, engine.settings())
+
+    def opened() -> Any:
+        frame = engine.read(spark, case["path"])
+        return frame if case["sql"] is None else frame.where(case["sql"])
+
+    frame = opened()
+
+    def all_columns() -> None:
+        frame.write.format("noop").mode("overwrite").save()
+
+    if case["takes"] == "all columns":
+        return task(all_columns, lambda _: checksum(frame))
+    if case["takes"] == "a checksum":
+        return task(lambda: checksum(frame))
+    return task(lambda: _summed(opened() if case["anew"] else frame))
+
+
+def plans(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
+    """Its answer is the number of the query's tasks, which files' sizes decide."""
+    spark = session(scratch, engine.settings())
+
+    def opened() -> Any:
+        if engine.name in WITH_LOGS:
+            return engine.read(spark, case["path"])
+        return spark.read.schema(case["columns"]).parquet(case["matching"])
+
+    def planned(frame: Any) -> int:
+        return int(frame.where(case["sql"])._jdf.queryExecution().toRdd().getNumPartitions())
+
+    if case["anew"]:
+        return task(lambda: planned(opened()))
+    frame = opened()
+    return task(lambda: planned(frame))
+
+
+def contestant(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
+    return (plans if case["takes"] == "a plan" else rows)(engine, case, scratch)
+
+
+CONTESTANTS = contestants(contestant)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--files", type=int, help="files to plan over, instead of the scale's number")
+
+
+def _with_vectors(scale: str) -> str:
+    """The table with one row in a hundred deleted, everywhere, by deletion vectors."""
+    from deltaplane import DeltaTable
+
+    table = table_of(scale, "vectors")
+    path = table.with_name(f"{table.name}-deleted")
+    if not path.exists():
+        unfinished = path.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        shutil.copytree(table, unfinished)
+        DeltaTable(str(unfinished)).delete("id % 100 = 7")
+        unfinished.rename(path)
+    return str(path)
+
+
+def _matching(log: Log, query: Query) -> dict[str, str]:
+    """The columns of a log's table, and a folder with the files that match a query: their sizes,
+    and nothing in them."""
+    from deltaplane import DeltaTable
+
+    table = DeltaTable(str(log.make()))
+    folder = log.path.with_name(f"{log.path.name}-{query.condition.split()[0]}")
+    if not folder.exists():
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        found = table.plan(query.arguments["sql"]).read_all()
+        for path, size in zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True):
+            file = unfinished / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+            os.truncate(file, size)
+        unfinished.rename(folder)
+    columns = ", ".join(f"`{field.name}` {field.type.type}" for field in table.schema().fields)
+    return {"columns": columns, "matching": str(folder)}
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    scale = scale_of(options)
+    count = ROWS[scale]
+    calls = CALLS[scale]
+    clustered = f"id BETWEEN {count // 2} AND {count // 2 + count // 100 - 1}"
+    queries: list[tuple[str, str, str | None, str, bool]] = [
+        ("all columns", "all columns", None, "full", False),
+        ("two columns", "sums", None, "full", False),
+        ("1 % by amount", "sums", f"amount > {0.99 * AMOUNT_LIMIT}", "", False),
+        ("1 % by id", "sums", clustered, "selective", False),
+        ("1 % by id, opened anew", "sums", clustered, "selective", True),
+        ("one row, opened anew", "sums", f"id = {count // 3}", "selective", True),
+    ]
+
+    def read(path: Callable[[str], str], takes: str, sql: str | None, anew: bool) -> dict[str, Any]:
+        return {"path": path(scale), "takes": takes, "sql": sql, "anew": anew}
+
+    def plain(scale: str) -> str:
+        return str(table_of(scale, "copy-on-write"))
+
+    found = [
+        Case(
+            f"{count:,} rows, {what}",
+            NAMES,
+            functools.partial(read, plain, takes, sql, anew),
+            calls=calls,
+            size=count,
+            target=f"spark scan {target}" if target else "",
+            together="rows read on Spark",
+        )
+        for what, takes, sql, target, anew in queries
+    ]
+    # delta-spark refuses to write a frame with vectors to `noop`: it wants to see the query that
+    # its snapshot is for.
+    for what, takes in (("all columns hashed", "a checksum"), ("two columns", "sums")):
+        found.append(
+            Case(
+                f"{count:,} rows, {what}, with deletion vectors",
+                WITH_LOGS,
+                functools.partial(read, _with_vectors, takes, None, False),
+                calls=calls,
+                size=count,
+                target="spark scan vectors",
+                together="rows with deletion vectors read on Spark",
+            )
+        )
+    files = options.files or FILES[scale]
+    log = Log(files, "own")
+
+    def plan(query: Query, anew: bool) -> dict[str, Any]:
+        return {
+            **log.given()(),
+            **_matching(log, query),
+            "sql": query.arguments["sql"],
+            "takes": "a plan",
+            "anew": anew,
+        }
+
+    for query in (by_day(log), by_id(log)):
+        for anew in (True, False):
+            found.append(
+                Case(
+                    f"plan, {log.name}, {query.condition}{', opened anew' if anew else ''}",
+                    NAMES,
+                    functools.partial(plan, query, anew),
+                    calls=calls,
+                    size=files,
+                    target=f"spark plan {'anew' if anew else 'opened'}",
+                    together="planned on Spark",
+                )
+            )
+    return found
+
+
+if __name__ == "__main__":
+    main("spark scan", CONTESTANTS, cases, arguments)

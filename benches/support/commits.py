@@ -1,0 +1,152 @@
+"""Who makes one small commit: a file of one row appended, or only a made-up file's add committed.
+
+Each gives, for a table's folder, a function that makes one more commit. The bar is what a commit
+asks of the disk: a synced file, linked to the name of its version where that is free, in a synced
+folder. deltalake syncs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from support.adds import FIRST_DAY, PARTITION_COLUMN, Adds, rows
+
+Commit = Callable[[], object]
+
+
+def _adds() -> Iterator[dict[str, Any]]:
+    """Adds of files that aren't there, each under a name of its own. Making them costs nothing that
+    is worth a figure."""
+    files = Adds(np.zeros(1, np.int64), lambda files: np.full(len(files), FIRST_DAY))
+    add = json.loads(files.add_lines()[0])["add"]
+    return ({**add, "path": f"{PARTITION_COLUMN}={FIRST_DAY}/{uuid.uuid4()}.parquet"} for _ in count())
+
+
+# --- deltaplane ---
+
+
+def deltaplane_append(table: str) -> Commit:
+    from deltaplane import write_deltalake
+
+    data = rows(0, 1)
+    return lambda: write_deltalake(table, data, mode="append")
+
+
+def deltaplane_commit(table: str) -> Commit:
+    from deltaplane import _native
+    from deltaplane.write.intent import write_request
+
+    request, schema = write_request(mode="append", applies_row_rules=True), rows(0, 1).schema
+    adds = _adds()
+
+    def commit() -> None:
+        _native.WriteJob.begin(table, None, schema, request).commit([json.dumps(next(adds))])
+
+    return commit
+
+
+# --- deltalake ---
+
+
+def deltalake_append(table: str) -> Commit:
+    from deltalake import write_deltalake
+
+    data = rows(0, 1)
+    return lambda: write_deltalake(table, data, mode="append")
+
+
+def deltalake_commit(table: str) -> Commit:
+    from deltalake import DeltaTable, Schema
+    from deltalake.transaction import AddAction
+
+    opened, schema = DeltaTable(table), Schema.from_arrow(rows(0, 1).schema)
+    adds = _adds()
+
+    def commit() -> None:
+        add = next(adds)
+        action = AddAction(add["path"], add["size"], {PARTITION_COLUMN: str(FIRST_DAY)}, 0, True, add["stats"])
+        opened.create_write_transaction([action], "append", schema, [PARTITION_COLUMN])
+
+    return commit
+
+
+# --- the disk alone ---
+
+
+def bare_append(table: str) -> Commit:
+    import pyarrow.parquet as pq
+
+    commit, data = bare_commit(table), rows(0, 1).drop_columns([PARTITION_COLUMN])
+    folder = Path(table) / f"{PARTITION_COLUMN}={FIRST_DAY}"
+    folder.mkdir(exist_ok=True)
+
+    def append() -> None:
+        path = folder / f"{uuid.uuid4()}.parquet"
+        with path.open("wb") as file:
+            pq.write_table(data, file, compression="zstd")
+            sync(file)
+        sync_folder(folder)
+        commit()
+
+    return append
+
+
+def bare_commit(table: str) -> Commit:
+    log = Path(table) / "_delta_log"
+    newest = max(int(path.name[:20]) for path in log.glob("*.json"))
+    versions, adds = count(newest + 1), _adds()
+    info = {"timestamp": 0, "operation": "WRITE", "operationParameters": {"mode": "Append"}}
+
+    def commit() -> None:
+        text = "\n".join(json.dumps(action) for action in ({"commitInfo": info}, {"add": next(adds)}))
+        temporary = log / f".{uuid.uuid4()}.tmp"
+        with temporary.open("w") as file:
+            file.write(text)
+            sync(file)
+        for version in versions:
+            try:
+                os.link(temporary, log / f"{version:020d}.json")
+            except FileExistsError:
+                continue
+            break
+        temporary.unlink()
+        sync_folder(log)
+
+    return commit
+
+
+def sync(file: IO[Any]) -> None:
+    """Makes what was written durable."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes a folder's names durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+
+
+APPENDS: Mapping[str, Callable[[str], Commit]] = {
+    "deltaplane": deltaplane_append,
+    "deltalake": deltalake_append,
+    "disk alone": bare_append,
+}
+COMMITS: Mapping[str, Callable[[str], Commit]] = {
+    "deltaplane": deltaplane_commit,
+    "deltalake": deltalake_commit,
+    "disk alone": bare_commit,
+}
+
+
+def newest_version(table: Path) -> int:
+    """By the names in the log."""
+    return max(int(p.name[:20]) for p in (table / "_delta_log").glob("*.json") if p.name[:20].isdecimal())

@@ -1,0 +1,142 @@
+"""TPC-DS: its data as partitioned tables, and its queries in Spark's dialect.
+
+Both come from DuckDB's extension, made for one version of DuckDB: requirements/benches.lock has
+both, installed apart when first needed, and a process of its own runs them. A table is one folder
+for all contestants: a Delta table whose files lie as Spark lays out a partitioned Parquet table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from support import harness
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALL_SECONDS = 600
+# Its rows at scale 1.
+STORE_SALES = 2_880_404
+# Facts are partitioned by day, as the usual set-up for Spark has it.
+PARTITIONS = {
+    "store_sales": "ss_sold_date_sk",
+    "store_returns": "sr_returned_date_sk",
+    "catalog_sales": "cs_sold_date_sk",
+    "catalog_returns": "cr_returned_date_sk",
+    "web_sales": "ws_sold_date_sk",
+    "web_returns": "wr_returned_date_sk",
+    "inventory": "inv_date_sk",
+}
+# What runs in the other process: it has another DuckDB than this one.
+MAKE = """
+import duckdb, json, pathlib, sys
+extension, scale, folder = sys.argv[1:]
+db = duckdb.connect()
+db.execute(f"LOAD '{extension}'")
+db.execute(f"CALL dsdgen(sf={scale})")
+for (table,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+    # The specification's identifiers are integers; so are the names of partitions' folders to Spark.
+    columns = db.execute(f"SELECT column_name FROM duckdb_columns() WHERE table_name = '{table}' AND data_type = 'BIGINT' "
+                         "AND column_name LIKE '%\\\\_sk' ESCAPE '\\\\'").fetchall()
+    casts = ", ".join(f"CAST({name} AS INTEGER) AS {name}" for (name,) in columns)
+    rows = f"SELECT * REPLACE ({casts}) FROM {table}" if casts else f"SELECT * FROM {table}"
+    db.execute(f"COPY ({rows}) TO '{folder}/{table}.parquet' (FORMAT parquet)")
+    if table == "store_sales":
+        db.execute(f"COPY ({rows}) TO '{folder}/{table}.csv' (HEADER false)")
+queries = {}
+for number, query in db.execute("SELECT query_nr, query FROM tpcds_queries()").fetchall():
+    queries[number] = {"sql": query, "columns": len(db.execute(query).description)}
+pathlib.Path(folder, "queries.json").write_text(json.dumps(queries))
+"""
+
+
+def made(scale: float) -> Path:
+    """The folder of raw tables (`<table>.parquet`, `store_sales.csv`) and `queries.json`, made when
+    it isn't there."""
+    folder = harness.CACHE / f"tpcds-{scale:g}"
+    if not folder.exists():
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        packages = _packages()
+        extension = next(packages.glob("duckdb_extension_tpcds/extensions/*/tpcds.duckdb_extension"))
+        command = [sys.executable, "-c", MAKE, str(extension), f"{scale:g}", str(unfinished)]
+        _run(command, PYTHONPATH=str(packages))
+        unfinished.rename(folder)
+    return folder
+
+
+def tables(scale: float) -> dict[str, str]:
+    """Every table's folder by its name."""
+    from deltaplane import write_deltalake
+
+    raw = made(scale)
+    folder = raw.with_name(f"{raw.name}-tables")
+    if not folder.exists():
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        for file in sorted(raw.glob("*.parquet")):
+            by = [PARTITIONS[file.stem]] if file.stem in PARTITIONS else None
+            rows = pq.read_table(file)
+            if by:
+                # Few open files at a time, and a file for each day.
+                rows = rows.sort_by(by[0])
+            write_deltalake(str(unfinished / file.stem), rows, mode="append", partition_by=by)
+        unfinished.rename(folder)
+    return {path.name: str(path) for path in sorted(folder.iterdir())}
+
+
+@cache
+def query(scale: float, number: int) -> str:
+    """A query for Spark. Rows that the query's own order leaves equal are ordered by all columns,
+    so that a limit keeps the same ones for everybody."""
+    import sqlglot
+    from sqlglot import exp
+
+    found = json.loads((made(scale) / "queries.json").read_text())[str(number)]
+    tree = sqlglot.parse_one(found["sql"], read="duckdb")
+    if tree.args.get("limit") is not None:
+        order = tree.args.get("order") or exp.Order(expressions=[])
+        for column in range(1, found["columns"] + 1):
+            order.append("expressions", exp.Ordered(this=exp.Literal.number(column)))
+        tree.set("order", order)
+    return str(tree.sql(dialect="spark"))
+
+
+def _packages() -> Path:
+    folder = harness.CACHE / "packages"
+    if not folder.exists():
+        unfinished = folder.with_suffix(".unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
+        _run([*pip, "--target", str(unfinished), "-r", str(ROOT / "requirements" / "benches.lock")])
+        unfinished.rename(folder)
+    return folder
+
+
+def _run(command: list[str], **environment: str) -> None:
+    done = subprocess.run(
+        command,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=INSTALL_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(f"{command[:4]} failed:\n{done.stderr[-4000:]}")
+
+
+def answer(rows: list[Any]) -> int:
+    """The same for the same rows: sums of floating numbers depend on the order of their parts."""
+    import zlib
+
+    text = [[f"{value:.6g}" if isinstance(value, float) else str(value) for value in row] for row in rows]
+    return zlib.crc32(repr(sorted(text)).encode())
