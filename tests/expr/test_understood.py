@@ -72,7 +72,7 @@ def by_scan(snapshot: Any, sql: str) -> bool:
         return snapshot.scan([], text)
 
     try:
-        found = row_filter([sql], snapshot.schema_json, bind)
+        found = row_filter([sql], snapshot.schema.to_json, bind)
     except InvalidArgumentError as e:
         # The tree isn't understood, and DuckDB doesn't take the expression either.
         if "embedded engine" in str(e):

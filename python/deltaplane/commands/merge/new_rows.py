@@ -87,9 +87,8 @@ class NewRows:
         if any(c.assigned is None for c in changing):
             return []
         found = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
-        types = {
-            f["name"]: of_json(f["type"]) for f in json.loads(json.loads(self._job.native.spec)["schema"])["fields"]
-        }
+        schema = _native.TableSchema(json.loads(self._job.native.spec)["schema"])
+        types = {field.name: of_json(field.data_type) for field in schema.fields}
         # Values of several clauses come as one column: those of simple types are in the table's own.
         simple = all((data_type := types[name]) is not None and data_type.atomic for name in found)
         return sorted(found) if len(changing) == 1 or simple else []
