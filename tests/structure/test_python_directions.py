@@ -151,8 +151,9 @@ def crowded(paths: Iterable[str], most: int = 25) -> dict[str, int]:
     return {folder: count for folder, count in counts.items() if count > most}
 
 
-def test_folders_of_the_package_are_small() -> None:
-    assert crowded(repo.sources(PREFIX, ".py")) == {}
+def test_folders_of_the_package_tests_and_benches_are_small() -> None:
+    for prefix in (PREFIX, "tests/", "benches/"):
+        assert crowded(repo.sources(prefix, ".py")) == {}, prefix
     rooms = set(package().rooms()) - {".".join(folder) for folder in SEPARATE}
     folders = {room for room in rooms if (repo.ROOT / PREFIX / room).is_dir()}
     assert len(folders) <= 14, sorted(folders)
