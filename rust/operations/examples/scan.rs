@@ -128,7 +128,7 @@ async fn delete(base: &Snapshot, condition: &Expr) -> Result<Committed> {
             }
         }
     }
-    let deleted = delete_rows(base.store(), &selected, true, now_ms()).await?;
+    let deleted = delete_rows(base.store(), &selected, true, now_ms(), new_id()).await?;
     let rewritten = Rewritten {
         adds: deleted.adds,
         removes: deleted.removes,
