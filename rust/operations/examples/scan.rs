@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
 use deltaplane_data::{FILE, ROW, SelectedFile, delete_rows};
 use deltaplane_log::{
-    Committed, PlanColumns, Rewrite, RewriteRequest, Rewritten, Snapshot, WriteMode, WriteRequest, now_ms,
+    Committed, PlanColumns, Rewrite, RewriteRequest, Rewritten, Snapshot, WriteMode, WriteRequest, new_id, now_ms,
 };
 use deltaplane_operations::file_sets::file_reads;
 use deltaplane_operations::scan::{Scan, ScanRequest, bind_expr};
