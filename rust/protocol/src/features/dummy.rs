@@ -172,7 +172,7 @@ mod tests {
             let clash = on(&["delta.dummyClash"], |after| check_change(before, after));
             assert!(message(clash).contains("the dummy clashes"));
         });
-        assert!(outlives_replacement(SINCE));
+        assert!(outlives_replacement(SINCE, "1"));
     }
 
     #[test]
@@ -221,6 +221,7 @@ mod tests {
                 protocol,
                 metadata: &metadata,
                 domains: &domains,
+                keeps_files: true,
             };
             finish(Some(base), 0, vec![Action::CommitInfo(CommitInfo::default())]).unwrap()
         };
