@@ -234,7 +234,7 @@ class Late(Folder):
     """Lists a new file after a while only."""
 
     def list_from(self, directory: str, name: str) -> Iterable[StoredObject]:
-        until = time.time() * 1000 - 100
+        until = time.time() * 1000 - 5000
         return [found for found in super().list_from(directory, name) if found.modified_ms < until]
 
 
