@@ -7,7 +7,9 @@ Only modules of this package call it. Every function releases the GIL and raises
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, final
+from typing import Any, ClassVar, Literal, final
+
+from typing_extensions import Self
 
 _Progress = Callable[[str, int, int | None], object]
 

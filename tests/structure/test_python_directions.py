@@ -267,3 +267,11 @@ def test_the_hooks_of_sessions_are_a_room_of_their_own() -> None:
     texts["spark/b.py"] = ""
     assert repo.climbs(Package(texts, SEPARATE).rooms(), LAYERS) == []
     assert module_cycles(Package(texts)) == ["spark <-> statements"]
+
+
+def test_types_are_checked_for_the_lowest_python_that_is_supported() -> None:
+    # Names of newer versions, such as typing.Unpack, are errors of mypy then; the tests run on a newer Python.
+    settings = tomllib.loads((repo.ROOT / "pyproject.toml").read_text())
+    lowest = settings["project"]["requires-python"].removeprefix(">=")
+    assert settings["tool"]["mypy"]["python_version"] == lowest
+    assert settings["tool"]["ruff"]["target-version"] == "py" + lowest.replace(".", "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
 
 from deltaplane import _native, expr
 from deltaplane.arguments import checked
@@ -22,6 +22,7 @@ from deltaplane.write.intent import WriteIntent, WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from typing_extensions import Unpack
 
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.commands.rewriting import CommandResult

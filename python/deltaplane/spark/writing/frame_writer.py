@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from deltaplane import _native
 from deltaplane.arguments import checked
@@ -31,6 +31,7 @@ from deltaplane.write.intent import FrameWriteOptions, Mode, SchemaMode, WriteIn
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
+    from typing_extensions import Unpack
 
     from deltaplane.commands.dry_run import DryRun
 
