@@ -72,6 +72,16 @@ impl Kind {
                 | Kind::ConcurrentWrite
         )
     }
+
+    /// Whether a commit that raised this kind certainly didn't happen, so that its new files may be
+    /// deleted. After any other kind it may have happened. Python's `NOT_COMMITTED` has the same kinds.
+    pub fn rules_out_commit(self) -> bool {
+        self.is_conflict()
+            || matches!(
+                self,
+                Kind::ConstraintViolation | Kind::InvalidArgument | Kind::SchemaMismatch | Kind::TableAlreadyExists
+            )
+    }
 }
 
 /// A commit that won against a transaction, as it describes itself: others may leave any of it out.

@@ -8,18 +8,14 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
-use deltaplane_data::{FILE, ROW, SelectedFile, delete_rows};
-use deltaplane_log::{
-    Committed, PlanColumns, Rewrite, RewriteRequest, Rewritten, Snapshot, WriteMode, WriteRequest, new_id, now_ms,
-};
+use deltaplane_data::{FILE, ROW};
+use deltaplane_log::{Committed, PlanColumns, RewriteRequest, Snapshot, WriteMode, WriteRequest};
 use deltaplane_operations::file_sets::file_reads;
+use deltaplane_operations::rewrite::Rewrite;
 use deltaplane_operations::scan::{Scan, ScanRequest, bind_expr};
 use deltaplane_operations::write_job::{WriteJob, write_files};
 use deltaplane_protocol::arrow_types::from_arrow_schema;
-use deltaplane_protocol::deletion_vectors::Positions;
 use deltaplane_protocol::expr::{Comparison, Expr};
-use deltaplane_protocol::files::rows::FileRows;
-use deltaplane_protocol::paths;
 use deltaplane_store::{Location, Options, Store, block_on};
 use futures::TryStreamExt;
 use serde_json::json;
@@ -30,39 +26,37 @@ fn main() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let location = Location::parse(&dir.path().to_string_lossy())?;
     let store = Store::open(&location, &Options::default())?;
-    block_on(run(&store))
+    run(&store)
 }
 
-async fn run(store: &Store) -> Result<()> {
+fn run(store: &Store) -> Result<()> {
     // The first append creates the table.
-    append(store, rows(&["kg", "kg", "lb"], &[1, 2, 3])?).await?;
-    append(store, rows(&["kg", "kg", "oz"], &[40, 41, 50])?).await?;
-    let snapshot = Snapshot::open(store, None).await?;
+    block_on(append(store, rows(&["kg", "kg", "lb"], &[1, 2, 3])?))?;
+    block_on(append(store, rows(&["kg", "kg", "oz"], &[40, 41, 50])?))?;
+    let snapshot = block_on(Snapshot::open(store, None))?;
     assert_eq!(snapshot.version(), 1);
-    assert_eq!(scan(&snapshot, None).await?, [1, 2, 3, 40, 41, 50]);
+    assert_eq!(block_on(scan(&snapshot, None))?, [1, 2, 3, 40, 41, 50]);
 
     // Of four files the two whose statistics say that no value is above 10 are not read.
     let above_10 = compare("value", Comparison::Gt, "10", "long");
-    assert_eq!(files(&snapshot, &above_10).await?, 2);
-    assert_eq!(scan(&snapshot, Some(above_10)).await?, [40, 41, 50]);
+    assert_eq!(block_on(files(&snapshot, &above_10))?, 2);
+    assert_eq!(block_on(scan(&snapshot, Some(above_10)))?, [40, 41, 50]);
 
     // The rows of a partition give way to others; those of the other partitions stay in their files.
-    let replaced = replace(
-        store,
-        &compare("unit", Comparison::Eq, "lb", "string"),
-        rows(&["lb"], &[60])?,
-    )
-    .await?;
-    assert_eq!(scan(&replaced.snapshot, None).await?, [1, 2, 40, 41, 50, 60]);
+    let pounds = compare("unit", Comparison::Eq, "lb", "string");
+    let replaced = block_on(replace(store, &pounds, rows(&["lb"], &[60])?))?;
+    assert_eq!(block_on(scan(&replaced.snapshot, None))?, [1, 2, 40, 41, 50, 60]);
 
     // One row of a file goes by a deletion vector, all rows of another one with their file.
-    let deleted = delete(&replaced.snapshot, &compare("value", Comparison::Ge, "41", "long")).await?;
-    assert_eq!(scan(&deleted.snapshot, None).await?, [1, 2, 40]);
+    let version = delete(&replaced.snapshot, &compare("value", Comparison::Ge, "41", "long"))?;
+    let newest = block_on(Snapshot::open(store, None))?;
+    assert_eq!(newest.version(), version);
+    assert_eq!(block_on(scan(&newest, None))?, [1, 2, 40]);
 
     // An older version still has its rows.
-    let older = Snapshot::open(store, Some(1)).await?;
-    assert_eq!(scan(&older, None).await?, [1, 2, 3, 40, 41, 50]);
-    println!("version {} has the rows that are expected", deleted.version);
+    let older = block_on(Snapshot::open(store, Some(1)))?;
+    assert_eq!(block_on(scan(&older, None))?, [1, 2, 3, 40, 41, 50]);
+    println!("version {version} has the rows that are expected");
     Ok(())
 }
 
@@ -111,52 +105,23 @@ async fn write(store: &Store, rows: RecordBatch, request: WriteRequest) -> Resul
     committed.ok_or_else(|| "only mode ignore leaves a write out".into())
 }
 
-/// Deletes the rows that meet a condition: some of a file's by a deletion vector, all of a file's with the file.
-async fn delete(base: &Snapshot, condition: &Expr) -> Result<Committed> {
+/// Deletes the rows that meet a condition: some of a file's by a deletion vector, all of a file's
+/// with the file. Returns the new version.
+fn delete(base: &Snapshot, condition: &Expr) -> Result<u64> {
     let request: RewriteRequest =
         serde_json::from_value(json!({"operation": "DELETE", "predicate": json!(condition).to_string()}))?;
-    let command = Rewrite::plan(base, request).await?;
-    assert!(command.may_mark(), "the table has deletion vectors");
-    let mut positions = positions(base, condition).await?;
-    let mut selected = Vec::new();
-    let mut candidates = command.candidates();
-    while let Some(batch) = candidates.try_next().await? {
-        let rows = FileRows::new(&batch);
-        for row in 0..batch.num_rows() {
-            if let Some(going) = positions.remove(&paths::decode(rows.path(row)?)?) {
-                selected.push(SelectedFile::new(rows.add(row)?, going));
-            }
-        }
-    }
-    let deleted = delete_rows(base.store(), &selected, true, now_ms(), new_id()).await?;
-    let rewritten = Rewritten {
-        adds: deleted.adds,
-        removes: deleted.removes,
-        ..Rewritten::default()
-    };
-    Ok(command.commit(rewritten).await?)
-}
-
-/// Positions of the rows that meet a condition, by the paths of their files.
-async fn positions(snapshot: &Snapshot, condition: &Expr) -> Result<BTreeMap<String, Positions>> {
-    let request = ScanRequest {
+    let rewrite = Rewrite::begin(base, request)?;
+    assert!(rewrite.command().marks_rows(), "the table has deletion vectors");
+    let positions = ScanRequest {
         columns: Some([FILE, ROW].map(str::to_owned).to_vec()),
         predicate: Some(condition.clone()),
         ..ScanRequest::default()
     };
-    let mut positions: BTreeMap<String, Positions> = BTreeMap::new();
-    let mut batches = Scan::new(snapshot, request)?.stream();
-    while let Some(batch) = batches.try_next().await? {
-        let (files, rows) = (
-            batch.column(0).as_string::<i32>(),
-            batch.column(1).as_primitive::<Int64Type>(),
-        );
-        for (file, row) in files.iter().zip(rows.values()) {
-            let of_file = positions.entry(file.unwrap_or_default().to_owned()).or_default();
-            of_file.insert(u64::try_from(*row)?);
-        }
-    }
-    Ok(positions)
+    let positions: Vec<RecordBatch> = block_on(Scan::new(base, positions)?.stream().try_collect())?;
+    let (selected, _) = rewrite.select_rows(positions.into_iter().map(Ok))?;
+    // Deletes the files it wrote if it is dropped here.
+    let staged = selected.finish()?;
+    Ok(staged.commit(BTreeMap::new())?)
 }
 
 /// The values of the rows that meet a predicate, sorted.

@@ -247,7 +247,11 @@ impl Optimize {
         let row_conflicts = MovedRows::new(self.store().clone(), &state.moved, &state.lineages, ordered);
         let row_conflicts = Arc::new(row_conflicts);
         let placed = block_on(self.plan.commit(state.moved.clone(), row_conflicts.clone()));
-        let placed = placed.inspect_err(|_| row_conflicts.undo())?;
+        let placed = placed.inspect_err(|e| {
+            if e.kind().rules_out_commit() {
+                row_conflicts.undo();
+            }
+        })?;
         state.moved.clear();
         self.forget(&mut state);
         let lost = placed.lost.iter().map(|a| a.path.as_str());

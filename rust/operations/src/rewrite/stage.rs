@@ -1,10 +1,11 @@
 //! The last state of a command: its files are complete, and one commit or a dry run ends it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use deltaplane_data::Marked;
-use deltaplane_error::{Kind, Result};
+use deltaplane_error::Result;
 use deltaplane_log::{DryRun, Rewritten};
 use deltaplane_protocol::actions::{Add, Remove, claimed_sum};
 use deltaplane_store::block_on;
@@ -103,11 +104,15 @@ impl Staged {
     ///
     /// # Errors
     /// A conflict kind when another writer changed what the command read; errors of the store.
-    pub fn commit(mut self, metrics: BTreeMap<String, Value>) -> Result<u64> {
-        let committed = block_on(self.command.plan.commit(self.rewritten(metrics)));
-        self.written.vector_files.extend(self.row_conflicts.take_vector_files());
-        if !committed.as_ref().is_err_and(|e| says_not_committed(e.kind())) {
-            self.written.keep();
+    pub fn commit(self, metrics: BTreeMap<String, Value>) -> Result<u64> {
+        let rewritten = self.rewritten(metrics);
+        // A panic drops the command, and the commit may have happened before it: the files stay then.
+        let written = ManuallyDrop::new(self.written);
+        let committed = block_on(self.command.plan.commit(rewritten));
+        let mut written = ManuallyDrop::into_inner(written);
+        written.vector_files.extend(self.row_conflicts.take_vector_files());
+        if !committed.as_ref().is_err_and(|e| e.kind().rules_out_commit()) {
+            written.keep();
         }
         Ok(committed?.version)
     }
@@ -127,13 +132,4 @@ impl Staged {
             metrics,
         }
     }
-}
-
-/// Whether a commit's error says that it certainly didn't happen; the package's `NOT_COMMITTED` has the same kinds.
-fn says_not_committed(kind: Kind) -> bool {
-    kind.is_conflict()
-        || matches!(
-            kind,
-            Kind::ConstraintViolation | Kind::InvalidArgument | Kind::SchemaMismatch | Kind::TableAlreadyExists
-        )
 }

@@ -1,16 +1,22 @@
 //! A command's states over tables in temporary directories: rows after the commit, and files in the store.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Field, Schema};
 use deltaplane_error::Kind;
-use deltaplane_log::{PlanColumns, RewriteRequest, Snapshot};
+use deltaplane_log::{Environment, PlanColumns, RewriteRequest, Snapshot, with_environment};
 use deltaplane_protocol::actions::Add;
 use deltaplane_store::block_on;
 use futures::TryStreamExt;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::command::adds_of;
 use super::tasks::{Outcome, TaskSpec, take_out_rows, write_rows};
@@ -274,6 +280,48 @@ fn files_of_a_command_that_is_dropped_are_deleted() {
     drop(selected);
     assert_eq!(num_files(&table), (1, 0));
     assert_eq!(newest_ids(&table), [1, 2, 3, 4]);
+}
+
+/// A clock that panics when it is read for the `left`-th time.
+struct PanickingClock {
+    left: Cell<usize>,
+}
+
+impl Environment for PanickingClock {
+    fn now_ms(&self) -> i64 {
+        assert!(self.left.get() > 1, "the clock is read once too often");
+        self.left.set(self.left.get() - 1);
+        1_700_000_000_000
+    }
+    fn random(&self) -> u128 {
+        Uuid::new_v4().as_u128()
+    }
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(async {})
+    }
+}
+
+#[test]
+fn files_of_a_commit_that_panicked_stay_since_it_may_have_happened() {
+    let mut panicked_committed = 0;
+    for left in 1.. {
+        // A checkpoint after the commit reads the clock.
+        let (table, file) = table(&[1, 2, 3, 4], &[VECTORS, ("delta.checkpointInterval", "1")]);
+        let staged = staged_delete(&table, &file, &[0]);
+        let ended = {
+            let left = Cell::new(left);
+            let _environment = with_environment(Rc::new(PanickingClock { left }));
+            catch_unwind(AssertUnwindSafe(|| commit(staged)))
+        };
+        assert_eq!(num_files(&table), (1, 1), "the vector stays");
+        let committed = table.snapshot().version() == 1;
+        assert_eq!(newest_ids(&table), [1, 2, 3, 4][usize::from(committed)..]);
+        if ended.is_ok() {
+            break;
+        }
+        panicked_committed += usize::from(committed);
+    }
+    assert!(panicked_committed > 0, "no panic came after the commit");
 }
 
 #[test]
