@@ -138,8 +138,8 @@ def _case(log: Log, name: str, contestants: list[str], target: str) -> Case:
 
 
 def _given(log: Log) -> Mapping[str, Any]:
-    """Also makes the log of `deltaplane, anew`, whose own process would else be measured making
-    it."""
+    """Also makes the log of `deltaplane, anew`, whose own process would otherwise be measured
+    making it."""
     if log.kind == "v2":
         _not_yet_written(log).make()
     return log.given()()

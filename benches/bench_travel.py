@@ -1,8 +1,8 @@
 """Opening an older version and listing its files: by its number and by a moment, in a log of
 commits alone and behind a checkpoint.
 
-deltalake opens the newest version first where a moment is asked for; it is told to leave the files
-out there.
+deltalake opens the newest version first where a moment is asked for; its options leave out the
+files out there.
 """
 
 from __future__ import annotations

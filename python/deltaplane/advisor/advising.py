@@ -376,7 +376,7 @@ class _Advisor:
             basis = "the sizes of the log's files; a checkpoint takes less than the commits for which it stands"
             yield Advice("checkpoint", why, commands, gain, now, then, size, size, basis=basis)
         if log.checkpoint_bytes >= _LARGE_CHECKPOINT and self.properties.get("delta.checkpointPolicy") != "v2":
-            why = f"each checkpoint writes {size_text(log.checkpoint_bytes)} anew; V2 ones only the parts that changed"
+            why = f"each checkpoint rewrites {size_text(log.checkpoint_bytes)}; V2 ones only the parts that changed"
             yield self._property("delta.checkpointPolicy", "v2", why)
 
     def _statistics(self) -> Iterator[Advice]:

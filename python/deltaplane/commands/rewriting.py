@@ -19,7 +19,7 @@ from deltaplane.commands.dry_run import DryRun
 from deltaplane.commands.phases import phase
 from deltaplane.commands.plan_explanation import PlanExplanation
 from deltaplane.compat import Protocol
-from deltaplane.exceptions import NOT_COMMITTED, DeltaError
+from deltaplane.exceptions import DeltaError
 from deltaplane.io.arrow import KeptErrors
 from deltaplane.properties import (
     CommitProperties,
@@ -122,7 +122,6 @@ class Rewriting:
         self.skipped = self.native.skip is not None
         # What is told of a command that commits nothing.
         self.unchanged: dict[str, int] = {}
-        self._committing = False
         self._began = self._scanned = time.monotonic()
 
     def reads(self, tree: str | None) -> None:
@@ -201,7 +200,6 @@ class Rewriting:
         if self._dry_run:
             self._told = json.loads(self.native.dry_run(text))
             return known
-        self._committing = True
         with self.phase("commit"):
             done = {**known, "version": self.native.commit(text)}
         self._target.committed()
@@ -218,10 +216,9 @@ class Rewriting:
             told = DryRun.of(self._told, version, protocols, self._operation.condition)
         return replace(told, files_read=self._files_read, bytes_read=self._bytes_read)
 
-    def take_back(self, failure: BaseException) -> None:
-        """Deletes what was written, unless the commit may have happened."""
-        if not self._committing or isinstance(failure, NOT_COMMITTED):
-            self.native.abort()
+    def take_back(self) -> None:
+        """Deletes what was written before the commit; a commit deletes or keeps its files itself."""
+        self.native.abort()
 
     def _streamed(self, rows: Callable[[], Iterator[pa.RecordBatch]], take: Callable[[Any], Any]) -> Any:
         """Hands a stream to the core; an error of the stream is raised as it was."""
@@ -272,7 +269,7 @@ def _run(
     if not job.skipped:
         try:
             done = run(job)
-        except BaseException as failure:
-            job.take_back(failure)
+        except BaseException:
+            job.take_back()
             raise
     return job, job.unchanged if done is None else done

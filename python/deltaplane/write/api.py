@@ -228,17 +228,17 @@ def _replaced(
     from deltaplane.commands.rewriting import Target
 
     target, settings = Target(location, snapshot), intent.settings()
-    told = {"merge_schema": intent.merges_schema, "reads_others": intent.reads_others}
+    reads = {"merge_schema": intent.merges_schema, "reads_others": intent.reads_others}
     if matching is not None:
         return command_result(
-            snapshot, replace_matching(target, as_reader(data), matching, settings, **told), "nothing"
+            snapshot, replace_matching(target, as_reader(data), matching, settings, **reads), "nothing"
         )
     assert condition is not None
     expr.refuse_unclear(condition, columns_of(snapshot.schema.to_json))
     if about_partitions(condition, snapshot):
         return None
     rows = in_table_types(as_reader(data))
-    return command_result(snapshot, replace_where(target, rows, condition, settings, **told), "txn")
+    return command_result(snapshot, replace_where(target, rows, condition, settings, **reads), "txn")
 
 
 def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str) -> WriteResult | DryRun:

@@ -74,7 +74,8 @@ impl Kind {
     }
 
     /// Whether a commit that raised this kind certainly didn't happen, so that its new files may be
-    /// deleted. After any other kind it may have happened. Python's `NOT_COMMITTED` has the same kinds.
+    /// deleted. After any other kind it may have happened. Python's `NOT_COMMITTED` has the same
+    /// kinds.
     pub fn rules_out_commit(self) -> bool {
         self.is_conflict()
             || matches!(

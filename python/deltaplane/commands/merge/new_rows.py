@@ -1,4 +1,5 @@
-"""What becomes of the rows that a MERGE found: new values from DuckDB, through the table's rules, into files.
+"""What becomes of the rows that a MERGE found: new values from DuckDB, through the table's rules,
+into files.
 
 Knows clauses by their numbers; which rows match is decided before.
 """
@@ -43,7 +44,8 @@ class NewRows:
         self._changing = sql.changing
 
     def change(self, numbers: Sequence[int], *, patches: bool, few: bool) -> None:
-        """Writes changed rows, records all changes, and copies what stands beside them where files are written again.
+        """Writes changed rows, records all changes, and copies the other rows of files that are
+        rewritten.
 
         Args:
             numbers: the clauses that change rows, by their numbers.
@@ -68,7 +70,8 @@ class NewRows:
                 self._job.patch(lambda: self._patches(numbers, columns, few))
 
     def insert(self, number: int, changed: bool) -> int:
-        """Writes the rows that one clause inserts; returns how many. `changed` tells whether the commit changes rows."""
+        """Writes the rows that one clause inserts; returns how many. `changed` tells whether the
+        commit changes rows."""
         import pyarrow as pa
 
         clause = self._sql.inserts[number]
@@ -82,14 +85,16 @@ class NewRows:
         return inserted
 
     def _patched_columns(self, numbers: Sequence[int]) -> list[str]:
-        """The columns that get new values where files keep their others as they are; none where they can't."""
+        """The columns that get new values where files keep their others as they are; none where
+        they can't."""
         changing = [self._changing[n] for n in numbers]
         if any(c.assigned is None for c in changing):
             return []
         found = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
         schema = _native.TableSchema(json.loads(self._job.native.spec)["schema"])
         types = {field.name: of_json(field.data_type) for field in schema.fields}
-        # Values of several clauses come as one column: those of simple types are in the table's own.
+        # Values of several clauses come as one column: those of simple types are in the table's
+        # own.
         simple = all((data_type := types[name]) is not None and data_type.atomic for name in found)
         return sorted(found) if len(changing) == 1 or simple else []
 
@@ -110,7 +115,8 @@ class NewRows:
                 changes[number].take(rows, values, self._job)
 
     def _patches(self, numbers: Sequence[int], columns: Sequence[str], few: bool) -> Iterator[pa.RecordBatch]:
-        """The new values of rows in files that keep their other columns, and where the rows stand: in the files' order."""
+        """The new values of rows in files that keep their other columns, and where the rows stand:
+        in the files' order."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -136,7 +142,8 @@ class NewRows:
     def _evaluated(
         self, numbers: Sequence[int], scan: Scan, *, patched: bool | None, few: bool = False
     ) -> Iterator[_Found]:
-        """Changed rows with the columns of a scan, and the values that each clause gives to its own.
+        """Changed rows with the columns of a scan, and the values that each clause gives to its
+        own.
 
         A scan without columns of the table isn't read.
         """
@@ -162,7 +169,8 @@ class NewRows:
             yield _Found(_back(batch.columns[: len(old)], old), of_clause, types)
 
     def _batches(self, sql: str, values: Sequence[Value]) -> Iterator[pa.RecordBatch]:
-        """What a query with new values gives; an error of a value that doesn't fit names the columns that it may be for."""
+        """What a query with new values gives; an error of a value that doesn't fit names the
+        columns that it may be for."""
         try:
             yield from self._engine.batches(sql)
         except InvalidArgumentError as e:
@@ -171,14 +179,16 @@ class NewRows:
 
 @dataclass(frozen=True)
 class _Found:
-    """Changed rows: the number of their clause and their place before their columns, and the values of each clause."""
+    """Changed rows: the number of their clause and their place before their columns, and the values
+    of each clause."""
 
     rows: pa.RecordBatch
     values: Mapping[int, Sequence[pa.Array]]
     types: Mapping[int, pa.Schema]
 
     def by_clause(self) -> Iterator[tuple[int, pa.RecordBatch, list[pa.Array], pa.Array | None]]:
-        """For each clause its rows and values, and which of the rows these are; None for all of them."""
+        """For each clause its rows and values, and which of the rows these are; None for all of
+        them."""
         import pyarrow.compute as pc
 
         for number, values in self.values.items():

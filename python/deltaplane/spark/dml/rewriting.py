@@ -122,9 +122,10 @@ class Work:
         self._spec, self._task_spec = job.native.spec, job.native.task_spec
         parsed = json.loads(self._task_spec)
         self.stored_ids: str | None = parsed["ids"]["id"] if parsed["ids"] else None
-        self.schema = relaxed(json.loads(self._spec)["schema"])
-        self.fields: list[dict[str, Any]] = _native.TableSchema(json.loads(self._spec)["schema"]).to_value()["fields"]
-        self._generated = {rule["column"] for rule in json.loads(self._spec)["row_rules"]["generated"]}
+        spec = json.loads(self._spec)
+        self.schema = relaxed(spec["schema"])
+        self.fields: list[dict[str, Any]] = _native.TableSchema(spec["schema"]).to_value()["fields"]
+        self._generated = {rule["column"] for rule in spec["row_rules"]["generated"]}
         self._located: list[tuple[str, str, str, int | None, bool]] = []
         self._tasks = 0
 
