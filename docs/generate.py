@@ -52,8 +52,9 @@ def compatibility() -> str:
     pages = "\n".join(f"- <{page}>" for page in sources)
     return f"""# Compatibility
 
-Which programs read (R) and write (W) tables with each feature of the Delta protocol. This page is generated from
-`python/deltaplane/compat/engines.json` and from deltaplane's own feature modules: do not edit it.
+Which programs read (R) and write (W) tables with each feature of the Delta protocol. This page is
+generated from `python/deltaplane/compat/engines.json` and from deltaplane's own feature modules: do
+not edit it.
 
 `deltaplane compat TABLE` and `DeltaTable.compatibility()` evaluate the same data for one table, and
 `DeltaTable.compatibility({{"delta.enableDeletionVectors": "true"}})` shows which engines a change would exclude.

@@ -1,4 +1,5 @@
-"""Makes the archive of Spark's classes that the tests' JVMs map instead of loading and checking each class anew.
+"""Makes the archive of Spark's classes that the tests' JVMs map instead of loading and checking
+each class anew.
 
 A short run of what most tests do decides which classes are in it; others are loaded as ever, and a
 JVM with another class path or version passes over it.

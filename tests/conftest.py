@@ -1,4 +1,5 @@
-"""Owns what every test may ask for: an S3 server on loopback, one Spark session and places for tables."""
+"""Owns what every test may ask for: an S3 server on loopback, one Spark session and places for
+tables."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ jvm.start_quickly()
 
 @dataclass(frozen=True)
 class S3Server:
-    """An S3 server that any credentials open; they are given as options, never through the environment."""
+    """An S3 server that any credentials open; they are given as options, never through the
+    environment."""
 
     endpoint: str
     access_key_id: str = "test"
@@ -108,8 +110,8 @@ def tmp_table(tmp_path: Path) -> Callable[[], str]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local session with two cores and up to four attempts at each task; one for the run, since a start costs ten
-    seconds and more."""
+    """A local session with two cores and up to four attempts at each task; one for the run, since a
+    start costs ten seconds and more."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from deltaplane import spark as dp

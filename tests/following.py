@@ -1,4 +1,5 @@
-"""Whether the Spark at hand lets a Python data source follow a table: one before 4.2 can't bound its micro-batches."""
+"""Whether the Spark at hand lets a Python data source follow a table: one before 4.2 can't bound
+its micro-batches."""
 
 from __future__ import annotations
 

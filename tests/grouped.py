@@ -1,4 +1,5 @@
-"""What the tests of group commits share: rows, what a table then holds, and appends that wait behind a commit under way."""
+"""What the tests of group commits share: rows, what a table then holds, and appends that wait
+behind a commit under way."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def until(holds: Callable[[], bool]) -> None:
 
 @contextmanager
 def behind_a_commit(gate: Gate, writer: GroupWriter, appends: Appends) -> Iterator[list[Future[WriteResult]]]:
-    """The append of the row -1 is being committed, the others are ready and wait, in their order."""
+    """The append of the row -1 is being committed, the others are ready and wait, in their
+    order."""
     gate.open.clear()
     with ThreadPoolExecutor(len(appends) + 1) as pool:
         try:

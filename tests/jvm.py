@@ -1,4 +1,5 @@
-"""Owns how every JVM that the tests start runs: each mostly loads classes, so what serves longer runs is off.
+"""Owns how every JVM that the tests start runs: each mostly loads classes, so what serves longer
+runs is off.
 
 Knows nothing of Spark. `conftest` sets it once; the `java` launcher reads it, whoever calls that.
 """
@@ -12,7 +13,8 @@ from pathlib import Path
 ARCHIVE = Path(__file__).resolve().parents[1] / ".cache" / "jvm" / "spark.jsa"
 QUICK = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
-    # With the first level alone, Java makes room for 48 MB of code; Spark has more, which was thrown out and compiled again.
+    # With the first level alone, Java makes room for 48 MB of code; Spark has more, which was
+    # thrown out and compiled again.
     " -XX:ReservedCodeCacheSize=240m"
     # Room for the classes and for what a query leaves: fewer collections of garbage.
     " -XX:MetaspaceSize=256m -XX:NewRatio=1 -XX:InitialRAMPercentage=6"

@@ -1,6 +1,8 @@
-"""MERGE with an evolving schema over structs in structs and lists: random tables, sources and clauses, and a model of what is left.
+"""MERGE with an evolving schema over structs in structs and lists: random tables, sources and
+clauses, and a model of what is left.
 
-A type is `long`, a dict of fields, or a one-element list of a type; names of the source may have another case.
+A type is `long`, a dict of fields, or a one-element list of a type; names of the source may have
+another case.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ STRUCTS = st.dictionaries(NAMES, KINDS, min_size=1, max_size=3)
 
 @dataclass(frozen=True)
 class Nested:
-    """A table's column `z` and a source's, rows by id, and how matched rows are updated: by `*`, `z` as a whole, or fields."""
+    """A table's column `z` and a source's, rows by id, and how matched rows are updated: by `*`,
+    `z` as a whole, or fields."""
 
     target: Kind
     source: Kind
@@ -127,7 +130,8 @@ def lacks(kind: Kind, given: Kind) -> bool:
 
 
 def starred(old: Any, new: Any, kind: Kind, given: Kind) -> Any:
-    """As delta-spark 4.4: fields that the source lacks stay, and a struct that is null on both sides stays null."""
+    """As delta-spark 4.4: fields that the source lacks stay, and a struct that is null on both
+    sides stays null."""
     if not lacks(kind, given):
         return fitted(new, kind)
     if old is None and new is None:
@@ -188,7 +192,8 @@ def nested_merges(draw: st.DrawFn) -> Nested:
     source = draw(changed(target))
     old = {i: draw(values(target)) for i in (1, 2, 3)}
     new = {i: draw(values(source)) for i in (1, 2, 4)}
-    # Only whole values evolve in lists, and a column's value may lack fields where it is assigned as a whole.
+    # Only whole values evolve in lists, and a column's value may lack fields where it is assigned
+    # as a whole.
     chosen = draw(st.permutations(paths(source)))[:2]
     if len(chosen) == 2 and (chosen[0][: len(chosen[1])] == chosen[1] or chosen[1][: len(chosen[0])] == chosen[0]):
         chosen = chosen[:1]

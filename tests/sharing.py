@@ -1,7 +1,9 @@
-"""Says which tests one worker of pytest-xdist runs, in turn: those that share a JVM, else those of one file.
+"""Says which tests one worker of pytest-xdist runs, in turn: those that share a JVM, else those of
+one file.
 
-A JVM takes ten seconds to start and minutes to get quick, so that each kind is started by one worker alone. Told by where a
-test stands, since the process that hands the tests out knows their names and no more; the workers check that it is right.
+A JVM takes ten seconds to start and minutes to get quick, so that each kind is started by one
+worker alone. Told by where a test stands, since the process that hands the tests out knows their
+names and no more; the workers check that it is right.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from collections.abc import Sequence
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# By what a test's name begins with; the longest decides. A session of Spark, and one in a process of its own.
+# By what a test's name begins with; the longest decides. A session of Spark, and one in a process
+# of its own.
 _PLACES = {
     "tests/": "",
     "tests/interop/": "delta_spark",
@@ -27,7 +30,8 @@ _PLACES = {
 }
 # Fixtures that start a JVM, and where else tests may ask for them.
 _JVMS = {"delta_spark": {"delta_spark"}, "spark": {"spark", "delta_spark"}}
-# Long files that need no shared JVM begin before the short ones, so that none is left alone at the end.
+# Long files that need no shared JVM begin before the short ones, so that none is left alone at the
+# end.
 _LONG = ("tests/stores/", "tests/crash/", "tests/robustness/", "tests/spark/", "tests/browser/", "tests/structure/")
 
 

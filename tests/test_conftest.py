@@ -1,4 +1,5 @@
-"""The shared fixtures themselves: the S3 server answers, and conditional puts, on which commits stand, work in it."""
+"""The shared fixtures themselves: the S3 server answers, and conditional puts, on which commits
+stand, work in it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class RawStore:
     def delete_all(self, paths: Sequence[str]) -> None: ...
 
 class _Record:
-    """What all frozen classes of fields have: `to_dict` has the fields in the order of their names."""
+    """What frozen classes of fields have: `to_dict` orders the fields by name."""
 
     def to_dict(self) -> dict[str, Any]: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -60,7 +60,8 @@ class TableSchema:
 
 @final
 class TableField:
-    """One column; `data_type` is a primitive type's name, else the type's parts by the names of a `schemaString`."""
+    """One column; `data_type` is a primitive type's name, else the type's parts by the names of a
+    `schemaString`."""
 
     @property
     def name(self) -> str: ...
@@ -140,7 +141,7 @@ class LogSize(_Record):
 
 @final
 class HistoryEntry(_Record):
-    """A commit: its version, its time in milliseconds since the epoch, and what it says of itself."""
+    """A commit: version, time in milliseconds since the epoch, and its own description."""
 
     def __new__(cls, version: int, timestamp_ms: int, info: dict[str, Any]) -> HistoryEntry: ...
     @property
@@ -162,7 +163,7 @@ class LogFiles(_Record):
 
 @final
 class NewestCheckpoint(_Record):
-    """The newest complete checkpoint: `kind` is `classic`, `multi-part` or `v2`, and `files` has no sidecars."""
+    """The newest complete checkpoint; `kind`: `classic`, `multi-part`, `v2`; `files`: no sidecars."""
 
     def __new__(cls, version: int, kind: str, modified_ms: int, files: int, size_bytes: int) -> NewestCheckpoint: ...
     @property
@@ -228,7 +229,7 @@ class LogFolder(_Record):
 
 @final
 class CommitTotals(_Record):
-    """What one commit did to the table's files; `removed_unsized` are files whose size it doesn't say."""
+    """What one commit did to files; `removed_unsized`: files whose size the commit lacks."""
 
     def __new__(
         cls,
@@ -328,7 +329,8 @@ class ScanReport(_Record):
 
 @final
 class CommandResult(_Record):
-    """A command that makes at most one commit: `version` is None where there was nothing to do, and in a dry run. Metrics have delta-spark's names."""
+    """A command that makes at most one commit: `version` is None where there was nothing to do, and
+    in a dry run. Metrics have delta-spark's names."""
 
     def __new__(cls, version: int | None, metrics: dict[str, int]) -> CommandResult: ...
     @property
@@ -338,7 +340,7 @@ class CommandResult(_Record):
 
 @final
 class VacuumResult(_Record):
-    """What a vacuum deleted, or would: `version` is that of its last commit, `paths` are below the table's root."""
+    """What a vacuum deletes: `version` is of its last commit, `paths` are below the root."""
 
     def __new__(
         cls, files: int, size_bytes: int, directories: int, version: int | None, paths: Sequence[str]
@@ -368,7 +370,8 @@ class Finding(_Record):
 
 @final
 class CheckpointResult(_Record):
-    """A checkpoint that was written: `kind` is `classic` or `v2`; of `sidecars`, `kept_sidecars` were there before."""
+    """A checkpoint that was written: `kind` is `classic` or `v2`; of `sidecars`, `kept_sidecars`
+    were there before."""
 
     def __new__(
         cls, version: int, kind: str, actions: int, adds: int, size_bytes: int, sidecars: int, kept_sidecars: int
@@ -390,7 +393,7 @@ class CheckpointResult(_Record):
 
 @final
 class CleanupResult(_Record):
-    """Files of the log that a clean-up deleted; `kept_from` is the oldest version left, None if none was deleted."""
+    """Log files that a clean-up deleted; `kept_from`: oldest version left, None without deletions."""
 
     def __new__(cls, kept_from: int | None, log_files: int, sidecars: int) -> CleanupResult: ...
     @property
@@ -402,7 +405,8 @@ class CleanupResult(_Record):
 
 @final
 class AlterResult(_Record):
-    """A change of metadata: `version` is None where it was only planned, or where there was nothing to change."""
+    """A change of metadata: `version` is None where it was only planned, or where there was nothing
+    to change."""
 
     def __new__(
         cls, version: int | None, changed: bool, operation: str, before: Protocol, after: Protocol
@@ -420,7 +424,7 @@ class AlterResult(_Record):
 
 @final
 class FeatureInfo(_Record):
-    """A feature that this build knows: `legacy` are the lowest reader and writer versions that imply it."""
+    """A feature that is known; `legacy`: the lowest reader and writer versions that imply it."""
 
     def __new__(
         cls, name: str, reader: bool, legacy: tuple[int, int] | None, requires: Sequence[str], reads: bool, writes: bool
@@ -558,7 +562,8 @@ class Snapshot:
 
 @final
 class TrackedColumns(_Record):
-    """The columns that a follower keeps to: those of a version, whose number is the last that is known to have them."""
+    """The columns that a follower keeps to: those of a version, whose number is the last that is
+    known to have them."""
 
     def __new__(
         cls,
@@ -593,7 +598,8 @@ class TrackedColumns(_Record):
 
 @final
 class ColumnSteps(_Record):
-    """How columns differ from older ones: paths of those renamed, dropped and of a wider type, and why rows can't go on."""
+    """How columns differ from older ones: paths of those renamed, dropped and of a wider type, and
+    why rows can't go on."""
 
     def __new__(
         cls, renamed: Sequence[str], dropped: Sequence[str], widened: Sequence[str], incompatible: str | None
@@ -609,7 +615,7 @@ class ColumnSteps(_Record):
 
 @final
 class TailRequest(_Record):
-    """How a table is followed: what is done with commits that are no appends, which files are left out."""
+    """How a table is followed: which commits beside appends pass, which files are left out."""
 
     def __new__(
         cls,
@@ -653,7 +659,8 @@ class TailLimits(_Record):
 
 @final
 class TailStart(_Record):
-    """Where a follower begins: a version, the first version from a time on, behind the newest one, or with all its rows."""
+    """Where a follower begins: a version, the first version from a time on, behind the newest one,
+    or with all its rows."""
 
     def __new__(cls, version: int | None = ..., timestamp_ms: int | None = ..., latest: bool = ...) -> TailStart: ...
     @property
@@ -742,12 +749,14 @@ class WriteJob:
 
 @final
 class Rewrite:
-    """One command that changes rows of a version, step by step; `commit` makes all of it visible at once.
+    """One command that changes rows of a version, step by step; `commit` makes all of it visible at
+    once.
 
-    Rows are selected first, at most once. They are marked in deletion vectors where the table takes some; else the other
-    rows of their files are copied. `finish` completes the files, and one `commit` or `dry_run` ends the command. A step
-    that the command's state does not have raises `InvalidArgumentError`. Files of a command that is neither committed
-    nor aborted are deleted when the object is.
+    Rows are selected first, at most once. They are marked in deletion vectors where the table takes
+    some; else the other rows of their files are copied. `finish` completes the files, and one
+    `commit` or `dry_run` ends the command. A step that the command's state does not have raises
+    `InvalidArgumentError`. Files of a command that is neither committed nor aborted are deleted
+    when the object is.
     """
 
     @staticmethod
@@ -799,7 +808,7 @@ class Rewrite:
 
 @final
 class Layout:
-    """OPTIMIZE on one version: begun, then stepped through group by group, and committed as often as the caller likes."""
+    """OPTIMIZE on one version: begun, then run group by group, committed one or more times."""
 
     @staticmethod
     def begin(snapshot: Snapshot, request: str) -> Layout: ...
@@ -912,7 +921,7 @@ class SparkQuestion:
 
 @final
 class SparkAnswer:
-    """An answer to it. Statistics of a column: nulls, distinct values, least value, greatest value."""
+    """An answer. Statistics of a column: nulls, distinct values, least and greatest value."""
 
     @staticmethod
     def known() -> SparkAnswer: ...

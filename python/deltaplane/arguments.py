@@ -1,7 +1,8 @@
-"""Checks of arguments by the annotations of public functions: a wrong type is a typed error that names the argument.
+"""Checks of arguments by the annotations of public functions: a wrong type is a typed error that
+names the argument.
 
-`checked` wraps a function, or the public methods of a class. Annotations are read as text when a function is first
-called, so that no library is imported for them. Knows no function of the package.
+`checked` wraps a function, or the public methods of a class. Annotations are read as text when a
+function is first called, so that no library is imported for them. Knows no function of the package.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _ALIASES = {
     "Progress": "Callable",
 }
 _TEXTS = (str, bytes, bytearray, memoryview)
-# Bits of a code object's flags: it takes `*args`, it takes `**kwargs` (the values of inspect.CO_VARARGS and
-# inspect.CO_VARKEYWORDS).
+# Bits of a code object's flags: it takes `*args`, it takes `**kwargs` (the values of
+# inspect.CO_VARARGS and inspect.CO_VARKEYWORDS).
 _HAS_REST, _HAS_KEYWORDS = 4, 8
 
 
@@ -131,7 +132,8 @@ def _called(function: Callable[..., Any], owner: object) -> str:
 
 
 class _Parameters(NamedTuple):
-    """The parameters of a function, read from its code: `inspect` takes longer to import than this package."""
+    """The parameters of a function, read from its code: `inspect` takes longer to import than this
+    package."""
 
     names: tuple[str, ...]
     positional: tuple[str, ...]
@@ -166,7 +168,8 @@ def _checks(parameters: _Parameters, instead: Mapping[str, str]) -> dict[str, _C
 
 
 class _Type(NamedTuple):
-    """One alternative of an annotation: `dict[str, int | None]` has two arguments, the second of two alternatives."""
+    """One alternative of an annotation: `dict[str, int | None]` has two arguments, the second of
+    two alternatives."""
 
     name: str
     arguments: tuple[tuple[_Type, ...], ...] = ()

@@ -1,4 +1,5 @@
-"""Names of a package: its modules, the public names that it imports when they are used, and those that were renamed.
+"""Names of a package: its modules, the public names that it imports when they are used, and those
+that were renamed.
 
 A renamed one works under its old name for one minor version, and warns. The tables here are the
 only places that know old names; `arguments` takes over renamed arguments.
@@ -31,9 +32,11 @@ _RENAMED_NAMES = {"deltaplane.properties": {"ToldAs": "CommitOperation"}}
 
 
 def modules_in(package: str, path: Iterable[str]) -> list[ModuleType]:
-    """Imports the modules directly in a package, in the order of their names; packages within it are left out.
+    """Imports the modules directly in a package, in the order of their names; packages within it
+    are left out.
 
-    A folder whose files are entries of one list is found so: a new entry is a file, and no line elsewhere.
+    A folder whose files are entries of one list is found so: a new entry is a file, and no line
+    elsewhere.
 
     Args:
         package: its full name.

@@ -168,7 +168,8 @@ class BloomFilterProperties:
 @checked()
 @dataclass(frozen=True)
 class ColumnProperties:
-    """deltalake's settings of one column's encoding, for `WriterProperties`, which refuses them in this version."""
+    """deltalake's settings of one column's encoding, for `WriterProperties`, which refuses them in
+    this version."""
 
     dictionary_enabled: bool | None = None
     statistics_enabled: str | None = None
@@ -239,7 +240,8 @@ def file_request(writer: WriterProperties | None, target_file_size: int | None =
     """How files are written, as a part of a write request.
 
     Raises:
-        InvalidArgumentError, UnsupportedFeatureError: as `WriterProperties.to_request`; a size below 1.
+        InvalidArgumentError, UnsupportedFeatureError: as `WriterProperties.to_request`; a size
+            below 1.
     """
     if target_file_size is not None and target_file_size < 1:
         raise InvalidArgumentError(f"target_file_size is a number of bytes, not {target_file_size}")

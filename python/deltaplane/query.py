@@ -49,6 +49,7 @@ class QueryBuilder:
         """Runs a query.
 
         Raises:
-            SqlSyntaxError, InvalidArgumentError, UnsupportedExpressionError, DeltaError: as `deltaplane.sql`.
+            SqlSyntaxError, InvalidArgumentError, UnsupportedExpressionError, DeltaError: as
+                `deltaplane.sql`.
         """
         return run(sql, tables=self._tables).to_reader()

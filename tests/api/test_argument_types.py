@@ -1,4 +1,5 @@
-"""Every public function, called with each of its arguments of a wrong type, raises a typed error that names the argument."""
+"""Every public function, called with each of its arguments of a wrong type, raises a typed error
+that names the argument."""
 
 from __future__ import annotations
 
@@ -83,7 +84,8 @@ NEEDED: dict[str, dict[str, Any]] = {
     "sql": {"text": "SELECT 1"},
     "write_deltalake": {"table_or_uri": "memory://argument-types/t", "data": ROWS},
 }
-# Values of these are judged by what they hold, so that the message says that instead of the argument's name.
+# Values of these are judged by what they hold, so that the message says that instead of the
+# argument's name.
 ANYTHING = ("Any", "object")
 # What callers outside never give.
 INTERNAL = {"operation", "run_command", "requested_schema"}
@@ -96,7 +98,8 @@ def table() -> DeltaTable:
 
 
 def surface() -> Iterator[tuple[str, Callable[..., Any], Callable[[], Callable[..., Any]]]]:
-    """Each public function: its name, the function for its signature, and how to get one to call."""
+    """Each public function: its name, the function for its signature, and how to get one to
+    call."""
     for name in ("convert_to_deltalake", "copy_into", "register_log_store", "sql", "write_deltalake"):
         function = getattr(deltaplane, name)
         yield name, function, lambda function=function: function

@@ -48,7 +48,8 @@ def test_a_file_is_no_table(tmp_path: Path) -> None:
 
 
 def test_missing_credentials_fail_soon_and_say_so() -> None:
-    # A port on which nothing answers: neither the store nor a metadata service is asked for minutes.
+    # A port on which nothing answers: neither the store nor a metadata service is asked for
+    # minutes.
     options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
     started = time.monotonic()
     with pytest.raises(DeltaError) as e:

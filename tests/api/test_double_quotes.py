@@ -1,4 +1,5 @@
-"""Double-quoted texts in the API's expressions: refused where a column may be meant, with both ways to write it."""
+"""Double-quoted texts in the API's expressions: refused where a column may be meant, with both ways
+to write it."""
 
 from __future__ import annotations
 

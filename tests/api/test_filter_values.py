@@ -1,4 +1,5 @@
-"""Values of filters as exact as they are given: nanoseconds, moments outside of Python's datetime, scalars of libraries."""
+"""Values of filters as exact as they are given: nanoseconds, moments outside of Python's datetime,
+scalars of libraries."""
 
 from __future__ import annotations
 

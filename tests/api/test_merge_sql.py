@@ -1,4 +1,5 @@
-"""The statements that DuckDB gets for each shape of MERGE, compared with files: `pytest tests/api/test_merge_sql.py --update`.
+"""The statements that DuckDB gets for each shape of MERGE, compared with files:
+`pytest tests/api/test_merge_sql.py --update`.
 
 Each shape runs on a table of its own; a golden file has every statement of the command, in order.
 """
@@ -40,7 +41,8 @@ NESTED = pa.table(
 
 @dataclass(frozen=True)
 class Shape:
-    """A MERGE: the table, the source, the condition and the clauses; `rows` are the ids and one value afterwards."""
+    """A MERGE: the table, the source, the condition and the clauses; `rows` are the ids and one
+    value afterwards."""
 
     clauses: Callable[[TableMerger], TableMerger]
     rows: Mapping[Any, Any]

@@ -1,4 +1,5 @@
-"""The names that deltalake has and we have take the same arguments, so that code ports by changing the import."""
+"""The names that deltalake has and we have take the same arguments, so that code ports by changing
+the import."""
 
 from __future__ import annotations
 
@@ -104,7 +105,8 @@ def test_a_missing_method_says_what_to_do() -> None:
         table.nonsense  # noqa: B018
 
 
-# What this version doesn't have: nanoseconds, a type of variants in schemas of its own, OpenTelemetry, another core's version.
+# What this version doesn't have: nanoseconds, a type of variants in schemas of its own,
+# OpenTelemetry, another core's version.
 _WITHOUT = {"VariantType", "enable_nanosecond_timestamps", "init_tracing", "rust_core_version"}
 
 
@@ -170,7 +172,8 @@ def options_of(typed: type) -> dict[str, str]:
     ("function", "options"), [(write_deltalake, WriteOptions), (frame_writer.write, FrameWriteOptions)]
 )
 def test_overloads_name_every_argument_once(function: Callable[..., Any], options: type) -> None:
-    """The overloads of both entry points take what the functions take, and one intent has what both of them say."""
+    """The overloads of both entry points take what the functions take, and one intent has what both
+    of them say."""
     named = {n: p for n, p in inspect.signature(function).parameters.items() if p.kind is p.KEYWORD_ONLY}
     assert {*options_of(options)} == {*named} - {"dry_run"}
     short = {"Literal['error', 'append', 'overwrite', 'ignore']": "Mode", "Literal['merge', 'overwrite']": "SchemaMode"}

@@ -1,4 +1,5 @@
-"""Makes the modules of `benches` importable, which are scripts and no package, and keeps what they make out of the cache."""
+"""Makes the modules of `benches` importable, which are scripts and no package, and keeps what they
+make out of the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The logs that are measured hold what they say, for deltaplane and for deltalake, and are made in bounded memory."""
+"""The logs that are measured hold what they say, for deltaplane and for deltalake, and are made in
+bounded memory."""
 
 from __future__ import annotations
 
@@ -110,7 +111,8 @@ def test_a_copy_takes_commits_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["own", "v2"])
 def test_a_second_tail_replaces_files_that_the_checkpoint_has_among_the_others(kind: str) -> None:
-    """Those of the first tail stand together in it, so that replacing them again would touch one place only."""
+    """Those of the first tail stand together in it, so that replacing them again would touch one
+    place only."""
     log = make(kind)
     removed = _numbers(log.make(), "remove")
     assert len(removed) == 12

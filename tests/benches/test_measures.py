@@ -1,4 +1,5 @@
-"""Every measure at its smallest: its cases can be made, deltaplane gives their answers, and every target is measured."""
+"""Every measure at its smallest: its cases can be made, deltaplane gives their answers, and every
+target is measured."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from support.harness import Case
 
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
-# Those that start Spark: options beside --quick, and what is in the names of the cases that are run.
+# Those that start Spark: options beside --quick, and what is in the names of the cases that are
+# run.
 ON_SPARK: dict[str, tuple[list[str], str]] = {
     "bench_spark_append": ([], "20 partitions"),
     "bench_spark_load": ([], ""),
@@ -74,7 +76,8 @@ def test_deltaplane_gives_the_answers_on_spark(
     benches.mkdir()
     raw_tpcds(benches / "tpcds-0.01")
     monkeypatch.setitem(rows.ROWS, "quick", 800)
-    # A measure may say where its own session's Spark is and how it is set, which isn't this one's matter.
+    # A measure may say where its own session's Spark is and how it is set, which isn't this one's
+    # matter.
     monkeypatch.setattr(sparks, "SETTINGS", {})
     monkeypatch.setenv("SPARK_HOME", os.environ.get("SPARK_HOME", ""))
     options, among = ON_SPARK[name]
@@ -87,7 +90,8 @@ def test_deltaplane_gives_the_answers_on_spark(
 
 
 def raw_tpcds(folder: Path) -> None:
-    """Three tables and a query in the shape of TPC-DS's, whose generator isn't part of the development environment."""
+    """Three tables and a query in the shape of TPC-DS's, whose generator isn't part of the
+    development environment."""
     folder.mkdir()
     sales = {
         "ss_sold_date_sk": pa.array([1, 1, 2, None], pa.int32()),
@@ -142,7 +146,8 @@ with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdou
 
 
 def test_processes_below_this_one_are_counted_while_they_live() -> None:
-    # In a process of its own: below the tests' one others end meanwhile, and take what they cost with them.
+    # In a process of its own: below the tests' one others end meanwhile, and take what they cost
+    # with them.
     done = subprocess.run([sys.executable, "-c", COUNTED], cwd=BENCHES, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     cpu_s, peak_mb = map(float, done.stdout.split())

@@ -1,4 +1,5 @@
-"""The page that lines of results become: fitted exponents, targets, which run counts, and that it needs nothing else."""
+"""The page that lines of results become: fitted exponents, targets, which run counts, and that it
+needs nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One headless Chromium, spoken to in its DevTools protocol over two pipes: no port, no library, no other process.
+"""One headless Chromium, spoken to in its DevTools protocol over two pipes: no port, no library, no
+other process.
 
 It ends when its pipe closes, so it can't outlive a test run, however that ends. `make browser`
 installs it; a missing one is an error that says so, never a skip.
@@ -58,7 +59,8 @@ class Chromium:
         self.events: list[dict[str, Any]] = []
 
     def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """Runs one command of the protocol; events that come before its answer are kept in `events`."""
+        """Runs one command of the protocol; events that come before its answer are kept in
+        `events`."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if session is not None:

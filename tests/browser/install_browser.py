@@ -1,4 +1,5 @@
-"""Installs headless Chromium into .cache/browser, with the few shared libraries and a font that a bare machine lacks.
+"""Installs headless Chromium into .cache/browser, with the few shared libraries and a font that a
+bare machine lacks.
 
 Everything is pinned with its hashes: requirements/browser.lock (Node, for npm),
 pinned/package-lock.json. Node and what it downloaded go when it is done.

@@ -1,4 +1,5 @@
-"""The health report in a real browser: nothing is asked for, nothing complains, nothing sticks out, all can be read.
+"""The health report in a real browser: nothing is asked for, nothing complains, nothing sticks out,
+all can be read.
 
 Screenshots stay in .cache/report, to be looked at.
 """
@@ -71,7 +72,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a table that has something for each section, and names that nobody should give."""
+    """The page of a table that has something for each section, and names that nobody should
+    give."""
     where = str(tmp_path_factory.mktemp("report") / "t")
     r = random.Random(7)
     for n in range(24):

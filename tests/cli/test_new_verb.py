@@ -1,4 +1,5 @@
-"""A verb of the command line is one file in the folder of verbs: help, parsing and errors take it."""
+"""A verb of the command line is one file in the folder of verbs: help, parsing and errors take
+it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Owns what equal tables are for the corpus: names and types in order, rows as a multiset, values exactly.
+"""Owns what equal tables are for the corpus: names and types in order, rows as a multiset, values
+exactly.
 
-Text and bytes have one type each whatever Arrow's layout, timestamps are microseconds, -0.0 isn't 0.0, variants are compared
-by their values. Knows no table.
+Text and bytes have one type each whatever Arrow's layout, timestamps are microseconds, -0.0 isn't
+0.0, variants are compared by their values. Knows no table.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def canonical_rows(table: pa.Table) -> list[tuple[Hashable, ...]]:
 
 
 def _are_same(actual: pa.Table, expected: pa.Table) -> bool:
-    """Whether tables without nested columns are equal, by Arrow alone: quicker than row by row. False where it can't tell."""
+    """Whether tables without nested columns are equal, by Arrow alone: quicker than row by row.
+    False where it can't tell."""
     try:
         found, wanted = (_sorted([_flat(column) for column in table.columns]) for table in (actual, expected))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
@@ -80,7 +82,8 @@ def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def type_text(of: pa.DataType) -> str:
-    """A type's text, the same for all layouts of one type; integers, floats and decimals keep their widths."""
+    """A type's text, the same for all layouts of one type; integers, floats and decimals keep their
+    widths."""
     if isinstance(of, pa.BaseExtensionType):
         return type_text(of.storage_type)
     if ty.is_dictionary(of) or ty.is_run_end_encoded(of):

@@ -1,5 +1,6 @@
-"""Runs deltaplane over one table of the corpus and compares with what the reference engine read: rows of each version, change
-feeds, conditions, and facts of the snapshot. Where a table mustn't be read, an exception is right and a panic is not.
+"""Runs deltaplane over one table of the corpus and compares with what the reference engine read:
+rows of each version, change feeds, conditions, and facts of the snapshot. Where a table mustn't be
+read, an exception is right and a panic is not.
 """
 
 from __future__ import annotations

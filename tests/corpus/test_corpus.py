@@ -1,7 +1,7 @@
 """Tables that others wrote, read by deltaplane, against what the reference engine read.
 
-`not_yet.txt` lists the cases whose features this version lacks: each must be refused by the feature's name, and a
-case that passes must leave the list, which therefore only shrinks.
+`not_yet.txt` lists the cases whose features this version lacks: each must be refused by the
+feature's name, and a case that passes must leave the list, which therefore only shrinks.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""Row ids and row commit versions, against those that the reference engine showed (P143); and a row's file and place."""
+"""Row ids and row commit versions, against those that the reference engine showed (P143); and a
+row's file and place."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def test_ids_are_the_reference_engine_s(case: str) -> None:
     expected = pq.read_table(CORPUS / case / "expected" / "rowtracking.parquet")
     table = DeltaTable(CORPUS / case / "table")
     assert in_order(table.scan(expected.column_names).to_arrow().cast(expected.schema)) == in_order(expected)
-    # With a predicate the other columns of fewer rows are decoded: ids still follow from their places.
+    # With a predicate the other columns of fewer rows are decoded: ids still follow from their
+    # places.
     first = expected.column_names[0]
     if pa.types.is_integer(expected.schema.field(first).type):
         some = table.scan(["_row_id", "_row_commit_version", first], f"{first} > 5").to_arrow()

@@ -1,4 +1,5 @@
-"""An embedded function is one entry in a module of the functions' folder: binding, conditions and the page take it."""
+"""An embedded function is one entry in a module of the functions' folder: binding, conditions and
+the page take it."""
 
 from __future__ import annotations
 

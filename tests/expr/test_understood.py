@@ -1,4 +1,5 @@
-"""Which trees the core understands: commands, scans, MERGE and commands on Spark ask one function, and get one answer."""
+"""Which trees the core understands: commands, scans, MERGE and commands on Spark ask one function,
+and get one answer."""
 
 from __future__ import annotations
 

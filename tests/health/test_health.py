@@ -1,4 +1,5 @@
-"""The report's facts against the same ones read out of the log by hand, on small tables of many kinds."""
+"""The report's facts against the same ones read out of the log by hand, on small tables of many
+kinds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Owns the rows that the interop tests send both ways: every type with its extremes, nested types, partition values.
+"""Owns the rows that the interop tests send both ways: every type with its extremes, nested types,
+partition values.
 
-Knows no engine; pyarrow only. Whatever every engine can hold stands in these tables, nothing that only one can.
+Knows no engine; pyarrow only. Whatever every engine can hold stands in these tables, nothing that
+only one can.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ def _ts(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)
 
 
-# Column → (type, its values). The first value of each is null; the longest list gives the number of rows.
+# Column → (type, its values). The first value of each is null; the longest list gives the number of
+# rows.
 _PRIMITIVES: dict[str, tuple[pa.DataType, list[object]]] = {
     "flag": (pa.bool_(), [None, True, False]),
     "byte": (pa.int8(), [None, -(2**7), -1, 0, 1, 2**7 - 1]),
@@ -95,7 +98,8 @@ ROWS = max(len(values) for _, values in _PRIMITIVES.values())
 
 
 def primitives() -> pa.Table:
-    """Every primitive type; each column runs through its values, so that every row differs; `id` numbers them."""
+    """Every primitive type; each column runs through its values, so that every row differs; `id`
+    numbers them."""
     columns = {"id": pa.array(range(ROWS), pa.int64())}
     for name, (kind, values) in _PRIMITIVES.items():
         columns[name] = pa.array([values[i % len(values)] for i in range(ROWS)], kind)

@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from interop.jars import delta_jars
 
-# A session starts in 10 to 40 s on a busy machine; the longest command of the tests takes a fraction of this.
+# A session starts in 10 to 40 s on a busy machine; the longest command of the tests takes a
+# fraction of this.
 ANSWER_SECONDS = 300
 STOP_SECONDS = 20
 
@@ -126,7 +127,8 @@ class DeltaSpark:
         return self._ask("snapshot", table=table)
 
     def checksum(self, table: str) -> Mapping[str, bool]:
-        """Whether the newest version has a checksum (`there`), and whether delta-spark agrees with it (`sound`)."""
+        """Whether the newest version has a checksum (`there`), and whether delta-spark agrees with
+        it (`sound`)."""
         return self._ask("checksum", table=table)
 
     def transaction_version(self, table: str, app_id: str) -> int | None:

@@ -1,6 +1,7 @@
 """Owns the engines of the interop tests behind one shape: write a table, read it at a version.
 
-Knows what a peer can't do (`cannot`), each with the reason; never hides a difference of deltaplane's.
+Knows what a peer can't do (`cannot`), each with the reason; never hides a difference of
+deltaplane's.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Ours:
 
 
 class DeltaRs:
-    """deltalake, in this process. Reads through its query engine and through its Arrow reader, which must agree."""
+    """deltalake, in this process. Reads through its query engine and through its Arrow reader,
+    which must agree."""
 
     def write(self, table: str, rows: pa.Table, mode: str = "append", partition_by: Sequence[str] = ()) -> None:
         import deltalake

@@ -1,4 +1,5 @@
-"""Owns the test-only delta-spark jars: which they are, fetching them once, where they are afterwards.
+"""Owns the test-only delta-spark jars: which they are, fetching them once, where they are
+afterwards.
 
 Fetches with the Ivy that pyspark itself ships, so nothing but Java 17 and the locked Python
 packages is needed; knows nothing of tables.
@@ -35,7 +36,8 @@ IVY_XML = """<ivy-module version="2.0">
 
 
 def delta_jars() -> list[Path]:
-    """The jars for `spark.jars`; raises FileNotFoundError naming the remedy when they have not been fetched."""
+    """The jars for `spark.jars`; raises FileNotFoundError naming the remedy when they have not been
+    fetched."""
     jars = [CACHE / "jars" / f"{artifact}-{DELTA_VERSION}.jar" for artifact in ARTIFACTS]
     missing = [jar.name for jar in jars if not jar.is_file()]
     if missing:
@@ -44,7 +46,8 @@ def delta_jars() -> list[Path]:
 
 
 def fetch() -> None:
-    """Fetches what is missing; the jars appear under their final names only when all have arrived."""
+    """Fetches what is missing; the jars appear under their final names only when all have
+    arrived."""
     java = shutil.which("java")
     if java is None:
         raise SystemExit(

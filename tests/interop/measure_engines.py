@@ -1,7 +1,8 @@
-"""Measures what engines read and write, feature by feature, on tables of the shared corpus and a few of our own; renews the entries of
-`deltaplane/compat/engines.json` whose source is `measured`.
+"""Measures what engines read and write, feature by feature, on tables of the shared corpus and a
+few of our own; renews the entries of `deltaplane/compat/engines.json` whose source is `measured`.
 
-Run by hand (`make engines`), not by the tests: `python -m interop.measure_engines [--duckdb PYTHON]`.
+Run by hand (`make engines`), not by the tests: `python -m interop.measure_engines [--duckdb
+PYTHON]`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ DATA = ROOT / "python" / "deltaplane" / "compat" / "engines.json"
 # Values that writers make themselves are left out of the row that is appended.
 MADE = ("delta.generationExpression", "delta.identity.start")
 
-# The tables that use a feature, the plainest ones; a feature without one is judged by what else is said of it.
+# The tables that use a feature, the plainest ones; a feature without one is judged by what else is
+# said of it.
 TABLES: Mapping[str, tuple[str, ...]] = {
     "appendOnly": ("ref-append-only-and-properties",),
     "invariants": ("own-not-null",),
@@ -114,7 +116,8 @@ def read_one(read: Read, case: str, without: set[str], scratch: Path) -> Outcome
 
 
 def append_one(append: Append, judge: Read, case: str, scratch: Path) -> Outcome:
-    """Whether a row of the table can be appended again, so that delta-spark and the verifier find it right."""
+    """Whether a row of the table can be appended again, so that delta-spark and the verifier find
+    it right."""
     table = copied(case, scratch)
     try:
         append(table, one_row(case))

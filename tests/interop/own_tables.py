@@ -1,4 +1,5 @@
-"""Owns the tables that engines are measured on where the shared corpus has none: made by deltaplane, with their rows.
+"""Owns the tables that engines are measured on where the shared corpus has none: made by
+deltaplane, with their rows.
 
 Knows no engine.
 """

@@ -1,4 +1,5 @@
-"""Owns the programs whose support of features is measured: how each reads a table, and how it appends to one.
+"""Owns the programs whose support of features is measured: how each reads a table, and how it
+appends to one.
 
 Knows no case and no judgement; what a program refuses leaves here as its own exception.
 """
@@ -33,7 +34,8 @@ class Peer:
 
 
 def peers(spark: DeltaSpark, duckdb: str | None) -> list[Peer]:
-    """Every program that is here; `duckdb` is an interpreter that has it, with its Delta extension."""
+    """Every program that is here; `duckdb` is an interpreter that has it, with its Delta
+    extension."""
     found = [
         Peer("delta-spark", "4.4.0", {"Spark SQL": spark_read(spark)}, spark_append(spark), variants_as_json=True),
         Peer(

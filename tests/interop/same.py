@@ -1,7 +1,8 @@
-"""Owns what "equal rows" means between engines: names, types and values exactly, order of rows free.
+"""Owns what "equal rows" means between engines: names, types and values exactly, order of rows
+free.
 
-Widths, zones, precisions and the sign of zero count; Arrow's several layouts of one type, nullability and field
-metadata don't. Knows no engine.
+Widths, zones, precisions and the sign of zero count; Arrow's several layouts of one type,
+nullability and field metadata don't. Knows no engine.
 """
 
 from __future__ import annotations

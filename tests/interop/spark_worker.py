@@ -1,7 +1,9 @@
-"""Owns the one Spark session that has delta-spark: a child process that answers commands, one JSON line each.
+"""Owns the one Spark session that has delta-spark: a child process that answers commands, one JSON
+line each.
 
-A JVM holds one configuration, and the product's own Spark tests need a session without the jar. Rows cross as Arrow
-files. Knows nothing of deltaplane. Started by `interop.delta_spark` with the jars as its argument.
+A JVM holds one configuration, and the product's own Spark tests need a session without the jar.
+Rows cross as Arrow files. Knows nothing of deltaplane. Started by `interop.delta_spark` with the
+jars as its argument.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ SETTINGS = {
 
 
 class Worker:
-    """The commands: each public method is one, its keyword arguments are the JSON's other members."""
+    """The commands: each public method is one, its keyword arguments are the JSON's other
+    members."""
 
     def __init__(self, jars: str, scratch: str) -> None:
         from pyspark.sql import SparkSession
@@ -131,7 +134,8 @@ class Worker:
         }
 
     def checksum(self, table: str) -> dict[str, bool]:
-        """Whether the newest version has a checksum, and whether it agrees with the state made of the log."""
+        """Whether the newest version has a checksum, and whether it agrees with the state made of
+        the log."""
         self.delta_log.clearCache()
         none = self.spark._jvm.scala.Option.empty()
         found = self.delta_log.forTable(self.spark._jsparkSession, table).update(False, none, none)

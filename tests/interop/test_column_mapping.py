@@ -1,4 +1,5 @@
-"""Column mapping between engines: delta-spark renames and drops what we read, we write what it reads and skips by."""
+"""Column mapping between engines: delta-spark renames and drops what we read, we write what it
+reads and skips by."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def rows(start: int) -> pa.Table:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_ours_read_and_altered_by_delta_spark(mode: str, delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P110-P113: it reads our files, skips by our statistics, renames, drops and appends; we go on from there."""
+    """P110-P113: it reads our files, skips by our statistics, renames, drops and appends; we go on
+    from there."""
     table = tmp_table()
     configuration = {"delta.columnMapping.mode": mode}
     for start in (0, 10):
@@ -85,7 +87,8 @@ def test_theirs_upgraded_on_the_way(delta_spark: DeltaSpark, tmp_table: Callable
 
 
 def test_mapping_ends(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P098, P114: delta-spark reads the table before and after, goes on, and finds the same rows with the same ids."""
+    """P098, P114: delta-spark reads the table before and after, goes on, and finds the same rows
+    with the same ids."""
     table = tmp_table()
     tracked = {"delta.columnMapping.mode": "name", "delta.enableRowTracking": "true"}
     write_deltalake(table, rows(0), partition_by="p,q", configuration=tracked)
@@ -130,8 +133,9 @@ UNSAFE = {
 
 @pytest.mark.parametrize("mode", MODES)
 def test_changes_of_renamed_columns(mode: str, delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P131, P132: with the last version's columns, found by their names or ids in files. delta-spark does so only when its
-    checks are off, where a range holds a rename; ranges that it reads without come out the same."""
+    """P131, P132: with the last version's columns, found by their names or ids in files.
+    delta-spark does so only when its checks are off, where a range holds a rename; ranges that it
+    reads without come out the same."""
     table = tmp_table()
     feed = {"delta.columnMapping.mode": mode, "delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"}
     data = pa.table(
@@ -187,7 +191,8 @@ def test_changes_of_renamed_columns(mode: str, delta_spark: DeltaSpark, tmp_tabl
 
 
 def test_deltalake_does_not_know_mapping(tmp_table: Callable[[], str]) -> None:
-    """deltalake 1.6 opens such a table, but looks for the table's own names in its files and gives nulls."""
+    """deltalake 1.6 opens such a table, but looks for the table's own names in its files and gives
+    nulls."""
     import deltalake
 
     table = tmp_table()

@@ -1,4 +1,5 @@
-"""Widened types, variants, identity columns, NOT NULL and lengths: delta-spark and deltaplane write one table in turn."""
+"""Widened types, variants, identity columns, NOT NULL and lengths: delta-spark and deltaplane write
+one table in turn."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ def test_widened_types(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) ->
 
 
 def test_variants(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P154: what delta-spark wrote, shredded or not, is copied by us and read by it as the same JSON."""
+    """P154: what delta-spark wrote, shredded or not, is copied by us and read by it as the same
+    JSON."""
     for properties in ("", "TBLPROPERTIES ('delta.enableVariantShredding' = 'true')"):
         table = tmp_table()
         delta_spark.sql(f"CREATE TABLE delta.`{table}` (i INT, v VARIANT) USING delta {properties}")
@@ -92,7 +94,8 @@ def test_variants(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None
     verify(own)
 
 
-# Values of all kinds, most of them objects with the same fields, and what doesn't fit their columns.
+# Values of all kinds, most of them objects with the same fields, and what doesn't fit their
+# columns.
 VARIANTS = """
     SELECT id AS i, CASE
         WHEN id % 10 = 7 THEN parse_json('"text"')

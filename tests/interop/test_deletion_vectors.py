@@ -1,4 +1,5 @@
-"""Rows that delta-spark deletes with vectors, and the changes that it records, are what deltaplane reads; and back.
+"""Rows that delta-spark deletes with vectors, and the changes that it records, are what deltaplane
+reads; and back.
 
 One table takes every kind of change, so that few statements of the other engine show all of it.
 """
@@ -48,7 +49,8 @@ def test_rows_and_changes_of_delta_spark(delta_spark: DeltaSpark, tmp_table: Cal
 
 
 def test_delta_spark_reads_our_vectors(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    # P121, P122, P123: new files, files that have a vector already, and one that loses its last rows
+    # P121, P122, P123: new files, files that have a vector already, and one that loses its last
+    # rows
     path = tmp_table()
     table = f"delta.`{path}`"
     delta_spark.sql(f"CREATE TABLE {table} (id BIGINT) USING delta TBLPROPERTIES ({PROPERTIES})")

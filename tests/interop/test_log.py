@@ -1,4 +1,5 @@
-"""The log between engines: alternating commits, modes, time travel, checkpoints, transactions, history, properties."""
+"""The log between engines: alternating commits, modes, time travel, checkpoints, transactions,
+history, properties."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def forget_commits_before(table: str, version: int) -> None:
 def test_engines_take_turns(
     first: str, partition_by: list[str], delta_spark: DeltaSpark, tmp_table: Callable[[], str]
 ) -> None:
-    """Thirteen commits, so that every engine also meets the others' checkpoints; then every version by every engine."""
+    """Thirteen commits, so that every engine also meets the others' checkpoints; then every version
+    by every engine."""
     table = tmp_table()
     turns = [first, *(name for name in ENGINES if name != first)]
     expected: list[pa.Table] = []
@@ -67,7 +69,8 @@ def test_engines_take_turns(
 
 @pytest.mark.parametrize("writer", ENGINES)
 def test_checkpoint_alone_is_the_table(writer: str, delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """A checkpoint of any engine stands for all commits before it, and every other engine goes on from there."""
+    """A checkpoint of any engine stands for all commits before it, and every other engine goes on
+    from there."""
     import deltalake
 
     from deltaplane import DeltaTable
@@ -95,7 +98,8 @@ def test_checkpoint_alone_is_the_table(writer: str, delta_spark: DeltaSpark, tmp
 
 
 def test_row_groups_that_stand(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """Our checkpoint of a large table after a few commits, most of which is the one before it as bytes."""
+    """Our checkpoint of a large table after a few commits, most of which is the one before it as
+    bytes."""
     import deltalake
 
     from deltaplane import DeltaTable, write_deltalake
@@ -297,7 +301,8 @@ def test_parameters_are_spelled_as_delta_spark_does(delta_spark: DeltaSpark, tmp
 
 
 def test_a_write_tells_what_it_was_asked_for(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """The partition columns, the condition and the leave to change columns are the writer's words, not the table's state."""
+    """The partition columns, the condition and the leave to change columns are the writer's words,
+    not the table's state."""
     from deltaplane import write_deltalake
 
     given: list[tuple[str, list[str], dict[str, str], dict[str, Any]]] = [

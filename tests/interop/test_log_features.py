@@ -1,5 +1,5 @@
-"""Own times, row ids, domains, clustering, checksums, V2 checkpoints, compactions: delta-spark reads what we wrote, writes
-on top, and we read that back."""
+"""Own times, row ids, domains, clustering, checksums, V2 checkpoints, compactions: delta-spark
+reads what we wrote, writes on top, and we read that back."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def test_row_ids_go_on(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) ->
 
 
 def test_row_ids_that_come_late(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    # P140, P141: files that were there get ids, delta-spark reads them and goes on; a vector and a partition stay
+    # P140, P141: files that were there get ids, delta-spark reads them and goes on; a vector and a
+    # partition stay
     table = tmp_table()
     write_deltalake(table, numbered(0, 2), configuration={"delta.enableDeletionVectors": "true"})
     append(table, 2)
@@ -250,7 +251,8 @@ def test_others_read_a_v2_checkpoint_that_names_sidecars_again(
     DeltaTable(table).create_checkpoint()
     assert {path.name for path in sidecars.iterdir()} > first, "one is named again"
     verify(table)
-    # Nothing but the second checkpoint is left to be read. (delta-spark wants a checkpoint's own commit to be there.)
+    # Nothing but the second checkpoint is left to be read. (delta-spark wants a checkpoint's own
+    # commit to be there.)
     for path in log(table).glob("0*"):
         if int(path.name[:20]) < 5:
             path.unlink()

@@ -1,4 +1,5 @@
-"""CREATE OR REPLACE TABLE: the properties, columns and row ids that a replaced table has are those of delta-spark, which reads it."""
+"""CREATE OR REPLACE TABLE: the properties, columns and row ids that a replaced table has are those
+of delta-spark, which reads it."""
 
 from __future__ import annotations
 

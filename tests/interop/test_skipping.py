@@ -1,4 +1,5 @@
-"""delta-spark's data skipping on our statistics loses no row, and does skip; ours on theirs and on our own likewise."""
+"""delta-spark's data skipping on our statistics loses no row, and does skip; ours on theirs and on
+our own likewise."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from api.writes import test_float_bounds as bounds
 from interop import datasets
 from interop.delta_spark import DeltaSpark
 
-# Column → Spark SQL literals around its values: extremes, the sides of zero, values that no row has.
+# Column → Spark SQL literals around its values: extremes, the sides of zero, values that no row
+# has.
 LITERALS: dict[str, list[str]] = {
     "flag": ["true", "false"],
     "byte": ["-128Y", "0Y", "127Y", "3Y"],
@@ -61,8 +63,8 @@ LITERALS: dict[str, list[str]] = {
     ],
 }
 OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
-# A file that one of the others loses is lost to one of these: `<=` skips where `<` and `=` both do, `<=>` where `=` does.
-# delta-spark plans a query for each condition, a fraction of a second each.
+# A file that one of the others loses is lost to one of these: `<=` skips where `<` and `=` both do,
+# `<=>` where `=` does. delta-spark plans a query for each condition, a fraction of a second each.
 BOUNDING = ["=", "<>", "<", ">"]
 
 
@@ -78,7 +80,8 @@ def conditions(column: str, operators: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The primitive types in a table of ours: a file for each row, and one file with all rows again."""
+    """The primitive types in a table of ours: a file for each row, and one file with all rows
+    again."""
     from deltaplane import write_deltalake
 
     table, rows = str(tmp_path_factory.mktemp("skipping") / "ours"), datasets.primitives()

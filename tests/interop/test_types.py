@@ -1,4 +1,5 @@
-"""Every type and every partition type, written by one engine and read by another: rows, widths and zones equal."""
+"""Every type and every partition type, written by one engine and read by another: rows, widths and
+zones equal."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def test_theirs_read_by_ours(writer: str, dataset: str, delta_spark: DeltaSpark,
 
 
 def test_escaped_binary_partition_values(tmp_table: Callable[[], str]) -> None:
-    """deltalake writes them as the protocol says, with escapes; delta-spark writes the bytes as text. Both are read."""
+    """deltalake writes them as the protocol says, with escapes; delta-spark writes the bytes as
+    text. Both are read."""
     import deltalake
 
     from deltaplane import DeltaTable

@@ -1,4 +1,5 @@
-"""Bounds inside of variants (P169): both write the same where delta-spark is asked to, and read past each other's."""
+"""Bounds inside of variants (P169): both write the same where delta-spark is asked to, and read
+past each other's."""
 
 from __future__ import annotations
 

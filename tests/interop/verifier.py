@@ -1,5 +1,5 @@
-"""Owns what a test asks of the independent reading of the protocol (`tests/verifier`) about a table that deltaplane wrote, and
-where the shared corpus is. Knows nothing of deltaplane.
+"""Owns what a test asks of the independent reading of the protocol (`tests/verifier`) about a table
+that deltaplane wrote, and where the shared corpus is. Knows nothing of deltaplane.
 """
 
 from __future__ import annotations

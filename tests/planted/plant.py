@@ -1,5 +1,5 @@
-"""Plants each fault of faults.toml in a copy of the checkout and demands that its test fails. Called
-by `make planted`; arguments choose faults by a part of their names."""
+"""Plants each fault of faults.toml in a copy of the checkout and demands that its test fails.
+Called by `make planted`; arguments choose faults by a part of their names."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 # The copy stays between runs, so that a run compiles what changed.
 SCRATCH = ROOT / ".cache" / "planted"
-# Packages whose features are part of what a dependency is compiled with: named beside a package they let cargo take the
-# dependencies that `make test` has compiled, which takes minutes otherwise. None of them depends on the package.
+# Packages whose features are part of what a dependency is compiled with: named beside a package
+# they let cargo take the dependencies that `make test` has compiled, which takes minutes otherwise.
+# None of them depends on the package.
 BESIDE = {"deltaplane-protocol": ("deltaplane-store",), "deltaplane-log": ("deltaplane-data",)}
 COPIED = (
     "rust/",
@@ -38,7 +39,8 @@ BUILT = "python/deltaplane/_native.abi3.so"
 
 @dataclass(frozen=True)
 class Fault:
-    """A one-line change and the test that must fail with it: one of a crate, or a node of pytest where `package` is `python`."""
+    """A one-line change and the test that must fail with it: one of a crate, or a node of pytest
+    where `package` is `python`."""
 
     name: str
     file: str
@@ -84,7 +86,8 @@ def faults() -> list[Fault]:
 
 
 def copy_checkout(checkout: Path) -> None:
-    """Brings the copy up to date; files that are the same keep their times, so that nothing is compiled again."""
+    """Brings the copy up to date; files that are the same keep their times, so that nothing is
+    compiled again."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -107,10 +110,12 @@ def copy_checkout(checkout: Path) -> None:
 
 
 def run_tests(checkout: Path, suite: Sequence[str], tests: Sequence[str]) -> tuple[set[str], set[str], str]:
-    """The tests that passed, those that failed, and what was printed; neither where nothing could be run."""
+    """The tests that passed, those that failed, and what was printed; neither where nothing could
+    be run."""
     if suite[0] == PYTHON:
         return run_pytest(checkout, tests)
-    # Cargo keeps the crates of the copy beside those of the checkout, and compiles dependencies once for both.
+    # Cargo keeps the crates of the copy beside those of the checkout, and compiles dependencies
+    # once for both.
     environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target")}
     command = ["cargo", "test", "--locked", *suite, "--", "--exact", *tests]
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
@@ -120,7 +125,8 @@ def run_tests(checkout: Path, suite: Sequence[str], tests: Sequence[str]) -> tup
 
 
 def run_pytest(checkout: Path, tests: Sequence[str]) -> tuple[set[str], set[str], str]:
-    """The same for nodes of pytest, up to the first that fails: one with parameters does if it does with some."""
+    """The same for nodes of pytest, up to the first that fails: one with parameters does if it does
+    with some."""
     environment = {**os.environ, "PYTHONPATH": str(checkout / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
     # A property whose tables can't be verified is skipped after its first example.
     environment.setdefault("DELTAPLANE_SHARED", str(ROOT.parent / "shared"))

@@ -1,7 +1,8 @@
-"""Owns the proof: every hostile table and a number of damaged ones are met, and what came of it is told as figures.
+"""Owns the proof: every hostile table and a number of damaged ones are met, and what came of it is
+told as figures.
 
-`python -m robustness.damage` in the folder `tests` does it in full and writes docs/reliability/damage.json. The tests do the
-same with less.
+`python -m robustness.damage` in the folder `tests` does it in full and writes
+docs/reliability/damage.json. The tests do the same with less.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Owns tables of which one file was damaged at random: bytes changed, cut out, doubled, zeroed, or set to an end of a type.
+"""Owns tables of which one file was damaged at random: bytes changed, cut out, doubled, zeroed, or
+set to an end of a type.
 
 Every case is told by its seed.
 """
@@ -35,7 +36,8 @@ def kind_of(name: str) -> str:
 
 
 def make_sound(root: Path) -> list[Path]:
-    """Two tables that have every kind of file: with a classic checkpoint, and with one in sidecars."""
+    """Two tables that have every kind of file: with a classic checkpoint, and with one in
+    sidecars."""
     made = []
     for policy in ("classic", "v2"):
         path = root / policy

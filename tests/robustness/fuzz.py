@@ -1,4 +1,5 @@
-"""Random data, options and schemas for the core, a seed a case: `python fuzz.py KIND FIRST SECONDS [CASES]`.
+"""Random data, options and schemas for the core, a seed a case:
+`python fuzz.py KIND FIRST SECONDS [CASES]`.
 
 Prints the seed of each case before it runs, so that the output shows which one ended the process.
 """

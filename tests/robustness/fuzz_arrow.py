@@ -1,7 +1,8 @@
-"""Random Arrow data: every type in every layout (dictionary, view, run-end, sliced, null-with-values), valid and damaged.
+"""Random Arrow data: every type in every layout (dictionary, view, run-end, sliced,
+null-with-values), valid and damaged.
 
-`case` writes one table of it and reads it back; what comes out must be the rows that went in, or a typed error where the
-data has a type that no table holds, or was damaged.
+`case` writes one table of it and reads it back; what comes out must be the rows that went in, or a
+typed error where the data has a type that no table holds, or was damaged.
 """
 
 from __future__ import annotations
@@ -170,7 +171,8 @@ def nested(r: random.Random, n: int, depth: int) -> pa.Array:
 
 
 def plain(value: Any) -> Any:
-    """A value as it compares to its like of another type: NaN equals NaN, numbers their decimals."""
+    """A value as it compares to its like of another type: NaN equals NaN, numbers their
+    decimals."""
     if isinstance(value, float):
         return ("nan",) if math.isnan(value) else decimal.Decimal(value) if math.isfinite(value) else repr(value)
     if isinstance(value, dict):
@@ -183,7 +185,8 @@ def plain(value: Any) -> Any:
 
 
 def without_void(t: pa.DataType) -> bool:
-    """Whether a table holds the type: void has no place inside of lists, maps and structs of nothing else."""
+    """Whether a table holds the type: void has no place inside of lists, maps and structs of
+    nothing else."""
     if pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t):
         return without_void(t.value_type)
     inner = [t.field(i).type for i in range(t.num_fields)]
@@ -224,7 +227,8 @@ def valid_case(r: random.Random, path: str) -> None:
 
 
 def damaged_case(r: random.Random, path: str) -> None:
-    """A value that isn't what its type says: refused by column and row where a reader could see it."""
+    """A value that isn't what its type says: refused by column and row where a reader could see
+    it."""
     n = r.randint(2, 30)
     row = r.randrange(n)
     bad = r.random() < 0.7

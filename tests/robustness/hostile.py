@@ -1,4 +1,5 @@
-"""Owns the running of a victim over tables and what is asked of it: no end, no panic, no `Internal`, bounded time and memory."""
+"""Owns the running of a victim over tables and what is asked of it: no end, no panic, no
+`Internal`, bounded time and memory."""
 
 from __future__ import annotations
 

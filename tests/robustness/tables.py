@@ -1,4 +1,5 @@
-"""Owns the hostile tables: each made to exhaust, overflow, confuse or lead elsewhere, from one small sound table.
+"""Owns the hostile tables: each made to exhaust, overflow, confuse or lead elsewhere, from one
+small sound table.
 
 Knows nothing of what is done with them.
 """
@@ -60,7 +61,8 @@ def z85(data: bytes) -> str:
 
 
 def vector(bitmaps: list[tuple[int, bytes]], cardinality: int, claimed: int | None = None) -> Change:
-    """A file with an inline vector of these 32-bit bitmaps, and statistics that don't say how many rows there are."""
+    """A file with an inline vector of these 32-bit bitmaps, and statistics that don't say how many
+    rows there are."""
     count = len(bitmaps) if claimed is None else claimed
     data = struct.pack("<IQ", 1681511377, count) + b"".join(struct.pack("<I", key) + body for key, body in bitmaps)
 
@@ -290,7 +292,8 @@ def parquet(table: pa.Table, **options: Any) -> bytes:
 
 
 def with_checkpoint(change: Callable[[pa.Table], pa.Table], commits: bool) -> Spoil:
-    """A table whose checkpoint was changed; without the commits before it there is no way around it."""
+    """A table whose checkpoint was changed; without the commits before it there is no way around
+    it."""
 
     def spoil(table: Path) -> None:
         DeltaTable(str(table)).create_checkpoint()
@@ -321,7 +324,8 @@ def bomb(column: str, member: str, size: int) -> Callable[[pa.Table], pa.Table]:
 def page_claims(file: bytes, size: int) -> bytes:
     """The file with pages of more than 2**27 bytes changed so that they claim to decompress to
     `size` bytes (an int)."""
-    # From 2**27 on such a number has five bytes, as the largest one has: nothing else in the file moves.
+    # From 2**27 on such a number has five bytes, as the largest one has: nothing else in the file
+    # moves.
     number = varint((size << 1 ^ size >> 31) & (1 << 32) - 1)
     number = number if len(number) == 5 else padded(number)
     footer = pq.ParquetFile(pa.BufferReader(file)).metadata
@@ -384,7 +388,8 @@ def at_last_version(table: Path) -> None:
 
 
 def sidecar(path: str) -> Spoil:
-    """A V2 checkpoint whose manifest names a sidecar there: that of another table, which is sound."""
+    """A V2 checkpoint whose manifest names a sidecar there: that of another table, which is
+    sound."""
 
     def spoil(table: Path) -> None:
         other = table.parent / "elsewhere"

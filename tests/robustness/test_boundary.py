@@ -1,4 +1,5 @@
-"""A panic of the core reaches Python as an InternalError that asks for a report, wherever it happens."""
+"""A panic of the core reaches Python as an InternalError that asks for a report, wherever it
+happens."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Tables made to exhaust, overflow, confuse or lead elsewhere, and tables with a file damaged at random: whatever is done with
-them ends in rows or in a typed error, in bounded time and memory (`damage.py` says it in full).
+"""Tables made to exhaust, overflow, confuse or lead elsewhere, and tables with a file damaged at
+random: whatever is done with them ends in rows or in a typed error, in bounded time and memory
+(`damage.py` says it in full).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A bounded number of random cases of each kind: no panic, no abort, no wrong rows.
 
-`DELTAPLANE_FUZZ_SECONDS=3600` runs each kind for as long, from a seed of its own. A case that failed is run again by
-`python tests/robustness/fuzz.py KIND SEED 99 1`.
+`DELTAPLANE_FUZZ_SECONDS=3600` runs each kind for as long, from a seed of its own. A case that
+failed is run again by `python tests/robustness/fuzz.py KIND SEED 99 1`.
 """
 
 from __future__ import annotations

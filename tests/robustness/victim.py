@@ -1,5 +1,6 @@
-"""Owns the process that meets hostile tables: it does with each all that a user can do, and tells what came of it. Its memory
-is bounded by the system, so a bomb ends it instead of the machine. Started by `hostile.py`, one for many tables.
+"""Owns the process that meets hostile tables: it does with each all that a user can do, and tells
+what came of it. Its memory is bounded by the system, so a bomb ends it instead of the machine.
+Started by `hostile.py`, one for many tables.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def megabytes(what: str) -> int:
 
 
 def meet(path: str, actions: set[str]) -> None:
-    """Does these with one table. Files of a log and of data never change, so a copy is made of links."""
+    """Does these with one table. Files of a log and of data never change, so a copy is made of
+    links."""
     opened: list[DeltaTable] = []
     tell("open", lambda: opened.append(DeltaTable(path)))
     for name, action in READS.items() if opened else ():
@@ -104,7 +106,8 @@ def linked(source: str, target: str) -> None:
 
 
 def main(limit_mb: int) -> None:
-    """Takes tables from standard input, each a line of JSON: its path, and whether all is done with it."""
+    """Takes tables from standard input, each a line of JSON: its path, and whether all is done with
+    it."""
     logging.getLogger("deltaplane").setLevel(logging.CRITICAL)
     resource.setrlimit(resource.RLIMIT_AS, (limit_mb << 20, limit_mb << 20))
     for table in map(json.loads, sys.stdin):

@@ -1,4 +1,5 @@
-"""A statement is one file in the folder of statements: reading, errors and `deltaplane.sql` take it."""
+"""A statement is one file in the folder of statements: reading, errors and `deltaplane.sql` take
+it."""
 
 from __future__ import annotations
 

@@ -49,7 +49,8 @@ def is_rust_test(path: str) -> bool:
 
 
 def rust_code(text: str) -> str:
-    """Rust without comments, its strings emptied: what is left names things, on the lines on which it was."""
+    """Rust without comments, its strings emptied: what is left names things, on the lines on which
+    it was."""
     return _RUST_TOKEN.sub(lambda token: ('""' if token["string"] else " ") + "\n" * token[0].count("\n"), text)
 
 

@@ -1,4 +1,5 @@
-"""Owns what holds for prose: its lines have at most 100 columns, and retired words do not come back.
+"""Owns what holds for prose: its lines have at most 100 columns, and retired words do not come
+back.
 
 Prose is comments, docstrings, help texts of the command line and Markdown, as `prose` finds them.
 `prose.toml` lists the retired words; `prose_not_yet.toml` the files that do not meet a rule yet.
@@ -69,7 +70,8 @@ def help_texts(text: str) -> list[tuple[int, str]]:
 
 
 def retired(path: str, text: str, words: Iterable[str]) -> list[tuple[int, str]]:
-    """First line of the paragraph, and word, of each retired word in prose; quoted code is exempt."""
+    """First line of the paragraph, and word, of each retired word in prose; quoted code is
+    exempt."""
     pattern = re.compile(rf"\b(?:{'|'.join(re.escape(word) for word in words)})\b", re.IGNORECASE)
     texts = [(p.first, p.text) for p in prose.paragraphs(path, text) if not p.text.startswith((">>>", "..."))]
     if path.startswith("python/deltaplane/cli/"):
@@ -80,7 +82,8 @@ def retired(path: str, text: str, words: Iterable[str]) -> list[tuple[int, str]]
 
 
 def problems(texts: Mapping[str, str], words: Mapping[str, Any], not_yet: Mapping[str, Iterable[str]]) -> list[str]:
-    """Each offence in files that aren't listed, each listed file without one, and needless exceptions."""
+    """Each offence in files that aren't listed, each listed file without one, and needless
+    exceptions."""
     instead = {entry["word"]: entry["instead"] for entry in words["retired"]}
     allowed = {(entry["word"], entry["path"]): entry.get("reason", "") for entry in words.get("exception", [])}
     listed = {"wide": set(not_yet.get("wide", ())), "retired": set(not_yet.get("retired", ()))}

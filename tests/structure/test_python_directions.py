@@ -51,7 +51,8 @@ SEPARATE = (("spark", "session_hooks"),)
 
 # Loaded where they are used, inside a function: a user of one must not pay for the others.
 HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "jinja2", "numpy"}
-# Modules of Python that take longer to import than the package itself: `import deltaplane` goes without them.
+# Modules of Python that take longer to import than the package itself: `import deltaplane` goes
+# without them.
 SLOW_OF_PYTHON = {"inspect", "ast", "dataclasses", "uuid", "asyncio", "subprocess", "tempfile", "urllib.request"}
 # Nobody gets into these rooms without wanting what they load.
 MAY_LOAD = {"spark", "spark_created", "spark_names", "spark_results", "cli", "demo"}
@@ -270,7 +271,8 @@ def test_the_hooks_of_sessions_are_a_room_of_their_own() -> None:
 
 
 def test_types_are_checked_for_the_lowest_python_that_is_supported() -> None:
-    # Names of newer versions, such as typing.Unpack, are errors of mypy then; the tests run on a newer Python.
+    # Names of newer versions, such as typing.Unpack, are errors of mypy then; the tests run on a
+    # newer Python.
     settings = tomllib.loads((repo.ROOT / "pyproject.toml").read_text())
     lowest = settings["project"]["requires-python"].removeprefix(">=")
     assert settings["tool"]["mypy"]["python_version"] == lowest

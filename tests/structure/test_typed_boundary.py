@@ -1,4 +1,5 @@
-"""Requests and results cross between Rust and Python as classes: JSON is read only where another program wrote it."""
+"""Requests and results cross between Rust and Python as classes: JSON is read only where another
+program wrote it."""
 
 from __future__ import annotations
 

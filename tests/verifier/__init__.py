@@ -1,4 +1,5 @@
-"""An independent reading of the Delta protocol: what is wrong with a table on the local disk, as text.
+"""An independent reading of the Delta protocol: what is wrong with a table on the local disk, as
+text.
 
 Knows nothing of deltaplane and uses none of its code: pyarrow reads the Parquet files.
 """
@@ -14,7 +15,8 @@ __all__ = ["problems"]
 
 
 def problems(table: str | Path) -> list[str]:
-    """Every violation of the protocol in the log, the checkpoints and the data files of a table; none of a sound table."""
+    """Every violation of the protocol in the log, the checkpoints and the data files of a table;
+    none of a sound table."""
     findings = Findings()
     try:
         check_log(findings, Path(table).resolve())

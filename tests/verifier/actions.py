@@ -1,4 +1,5 @@
-"""Checks the fields of single actions, and replays actions to the state of a version. Knows no file."""
+"""Checks the fields of single actions, and replays actions to the state of a version. Knows no
+file."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def _is(value: object, kind: type) -> bool:
 
 
 def check_action(findings: Findings, where: str, kind: str, action: Json) -> None:
-    """The fields that an action must have are there, and those that the protocol knows have their types."""
+    """The fields that an action must have are there, and those that the protocol knows have their
+    types."""
     _check_fields(findings, where, kind, action, FIELDS[kind])
     for name in ("partitionValues", "tags"):
         for key, value in (action.get(name) or {}).items():
@@ -65,7 +67,8 @@ def _check_fields(
 
 @dataclass
 class State:
-    """A version's state: live files and tombstones by their keys, application versions, domains, metadata, protocol."""
+    """A version's state: live files and tombstones by their keys, application versions, domains,
+    metadata, protocol."""
 
     live: dict[FileKey, Json] = field(default_factory=dict)
     dead: dict[FileKey, Json] = field(default_factory=dict)

@@ -1,4 +1,5 @@
-"""Checks checkpoints: their columns, one action a row, sidecars, and that their state is the replay of the commits."""
+"""Checks checkpoints: their columns, one action a row, sidecars, and that their state is the replay
+of the commits."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ def _check_columns(findings: Findings, where: str, schema: pa.Schema, allowed: s
 
 
 def _as_json(kind: str, action: Json) -> Json:
-    """A row of Parquet as the log has it: no nulls, but those of partition values, and maps as objects."""
+    """A row of Parquet as the log has it: no nulls, but those of partition values, and maps as
+    objects."""
     texts = {"partitionValues", "tags", "configuration"} if kind != "domainMetadata" else set()
     found = {k: dict(v) if k in texts else _without_nulls(v) for k, v in action.items() if v is not None}
     if kind == "metaData":

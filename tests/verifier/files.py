@@ -1,4 +1,5 @@
-"""Checks data files against their adds: size, rows, types, field ids, deletion vectors, statistics."""
+"""Checks data files against their adds: size, rows, types, field ids, deletion vectors,
+statistics."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from verifier.findings import Findings, Json
 from verifier.schemas import ID, MODE, columns, days, micros
 from verifier.vectors import vector_positions
 
-# Type → the types of Arrow that a file may have for it: narrower ones from before the column was widened, too.
+# Type → the types of Arrow that a file may have for it: narrower ones from before the column was
+# widened, too.
 _ARROW = {
     "string": {"string", "large_string", "string_view"},
     "long": {"int64", "int32", "int16", "int8"},

@@ -1,4 +1,5 @@
-"""Checks a table's log: names without a gap, each commit on the state before it, checkpoints, checksums, and every file."""
+"""Checks a table's log: names without a gap, each commit on the state before it, checkpoints,
+checksums, and every file."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Log:
         self.checkpoints: dict[int, dict[tuple[str | None, str | None], list[str]]] = {}
         for name in names:
             if m := _CHECKPOINT.fullmatch(name):
-                # The files of one checkpoint agree in the number of parts, or there is one with a UUID in its name.
+                # The files of one checkpoint agree in the number of parts, or there is one with a
+                # UUID in its name.
                 self.checkpoints.setdefault(int(m[1]), {}).setdefault((m[2], m[3]), []).append(name)
 
 
@@ -300,7 +302,8 @@ def _check_checksums(findings: Findings, log: Log, states: dict[int, State]) -> 
 
 
 def _check_files(findings: Findings, root: Path, states: dict[int, State]) -> None:
-    """Every file under the schema that it was added under. Of older versions some may be vacuumed."""
+    """Every file under the schema that it was added under. Of older versions some may be
+    vacuumed."""
     newest, checked = states[max(states)].live if states else {}, set()
     for version, state in sorted(states.items()):
         for key, add in state.live.items():

@@ -1,4 +1,5 @@
-"""Checks protocol and metadata: features and versions, schemas, column mapping, properties, partition values."""
+"""Checks protocol and metadata: features and versions, schemas, column mapping, properties,
+partition values."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ _PRIMITIVE = re.compile(
 )
 ID, PHYSICAL, MODE = "delta.columnMapping.id", "delta.columnMapping.physicalName", "delta.columnMapping.mode"
 
-# Logical names, physical names, and the field, from the top down; fields of arrays and maps have no statistics.
+# Logical names, physical names, and the field, from the top down; fields of arrays and maps have no
+# statistics.
 Column = tuple[tuple[str, ...], tuple[str, ...], Json]
 
 
@@ -214,7 +216,8 @@ _TEXTS = {
 
 
 def check_partition_value(findings: Findings, where: str, of: Any, text: str | None) -> None:
-    """The text of a partition value reads as its column's type; a null and an empty text are null."""
+    """The text of a partition value reads as its column's type; a null and an empty text are
+    null."""
     if text is None or text == "" or not isinstance(of, str):
         return
     try:

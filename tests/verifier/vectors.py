@@ -1,4 +1,5 @@
-"""Reads deletion vectors: Z85 text, files of vectors, and 64-bit Roaring bitmaps in their portable form."""
+"""Reads deletion vectors: Z85 text, files of vectors, and 64-bit Roaring bitmaps in their portable
+form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`DeltaTable.advise` and `maintain`: what would pay for a table by its log, statistics and workload, and doing it.
+"""`DeltaTable.advise` and `maintain`: what would pay for a table by its log, statistics and
+workload, and doing it.
 
 Arguments in, results out.
 """
@@ -33,31 +34,37 @@ class TableUpkeep:
     _location: str
 
     def advise(self, predicates: Predicates | None = None, *, sample_rows: int = 65_536) -> AdviceReport:
-        """Says what would pay for the version that this object shows: files put together, rows in another order (by which
-        columns and curve), clustering keys, purge, vacuum, checkpoint, statistics, properties. Changes nothing.
+        """Says what would pay for the version that this object shows: files put together, rows in
+        another order (by which columns and curve), clustering keys, purge, vacuum, checkpoint,
+        statistics, properties. Changes nothing.
 
-        What is read today is exact: each predicate is planned over the table's own statistics. So is what VACUUM would free.
-        Other orders of the rows are modelled: rows are sampled (pages at some 256 places), brought into the order and into as
-        many files as a rewrite of a partition would make, written to a table in memory, and the same pruner says what is left
-        of it; bounds of sampled files are a little narrower than real ones would be. A file that is opened counts as
-        4 MiB beside its bytes.
+        What is read today is exact: each predicate is planned over the table's own statistics. So
+        is what VACUUM would free. Other orders of the rows are modelled: rows are sampled (pages at
+        some 256 places), brought into the order and into as many files as a rewrite of a partition
+        would make, written to a table in memory, and the same pruner says what is left of it;
+        bounds of sampled files are a little narrower than real ones would be. A file that is opened
+        counts as 4 MiB beside its bytes.
 
         Args:
-            predicates: the workload: a list of predicates (Spark SQL or tuples), or of `{"predicate": …, "weight": …}`, or the
-                path of a file with one a line (SQL, or JSON for a weight). At most 200 different ones count, the heaviest.
-                Without it look-ups of values and ranges are drawn from the sample, for eight columns at most, with
-                a look at all rows.
+            predicates: the workload: a list of predicates (Spark SQL or tuples), or of
+                `{"predicate": …, "weight": …}`, or the path of a file with one a line (SQL, or JSON
+                for a weight). At most 200 different ones count, the heaviest. Without it look-ups
+                of values and ranges are drawn from the sample, for eight columns at most, with a
+                look at all rows.
             sample_rows: about how many rows are sampled.
 
         Returns:
-            The advice in order of gain per byte, empty where nothing pays, with today's reading and that of each layout that was
-            tried. Printed, it is a text; each piece says why, what it costs and the command for it.
+            The advice in order of gain per byte, empty where nothing pays, with today's reading and
+            that of each layout that was tried. Printed, it is a text; each piece says why, what it
+            costs and the command for it.
 
-        Cost: a pass over the file list (columns, no object for each file), a plan for each predicate and layout, the
-        sample's pages, and for VACUUM a request for each file that was removed before the retention.
+        Cost: a pass over the file list (columns, no object for each file), a plan for each
+        predicate and layout, the sample's pages, and for VACUUM a request for each file that was
+        removed before the retention.
 
         Raises:
-            InvalidArgumentError: no predicate that can be judged by, a file that can't be read, `sample_rows` below 1.
+            InvalidArgumentError: no predicate that can be judged by, a file that can't be read,
+                `sample_rows` below 1.
             UnsupportedFeatureError: the table can't be written by this version.
 
         >>> import pyarrow as pa
@@ -83,21 +90,27 @@ class TableUpkeep:
         dry_run: bool = False,
         progress: Callable[[MaintenanceStep], object] | None = None,
     ) -> MaintenanceReport:
-        """Does what `advise` says of the newest version, the most gain for its bytes first: checkpoint, VACUUM (of files the
-        log knows, by the table's retention), OPTIMIZE, purge; with `predicates` also another order of the rows. Advice is taken
-        anew after each step. Properties, statistics' columns and clustering keys are never changed.
+        """Does what `advise` says of the newest version, the most gain for its bytes first:
+        checkpoint, VACUUM (of files the log knows, by the table's retention), OPTIMIZE, purge; with
+        `predicates` also another order of the rows. Advice is taken anew after each step.
+        Properties, statistics' columns and clustering keys are never changed.
 
-        Others may write meanwhile: a step that loses to another writer is reported, and the next one is taken.
+        Others may write meanwhile: a step that loses to another writer is reported, and the next
+        one is taken.
 
         Args:
-            budget: bytes of old files that may be rewritten, or a text such as `10GB`; groups of files beyond are left.
-            max_time: seconds, or a text such as `30m`: what begins later is left. What was begun is finished.
+            budget: bytes of old files that may be rewritten, or a text such as `10GB`; groups of
+                files beyond are left.
+            max_time: seconds, or a text such as `30m`: what begins later is left. What was begun is
+                finished.
             predicates: as in `advise`.
-            dry_run: only say what would be done: each step by its own dry run, on the table as it is.
+            dry_run: only say what would be done: each step by its own dry run, on the table as it
+                is.
             progress: called after each step, in this thread.
 
         Returns:
-            The steps: `done`, `planned`, `skipped` or `lost`, with reasons and what their commands report.
+            The steps: `done`, `planned`, `skipped` or `lost`, with reasons and what their commands
+            report.
 
         Raises:
             InvalidArgumentError: a budget or time that is none; as `advise`.

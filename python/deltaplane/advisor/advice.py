@@ -22,7 +22,8 @@ __all__ = [
     "Reads",
 ]
 
-# What opening a file costs in bytes that could have been read meanwhile: Spark's `spark.sql.files.openCostInBytes`.
+# What opening a file costs in bytes that could have been read meanwhile: Spark's
+# `spark.sql.files.openCostInBytes`.
 OPEN_BYTES = 4 << 20
 
 
@@ -52,9 +53,11 @@ class Reads:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A layout, and what the workload reads of it. `columns` and `curve` are those of `z_order`; none for files by size.
+    """A layout, and what the workload reads of it. `columns` and `curve` are those of `z_order`;
+    none for files by size.
 
-    `exact`: from the log's statistics; else from a model, whose `files` files stand for those of a rewrite.
+    `exact`: from the log's statistics; else from a model, whose `files` files stand for those of a
+    rewrite.
     """
 
     name: str
@@ -67,7 +70,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Commands:
-    """How to do it: text for a shell, for `deltaplane.sql` or Spark, and for Python with the table as `table`."""
+    """How to do it: text for a shell, for `deltaplane.sql` or Spark, and for Python with the table
+    as `table`."""
 
     shell: str | None = None
     sql: str | None = None
@@ -78,11 +82,12 @@ class Commands:
 class Advice:
     """Something that pays.
 
-    `kind` is `optimize`, `zorder`, `cluster_by`, `purge`, `vacuum`, `checkpoint`, `statistics` or `property`. `now` and `then`
-    are what the workload reads (of `checkpoint` what opening the table does); both are empty where that isn't the gain.
-    `gain_bytes` is what is saved each time the workload runs, a file counted as 4 MiB, or once the bytes that are freed.
-    `read_bytes` and `written_bytes` are what it costs. `exact` are all figures that the log decides; `basis` says of the
-    others what they rest on.
+    `kind` is `optimize`, `zorder`, `cluster_by`, `purge`, `vacuum`, `checkpoint`, `statistics` or
+    `property`. `now` and `then` are what the workload reads (of `checkpoint` what opening the table
+    does); both are empty where that isn't the gain. `gain_bytes` is what is saved each time the
+    workload runs, a file counted as 4 MiB, or once the bytes that are freed. `read_bytes` and
+    `written_bytes` are what it costs. `exact` are all figures that the log decides; `basis` says of
+    the others what they rest on.
     """
 
     kind: str
@@ -120,11 +125,13 @@ class Advice:
 
 @dataclass(frozen=True)
 class AdviceReport:
-    """What would pay for a table at a version, the most for its bytes first; `str` of it is a text for people.
+    """What would pay for a table at a version, the most for its bytes first; `str` of it is a text
+    for people.
 
-    `workload` says what was judged by: `given`, or `drawn` from a sample; `predicates` how many different ones there were,
-    `left_out` those that can't be judged by, with the reasons. `candidates` are all layouts that were looked at, today's
-    first. `sampled_rows` is the size of the sample.
+    `workload` says what was judged by: `given`, or `drawn` from a sample; `predicates` how many
+    different ones there were, `left_out` those that can't be judged by, with the reasons.
+    `candidates` are all layouts that were looked at, today's first. `sampled_rows` is the size of
+    the sample.
     """
 
     table: str

@@ -1,4 +1,5 @@
-"""What would pay for a table: rules over the log's facts, over what the pruner keeps today, and over modelled layouts.
+"""What would pay for a table: rules over the log's facts, over what the pruner keeps today, and
+over modelled layouts.
 
 Changes nothing.
 """
@@ -31,7 +32,8 @@ _LEAST_REWRITE = 0.25
 # One more column must make a layout better by this share.
 _LEAST_STEP = 0.02
 _MOST_COLUMNS = 4
-# Columns that are tried, and values that one must have in the sample to be tried without a workload.
+# Columns that are tried, and values that one must have in the sample to be tried without a
+# workload.
 _TRIED_COLUMNS = 8
 _LEAST_VALUES = 10
 _CURVES = ("hilbert", "zorder", "kdtree")
@@ -165,7 +167,8 @@ class _Advisor:
         return self.asked.layouts and self._files_after > 1
 
     def _compaction(self) -> Generator[Advice, None, Reads]:
-        """Small files put together, and a clustered table's new ones clustered; returns what is read then."""
+        """Small files put together, and a clustered table's new ones clustered; returns what is
+        read then."""
         job, plan = self._compacting
         if not plan["files"]:
             return self.now
@@ -303,7 +306,8 @@ class _Advisor:
 
     @property
     def _modelled_files(self) -> int:
-        """In each partition: fewer than a rewrite makes only where the sample can't stand for as many."""
+        """In each partition: fewer than a rewrite makes only where the sample can't stand for as
+        many."""
         return min(self._files_after, self.sample.most_files())
 
     @property
@@ -314,8 +318,8 @@ class _Advisor:
         )
 
     def _modelled(self, columns: Sequence[Path_], curve: str) -> Reads:
-        """What is read where each partition's rows lie in this order. Parts of predicates on columns outside of the sample
-        count as if they left nothing out."""
+        """What is read where each partition's rows lie in this order. Parts of predicates on
+        columns outside of the sample count as if they left nothing out."""
         lookups, reads = self.workload.lookups, []
         with Model.of(self.sample, columns, curve, self._modelled_files) as model:
             for lookup, left in zip(lookups, self._partitions_of, strict=True):

@@ -1,4 +1,5 @@
-"""What a version's log says of its files as a whole: one pass over the plan, column by column, no object for a file."""
+"""What a version's log says of its files as a whole: one pass over the plan, column by column, no
+object for a file."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ __all__ = ["Facts", "facts_of"]
 
 @dataclass
 class Facts:
-    """Sums over live files. `dead_bytes`: of the files with vectors that share which their deleted rows are of their rows.
+    """Sums over live files. `dead_bytes`: of the files with vectors that share which their deleted
+    rows are of their rows.
 
     `measured` are the columns' paths for which new files get statistics.
     """

@@ -1,5 +1,6 @@
-"""A layout tried on a sample: the real curves arrange it into as many files as a rewrite would make, a real log in memory has
-their statistics, and the real pruner says what of them a predicate reads.
+"""A layout tried on a sample: the real curves arrange it into as many files as a rewrite would
+make, a real log in memory has their statistics, and the real pruner says what of them a predicate
+reads.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ __all__ = ["Model", "Sample", "reads_of"]
 
 # A sample reads of so many files at most.
 _FILES = 1_024
-# Of each modelled file so many sampled rows at least: bounds of fewer would lie too far inside of the real ones.
+# Of each modelled file so many sampled rows at least: bounds of fewer would lie too far inside of
+# the real ones.
 _ROWS_OF_FILE = 64
 _SEED = 20_200_831
 
@@ -66,7 +68,8 @@ def _column(rows: pa.Table, path: Path_) -> pa.ChunkedArray:
 
 
 class Model:
-    """A sample in an order, as a table of its own in memory, whose columns are those of the sample alone."""
+    """A sample in an order, as a table of its own in memory, whose columns are those of the sample
+    alone."""
 
     def __init__(self, snapshot: _native.Snapshot, columns: frozenset[Path_]) -> None:
         self._snapshot = snapshot

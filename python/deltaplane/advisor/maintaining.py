@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Maintained", "maintain"]
 
-# Kinds of advice that are carried out. The others change properties or the protocol, which is the owner's to decide.
+# Kinds of advice that are carried out. The others change properties or the protocol, which is the
+# owner's to decide.
 _DONE = ("checkpoint", "vacuum", "optimize", "zorder", "purge")
 # Each kind is done once, and what one changes may make another pay.
 _MOST_ROUNDS = len(_DONE) + 1

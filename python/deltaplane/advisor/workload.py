@@ -1,4 +1,5 @@
-"""The predicates that a layout is judged by: those of a file or a list, with weights, or look-ups drawn from a sample.
+"""The predicates that a layout is judged by: those of a file or a list, with weights, or look-ups
+drawn from a sample.
 
 Knows schemas and trees of predicates, no file of a table.
 """
@@ -38,7 +39,8 @@ Path_ = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Columns:
-    """A table's columns by paths, as far as rows can be ordered by them: lower-case paths to those of the schema."""
+    """A table's columns by paths, as far as rows can be ordered by them: lower-case paths to those
+    of the schema."""
 
     partitions: frozenset[str]
     leaves: Mapping[Path_, Path_]
@@ -73,7 +75,8 @@ def quoted(path: Path_) -> str:
 
 @dataclass(frozen=True)
 class Lookup:
-    """One predicate: all of it, the parts on partition columns alone, and those on other columns with these columns' paths."""
+    """One predicate: all of it, the parts on partition columns alone, and those on other columns
+    with these columns' paths."""
 
     weight: float = 1.0
     whole: str | None = None
@@ -178,7 +181,8 @@ def given(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) 
     """The workload of a file or a list.
 
     Raises:
-        InvalidArgumentError: neither; a weight that is none; or no predicate that this table's plans can judge by.
+        InvalidArgumentError: neither; a weight that is none; or no predicate that this table's
+            plans can judge by.
     """
     weights: dict[str, float] = {}
     reading = _Reading(snapshot, columns)
@@ -220,7 +224,8 @@ def _listed(predicates: Predicates) -> Iterator[tuple[Any, float]]:
 
 
 def _read(line: str, number: int) -> Any:
-    """A line is a predicate in Spark SQL, or JSON: a text, or an object with `predicate` and perhaps `weight`."""
+    """A line is a predicate in Spark SQL, or JSON: a text, or an object with `predicate` and
+    perhaps `weight`."""
     if line[0] not in '{"':
         return line.removesuffix(";")
     try:
@@ -242,7 +247,8 @@ def _weighted(one: Any, where: str) -> tuple[Any, float]:
 
 
 def drawn(sample: Mapping[Path_, pa.ChunkedArray], columns: Columns) -> Workload:
-    """A look at all rows, and for each column look-ups of values and ranges that are in the sample."""
+    """A look at all rows, and for each column look-ups of values and ranges that are in the
+    sample."""
     lookups = [Lookup()]
     for path, values in sample.items():
         # A predicate has the schema's names, which parse to this path.

@@ -1,4 +1,5 @@
-"""The progress of a running statement, as a bar on a terminal that follows the events of the commands; nothing elsewhere.
+"""The progress of a running statement, as a bar on a terminal that follows the events of the
+commands; nothing elsewhere.
 
 Knows the names of the phases and no table.
 """

@@ -130,7 +130,8 @@ def facts(values: Mapping[str, object], *, as_json: bool) -> None:
 
 @contextmanager
 def progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr while something runs, where that is a terminal; it takes bytes that are done, and of how many."""
+    """A bar on stderr while something runs, where that is a terminal; it takes bytes that are done,
+    and of how many."""
     with _bar(DownloadColumn(binary_units=True), shown=shown) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
@@ -138,7 +139,8 @@ def progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def counts(what: str, *, shown: bool) -> Iterator[Callable[[str, int, int | None], None]]:
-    """As `progress`, for files: it takes the part of the command, files that are done, and of how many if that is known."""
+    """As `progress`, for files: it takes the part of the command, files that are done, and of how
+    many if that is known."""
     with _bar(MofNCompleteColumn(), shown=shown) as bar:
         task = bar.add_task(what, total=None)
         yield lambda part, done, total: bar.update(

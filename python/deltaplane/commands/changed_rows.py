@@ -21,11 +21,13 @@ __all__ = ["ChangedRows", "PatchedRows", "rules_of_whole_rows"]
 
 
 class ChangedRows:
-    """Applies the rules of a job's spec to batches with the same columns, of which `assigned` have new values."""
+    """Applies the rules of a job's spec to batches with the same columns, of which `assigned` have
+    new values."""
 
     def __init__(self, spec: str, assigned: Collection[str]) -> None:
         self._spec = spec
-        # A generated column follows those that it is made of; a changed row gets the version of this commit.
+        # A generated column follows those that it is made of; a changed row gets the version of
+        # this commit.
         generated = {rule["column"] for rule in json.loads(spec)["row_rules"]["generated"]}
         self._anew = (generated - set(assigned)) | {"_row_commit_version"}
         self._rules: BatchRules | None = None

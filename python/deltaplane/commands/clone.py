@@ -36,8 +36,8 @@ def clone(
     progress: Told | None = None,
     copies: Callable[[list[tuple[str, str]]], list[int] | None] | None = None,
 ) -> dict[str, int]:
-    """The metrics. `target` is a location and the options of its store; `copies` is asked first to copy files, by their paths
-    in the source and in the clone, and gives their sizes if it did."""
+    """The metrics. `target` is a location and the options of its store; `copies` is asked first to
+    copy files, by their paths in the source and in the clone, and gives their sizes if it did."""
     request = _request(what, commit)
     return _native.clone_table(source, *target, request, telling(progress), copies).metrics
 
@@ -49,7 +49,8 @@ def clone_parquet(
     target: tuple[str, Mapping[str, str] | None],
     what: Clone,
 ) -> dict[str, int]:
-    """Makes a table that names Parquet files where they are; the metrics. `name` is what the history calls the files.
+    """Makes a table that names Parquet files where they are; the metrics. `name` is what the
+    history calls the files.
 
     A log in memory describes the files meanwhile, and that is cloned.
 

@@ -59,11 +59,13 @@ class RowSelection:
 
 
 class PredicateSelection(RowSelection):
-    """A condition on one row each, bound to one version of a table; `check` decides where the tree doesn't suffice.
+    """A condition on one row each, bound to one version of a table; `check` decides where the tree
+    doesn't suffice.
 
     Raises:
         InvalidArgumentError: not a condition, or an unknown column.
-        UnsupportedExpressionError: a part that neither the core nor DuckDB evaluates as Spark does, by name.
+        UnsupportedExpressionError: a part that neither the core nor DuckDB evaluates as Spark does,
+            by name.
     """
 
     def __init__(self, snapshot: _native.Snapshot, predicate: Predicate | None) -> None:
@@ -90,7 +92,8 @@ def condition_on(snapshot: _native.Snapshot, given: Predicate | RowSelection | N
 
 
 def met_by_all(snapshot: _native.Snapshot, condition: str) -> tuple[str | None, bool]:
-    """A tree, as JSON, that every row meets which meets a condition, None for all rows; and whether it is all of it."""
+    """A tree, as JSON, that every row meets which meets a condition, None for all rows; and whether
+    it is all of it."""
     trees, complete = expr.necessary(condition)
     bound = [tree for tree in trees if understands(snapshot, tree)]
     tree = json.dumps(all_of([json.loads(tree) for tree in bound])) if bound else None

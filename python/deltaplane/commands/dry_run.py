@@ -1,4 +1,5 @@
-"""What a command on rows would do to a table and to other writers: the answer of every `dry_run=True`.
+"""What a command on rows would do to a table and to other writers: the answer of every
+`dry_run=True`.
 
 Says what the core found in a rehearsal, and decides nothing.
 """
@@ -17,7 +18,8 @@ __all__ = ["DryRun", "PossibleConflict", "ReadSet"]
 
 @dataclass(frozen=True)
 class PossibleConflict:
-    """Commits of others that would refuse this one if they came first: the exception's name, and which ones."""
+    """Commits of others that would refuse this one if they came first: the exception's name, and
+    which ones."""
 
     error: str
     when: str
@@ -27,9 +29,9 @@ class PossibleConflict:
 class ReadSet:
     """What a command rests on.
 
-    `reads` are rows of the table: `nothing`, `rows`, each for itself, a `set` of them, of which none may come or go, or the
-    `table` with its files. `condition` is met by all rows that are read, None where they can be any; `removes` files are
-    taken out, of `marks` files rows.
+    `reads` are rows of the table: `nothing`, `rows`, each for itself, a `set` of them, of which
+    none may come or go, or the `table` with its files. `condition` is met by all rows that are
+    read, None where they can be any; `removes` files are taken out, of `marks` files rows.
     """
 
     reads: Literal["nothing", "rows", "set", "table"] = "nothing"
@@ -80,16 +82,19 @@ class ReadSet:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a command would do. Nothing was written for it, no data file either; what refuses the command refused it, too.
+    """What a command would do. Nothing was written for it, no data file either; what refuses the
+    command refused it, too.
 
-    Rows were found, computed and checked as in the command; those that only move to other files were left unread, and so
-    `estimated_bytes_written` and `estimated_files_written` have them by the size that they have now.
+    Rows were found, computed and checked as in the command; those that only move to other files
+    were left unread, and so `estimated_bytes_written` and `estimated_files_written` have them by
+    the size that they have now.
 
-    `version` is the version that was read, None where the command would make the table. `changed` says whether there
-    would be a commit; `skipped` why there would be none whatever the rows are, as in `WriteResult`. `files_read` are the
-    files whose rows are read, `bytes_read` their sizes, of which columns that aren't needed and pages that can't match
-    stay unread. `files_marked` are those that get a deletion vector or a larger one. `rows` are numbers of rows by the
-    metrics' names. `before` and `after` are the table's protocols.
+    `version` is the version that was read, None where the command would make the table. `changed`
+    says whether there would be a commit; `skipped` why there would be none whatever the rows are,
+    as in `WriteResult`. `files_read` are the files whose rows are read, `bytes_read` their sizes,
+    of which columns that aren't needed and pages that can't match stay unread. `files_marked` are
+    those that get a deletion vector or a larger one. `rows` are numbers of rows by the metrics'
+    names. `before` and `after` are the table's protocols.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable, write_deltalake
@@ -153,7 +158,8 @@ class DryRun:
 
     @property
     def conflicts(self) -> tuple[PossibleConflict, ...]:
-        """The commits of others that would refuse this one if they came first; none where nothing would be committed."""
+        """The commits of others that would refuse this one if they came first; none where nothing
+        would be committed."""
         return tuple(self.read_set.conflicts()) if self.changed else ()
 
     @property

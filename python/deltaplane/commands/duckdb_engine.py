@@ -1,4 +1,5 @@
-"""The embedded engine: DuckDB over streams of Arrow batches, in bounded memory, with its spill files in a directory of its own.
+"""The embedded engine: DuckDB over streams of Arrow batches, in bounded memory, with its spill
+files in a directory of its own.
 
 Knows relations and their types, no table and no log.
 """
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalEngine", "Memory", "memory_bytes", "size_bytes"]
 
-# Expressions: these lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't overflow. Joins: the
-# right side is the one that is held in memory, whatever DuckDB believes of a stream's length.
+# Expressions: these lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't
+# overflow. Joins: the right side is the one that is held in memory, whatever DuckDB believes of a
+# stream's length.
 _UNWANTED = (
     "common_subexpressions",
     "expression_rewriter",
@@ -43,7 +45,8 @@ def memory_bytes(limit: int | str) -> int:
     """A limit of memory in bytes.
 
     Raises:
-        InvalidArgumentError: neither a number of bytes nor a text such as `500MB` or `2GiB`; or less than 16 MB.
+        InvalidArgumentError: neither a number of bytes nor a text such as `500MB` or `2GiB`; or
+            less than 16 MB.
 
     >>> memory_bytes("1.5 GB"), memory_bytes(64_000_000)
     (1500000000, 64000000)
@@ -58,7 +61,8 @@ def size_bytes(given: int | str, name: str) -> int:
     """A size in bytes: a number, or a text.
 
     Raises:
-        InvalidArgumentError: neither a number of bytes nor a text such as `500MB` or `2GiB`; says the argument's name.
+        InvalidArgumentError: neither a number of bytes nor a text such as `500MB` or `2GiB`; says
+            the argument's name.
 
     >>> size_bytes("2 KiB", "budget")
     2048
@@ -74,8 +78,9 @@ def size_bytes(given: int | str, name: str) -> int:
 class Memory:
     """What a command may use.
 
-    `limit`: bytes of memory, or a text such as `500MB`, beyond which rows go to disk; 80 % of the machine's if None.
-    `directory`: where they go; the system's temporary one if None. `on_disk_bytes`: at most so many of them.
+    `limit`: bytes of memory, or a text such as `500MB`, beyond which rows go to disk; 80 % of the
+    machine's if None. `directory`: where they go; the system's temporary one if None.
+    `on_disk_bytes`: at most so many of them.
     """
 
     limit: int | str | None = None
@@ -84,7 +89,8 @@ class Memory:
 
 
 class LocalEngine:
-    """One command's session. Columns of relations are called `c0`, `c1`, …, so that no name of a user's meets another.
+    """One command's session. Columns of relations are called `c0`, `c1`, …, so that no name of a
+    user's meets another.
 
     >>> import pyarrow as pa
     >>> with LocalEngine() as engine:
@@ -128,7 +134,8 @@ class LocalEngine:
         self._spill.cleanup()
 
     def adopt(self, name: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-        """Takes a user's rows in as a table, once, however often they are asked for: streams can't be read again.
+        """Takes a user's rows in as a table, once, however often they are asked for: streams can't
+        be read again.
 
         Beside its columns the table has `rowid`, the number of the row.
         """
@@ -137,7 +144,8 @@ class LocalEngine:
         self._connection.unregister(name + "_given")
 
     def stream(self, name: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-        """Makes batches a relation that can be read once. Their columns, by place, become those of the schema.
+        """Makes batches a relation that can be read once. Their columns, by place, become those of
+        the schema.
 
         Instants become zone-less timestamps at UTC.
         """
@@ -163,8 +171,8 @@ class LocalEngine:
         return row
 
     def count_rows(self, sql: str) -> list[tuple[int, ...]]:
-        """A small result of whole numbers. All other values leave as Arrow (`values`): DuckDB makes texts, or other values, of
-        dates and timestamps that Python's calendar doesn't reach.
+        """A small result of whole numbers. All other values leave as Arrow (`values`): DuckDB makes
+        texts, or other values, of dates and timestamps that Python's calendar doesn't reach.
 
         Raises:
             InternalError: a value that is no whole number.
@@ -182,7 +190,8 @@ class LocalEngine:
             return reader.read_all().column(0)
 
     def reader(self, sql: str) -> pa.RecordBatchReader:
-        """The rows of a query that can't fail as it is computed; while it runs the engine takes no other one."""
+        """The rows of a query that can't fail as it is computed; while it runs the engine takes no
+        other one."""
         with self._explaining():
             made: pa.RecordBatchReader = self._connection.sql(sql).to_arrow_reader(_ROWS_AT_ONCE)
         return made
@@ -197,7 +206,8 @@ class LocalEngine:
                 if batch is None:
                     return
                 if not joined:
-                    # Whoever takes the rows needs memory now: what it took to sort and join them is free.
+                    # Whoever takes the rows needs memory now: what it took to sort and join them is
+                    # free.
                     self._release()
                     joined = True
                 yield batch
@@ -205,10 +215,12 @@ class LocalEngine:
             reader.close()
 
     def _release(self) -> None:
-        """Gives back to the system what queries took and freed, which DuckDB keeps for longer; also while one runs."""
+        """Gives back to the system what queries took and freed, which DuckDB keeps for longer; also
+        while one runs."""
         import duckdb
 
-        # It does so whenever it is told its limit, though that stays the same; where it can't just now, rows are rows still.
+        # It does so whenever it is told its limit, though that stays the same; where it can't just
+        # now, rows are rows still.
         with suppress(duckdb.Error), self._connection.cursor() as beside:
             told = "RESET memory_limit" if self._limit is None else f"SET memory_limit = '{self._limit}'"
             beside.execute(told)

@@ -1,4 +1,5 @@
-"""GENERATE symlink_format_manifest: lists of the live files' addresses, by which engines without Delta read a table.
+"""GENERATE symlink_format_manifest: lists of the live files' addresses, by which engines without
+Delta read a table.
 
 One list for each partition, in the directory that Hive would look for.
 """
@@ -23,7 +24,8 @@ _FOLDER = "_symlink_format_manifest"
 def generate(
     table: _native.Snapshot, options: dict[str, str] | None, progress: Told | None = None, *, dry_run: bool = False
 ) -> list[str]:
-    """Writes the manifests of this version and deletes those of partitions that have no file; the keys of those written."""
+    """Writes the manifests of this version and deletes those of partitions that have no file; the
+    keys of those written."""
     import pyarrow as pa
 
     if table.column_mapping != "none":

@@ -1,4 +1,5 @@
-"""The rows in which two versions differ, by their keys: reads the files that only one of them has, and compares in DuckDB."""
+"""The rows in which two versions differ, by their keys: reads the files that only one of them has,
+and compares in DuckDB."""
 
 from __future__ import annotations
 
@@ -22,11 +23,14 @@ _SHOWN = ("change", "before", "after")
 
 @dataclass(frozen=True)
 class KeyDiff:
-    """Two versions, the columns that tell rows apart, and those that are shown as they were and as they are.
+    """Two versions, the columns that tell rows apart, and those that are shown as they were and as
+    they are.
 
-    Rows are those of `after`'s columns; what was added since is null in `before`, and what went until then isn't compared: files
-    that both versions share would say something else of it than those that were written anew. Equal rows of both versions stand for each other, however
-    often there are some: what is left is what only one version has. A key with one row left on each side was updated.
+    Rows are those of `after`'s columns; what was added since is null in `before`, and what went
+    until then isn't compared: files that both versions share would say something else of it than
+    those that were written anew. Equal rows of both versions stand for each other, however often
+    there are some: what is left is what only one version has. A key with one row left on each side
+    was updated.
     """
 
     before: _native.Snapshot
@@ -156,7 +160,8 @@ def _named(fields: list[dict[str, Any]], names: Sequence[str], what: str) -> lis
 
 
 def _sql(columns: int, keys: Sequence[int], shown: Sequence[int]) -> str:
-    """Rows of each side cancel each other; of each key the numbers of those that are left say what happened."""
+    """Rows of each side cancel each other; of each key the numbers of those that are left say what
+    happened."""
     row = ", ".join(f"c{i}" for i in range(columns))
     key = ", ".join(f"c{i}" for i in keys)
     is_update = "gone = 1 AND come = 1"

@@ -27,7 +27,8 @@ def constant(name: str, value: Any, schema: pa.Schema, path: Sequence[str]) -> p
     """The value that a column or a field gets in every row.
 
     Raises:
-        SchemaMismatchError: the value, or a part of it, isn't one of the column's type; names the part.
+        SchemaMismatchError: the value, or a part of it, isn't one of the column's type; names the
+            part.
     """
     import pyarrow as pa
 

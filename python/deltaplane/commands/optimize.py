@@ -1,4 +1,5 @@
-"""OPTIMIZE: files written anew so that the table is read well, by size or in an order of their rows.
+"""OPTIMIZE: files written anew so that the table is read well, by size or in an order of their
+rows.
 
 No row changes. The core chooses the files to rewrite (`_native.Layout`); here it is run group
 by group, and committed once, or whenever some time has gone.
@@ -26,7 +27,8 @@ __all__ = ["Layout", "Mover", "Progress", "after_commit", "begin", "optimize"]
 
 _log = logging.getLogger(__name__)
 
-# Of each file's rows at most this share may be deleted by a vector before it is written anew, as in delta-spark.
+# Of each file's rows at most this share may be deleted by a vector before it is written anew, as in
+# delta-spark.
 MOST_DELETED = 0.05
 # As many small files of a partition are put together after a commit, as in delta-spark.
 _SMALL_FILES = 50
@@ -36,7 +38,8 @@ _MEMORY_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a command has come: groups of files, and the bytes of the files that they take the place of."""
+    """How far a command has come: groups of files, and the bytes of the files that they take the
+    place of."""
 
     groups_done: int
     groups: int
@@ -48,10 +51,11 @@ class Progress:
 class Layout:
     """What a caller asks for.
 
-    `columns` to order rows by, none for small files put together or a clustered table's own; `curve` None for the default;
-    `memory_limit` in bytes or as text; `commit_interval` in seconds between commits, None for one; `auto_min_files` for
-    the compaction after a commit. Groups of files are left out beyond `most_bytes` of them, and not begun any more from a
-    moment on (`until`, of `time.monotonic`).
+    `columns` to order rows by, none for small files put together or a clustered table's own;
+    `curve` None for the default; `memory_limit` in bytes or as text; `commit_interval` in seconds
+    between commits, None for one; `auto_min_files` for the compaction after a commit. Groups of
+    files are left out beyond `most_bytes` of them, and not begun any more from a moment on
+    (`until`, of `time.monotonic`).
     """
 
     partitions: Predicate | None = None
@@ -69,14 +73,14 @@ class Layout:
     progress: Callable[[Progress], object] | None = None
 
 
-# Who moves the groups' rows, with about so many bytes of memory for those that are sorted: gives the bytes of each group's
-# old files when its new ones are known to the job.
+# Who moves the groups' rows, with about so many bytes of memory for those that are sorted: gives
+# the bytes of each group's old files when its new ones are known to the job.
 Mover: TypeAlias = Callable[[_native.Layout, int], Iterator[int]]
 
 
 def optimize(target: Target, what: Layout, settings: Settings, mover: Mover | None = None) -> dict[str, Any]:
-    """Runs it, here unless there is another mover; returns what was done, or with `dry_run` what would be, under
-    deltalake's names."""
+    """Runs it, here unless there is another mover; returns what was done, or with `dry_run` what
+    would be, under deltalake's names."""
     memory = _MEMORY_BYTES if what.memory_limit is None else memory_bytes(what.memory_limit)
     job, plan = begin(target, what, settings)
     done = _Done(plan)
@@ -104,7 +108,8 @@ def _here(tasks: int) -> Mover:
 
 
 def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
-    """Puts small files together in the partitions that the newest commit wrote to (`delta.autoOptimize.autoCompact`).
+    """Puts small files together in the partitions that the newest commit wrote to
+    (`delta.autoOptimize.autoCompact`).
 
     The commit is durable already: what fails here is logged, and the next commit tries again.
     """

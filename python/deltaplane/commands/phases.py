@@ -1,4 +1,5 @@
-"""The phases of a command, as events in the log `deltaplane.commands`: DEBUG when one begins, INFO with its time when it ends.
+"""The phases of a command, as events in the log `deltaplane.commands`: DEBUG when one begins, INFO
+with its time when it ends.
 
 Records have `operation`, `table` and `phase`, the last ones also `ms`.
 """
@@ -13,8 +14,9 @@ from contextlib import contextmanager
 __all__ = ["LOGGER", "PHASES", "phase"]
 
 LOGGER = "deltaplane.commands"
-# All that there are, in the order in which they come. `find` and `join`: which rows; `unmatched`: rows without a row of the
-# source; `change`: their new values; `copy`: rows that move to other files with them; `files`: the last ones are ended.
+# All that there are, in the order in which they come. `find` and `join`: which rows; `unmatched`:
+# rows without a row of the source; `change`: their new values; `copy`: rows that move to other
+# files with them; `files`: the last ones are ended.
 PHASES = ("source", "find", "join", "unmatched", "change", "copy", "insert", "files", "commit")
 
 _log = logging.getLogger(LOGGER)

@@ -1,4 +1,5 @@
-"""Why a plan selects the files that it selects: the figures of `DeltaTable.explain`, and their text.
+"""Why a plan selects the files that it selects: the figures of `DeltaTable.explain`, and their
+text.
 
 It must not know how files are skipped.
 """
@@ -16,12 +17,14 @@ __all__ = ["PlanExplanation", "size_text"]
 
 @dataclass(frozen=True)
 class PlanExplanation:
-    """What the stages of a plan looked at and left out. All are numbers of files unless they say otherwise.
+    """What the stages of a plan looked at and left out. All are numbers of files unless they say
+    otherwise.
 
-    A file is counted by the stage that ended it. Stages follow each other as the attributes do; `replaced` are files of the
-    checkpoint that later commits removed or wrote again, or that it names again. `selected_without_statistics` says of how many
-    selected files nothing is known of a column that the predicate needs, by the column's physical path: better statistics could
-    skip those.
+    A file is counted by the stage that ended it. Stages follow each other as the attributes do;
+    `replaced` are files of the checkpoint that later commits removed or wrote again, or that it
+    names again. `selected_without_statistics` says of how many selected files nothing is known of a
+    column that the predicate needs, by the column's physical path: better statistics could skip
+    those.
 
     >>> why = PlanExplanation(in_commits=3, selected=1, selected_bytes=2048, skipped_by_statistics=2)
     >>> why.considered, why.skipped

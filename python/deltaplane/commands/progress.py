@@ -10,7 +10,8 @@ __all__ = ["CareProgress", "Told", "telling"]
 
 @dataclass(frozen=True)
 class CareProgress:
-    """So much of a part of a command is done: files, or bytes while they are copied. `total` is None where that isn't known."""
+    """So much of a part of a command is done: files, or bytes while they are copied. `total` is
+    None where that isn't known."""
 
     phase: str
     done: int

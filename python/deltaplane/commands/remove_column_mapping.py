@@ -1,4 +1,5 @@
-"""REMOVE COLUMN MAPPING: files written anew under the names of the table's columns, so that the mapping can end (P114).
+"""REMOVE COLUMN MAPPING: files written anew under the names of the table's columns, so that the
+mapping can end (P114).
 
 No row changes, but every file does: a concurrent append makes it fail with a
 conflict.
@@ -24,7 +25,8 @@ class Unmapped(NamedTuple):
 
 
 def remove_column_mapping(target: Target, settings: Settings) -> Unmapped:
-    """Ends the column mapping of a table in one commit; files stay where they have the columns' names already."""
+    """Ends the column mapping of a table in one commit; files stay where they have the columns'
+    names already."""
     protocols: dict[str, Protocol] = {}
 
     def run(job: Rewriting) -> dict[str, int]:

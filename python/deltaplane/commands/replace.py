@@ -1,4 +1,5 @@
-"""Overwrites of some rows: those that meet a condition, or those that match new ones, make room for new rows.
+"""Overwrites of some rows: those that meet a condition, or those that match new ones, make room for
+new rows.
 
 Files that the condition selects whole are removed unread; others are changed as by DELETE.
 """
@@ -38,8 +39,8 @@ def replace_where(
     merge_schema: bool,
     reads_others: bool,
 ) -> CommandResult:
-    """Replaces the rows that meet a condition, in one commit. Each new row must meet it, too; with `reads_others` they were
-    made of any of the table's rows."""
+    """Replaces the rows that meet a condition, in one commit. Each new row must meet it, too; with
+    `reads_others` they were made of any of the table's rows."""
     chosen = PredicateSelection(target.snapshot, condition)
     incoming = {"schema_json": _native.schema_from_arrow(rows.schema).to_json(), "merge_schema": merge_schema}
     parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
@@ -47,7 +48,8 @@ def replace_where(
 
     def run(job: Rewriting) -> dict[str, int]:
         deleted = job.select_rows(chosen)
-        # Vectors and whole files tell by themselves what was deleted, new files what came (P130, P131).
+        # Vectors and whole files tell by themselves what was deleted, new files what came (P130,
+        # P131).
         recorded = job.native.copies_rows
         if recorded:
             job.native.record_picked("delete")
@@ -67,7 +69,8 @@ def overwrite_says(which: Mapping[str, str], *, merge_schema: bool) -> dict[str,
 
 
 def write_metrics(summary: Mapping[str, int], deleted: int | None, new: int) -> dict[str, int | None]:
-    """The metrics of such a write under delta-spark's names: of files (`Rewriting.finish`), and of rows."""
+    """The metrics of such a write under delta-spark's names: of files (`Rewriting.finish`), and of
+    rows."""
     files = {_WRITE.get(name, name): value for name, value in summary.items()}
     return {**files, "numDeletedRows": deleted, "numOutputRows": new + summary["numCopiedRows"]}
 
@@ -84,8 +87,8 @@ def _ruled(job: Rewriting, rows: pa.RecordBatchReader, check: Check) -> Iterator
 
 @dataclass(frozen=True)
 class Matching:
-    """Which rows make room: those for which a condition over both is true with one of the new rows, or that equal one in
-    columns. A null equals nothing.
+    """Which rows make room: those for which a condition over both is true with one of the new rows,
+    or that equal one in columns. A null equals nothing.
     """
 
     condition: str
@@ -117,8 +120,8 @@ def replace_matching(
     merge_schema: bool,
     reads_others: bool,
 ) -> CommandResult:
-    """Replaces rows that match a new one, in one commit; nothing is done without rows. With `reads_others` these were made
-    of any of the table's rows."""
+    """Replaces rows that match a new one, in one commit; nothing is done without rows. With
+    `reads_others` these were made of any of the table's rows."""
     what = Merge(
         source=rows,
         predicate=matching.condition,

@@ -25,7 +25,8 @@ def restore(
     commit: dict[str, Any],
     progress: Told | None,
 ) -> dict[str, Any]:
-    """The version that it made, None if there was nothing to do or it is a dry run, and its metrics."""
+    """The version that it made, None if there was nothing to do or it is a dry run, and its
+    metrics."""
     if target is None:
         raise InvalidArgumentError("say which version to go back to: a number, an ISO 8601 text or a datetime")
     version, timestamp_ms = version_arguments(target)

@@ -1,4 +1,5 @@
-"""The steps that commands on rows share: pick rows, write what becomes of them, take the old ones out, commit.
+"""The steps that commands on rows share: pick rows, write what becomes of them, take the old ones
+out, commit.
 
 A failure before the commit, or one that says that the commit didn't happen, takes the new files
 back.
@@ -39,7 +40,8 @@ __all__ = ["PATCHED_BYTES", "CommandResult", "Operation", "Rewriting", "Settings
 # Smaller files are written whole, several of them as one.
 PATCHED_BYTES = 1 << 20
 
-# What a command did: its metrics under delta-spark's names, none where nothing was to do; or what it would do.
+# What a command did: its metrics under delta-spark's names, none where nothing was to do; or what
+# it would do.
 CommandResult = dict[str, int] | DryRun
 
 
@@ -66,7 +68,8 @@ class Settings:
 
     @property
     def free(self) -> bool:
-        """Whether files may keep columns as they are: a caller who says how files are to be written means all of them."""
+        """Whether files may keep columns as they are: a caller who says how files are to be written
+        means all of them."""
         return self.writer is None and self.target_file_size is None
 
 
@@ -74,10 +77,11 @@ class Settings:
 class Operation:
     """What a command is to the log.
 
-    `parameters` go to the history; `reads` is a tree that every row meets which the command reads, as JSON, None for
-    all rows, and `condition` says it in words; with `reads_others` it depends on any row of the table what becomes of
-    these; `incoming` are the columns of rows that it brings; without `data_change`
-    rows only move. With `remove_column_mapping` the table's column mapping ends.
+    `parameters` go to the history; `reads` is a tree that every row meets which the command reads,
+    as JSON, None for all rows, and `condition` says it in words; with `reads_others` it depends on
+    any row of the table what becomes of these; `incoming` are the columns of rows that it brings;
+    without `data_change` rows only move. With `remove_column_mapping` the table's column mapping
+    ends.
     """
 
     name: str
@@ -93,7 +97,8 @@ class Operation:
 class Rewriting:
     """One command on its way. Times in the metrics are in milliseconds.
 
-    A dry run takes the same steps: its files are made and kept nowhere, and `dry_run_result` says what its commit would have been.
+    A dry run takes the same steps: its files are made and kept nowhere, and `dry_run_result` says
+    what its commit would have been.
     """
 
     def __init__(
@@ -125,13 +130,15 @@ class Rewriting:
         self._began = self._scanned = time.monotonic()
 
     def reads(self, tree: str | None) -> None:
-        """Notes, for a dry run, that the rows are read of the files which can hold some that meet a tree."""
+        """Notes, for a dry run, that the rows are read of the files which can hold some that meet a
+        tree."""
         if self._dry_run:
             plan = PlanExplanation.of(self._target.snapshot.explain(tree))
             self._files_read, self._bytes_read = plan.selected, plan.selected_bytes
 
     def reads_picked(self) -> None:
-        """Notes, for a dry run, that the rows are read of the files of picked rows, unless they were for the picking."""
+        """Notes, for a dry run, that the rows are read of the files of picked rows, unless they
+        were for the picking."""
         if not self._files_read:
             self._files_read, self._bytes_read = self.native.picked_files, self.native.picked_bytes
 
@@ -140,7 +147,8 @@ class Rewriting:
         return phase(self._operation.name, self.location, name)
 
     def select_rows(self, condition: RowSelection) -> int | None:
-        """Picks the rows that the condition means; returns their number, None if the log doesn't tell it."""
+        """Picks the rows that the condition means; returns their number, None if the log doesn't
+        tell it."""
         if condition.is_exact and self.native.selects_files:
             with self.phase("find"):
                 rows = self.native.pick_files()
@@ -180,11 +188,13 @@ class Rewriting:
         self._streamed(rows, lambda reader: self.native.write(reader, change))
 
     def patch(self, rows: Callable[[], Iterator[pa.RecordBatch]]) -> None:
-        """Writes the files that were chosen for it with new values in columns of picked rows, the other columns as they are."""
+        """Writes the files that were chosen for it with new values in columns of picked rows, the
+        other columns as they are."""
         self._streamed(rows, self.native.patch)
 
     def finish(self) -> dict[str, int]:
-        """Ends the files; returns what was done to files and how long it took, under delta-spark's names."""
+        """Ends the files; returns what was done to files and how long it took, under delta-spark's
+        names."""
         with self.phase("files"):
             summary: dict[str, int] = json.loads(self.native.finish())
         ended = time.monotonic()
@@ -217,7 +227,8 @@ class Rewriting:
         return replace(told, files_read=self._files_read, bytes_read=self._bytes_read)
 
     def take_back(self) -> None:
-        """Deletes what was written before the commit; a commit deletes or keeps its files itself."""
+        """Deletes what was written before the commit; a commit deletes or keeps its files
+        itself."""
         self.native.abort()
 
     def _streamed(self, rows: Callable[[], Iterator[pa.RecordBatch]], take: Callable[[Any], Any]) -> Any:

@@ -1,4 +1,5 @@
-"""What a table's expressions ask of written rows, applied to a stream: defaults, then generated columns, then checks.
+"""What a table's expressions ask of written rows, applied to a stream: defaults, then generated
+columns, then checks.
 
 Takes the rules from a write job's spec and evaluates them in DuckDB; a Spark frame has Spark do it.
 """
@@ -30,7 +31,8 @@ _FIRST_ROWS = "replaceWhere"
 
 @dataclass(frozen=True)
 class RowRules:
-    """The rules of one write, as text: `checks` are (what it is, name, condition), the others (column, expression)."""
+    """The rules of one write, as text: `checks` are (what it is, name, condition), the others
+    (column, expression)."""
 
     checks: Sequence[tuple[str, str, str]]
     generated: Sequence[tuple[str, str]]
@@ -41,8 +43,8 @@ class RowRules:
     def of_spec(cls, spec: str, given: Sequence[str]) -> RowRules:
         """The rules for data with these columns.
 
-        A generated column that the data has becomes a check of its value (P105); a default counts only for a column
-        that the data lacks, so an explicit null stays (P107).
+        A generated column that the data has becomes a check of its value (P105); a default counts
+        only for a column that the data lacks, so an explicit null stays (P107).
         """
         parsed = json.loads(spec)
         rules = parsed["row_rules"]
@@ -73,7 +75,8 @@ def _name(column: str) -> str:
 
 
 def not_selected(sql: str) -> str:
-    """What is said of new rows that the condition of their overwrite doesn't select; the first one's values come behind it."""
+    """What is said of new rows that the condition of their overwrite doesn't select; the first
+    one's values come behind it."""
     return (
         f"the data has rows that `{sql}` doesn't select: nothing was committed; filter the data, or widen the predicate. The "
         "first one:"
@@ -151,8 +154,8 @@ def _with(batch: pa.RecordBatch, columns: Sequence[str], program: Program) -> pa
 class RuledRows:
     """A stream of rows with the rules applied; without rules they are the data's own.
 
-    An Arrow stream carries only the text of an error: after a failure `raise_error` raises what happened. `zone` and
-    `now_us` are those of the session that writes.
+    An Arrow stream carries only the text of an error: after a failure `raise_error` raises what
+    happened. `zone` and `now_us` are those of the session that writes.
     """
 
     def __init__(

@@ -56,7 +56,8 @@ def _changed(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatc
 
 
 def _patched(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatch]:
-    """The new values of the picked rows in files that keep their other columns, and where the rows stand."""
+    """The new values of the picked rows in files that keep their other columns, and where the rows
+    stand."""
     patched = PatchedRows(job.native.spec, assignments)
     for batch in Scan(job.native.patched_places(patched.reads)):
         yield patched(batch)

@@ -1,4 +1,5 @@
-"""VACUUM: which files go, by a listing, an inventory or the log, and for how long files stay. The core finds and deletes."""
+"""VACUUM: which files go, by a listing, an inventory or the log, and for how long files stay. The
+core finds and deletes."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Vacuum:
-    """What may go. `retention_hours` None: what the table's properties say. `told`: whether commits tell of it, where files are deleted,
-    always or never."""
+    """What may go. `retention_hours` None: what the table's properties say. `told`: whether commits
+    tell of it, where files are deleted, always or never."""
 
     retention_hours: float | None = None
     enforce_retention: bool = True
@@ -41,7 +42,8 @@ def vacuum(
     deletes: Callable[[list[str]], bool] | None = None,
     progress: Told | None = None,
 ) -> _native.VacuumResult:
-    """What went, with the files' paths. `deletes` is asked first to delete files, many at once, and says whether it did."""
+    """What went, with the files' paths. `deletes` is asked first to delete files, many at once, and
+    says whether it did."""
     rows = None if inventory is None else _inventory(inventory)
     request = json.dumps(_request(what, rows is not None, commit))
     return _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))

@@ -153,7 +153,8 @@ def compile_expressions(
     from deltaplane.expr.syntax import parse, shown
 
     schema_json = schema if isinstance(schema, str) else schema.to_json()
-    # A source's columns may have types that no table has: the core refuses these, and expressions only leave them out.
+    # A source's columns may have types that no table has: the core refuses these, and expressions
+    # only leave them out.
     columns = {f["name"]: of_json(f["type"]) for f in json.loads(schema_json)["fields"]}
     binder = Binder(columns, context_at(zone, now_us))
     bound = []

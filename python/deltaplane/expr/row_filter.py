@@ -101,12 +101,13 @@ def understands(rows: _native.Snapshot | Bind, tree: Node | str, *, checked_else
     Args:
         rows: a version of a table, or what binds a tree to the columns of other rows.
         tree: the tree, or its JSON.
-        checked_elsewhere: whether another engine checks the expression that the tree is part of, so that a tree with an
-            unknown column or a wrong value is only one that the core doesn't understand.
+        checked_elsewhere: whether another engine checks the expression that the tree is part of, so
+            that a tree with an unknown column or a wrong value is only one that the core doesn't
+            understand.
 
     Raises:
-        InvalidArgumentError: an unknown column, or a value that isn't one of its column's type; unless the expression
-            is checked elsewhere.
+        InvalidArgumentError: an unknown column, or a value that isn't one of its column's type;
+            unless the expression is checked elsewhere.
     """
     text = tree if isinstance(tree, str) else json.dumps(tree)
     try:

@@ -1,5 +1,6 @@
-"""The health report of a table: what its log says of files, growth, commits, partitions, clustering, deleted rows, the log
-itself and the engines that can read it, with advice; as plain data, and as one HTML page that needs nothing else.
+"""The health report of a table: what its log says of files, growth, commits, partitions,
+clustering, deleted rows, the log itself and the engines that can read it, with advice; as plain
+data, and as one HTML page that needs nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class HealthReport:
         return self.facts.to_dict()
 
     def to_html(self) -> str:
-        """One page that is complete in itself: no script, nothing is loaded; light or dark as its reader prefers.
+        """One page that is complete in itself: no script, nothing is loaded; light or dark as its
+        reader prefers.
 
         Raises:
             ImportError: jinja2 isn't installed (`pip install 'deltaplane[report]'`).
@@ -54,7 +56,8 @@ class HealthReport:
 
 
 def health_report(table: DeltaTable, commits: int, judged: AdviceReport | None = None) -> HealthReport:
-    """Gathers a report of the version that the table shows; `DeltaTable.report` says how and at which cost."""
+    """Gathers a report of the version that the table shows; `DeltaTable.report` says how and at
+    which cost."""
     if commits < 1:
         raise InvalidArgumentError(f"commits is a number of commits, not {commits}")
     if judged is not None and (judged.table, judged.version) != (table.table_uri, table.version()):

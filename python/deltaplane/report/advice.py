@@ -1,4 +1,5 @@
-"""What to do about what a report found: a rule for each thing that can go wrong, from the report's own figures.
+"""What to do about what a report found: a rule for each thing that can go wrong, from the report's
+own figures.
 
 Knows the facts of a report, no table.
 """
@@ -40,8 +41,8 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing: how pressing (`act`, `watch` or `fine`), the page's section that it is about, what, why, and the command
-    that helps, if one does."""
+    """One thing: how pressing (`act`, `watch` or `fine`), the page's section that it is about,
+    what, why, and the command that helps, if one does."""
 
     level: str
     section: str
@@ -51,8 +52,8 @@ class Advice:
 
 
 def advice(of: Health, judged: AdviceReport | None = None) -> tuple[Advice, ...]:
-    """What each rule says, the most pressing first. What `DeltaTable.advise` judged stands in place of the rules on the same
-    things: it knows what queries read, and tried other layouts.
+    """What each rule says, the most pressing first. What `DeltaTable.advise` judged stands in place
+    of the rules on the same things: it knows what queries read, and tried other layouts.
     """
     said = [one for rule in RULES if judged is None or rule not in _JUDGED_BETTER for one in rule(of)]
     if judged is not None:
@@ -60,7 +61,8 @@ def advice(of: Health, judged: AdviceReport | None = None) -> tuple[Advice, ...]
     return tuple(sorted(said, key=lambda one: _ORDER.index(one.level)))
 
 
-# What `advise` speaks of: the page's section, how pressing it is, and in few words what is to be done.
+# What `advise` speaks of: the page's section, how pressing it is, and in few words what is to be
+# done.
 _KINDS = {
     "optimize": ("files", ACT, "Put files together"),
     "zorder": ("columns", ACT, "Order the rows"),
@@ -89,13 +91,14 @@ def _judged(judged: AdviceReport) -> Iterator[Advice]:
 
 
 def considered_files(of: Health) -> float:
-    """How many files a query could read that says its partition, if there are any: on average over the files."""
+    """How many files a query could read that says its partition, if there are any: on average over
+    the files."""
     return float(of.files.count) if of.partitions is None else of.partitions.files_around
 
 
 def lookup_files(column: Column, of: Health) -> float:
-    """How many of these a look-up of one value in the column reads on average: those whose bounds hold it, and those
-    without bounds, which are taken to be spread evenly over partitions."""
+    """How many of these a look-up of one value in the column reads on average: those whose bounds
+    hold it, and those without bounds, which are taken to be spread evenly over partitions."""
     without = column.unknown / of.files.count if of.files.count else 0.0
     return column.depth.average + without * considered_files(of)
 

@@ -25,8 +25,9 @@ class Bin:
 
 
 def by_powers(values: pa.ChunkedArray, weights: pa.ChunkedArray | None = None) -> tuple[Bin, ...]:
-    """Bins that are twice as wide as the one before, from the least value's to the greatest's, empty ones too. The first one
-    is below 1. With `weights` a value counts as often as its weight says. Values are at least 0 and not null.
+    """Bins that are twice as wide as the one before, from the least value's to the greatest's,
+    empty ones too. The first one is below 1. With `weights` a value counts as often as its weight
+    says. Values are at least 0 and not null.
 
     >>> import pyarrow as pa
     >>> [(b.low, b.high, b.count) for b in by_powers(pa.chunked_array([[0, 1, 5, 7]]))]

@@ -1,4 +1,5 @@
-"""Charts as inline SVG: columns, lines, and the small ones that stand in tables. Colours and fonts are the page's style's.
+"""Charts as inline SVG: columns, lines, and the small ones that stand in tables. Colours and fonts
+are the page's style's.
 
 Knows numbers and texts, which it escapes.
 """
@@ -26,7 +27,8 @@ Words = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Bar:
-    """One column: its label, what it says when pointed at, and its parts from the axis up, each with a colour's number."""
+    """One column: its label, what it says when pointed at, and its parts from the axis up, each
+    with a colour's number."""
 
     label: str
     note: str
@@ -50,7 +52,8 @@ class Mark:
 def columns(
     name: str, bars: Sequence[Bar], x_title: str, y_title: str, *, edges: bool = False, of_bytes: bool = False
 ) -> str:
-    """A chart of columns. With `edges` the labels stand at the columns' left edges, as a histogram's do."""
+    """A chart of columns. With `edges` the labels stand at the columns' left edges, as a
+    histogram's do."""
     top = _ceiling(max((bar.height for bar in bars), default=0), of_bytes)
     step = (WIDTH - LEFT - RIGHT) / max(1, len(bars))
     gap = min(3.0, step * 0.16)

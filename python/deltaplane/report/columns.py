@@ -1,4 +1,5 @@
-"""The live files of a version as columns, read once and kept in a temporary file, so that one or two are in memory at a time.
+"""The live files of a version as columns, read once and kept in a temporary file, so that one or
+two are in memory at a time.
 
 Knows the names that a plan gives its columns, and no figure that is made of them.
 """
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Leaf", "LiveFiles", "live_files", "partition_values"]
 
-# Rows of a row group of the temporary file: few enough to be written soon, enough to be read quickly.
+# Rows of a row group of the temporary file: few enough to be written soon, enough to be read
+# quickly.
 _GROUP_ROWS = 65_536
 # Between the values of a partition's key, and in place of null: what no value is likely to have.
 _NEXT, _NULL = "\x1f", "\x1e"
@@ -32,7 +34,8 @@ class Leaf:
 
     path: tuple[str, ...]
     type: str
-    # Where its values stand in the structs of least, greatest and null values; None where files have none.
+    # Where its values stand in the structs of least, greatest and null values; None where files
+    # have none.
     bounds: tuple[tuple[int, ...], tuple[int, ...]]
     nulls: tuple[int, ...] | None
 
@@ -43,8 +46,9 @@ class Leaf:
 
 
 class LiveFiles:
-    """Columns with a value for each live file: `size`, `records` (null where statistics don't say), `deleted` (rows that a
-    vector marks), and for partitioned tables `partition`. Bounds come by leaf."""
+    """Columns with a value for each live file: `size`, `records` (null where statistics don't say),
+    `deleted` (rows that a vector marks), and for partitioned tables `partition`. Bounds come by
+    leaf."""
 
     def __init__(self, file: Any, repeating: Sequence[str], leaves: Sequence[Leaf], more: int) -> None:
         import pyarrow.parquet as pq
@@ -72,7 +76,8 @@ class LiveFiles:
 
 @contextmanager
 def live_files(snapshot: _native.Snapshot, first: Sequence[str], most_leaves: int) -> Iterator[LiveFiles]:
-    """Reads the live files. Of many leaves only `most_leaves` are looked at, those named by `first` before the others."""
+    """Reads the live files. Of many leaves only `most_leaves` are looked at, those named by `first`
+    before the others."""
     import pyarrow.parquet as pq
 
     reader = Scan(snapshot.plan(None)).to_reader()

@@ -1,4 +1,5 @@
-"""What a table is and was, under delta-spark's names: its history, its details, how it is clustered, what a restoration did."""
+"""What a table is and was, under delta-spark's names: its history, its details, how it is
+clustered, what a restoration did."""
 
 from __future__ import annotations
 
@@ -82,8 +83,8 @@ def detail_row(table: DeltaTable) -> pa.Table:
 
 
 def shown_properties(table: DeltaTable) -> dict[str, str]:
-    """The table's properties by name, as delta-spark shows them: with the columns that it is clustered by, the protocol's versions, and
-    the features that it names.
+    """The table's properties by name, as delta-spark shows them: with the columns that it is
+    clustered by, the protocol's versions, and the features that it names.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable

@@ -1,4 +1,5 @@
-"""What the log's commits did: how the table grew, which operations there were and when, and who met whom.
+"""What the log's commits did: how the table grew, which operations there were and when, and who met
+whom.
 
 Knows the sums of commits as the core gives them, no table.
 """
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Commits", "Operation", "Period", "Point", "commits", "growth"]
 
-# Widths of a period, in ms, of which the narrowest is taken that gives few enough: a minute to ten years.
+# Widths of a period, in ms, of which the narrowest is taken that gives few enough: a minute to ten
+# years.
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 _WIDTHS = (
     *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
@@ -34,7 +36,8 @@ OTHERS = "others"
 
 @dataclass(frozen=True)
 class Point:
-    """The table after a version. `size_bytes` is None where a later commit took files out without saying their size."""
+    """The table after a version. `size_bytes` is None where a later commit took files out without
+    saying their size."""
 
     version: int
     timestamp_ms: int
@@ -65,8 +68,9 @@ class Period:
 
 @dataclass(frozen=True)
 class Commits:
-    """The commits that were looked at. `telling` of them say which version they had read and may be believed: of these
-    `overtaken` came after commits that they hadn't read, at most `most_overtaken` of them."""
+    """The commits that were looked at. `telling` of them say which version they had read and may be
+    believed: of these `overtaken` came after commits that they hadn't read, at most
+    `most_overtaken` of them."""
 
     count: int
     first_version: int
@@ -87,7 +91,8 @@ class Commits:
 def growth(totals: Sequence[_native.CommitTotals], files: int, size_bytes: int) -> tuple[Point, ...]:
     """The table after each commit, oldest first, reckoned back from what it is after the last one.
 
-    Commits that only put files in again that are there (nothing removed, no row changed) don't count.
+    Commits that only put files in again that are there (nothing removed, no row changed) don't
+    count.
     """
     points: list[Point] = []
     size: int | None = size_bytes

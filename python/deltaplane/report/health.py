@@ -40,8 +40,9 @@ _SHARE_STEPS = 10
 
 @dataclass(frozen=True)
 class Files:
-    """The live files. `rows` are those that deletion vectors leave, None where a file's statistics don't say. OPTIMIZE aims
-    at `target_bytes` and puts files below `large_enough_bytes` together."""
+    """The live files. `rows` are those that deletion vectors leave, None where a file's statistics
+    don't say. OPTIMIZE aims at `target_bytes` and puts files below `large_enough_bytes`
+    together."""
 
     count: int
     size_bytes: int
@@ -59,9 +60,9 @@ class Files:
 
 @dataclass(frozen=True)
 class Column:
-    """A column's statistics and how well they tell files apart. Of all files `empty` hold nothing but null in it, and of
-    `unknown` there are no bounds, so that every query reads them. `within` is the depth inside of a partition, None where
-    there are no partitions."""
+    """A column's statistics and how well they tell files apart. Of all files `empty` hold nothing
+    but null in it, and of `unknown` there are no bounds, so that every query reads them. `within`
+    is the depth inside of a partition, None where there are no partitions."""
 
     name: str
     type: str
@@ -79,8 +80,8 @@ class Column:
 
 @dataclass(frozen=True)
 class Vectors:
-    """What deletion vectors owe: `above` files (of `above_bytes`) have more than the share `ratio` of their rows deleted.
-    `bins` are the shares of files whose number of rows is known."""
+    """What deletion vectors owe: `above` files (of `above_bytes`) have more than the share `ratio`
+    of their rows deleted. `bins` are the shares of files whose number of rows is known."""
 
     files: int
     deleted_rows: int
@@ -92,8 +93,8 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Health:
-    """All that a report says. Times are ms since 1970-01-01 UTC; `log` and `tombstones` are sums of the log's files and of
-    files that were taken out, as their keys name them."""
+    """All that a report says. Times are ms since 1970-01-01 UTC; `log` and `tombstones` are sums of
+    the log's files and of files that were taken out, as their keys name them."""
 
     table: str
     name: str | None
@@ -134,7 +135,8 @@ def _plain(value: Any) -> Any:
 
 
 def gather(table: DeltaTable, most_commits: int, judged: AdviceReport | None = None) -> Health:
-    """Gathers what is to be said of the version that the table shows; `judged` is what `advise` said of it."""
+    """Gathers what is to be said of the version that the table shows; `judged` is what `advise`
+    said of it."""
     snapshot, metadata = table._snapshot, table.metadata()
     keys = clustering_of(table.domain_metadata(), snapshot.schema)
     with live_files(snapshot, keys, _MOST_COLUMNS) as live:

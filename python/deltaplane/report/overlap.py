@@ -18,8 +18,8 @@ __all__ = ["Bounds", "Depth", "depth", "sound"]
 
 @dataclass(frozen=True)
 class Depth:
-    """Of `files` files, how many have bounds that hold a value: on `average` over their bounds, at `most`, and how often
-    how many (`bins`, which count bounds, two for each file)."""
+    """Of `files` files, how many have bounds that hold a value: on `average` over their bounds, at
+    `most`, and how often how many (`bins`, which count bounds, two for each file)."""
 
     files: int
     average: float
@@ -38,8 +38,8 @@ def sound(lows: pa.ChunkedArray, highs: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def depth(lows: pa.ChunkedArray, highs: pa.ChunkedArray, groups: pa.ChunkedArray | None = None) -> Depth:
-    """The depth at each bound of each file; with `groups` (numbers from 0 on) only files of one group meet, as those of one
-    partition do. Bounds are sound (`sound`).
+    """The depth at each bound of each file; with `groups` (numbers from 0 on) only files of one
+    group meet, as those of one partition do. Bounds are sound (`sound`).
 
     >>> import pyarrow as pa
     >>> found = depth(pa.chunked_array([[1, 2, 9]]), pa.chunked_array([[3, 5, 9]]))
@@ -50,9 +50,11 @@ def depth(lows: pa.ChunkedArray, highs: pa.ChunkedArray, groups: pa.ChunkedArray
 
 
 class Bounds:
-    """Sound bounds as places in their common order, of which the values themselves are no part any more.
+    """Sound bounds as places in their common order, of which the values themselves are no part any
+    more.
 
-    Cost: the values once, then 8 bytes for each bound, some more while a depth is computed, and the sorting of all.
+    Cost: the values once, then 8 bytes for each bound, some more while a depth is computed, and the
+    sorting of all.
     """
 
     def __init__(self, lows: pa.ChunkedArray, highs: pa.ChunkedArray) -> None:
@@ -72,8 +74,9 @@ class Bounds:
         self._places = places.take(pc.sort_indices(order))
 
     def depth(self, groups: pa.ChunkedArray | None = None) -> Depth:
-        """At a value it is the number of files that begin at or below it without those that end below it: two sums over the
-        bounds in order. What begins in a group also ends there, so that one pass serves all groups, one after the other.
+        """At a value it is the number of files that begin at or below it without those that end
+        below it: two sums over the bounds in order. What begins in a group also ends there, so that
+        one pass serves all groups, one after the other.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -90,7 +93,8 @@ class Bounds:
         # The bounds of the first half are those at which files begin.
         begun = pc.cumulative_sum(pc.cast(pc.less(order, pa.scalar(n, pa.uint64())), pa.int64()))
         last = pa.concat_arrays([pc.not_equal(ordered[1:], ordered[:-1]), pa.array([True])])
-        # One place for each value: how many bounds there are up to it, and how many of them begin a file.
+        # One place for each value: how many bounds there are up to it, and how many of them begin a
+        # file.
         passed = pc.add(pc.cast(pc.indices_nonzero(last), pa.int64()), 1)
         begun = begun.filter(last)
         before = pa.concat_arrays([pa.array([0], pa.int64()), passed[:-1]])

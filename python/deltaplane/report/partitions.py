@@ -29,8 +29,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class Partitions:
-    """All of them: the largest by bytes, and how bytes are spread. `gini` is 0 where all have as many and nears 1 where one
-    has them all. `files_around` is the mean over all files of how many are in the same partition."""
+    """All of them: the largest by bytes, and how bytes are spread. `gini` is 0 where all have as
+    many and nears 1 where one has them all. `files_around` is the mean over all files of how many
+    are in the same partition."""
 
     columns: tuple[str, ...]
     count: int
@@ -45,7 +46,8 @@ class Partitions:
 def partitions(
     columns: tuple[str, ...], keys: pa.ChunkedArray, sizes: pa.ChunkedArray, rows: pa.ChunkedArray, most: int
 ) -> Partitions:
-    """Sums up files by their partitions' keys. `rows` are those that live; at most `most` partitions are named."""
+    """Sums up files by their partitions' keys. `rows` are those that live; at most `most`
+    partitions are named."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,5 @@
-"""What a table says of itself, as plain values, made by `DeltaTable`; and the names of what it may support."""
+"""What a table says of itself, as plain values, made by `DeltaTable`; and the names of what it may
+support."""
 
 from __future__ import annotations
 
@@ -39,8 +40,8 @@ class ProtocolVersions(NamedTuple):
 
 
 class TableFeatures(Enum):
-    """deltalake's names of table features, for `DeltaTable.alter.add_feature`, which takes the protocol's own as texts. What
-    each means is the core's matter, which knows both spellings."""
+    """deltalake's names of table features, for `DeltaTable.alter.add_feature`, which takes the
+    protocol's own as texts. What each means is the core's matter, which knows both spellings."""
 
     ColumnMapping = auto()
     DeletionVectors = auto()
@@ -61,7 +62,8 @@ class TableFeatures(Enum):
 
 
 def clustering_of(domains: Mapping[str, str], schema: _native.TableSchema) -> list[str]:
-    """The paths with dots of the columns that a table with these domains is clustered by; none where it isn't (P152)."""
+    """The paths with dots of the columns that a table with these domains is clustered by; none
+    where it isn't (P152)."""
     said = domains.get(_DOMAIN)
     if said is None:
         return []

@@ -1,4 +1,5 @@
-"""Delta tables on PySpark without a jar: a native scan that Catalyst prunes, writes on executors, one commit on the driver.
+"""Delta tables on PySpark without a jar: a native scan that Catalyst prunes, writes on executors,
+one commit on the driver.
 
 `read`, `write` and the live view work on classic sessions; the data source `deltaplane` also on
 Spark Connect. Importing it needs PySpark, which is imported nowhere else in the package.
@@ -54,7 +55,8 @@ __all__ = [
     "write_stream",
 ]
 
-# Where the names are, which come in when they are used: tasks import this room too, and need next to nothing of it.
+# Where the names are, which come in when they are used: tasks import this room too, and need next
+# to nothing of it.
 _LATER = {
     "DeltaMergeBuilder": "spark.delta_api.tables",
     "DeltaOptimizeBuilder": "spark.delta_api.tables",

@@ -29,7 +29,8 @@ __all__ = ["STATEMENTS", "command_of", "find_statements", "sql"]
 
 
 def find_statements() -> tuple[Statement, ...]:
-    """The statements of all files in this folder; of two that begin alike the longer one comes first."""
+    """The statements of all files in this folder; of two that begin alike the longer one comes
+    first."""
     found: list[Statement] = []
     for module in modules_in(__name__, __path__):
         found += getattr(module, "STATEMENTS", ()) or [s for s in [getattr(module, "STATEMENT", None)] if s]
@@ -86,36 +87,44 @@ def sql(
 ) -> pa.Table | DryRun:
     """Runs one statement in Spark SQL.
 
-    Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`), or by names from
-    `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow either. Statements: SELECT (with WITH, joins, also LATERAL
-    ones, PIVOT, groups, windows, set operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a CLONE, or LIKE
-    another one), REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW
-    TBLPROPERTIES, OPTIMIZE, REORG, RESTORE, VACUUM, CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
+    Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`),
+    or by names from `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow
+    either. Statements: SELECT (with WITH, joins, also LATERAL ones, PIVOT, groups, windows, set
+    operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a
+    CLONE, or LIKE another one), REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE
+    HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, OPTIMIZE, REORG, RESTORE, VACUUM,
+    CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
 
-    Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark gives; everything else is
-    refused by name. Sums and averages of floating-point numbers depend on the order in which rows come, in both.
-    The session's time zone is UTC. A column without a name is called by its text; CREATE TABLE … AS asks for a name then.
-    Comments in brackets nest, as in Spark.
+    Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark
+    gives; everything else is refused by name. Sums and averages of floating-point numbers depend on
+    the order in which rows come, in both. The session's time zone is UTC. A column without a name
+    is called by its text; CREATE TABLE … AS asks for a name then. Comments in brackets nest, as in
+    Spark.
 
     Args:
         text: the statement; a semicolon may end it.
-        spark: a session that runs queries instead of DuckDB, with all that Spark has: its views and tables can be named
-            too. SELECT brings its rows here; those of INSERT and CREATE TABLE … AS are written by the executors. MERGE, UPDATE and
-            DELETE are Spark's too, with all of its functions; everything else runs without it.
-        tables: name → location, `DeltaTable` (read at its version; it shows the new one after a change) or Arrow data
-            (read only).
+        spark: a session that runs queries instead of DuckDB, with all that Spark has: its views and
+            tables can be named too. SELECT brings its rows here; those of INSERT and CREATE TABLE …
+            AS are written by the executors. MERGE, UPDATE and DELETE are Spark's too, with all of
+            its functions; everything else runs without it.
+        tables: name → location, `DeltaTable` (read at its version; it shows the new one after a
+            change) or Arrow data (read only).
         storage_options: how to reach the stores of tables that are named by their location.
-        dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, TRUNCATE, MERGE or REORG would do, as a `DryRun`. Rows of
-            an INSERT that `spark` has are computed for it by the executors.
+        dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, TRUNCATE, MERGE or
+            REORG would do, as a `DryRun`. Rows of an INSERT that `spark` has are computed for it by
+            the executors.
 
     Returns:
-        The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO give one row: `num_affected_rows`, the command's metrics and
-        the `version` that was made; CREATE, ALTER and TRUNCATE the `operation` and the `version`. A version is null where nothing
-        was to change.
+        The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO give one row:
+        `num_affected_rows`, the command's metrics and the `version` that was made; CREATE, ALTER
+        and TRUNCATE the `operation` and the `version`. A version is null where nothing was to
+        change.
 
     Raises:
-        SqlSyntaxError: not a statement; says line, column, what was expected and what was found there.
-        InvalidArgumentError: a name or types that Spark would refuse too, or a row for which it fails too.
+        SqlSyntaxError: not a statement; says line, column, what was expected and what was found
+            there.
+        InvalidArgumentError: a name or types that Spark would refuse too, or a row for which it
+            fails too.
         UnsupportedExpressionError: what the embedded engine doesn't do as Spark does, by name.
         UnsupportedFeatureError: a statement that this version doesn't have, by name.
         DeltaError: what the API's methods raise for the same call.
@@ -168,7 +177,8 @@ def _catalog(
 
 
 def command_of(text: str, own_queries: bool = True) -> Command:
-    """A statement, read whole and not run. `own_queries`: its queries are DuckDB's to run, and judged so.
+    """A statement, read whole and not run. `own_queries`: its queries are DuckDB's to run, and
+    judged so.
 
     Raises:
         SqlSyntaxError, UnsupportedFeatureError: as `sql`.

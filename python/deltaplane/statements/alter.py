@@ -1,4 +1,5 @@
-"""ALTER TABLE: columns, properties, constraints, features and clustering, each by the method of `DeltaTable.alter`."""
+"""ALTER TABLE: columns, properties, constraints, features and clustering, each by the method of
+`DeltaTable.alter`."""
 
 from __future__ import annotations
 
@@ -122,7 +123,8 @@ def _change(cursor: Grammar) -> Change:
 
 
 def _without_clustering(properties: dict[str, str]) -> dict[str, str]:
-    """The properties, among which isn't the one by which Spark's catalog shows a table's clustering.
+    """The properties, among which isn't the one by which Spark's catalog shows a table's
+    clustering.
 
     Raises:
         InvalidArgumentError: it is.

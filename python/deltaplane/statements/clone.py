@@ -1,5 +1,6 @@
-"""CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table SHALLOW | DEEP CLONE source [VERSION | TIMESTAMP AS OF …]
-[TBLPROPERTIES (…)] [LOCATION …] [DRY RUN]: `create` reads what comes before SHALLOW or DEEP.
+"""CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table SHALLOW | DEEP CLONE source [VERSION | TIMESTAMP
+AS OF …] [TBLPROPERTIES (…)] [LOCATION …] [DRY RUN]: `create` reads what comes before SHALLOW or
+DEEP.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class Clone:
         )
 
     def _of_parquet(self, session: Session, location: str, *, replaces: bool) -> dict[str, int] | None:
-        """The metrics of a clone of Parquet files, by their path or as a table of the session's catalog; None for a Delta table.
+        """The metrics of a clone of Parquet files, by their path or as a table of the session's
+        catalog; None for a Delta table.
 
         Raises:
             UnsupportedFeatureError: copies of the files, or a version of them.

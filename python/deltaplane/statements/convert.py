@@ -1,4 +1,5 @@
-"""CONVERT TO DELTA parquet.`directory` | table [NO STATISTICS] [PARTITIONED BY (column type, …)] [DRY RUN]."""
+"""CONVERT TO DELTA parquet.`directory` | table [NO STATISTICS] [PARTITIONED BY (column type, …)]
+[DRY RUN]."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Convert:
     dry_run: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """Commits the files that are there; a dry run tells how many they are, and the table's columns."""
+        """Commits the files that are there; a dry run tells how many they are, and the table's
+        columns."""
         options = session.catalog.storage_options
         columns = Schema([column.field for column in self.columns]) if self.columns else None
         if session.spark is not None and runs_tasks(session.spark):

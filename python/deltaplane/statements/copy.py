@@ -1,4 +1,5 @@
-"""COPY INTO table FROM 'directory' FILEFORMAT = format [FILES | PATTERN] [FORMAT_OPTIONS (…)] [COPY_OPTIONS (…)]."""
+"""COPY INTO table FROM 'directory' FILEFORMAT = format [FILES | PATTERN] [FORMAT_OPTIONS (…)]
+[COPY_OPTIONS (…)]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""CREATE [OR REPLACE] TABLE [IF NOT EXISTS], and REPLACE TABLE: with columns, with the rows of a query, or with a LOCATION alone."""
+"""CREATE [OR REPLACE] TABLE [IF NOT EXISTS], and REPLACE TABLE: with columns, with the rows of a
+query, or with a LOCATION alone."""
 
 from __future__ import annotations
 
@@ -144,7 +145,8 @@ class Create:
                 configuration=self._properties(session),
                 cluster_by=self.cluster_by,
                 read_version=read,
-                # As of the embedded engine's: that a query gives no nulls says nothing of the rows to come.
+                # As of the embedded engine's: that a query gives no nulls says nothing of the rows
+                # to come.
                 all_nullable=True,
                 operation=self._operation,
             )
@@ -235,7 +237,8 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
         elif cursor.take("cluster", "by"):
             made = replace(made, cluster_by=cursor.listed(lambda: cursor.dotted("a column's name")))
         elif cursor.take("options"):
-            # As in delta-spark those of Delta are properties, the path is a location, and others mean nothing to the table.
+            # As in delta-spark those of Delta are properties, the path is a location, and others
+            # mean nothing to the table.
             told = {key.lower(): (key, value) for key, value in properties(cursor).items()}
             kept = {key: value for lower, (key, value) in told.items() if lower.startswith("delta.")}
             made = replace(made, properties={**kept, **made.properties})

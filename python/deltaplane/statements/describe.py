@@ -1,4 +1,5 @@
-"""DESCRIBE HISTORY, DESCRIBE DETAIL and DESCRIBE [TABLE] [EXTENDED]: what a table is and was, under delta-spark's names."""
+"""DESCRIBE HISTORY, DESCRIBE DETAIL and DESCRIBE [TABLE] [EXTENDED]: what a table is and was, under
+delta-spark's names."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ class Columns:
     extended: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each column, then those that the table is partitioned by, then what the table is."""
+        """A row for each column, then those that the table is partitioned by, then what the table
+        is."""
         table = session.catalog.table(self.table)
         fields = table.schema().fields
         found: list[list[Any]] = [[f.name, type_text(f.type), f.metadata.get("comment")] for f in fields]

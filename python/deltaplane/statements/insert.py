@@ -1,4 +1,5 @@
-"""INSERT INTO | OVERWRITE table [PARTITION (…)] [(columns) | BY NAME] [REPLACE WHERE … | USING … | ON …] followed by a query."""
+"""INSERT INTO | OVERWRITE table [PARTITION (…)] [(columns) | BY NAME] [REPLACE WHERE … | USING … |
+ON …] followed by a query."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ Mode = Literal["append", "overwrite"]
 
 @dataclass(frozen=True)
 class Insert:
-    """The table, the rows, and the columns that they are for: those named, those of the same names, or all in order."""
+    """The table, the rows, and the columns that they are for: those named, those of the same names,
+    or all in order."""
 
     table: TableName
     rows: Query
@@ -149,7 +151,8 @@ class Insert:
         return str(session.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower() == "dynamic"
 
     def _target(self, session: Session) -> tuple[DeltaTable, list[Field], list[Fixed], str | None]:
-        """The table, the columns of the rows, the others that have one value, and the condition for rows that go."""
+        """The table, the columns of the rows, the others that have one value, and the condition for
+        rows that go."""
         table = session.catalog.target(self.table)
         # Rows come from versions as they are now, also where the table is among them.
         table.update_incremental()
@@ -171,7 +174,8 @@ class Insert:
     def _made_here(
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> tuple[pa.Table, int | None] | None:
-        """As `_data`: all rows without a session of Spark, with one only listed ones; None where Spark is to make them."""
+        """As `_data`: all rows without a session of Spark, with one only listed ones; None where
+        Spark is to make them."""
         if session.spark is None:
             if self.evolves:
                 raise UnsupportedFeatureError(
@@ -191,7 +195,8 @@ class Insert:
     def _data(
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> tuple[pa.Table, int | None]:
-        """The rows as the columns take them, and the version of the table that they're made of, if they are."""
+        """The rows as the columns take them, and the version of the table that they're made of, if
+        they are."""
         import pyarrow as pa
 
         session.catalog.hold(table)
@@ -229,8 +234,9 @@ class Insert:
         return found
 
     def _stored(self, frame: DataFrame, table: DeltaTable, fields: list[Field], *, evolves: bool) -> DataFrame:
-        """The rows as the table stores them. As in delta-spark only rows without a list of columns bring new columns, by their places
-        those behind the table's; fields of structs bring them always.
+        """The rows as the table stores them. As in delta-spark only rows without a list of columns
+        bring new columns, by their places those behind the table's; fields of structs bring them
+        always.
 
         Raises:
             InvalidArgumentError: another number of columns.
@@ -255,7 +261,8 @@ class Insert:
         return stored_and_grown(frame, columns, listed=listed, widens=widens)
 
     def _grown(self, frame: DataFrame, table: DeltaTable) -> list[Field]:
-        """The columns of rows by name where the table takes those that it lacks. Values in structs, arrays and maps go by their names."""
+        """The columns of rows by name where the table takes those that it lacks. Values in structs,
+        arrays and maps go by their names."""
         from deltaplane.commands.merge.columns import is_wider
         from deltaplane.spark.execution.store_cast import widens_columns
         from deltaplane.spark.jvm.schema import delta_schema_json
@@ -299,8 +306,8 @@ class Insert:
     def _frame(
         self, spark: SparkSession, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> Iterator[tuple[DataFrame, int | None]]:
-        """The rows of a query by Spark as the columns take them, to be used inside of the block, and the version as `_data`
-        has it."""
+        """The rows of a query by Spark as the columns take them, to be used inside of the block,
+        and the version as `_data` has it."""
         cursor, begin, end = self._query_text(fields)
         with new_rows_on_spark(spark, cursor, begin, session.catalog, table, end) as (frame, read):
             with self.cursor.located(self.token):
@@ -423,8 +430,9 @@ def read(cursor: Grammar) -> Insert:
 
 
 def _listed_rows(cursor: Grammar, *, aliased: bool) -> tuple[Query, tuple[tuple[str | None, ...], ...] | None]:
-    """VALUES and its rows, which another engine evaluates where this one has no form of them: as trees, as far as there are
-    some, and as texts. Where more than rows (and an alias, if they may have one) follows it is a query like others."""
+    """VALUES and its rows, which another engine evaluates where this one has no form of them: as
+    trees, as far as there are some, and as texts. Where more than rows (and an alias, if they may
+    have one) follows it is a query like others."""
     start, token = cursor.at, cursor.at
     cursor.expect("values")
     trees, texts = list[tuple[Syntax | None, ...]](), list[tuple[str | None, ...]]()
@@ -456,8 +464,8 @@ def _cell(cursor: Grammar) -> tuple[Syntax | None, str | None, bool]:
 
 
 def _is_same_here(spark: SparkSession, fields: Sequence[Field]) -> bool:
-    """Whether the embedded engine makes the same of listed values as a session: by its settings, and where types need no more than
-    one cast."""
+    """Whether the embedded engine makes the same of listed values as a session: by its settings,
+    and where types need no more than one cast."""
     types = [field.type.to_json() for field in fields]
     nested = any(not of.startswith('"') for of in types)
     if nested or str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() != "true":
@@ -475,7 +483,8 @@ def _table(cursor: Grammar) -> TableName:
 
 
 def _before_query(cursor: Grammar) -> Clause:
-    """A condition that a query follows, which may stand in parentheses as a function's arguments do."""
+    """A condition that a query follows, which may stand in parentheses as a function's arguments
+    do."""
     tokens, depth = cursor.tokens, 0
     for at in range(cursor.at, len(tokens)):
         begins = cursor.peek(at - cursor.at) in BEGINNINGS

@@ -1,5 +1,6 @@
-"""CREATE TABLE [IF NOT EXISTS] table LIKE source [USING delta] [TBLPROPERTIES (…)] [LOCATION …]: a table without rows that is
-defined as another one, which in a Spark session may be in another format, or a view. `create` reads what comes before LIKE.
+"""CREATE TABLE [IF NOT EXISTS] table LIKE source [USING delta] [TBLPROPERTIES (…)] [LOCATION …]: a
+table without rows that is defined as another one, which in a Spark session may be in another
+format, or a view. `create` reads what comes before LIKE.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class CreateLike:
     managed: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """Makes the table in one commit, with the source's columns, partitions, clustering, comment and properties."""
+        """Makes the table in one commit, with the source's columns, partitions, clustering, comment
+        and properties."""
         location, options = self.location or self.place(session.catalog), session.catalog.storage_options
         source = self._definition(session)
         if self.mode == "ignore" and DeltaTable.is_deltatable(location, options):

@@ -52,7 +52,8 @@ _NUMBERS = {
 
 @dataclass(frozen=True)
 class When:
-    """One clause: which rows, and what becomes of them (`update`, `update_all`, `delete`, `insert` or `insert_all`)."""
+    """One clause: which rows, and what becomes of them (`update`, `update_all`, `delete`, `insert`
+    or `insert_all`)."""
 
     rows: str
     action: str
@@ -75,7 +76,8 @@ class Merge:
     # Where a query as the source begins and ends.
     source_token: int = 0
     source_end: int = 0
-    # The text of WITH before the statement, and the name of it that is the source, where another engine reads both.
+    # The text of WITH before the statement, and the name of it that is the source, where another
+    # engine reads both.
     named: str = ""
     named_source: str = ""
 
@@ -157,7 +159,8 @@ class Merge:
 
     @contextmanager
     def _frame(self, session: Session, spark: SparkSession, table: DeltaTable) -> Iterator[tuple[DataFrame, bool]]:
-        """The source's rows, to be used inside of the block, and whether they may be made of the table's own."""
+        """The source's rows, to be used inside of the block, and whether they may be made of the
+        table's own."""
         session.catalog.hold(table)
         alias = _alias(self.source)
         if isinstance(self.source, Nested):
@@ -182,7 +185,8 @@ class Merge:
 
     @property
     def _source_text(self) -> tuple[Grammar, int, int]:
-        """The source's query, and where it begins and ends; behind the statement's WITH, if there is one."""
+        """The source's query, and where it begins and ends; behind the statement's WITH, if there
+        is one."""
         if not self.named:
             return self.cursor, self.source_token, self.source_end
         assert isinstance(self.source, Nested)
@@ -305,7 +309,8 @@ def read(cursor: Grammar) -> Merge:
 
 
 def _source(cursor: Grammar) -> tuple[Relation, int, int]:
-    """The source, and where its query begins and ends if it is one; another engine's is passed over."""
+    """The source, and where its query begins and ends if it is one; another engine's is passed
+    over."""
     token = cursor.at
     if cursor.own_queries or cursor.peek() not in ("(", "values"):
         return cursor.relation(), token, token

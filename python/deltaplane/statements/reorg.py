@@ -23,7 +23,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Purged:
-    """The table, how many of its files were looked at, the version that was made if any was, and what the statement gives."""
+    """The table, how many of its files were looked at, the version that was made if any was, and
+    what the statement gives."""
 
     table: DeltaTable
     considered: int

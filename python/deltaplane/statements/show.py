@@ -27,7 +27,8 @@ class Properties:
     key: str | None
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each property, by name. Of one that the table hasn't the value says so, as in Spark."""
+        """A row for each property, by name. Of one that the table hasn't the value says so, as in
+        Spark."""
         found = shown_properties(session.catalog.table(self.table))
         if self.key is not None:
             name = self.table.shown

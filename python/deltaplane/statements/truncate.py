@@ -27,7 +27,8 @@ class Truncate:
     table: TableName
 
     def run(self, session: Session) -> pa.Table:
-        """Removes all files in one commit, unless there are none; no file is read, and no row is counted."""
+        """Removes all files in one commit, unless there are none; no file is read, and no row is
+        counted."""
         metrics = self._on(session, dry_run=False)
         assert isinstance(metrics, dict)
         return one_row(operation=_OPERATION, version=metrics.get("version"))

@@ -1,4 +1,5 @@
-"""VACUUM table [FULL | LITE] [USING INVENTORY name | (query)] [RETAIN n HOURS] [DRY RUN], in any order."""
+"""VACUUM table [FULL | LITE] [USING INVENTORY name | (query)] [RETAIN n HOURS] [DRY RUN], in any
+order."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Vacuum:
     dry_run: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """The paths of the files that would go; of files that went the table's path, as delta-spark."""
+        """The paths of the files that would go; of files that went the table's path, as
+        delta-spark."""
         table = session.catalog.target(self.table)
         if self.lite and self.inventory is not None:
             raise InvalidArgumentError("an inventory stands in for a listing, which LITE doesn't make: leave one out")

@@ -1,4 +1,5 @@
-"""WITH at the beginning of a statement: of a query, or before INSERT or MERGE, whose source it is then a part of."""
+"""WITH at the beginning of a statement: of a query, or before INSERT or MERGE, whose source it is
+then a part of."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def _read(cursor: Grammar) -> Command:
 
 
 def _of_others(cursor: Grammar, at: int) -> Command:
-    """The statement behind WITH where queries are another engine's to read: the source's text goes behind the text of WITH."""
+    """The statement behind WITH where queries are another engine's to read: the source's text goes
+    behind the text of WITH."""
     named = cursor.sql[cursor.tokens[0].start : cursor.tokens[at].start]
     names = _names(cursor, at)
     cursor.at = at
@@ -59,7 +61,8 @@ def _of_others(cursor: Grammar, at: int) -> Command:
 
 
 def _names(cursor: Grammar, end: int) -> list[str]:
-    """What WITH names, up to a token: names outside of parentheses before AS, or before names of columns."""
+    """What WITH names, up to a token: names outside of parentheses before AS, or before names of
+    columns."""
     found, depth = list[str](), 0
     for at in range(1, end):
         token = cursor.tokens[at]

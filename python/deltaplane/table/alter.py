@@ -1,6 +1,8 @@
-"""`DeltaTable.alter`: one change of a table's columns, properties or protocol, planned or committed.
+"""`DeltaTable.alter`: one change of a table's columns, properties or protocol, planned or
+committed.
 
-Arguments in, a request to the Rust core, an `AlterPlan` out; the rules are the core's. It must not know `deltaplane.table`.
+Arguments in, a request to the Rust core, an `AlterPlan` out; the rules are the core's. It must not
+know `deltaplane.table`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from deltaplane.schema import Field, PrimitiveType, StructType
 from deltaplane.write.api import OpenTable
 from deltaplane.write.declarations import check_constraint, check_default
 
-# Purges before a feature is dropped: more than one only where others write files that need it at the same time.
+# Purges before a feature is dropped: more than one only where others write files that need it at
+# the same time.
 _PURGES = 10
 
 __all__ = ["AlterPlan", "TableAlterer"]
@@ -44,9 +47,10 @@ _log = logging.getLogger("deltaplane.alter")
 class AlterPlan:
     """What a change did, or would do.
 
-    `version` is the version it made: None after a dry run, and when there was nothing to change (`changed` is False).
-    `before` and `after` are the protocols, `unreadable_for` and `unwritable_for` the engines that could read or write
-    the table before and can't after, as the compatibility data says.
+    `version` is the version it made: None after a dry run, and when there was nothing to change
+    (`changed` is False). `before` and `after` are the protocols, `unreadable_for` and
+    `unwritable_for` the engines that could read or write the table before and can't after, as the
+    compatibility data says.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable, write_deltalake
@@ -92,7 +96,8 @@ class AlterPlan:
         return sorted(self.before.features - self.after.features)
 
     def announcement(self) -> list[str]:
-        """What users of the table should know first, one sentence a line; empty when the protocol stays."""
+        """What users of the table should know first, one sentence a line; empty when the protocol
+        stays."""
         if self.before == self.after:
             return []
         lines = [f"the protocol goes from {self.before} to {self.after}"]
@@ -105,13 +110,16 @@ class AlterPlan:
 
 @checked()
 class TableAlterer:
-    """The changes of a table, as `DeltaTable.alter`; the names are deltalake's where deltalake has them.
+    """The changes of a table, as `DeltaTable.alter`; the names are deltalake's where deltalake has
+    them.
 
-    Every call makes one commit and moves the table to it. With `dry_run=True` nothing is committed: the plan that comes
-    back says which protocol the table would get and who couldn't read or write it any more. A change that raises the
-    protocol is announced in the log `deltaplane.alter` before it is committed.
+    Every call makes one commit and moves the table to it. With `dry_run=True` nothing is committed:
+    the plan that comes back says which protocol the table would get and who couldn't read or write
+    it any more. A change that raises the protocol is announced in the log `deltaplane.alter` before
+    it is committed.
 
-    Columns are named by dotted paths (`address.street`, `tags.element.name`, backticks around names that hold dots).
+    Columns are named by dotted paths (`address.street`, `tags.element.name`, backticks around names
+    that hold dots).
 
     Raises (every call):
         InvalidArgumentError: what the table can't become, and why.
@@ -137,8 +145,8 @@ class TableAlterer:
     ) -> AlterPlan:
         """Adds nullable columns, which old rows show as null; files stay as they are.
 
-        A struct column that is there already gets the new fields of the struct given. `into` names a struct that gets
-        the fields instead of the table, `first` and `after` say where.
+        A struct column that is there already gets the new fields of the struct given. `into` names
+        a struct that gets the fields instead of the table, `first` and `after` say where.
 
         Raises:
             InvalidArgumentError: a name that is taken, NOT NULL, a default, an unknown place.
@@ -172,11 +180,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Tells all columns anew: their order, their comments, and others among them; files stay as they are.
+        """Tells all columns anew: their order, their comments, and others among them; files stay as
+        they are.
 
         Raises:
-            InvalidArgumentError: a column that is left out, gets another type or becomes NOT NULL; a new one as for
-                `add_columns`.
+            InvalidArgumentError: a column that is left out, gets another type or becomes NOT NULL;
+                a new one as for `add_columns`.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, Field, write_deltalake
@@ -197,7 +206,8 @@ class TableAlterer:
         )
 
     def _check_lengths(self, fields: Sequence[Field]) -> None:
-        """Refuses columns of CHAR and VARCHAR with other lengths than the table's, which replacing columns doesn't change (P102)."""
+        """Refuses columns of CHAR and VARCHAR with other lengths than the table's, which replacing
+        columns doesn't change (P102)."""
         own = {f["name"].lower(): f["metadata"].get(_LENGTHS) for f in self._newest().schema.to_value()["fields"]}
         for field_ in fields:
             name, here = field_.name, own.get(field_.name.lower(), ...)
@@ -235,10 +245,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Gives a column of a table with column mapping another name; `to` is the last part of its new path (P114).
+        """Gives a column of a table with column mapping another name; `to` is the last part of its
+        new path (P114).
 
         Raises:
-            InvalidArgumentError: no column mapping, a name that is taken, or a constraint or generated column uses it (P104).
+            InvalidArgumentError: no column mapping, a name that is taken, or a constraint or
+                generated column uses it (P104).
         """
         arguments = {"column": column, "to": to}
         return self._alter("rename_column", arguments, dry_run, commit_properties, post_commithook_properties)
@@ -254,7 +266,8 @@ class TableAlterer:
         """Takes columns out of a table with column mapping; older versions still show them (P114).
 
         Raises:
-            InvalidArgumentError: no column mapping, a partition column, or a constraint or generated column uses it (P104).
+            InvalidArgumentError: no column mapping, a partition column, or a constraint or
+                generated column uses it (P104).
         """
         arguments = {"columns": [columns] if isinstance(columns, str) else list(columns)}
         return self._alter("drop_columns", arguments, dry_run, commit_properties, post_commithook_properties)
@@ -268,13 +281,16 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Gives a column, or the elements, keys or values in it, a wider type; files stay as they are (P153).
+        """Gives a column, or the elements, keys or values in it, a wider type; files stay as they
+        are (P153).
 
-        The table needs the property `delta.enableTypeWidening`. Types widen byte → short → integer → long, float →
-        double, byte, short and integer → double, date → timestamp_ntz, integers and decimals → wider decimals.
+        The table needs the property `delta.enableTypeWidening`. Types widen byte → short → integer
+        → long, float → double, byte, short and integer → double, date → timestamp_ntz, integers and
+        decimals → wider decimals.
 
         Raises:
-            InvalidArgumentError: not a wider type, the property is off, or a constraint uses the column.
+            InvalidArgumentError: not a wider type, the property is off, or a constraint uses the
+                column.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -291,7 +307,8 @@ class TableAlterer:
         return self._alter("change_type", arguments, dry_run, commit_properties, post_commithook_properties)
 
     def _change_type(self, column: str, to: PrimitiveType, lengths: str | None, *, dry_run: bool = False) -> AlterPlan:
-        """As `change_column_type`, also to a string of the type `lengths`, such as `varchar(10)`."""
+        """As `change_column_type`, also to a string of the type `lengths`, such as
+        `varchar(10)`."""
         arguments = {"column": column, "to": to.type, "lengths": lengths}
         return self._alter("change_type", arguments, dry_run, None, None)
 
@@ -339,7 +356,8 @@ class TableAlterer:
         """Lets a column be null, as `drop_column_not_null`.
 
         Raises:
-            UnsupportedFeatureError: `nullable=False`, which no row may contradict; add the constraint `x IS NOT NULL`.
+            UnsupportedFeatureError: `nullable=False`, which no row may contradict; add the
+                constraint `x IS NOT NULL`.
         """
         if not nullable:
             raise UnsupportedFeatureError(
@@ -358,7 +376,8 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Sets free keys of a column's metadata; None takes one away. Keys that writers obey (`delta.…`) are refused."""
+        """Sets free keys of a column's metadata; None takes one away. Keys that writers obey
+        (`delta.…`) are refused."""
         arguments = {"column": column, "metadata": dict(metadata)}
         return self._alter("set_column_metadata", arguments, dry_run, commit_properties, post_commithook_properties)
 
@@ -371,14 +390,17 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Sets the value that writers fill in where a column isn't given; rows that are there stay as they are (P107).
+        """Sets the value that writers fill in where a column isn't given; rows that are there stay
+        as they are (P107).
 
-        `expression` is a constant one in Spark SQL, such as `0` or `current_date()`. The table gets the feature that
-        defaults need.
+        `expression` is a constant one in Spark SQL, such as `0` or `current_date()`. The table gets
+        the feature that defaults need.
 
         Raises:
-            InvalidArgumentError: not a constant, not of the column's type, or a column whose values writers compute.
-            UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning here.
+            InvalidArgumentError: not a constant, not of the column's type, or a column whose values
+                writers compute.
+            UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning
+                here.
         """
         newest = _native.Snapshot.open(self._table.location, self._table.storage_options)
         fields = {f["name"].lower(): f["type"] for f in newest.schema.to_value()["fields"]}
@@ -436,11 +458,12 @@ class TableAlterer:
     ) -> AlterPlan:
         """Sets table properties, with the features that they need, in one commit (P093, P190).
 
-        Keys that begin with `delta.` ignore case and must be known, their values legal; other keys are yours.
-        `delta.feature.<name>`, `delta.minReaderVersion`, `delta.minWriterVersion` and `delta.ignoreProtocolDefaults` are
-        instructions and aren't stored (P096). `delta.columnMapping.mode` = `none` ends column mapping: by itself, since all
-        files are written anew under the columns' names unless they have them (P114). `raise_if_not_exists` is there for deltalake's sake: unknown `delta.` keys
-        are refused either way.
+        Keys that begin with `delta.` ignore case and must be known, their values legal; other keys
+        are yours. `delta.feature.<name>`, `delta.minReaderVersion`, `delta.minWriterVersion` and
+        `delta.ignoreProtocolDefaults` are instructions and aren't stored (P096).
+        `delta.columnMapping.mode` = `none` ends column mapping: by itself, since all files are
+        written anew under the columns' names unless they have them (P114). `raise_if_not_exists` is
+        there for deltalake's sake: unknown `delta.` keys are refused either way.
 
         Raises:
             InvalidArgumentError: an unknown key, an illegal value, values that clash.
@@ -476,7 +499,8 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Takes table properties away; features that they needed stay supported (`drop_feature` takes those).
+        """Takes table properties away; features that they needed stay supported (`drop_feature`
+        takes those).
 
         Raises:
             InvalidArgumentError: a key that isn't set, unless `if_exists`.
@@ -492,10 +516,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Keeps rows together by these columns from now on, by none with an empty list; files stay as they are (P152).
+        """Keeps rows together by these columns from now on, by none with an empty list; files stay
+        as they are (P152).
 
         Raises:
-            InvalidArgumentError: a partitioned table, more than four columns, or one without statistics.
+            InvalidArgumentError: a partitioned table, more than four columns, or one without
+                statistics.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -516,14 +542,16 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Adds one CHECK constraint, name → condition in Spark SQL, which every row must meet (P103).
+        """Adds one CHECK constraint, name → condition in Spark SQL, which every row must meet
+        (P103).
 
-        The rows that are there are read and judged first; false and null both break the condition. Rows that another
-        writer adds meanwhile are a conflict.
+        The rows that are there are read and judged first; false and null both break the condition.
+        Rows that another writer adds meanwhile are a conflict.
 
         Raises:
             ConstraintViolationError: a row of the table breaks the condition.
-            UnsupportedFeatureError: a condition that this version can't evaluate with Spark's meaning.
+            UnsupportedFeatureError: a condition that this version can't evaluate with Spark's
+                meaning.
             InvalidArgumentError: not exactly one constraint, or a name that is taken.
         """
         if len(constraints) != 1:
@@ -566,10 +594,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Has an identity column go on behind the values that its rows have, some of which users gave (P108).
+        """Has an identity column go on behind the values that its rows have, some of which users
+        gave (P108).
 
-        The column is read. The high-water mark becomes the value of the column's series at or behind the greatest one, or the
-        smallest one where the step is negative; it never moves back. Rows that another writer adds meanwhile are a conflict.
+        The column is read. The high-water mark becomes the value of the column's series at or
+        behind the greatest one, or the smallest one where the step is negative; it never moves
+        back. Rows that another writer adds meanwhile are a conflict.
 
         Raises:
             InvalidArgumentError: no such column, none of identity, or one that is GENERATED ALWAYS.
@@ -604,10 +634,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Supports a feature, or several, without using it yet: names, or deltalake's `TableFeatures`.
+        """Supports a feature, or several, without using it yet: names, or deltalake's
+        `TableFeatures`.
 
         Raises:
-            InvalidArgumentError: the protocol's versions would rise and `allow_protocol_versions_increase` is False.
+            InvalidArgumentError: the protocol's versions would rise and
+                `allow_protocol_versions_increase` is False.
             UnsupportedFeatureError: no such feature, or one that this version can't keep up.
         """
         given = list(feature) if isinstance(feature, (list, tuple, set, frozenset)) else [feature]
@@ -626,18 +658,22 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Stops supporting a feature and takes its properties away, so that programs without it can use the table (P098).
+        """Stops supporting a feature and takes its properties away, so that programs without it can
+        use the table (P098).
 
-        Files that need it are written anew first, in commits of their own (`DeltaTable.purge`): rows marked in deletion
-        vectors, values in types that were widened since, columns with other names in files (`REMOVE COLUMN MAPPING`). A feature that readers must know goes at once: versions that
-        need it stay, behind checkpoints that the feature `checkpointProtection` then guards. With `truncate_history=True` they go instead. The first call prepares the
-        table, a second one, `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours) later, deletes the history
-        and drops the feature.
+        Files that need it are written anew first, in commits of their own (`DeltaTable.purge`):
+        rows marked in deletion vectors, values in types that were widened since, columns with other
+        names in files (`REMOVE COLUMN MAPPING`). A feature that readers must know goes at once:
+        versions that need it stay, behind checkpoints that the feature `checkpointProtection` then
+        guards. With `truncate_history=True` they go instead. The first call prepares the table, a
+        second one, `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours) later, deletes
+        the history and drops the feature.
 
         Raises:
-            InvalidArgumentError: the table doesn't have it, other features need it, it is in use, or history has to
-                become older first; says what to do.
-            UnsupportedFeatureError: a feature that can't be dropped, as what needs it would have to be written anew.
+            InvalidArgumentError: the table doesn't have it, other features need it, it is in use,
+                or history has to become older first; says what to do.
+            UnsupportedFeatureError: a feature that can't be dropped, as what needs it would have to
+                be written anew.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -668,9 +704,11 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Supports what these protocol versions imply (P094): `upgradeTableProtocol` of `delta.tables`.
+        """Supports what these protocol versions imply (P094): `upgradeTableProtocol` of
+        `delta.tables`.
 
-        The table gets the weakest protocol that names the same features; versions it has already change nothing.
+        The table gets the weakest protocol that names the same features; versions it has already
+        change nothing.
 
         Raises:
             InvalidArgumentError: versions that don't exist or don't go together (P092).
@@ -695,7 +733,8 @@ class TableAlterer:
             return None
         if how == "remove_column_mapping":
             return self._unmapped(newest, settings).version
-        # A purge writes files in their columns' types, so that only other writers can make another one necessary.
+        # A purge writes files in their columns' types, so that only other writers can make another
+        # one necessary.
         for _ in range(_PURGES):
             if not purge(Target(self._table.location, newest), None, settings):
                 break
@@ -807,5 +846,6 @@ def _property_text(key: str, value: object) -> str:
 
 
 def _feature_name(feature: object) -> str:
-    """The name of a feature: text as it is, a member of `TableFeatures`, ours or deltalake's, by its own; the core knows both."""
+    """The name of a feature: text as it is, a member of `TableFeatures`, ours or deltalake's, by
+    its own; the core knows both."""
     return feature if isinstance(feature, str) else str(feature).rpartition(".")[2]

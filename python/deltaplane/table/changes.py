@@ -15,7 +15,8 @@ __all__ = ["ChangeRange", "change_range"]
 
 
 class ChangeRange(NamedTuple):
-    """The first version and the snapshot of the last one; `first` lies behind the last one if there is none."""
+    """The first version and the snapshot of the last one; `first` lies behind the last one if there
+    is none."""
 
     first: int
     last: _native.Snapshot
@@ -32,13 +33,14 @@ def change_range(
 ) -> ChangeRange:
     """The versions between two bounds, each a version or a moment, both inclusive.
 
-    A moment that begins the range stands for the first version at or after it, one that ends it for the last version at
-    or before it; a version wins over a moment. Without an end it is the snapshot's version; an end behind the newest
-    version is the newest version.
+    A moment that begins the range stands for the first version at or after it, one that ends it for
+    the last version at or before it; a version wins over a moment. Without an end it is the
+    snapshot's version; an end behind the newest version is the newest version.
 
     Raises:
         VersionNotFoundError: no version is in the range, unless `allow_out_of_range`.
-        InvalidArgumentError: no start, an end before the start, or a bound that is neither a version nor a moment.
+        InvalidArgumentError: no start, an end before the start, or a bound that is neither a
+            version nor a moment.
     """
     for version in (starting_version, ending_version):
         if version is not None and version < 0:

@@ -33,7 +33,8 @@ def type_text(of: DataType) -> str:
 
 
 def without_notes(node: Any) -> Any:
-    """A schema's, field's or type's JSON without what writers note of columns, which no statement says.
+    """A schema's, field's or type's JSON without what writers note of columns, which no statement
+    says.
 
     >>> without_notes({"comment": "c", "delta.columnMapping.id": 1})
     {'comment': 'c'}

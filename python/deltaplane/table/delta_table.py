@@ -67,12 +67,15 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
     Args:
         table_uri: path or URL (`s3://`, `az://`, `gs://`, `memory://`, `file://`).
-        version: a number, an ISO 8601 text or a datetime (UTC unless it has a zone): the newest version at that moment.
-            None is the newest.
-        storage_options: how to reach the store; keys as in deltalake and object_store, and a `credential_provider`.
-        without_files, log_buffer_size, skip_stats: taken for deltalake's sake, without effect: files are always lazy.
+        version: a number, an ISO 8601 text or a datetime (UTC unless it has a zone): the newest
+            version at that moment. None is the newest.
+        storage_options: how to reach the store; keys as in deltalake and object_store, and a
+            `credential_provider`.
+        without_files, log_buffer_size, skip_stats: taken for deltalake's sake, without effect:
+            files are always lazy.
 
-    A table pickles as its location, version and storage options, credentials included: treat the pickle as a secret.
+    A table pickles as its location, version and storage options, credentials included: treat the
+    pickle as a secret.
 
     Raises:
         TableNotFoundError: no table is there.
@@ -151,17 +154,20 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         cluster_by: list[str] | str | None = None,
         operation: CommitOperation | None = None,
     ) -> DeltaTable:
-        """Makes a table without rows and opens it; `plan_create` says first which protocol it would get.
+        """Makes a table without rows and opens it; `plan_create` says first which protocol it would
+        get.
 
-        `schema` is a `deltaplane.schema.Schema` or any object with `__arrow_c_schema__`. Where a table is already,
-        `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows and columns, and its name, description and
-        all of its properties where they are given; `append` is refused.
-        `cluster_by` names up to four columns that rows are to be kept together by (liquid clustering, P152), instead of
-        `partition_by`. `operation` is what the history says that it was, where it isn't this.
+        `schema` is a `deltaplane.schema.Schema` or any object with `__arrow_c_schema__`. Where a
+        table is already, `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows
+        and columns, and its name, description and all of its properties where they are given;
+        `append` is refused. `cluster_by` names up to four columns that rows are to be kept together
+        by (liquid clustering, P152), instead of `partition_by`. `operation` is what the history
+        says that it was, where it isn't this.
 
         Raises:
             TableAlreadyExistsError: mode error and a table is there.
-            InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no table can have.
+            InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no
+                table can have.
             UnsupportedExpressionError: an expression that isn't evaluated as Spark does, by name.
 
         >>> import pyarrow as pa
@@ -200,7 +206,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         configuration: Mapping[str, str | bool | int | None] | None = None,
         storage_options: StorageOptions | None = None,
     ) -> AlterPlan:
-        """What `create` would do: the protocol the table would get, and who couldn't read or write it. Writes nothing.
+        """What `create` would do: the protocol the table would get, and who couldn't read or write
+        it. Writes nothing.
 
         Raises:
             TableAlreadyExistsError, InvalidArgumentError, UnsupportedFeatureError: as `create`.
@@ -236,7 +243,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return self._snapshot.version
 
     def load_as_version(self, version: VersionLike) -> None:
-        """Shows another version: a number, or the newest one at a moment (ISO 8601 text or datetime, UTC by default).
+        """Shows another version: a number, or the newest one at a moment (ISO 8601 text or
+        datetime, UTC by default).
 
         Raises:
             VersionNotFoundError: never written, or cleaned up; the object stays at its version.
@@ -249,7 +257,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """What each commit said of itself, newest first: `version`, `timestamp` (ms), `operation`,
-        `operationParameters`, `operationMetrics` and more. At most `limit` entries; only what the log still holds.
+        `operationParameters`, `operationMetrics` and more. At most `limit` entries; only what the
+        log still holds.
         """
         return _entries(self._snapshot.history(_commits(limit)))
 
@@ -257,8 +266,9 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def history_of(
         table_uri: TableUri, limit: int | None = None, storage_options: StorageOptions | None = None
     ) -> list[dict[str, Any]]:
-        """The newest version's `history` without opening the table: of a log with very many commits only the newest are
-        read. It also tells of tables that need features which this version doesn't have.
+        """The newest version's `history` without opening the table: of a log with very many commits
+        only the newest are read. It also tells of tables that need features which this version
+        doesn't have.
 
         Raises:
             TableNotFoundError: no table is there.
@@ -275,9 +285,10 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return _entries(_native.log_history(location_text(table_uri), options, _commits(limit)))
 
     def detail(self) -> pa.Table:
-        """One row with delta-spark's columns, as `DESCRIBE DETAIL` gives it: `format`, `id`, `name`, `description`, `location`,
-        `createdAt`, `lastModified`, `partitionColumns`, `clusteringColumns`, `numFiles`, `sizeInBytes`, `properties`,
-        `minReaderVersion`, `minWriterVersion`, `tableFeatures`. Of the version that this object shows.
+        """One row with delta-spark's columns, as `DESCRIBE DETAIL` gives it: `format`, `id`,
+        `name`, `description`, `location`, `createdAt`, `lastModified`, `partitionColumns`,
+        `clusteringColumns`, `numFiles`, `sizeInBytes`, `properties`, `minReaderVersion`,
+        `minWriterVersion`, `tableFeatures`. Of the version that this object shows.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -290,12 +301,13 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return detail_row(self)
 
     def transaction_version(self, app_id: str) -> int | None:
-        """The last version that the application committed (`CommitProperties.app_transactions`), or None."""
+        """The last version that the application committed (`CommitProperties.app_transactions`), or
+        None."""
         return self._snapshot.transaction_version(app_id)
 
     def domain_metadata(self) -> dict[str, str]:
-        """The table's domains: name → configuration, mostly JSON (P151). Names that begin with `delta.` are the
-        protocol's own.
+        """The table's domains: name → configuration, mostly JSON (P151). Names that begin with
+        `delta.` are the protocol's own.
 
         >>> import pyarrow as pa
         >>> table = DeltaTable.create("memory://doc-domain/t", pa.schema({"id": pa.int64()}), cluster_by="id")
@@ -305,7 +317,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return self._snapshot.domains()
 
     def set_domain_metadata(self, domain: str, configuration: str) -> None:
-        """Commits a domain of the user's, in place of what it held; the object shows the new version (P151).
+        """Commits a domain of the user's, in place of what it held; the object shows the new
+        version (P151).
 
         Raises:
             InvalidArgumentError: a name of the protocol's (`delta.…`) or an empty one.
@@ -332,7 +345,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     # --- what it is ---------------------------------------------------------------------------------------------------
 
     def schema(self) -> Schema:
-        """The table's columns: `fields`, `to_json()`, `to_arrow()`, and an Arrow schema for any Arrow library."""
+        """The table's columns: `fields`, `to_json()`, `to_arrow()`, and an Arrow schema for any
+        Arrow library."""
         from deltaplane.schema import Schema
 
         return Schema.from_json(self._snapshot.schema.to_json())
@@ -355,8 +369,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def compatibility(self, properties: Mapping[str, str] | None = None) -> Compatibility:
         """Which engines and versions can read and write the table, and what they lack.
 
-        With `properties`, also what setting them would change: the protocol `after`, and the engines for which the table
-        would become unreadable or unwritable. Nothing is committed.
+        With `properties`, also what setting them would change: the protocol `after`, and the
+        engines for which the table would become unreadable or unwritable. Nothing is committed.
 
         Raises:
             InvalidArgumentError, UnsupportedFeatureError: properties that the table can't have.
@@ -386,20 +400,23 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         commits: int = 10_000,
         advice: AdviceReport | None = None,
     ) -> HealthReport:
-        """How the table is: files, growth, commits, partitions, how well columns tell files apart, deleted rows, log,
-        engines, and what to do about it.
+        """How the table is: files, growth, commits, partitions, how well columns tell files apart,
+        deleted rows, log, engines, and what to do about it.
 
         Args:
-            path: where to write it as one HTML page (needs the extra `deltaplane[report]`); None writes none.
+            path: where to write it as one HTML page (needs the extra `deltaplane[report]`); None
+                writes none.
             commits: how many of the newest commits are looked at.
-            advice: what `advise` said of this version, by a workload or a sample of the rows; None is what rules say of the
-                report's own figures.
+            advice: what `advise` said of this version, by a workload or a sample of the rows; None
+                is what rules say of the report's own figures.
 
         Returns:
-            `facts` as objects, `to_dict()` as plain values, `to_html()` and `write(path)` as the page.
+            `facts` as objects, `to_dict()` as plain values, `to_html()` and `write(path)` as the
+            page.
 
-        Cost: the log is read, no data file. Memory for one or two columns of the files and the text of some commits; the
-        statistics of all files pass through a temporary file. The page has the same size however large the table is.
+        Cost: the log is read, no data file. Memory for one or two columns of the files and the text
+        of some commits; the statistics of all files pass through a temporary file. The page has the
+        same size however large the table is.
 
         Raises:
             ImportError: a page is wanted and jinja2 isn't there.
@@ -441,15 +458,16 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     ) -> list[str]:
         """The data files as absolute paths (local) or URLs, those that may hold matching rows.
 
-        A predicate is Spark SQL text or tuples, under either name. Over partition columns it selects exactly; over
-        others every file is kept that statistics can't rule out.
+        A predicate is Spark SQL text or tuples, under either name. Over partition columns it
+        selects exactly; over others every file is kept that statistics can't rule out.
         """
         return self._snapshot.file_uris(self._parsed(_one_of(partition_filters, file_pruning_predicate)))
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
-        """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the structs `null_count`, `min`
-        and `max` of the columns that have statistics (protocol section 8; null where a file's don't say, or say NaN), and
-        for partitioned tables the struct `partition`. `flatten` makes columns such as `min.x` of the structs.
+        """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the
+        structs `null_count`, `min` and `max` of the columns that have statistics (protocol section
+        8; null where a file's don't say, or say NaN), and for partitioned tables the struct
+        `partition`. `flatten` makes columns such as `min.x` of the structs.
 
         Cost: proportional to the number of files and of columns with statistics.
 
@@ -467,11 +485,12 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return _flattened(actions) if flatten else actions
 
     def plan(self, predicate: Predicate | None = None) -> pa.RecordBatchReader:
-        """The files that may hold a row for which the predicate is true, as a stream: the columns of `get_add_actions` and
-        `deletion_vector`, a struct as the log has it, null for most.
+        """The files that may hold a row for which the predicate is true, as a stream: the columns
+        of `get_add_actions` and `deletion_vector`, a struct as the log has it, null for most.
 
-        Cost: of a checkpoint that deltaplane wrote only the row groups and pages are decoded whose bounds meet the predicate,
-        of others the columns that decide; memory for some batches of files. Source: protocol section 8, P164 to P170.
+        Cost: of a checkpoint that deltaplane wrote only the row groups and pages are decoded whose
+        bounds meet the predicate, of others the columns that decide; memory for some batches of
+        files. Source: protocol section 8, P164 to P170.
 
         Raises:
             InvalidArgumentError: a predicate that isn't Spark SQL or names no column of the table.
@@ -486,8 +505,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return Scan(self._snapshot.plan(scan_filter(self._snapshot, predicate).tree)).to_reader()
 
     def explain(self, predicate: Predicate | None = None) -> PlanExplanation:
-        """How `plan` comes to its files: what each stage looked at and left out, and why the rest stayed. Printed, it is a
-        text of one line for each stage.
+        """How `plan` comes to its files: what each stage looked at and left out, and why the rest
+        stayed. Printed, it is a text of one line for each stage.
 
         Cost and errors: those of `plan`.
 
@@ -504,13 +523,14 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return PlanExplanation.of(self._snapshot.explain(scan_filter(self._snapshot, predicate).tree))
 
     def deletion_vectors(self) -> pa.RecordBatchReader:
-        """The files that have a deletion vector: `filepath`, a URI, and `selection_vector`, for each row of the file whether
-        it is kept (P120).
+        """The files that have a deletion vector: `filepath`, a URI, and `selection_vector`, for
+        each row of the file whether it is kept (P120).
 
         Cost: one read for each vector, and memory for the rows of one batch of files.
 
         Raises:
-            CorruptFileError: a vector whose size, checksum or number of rows isn't what the log says.
+            CorruptFileError: a vector whose size, checksum or number of rows isn't what the log
+                says.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -532,7 +552,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def partitions(
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
     ) -> list[dict[str, str | None]]:
-        """The partitions that hold files, as column → value text (None is null), in order of their values."""
+        """The partitions that hold files, as column → value text (None is null), in order of their
+        values."""
         predicate = self._parsed(_one_of(partition_filters, file_pruning_predicate))
         columns = self.metadata().partition_columns
         if not columns:
@@ -542,7 +563,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
 
     def _partition_values(self, columns: list[str], predicate: str | None = None) -> pa.Table:
-        """The values of these partition columns, a row for each partition that holds files, in their order."""
+        """The values of these partition columns, a row for each partition that holds files, in
+        their order."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -570,8 +592,9 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def create_checkpoint(self) -> None:
         """Writes a checkpoint of the version shown, so that opening needs no older commits.
 
-        Classic, or with its file actions in sidecars where `delta.checkpointPolicy` is `v2` (P056): then large sidecars
-        that the commits since the last checkpoint didn't touch are named again instead of being written anew.
+        Classic, or with its file actions in sidecars where `delta.checkpointPolicy` is `v2` (P056):
+        then large sidecars that the commits since the last checkpoint didn't touch are named again
+        instead of being written anew.
         """
         self._checkpoint()
 
@@ -579,14 +602,17 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return self._snapshot.checkpoint().to_dict()
 
     def cleanup_metadata(self) -> None:
-        """Deletes log files that only versions older than `delta.logRetentionDuration` need (P063, P064).
+        """Deletes log files that only versions older than `delta.logRetentionDuration` need (P063,
+        P064).
 
-        Kept are the newest sound checkpoint that is old enough, its commit and all that follows; without such a
-        checkpoint nothing is deleted, nor where `checkpointProtection` forbids it (P157). Runs by itself after each
-        automatic checkpoint unless `delta.enableExpiredLogCleanup` is false.
+        Kept are the newest sound checkpoint that is old enough, its commit and all that follows;
+        without such a checkpoint nothing is deleted, nor where `checkpointProtection` forbids it
+        (P157). Runs by itself after each automatic checkpoint unless
+        `delta.enableExpiredLogCleanup` is false.
 
         Raises:
-            CorruptFileError: a remaining checkpoint can't be read, so that nobody knows which sidecars it needs.
+            CorruptFileError: a remaining checkpoint can't be read, so that nobody knows which
+                sidecars it needs.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -596,7 +622,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         self._snapshot.cleanup_metadata()
 
     def compact_logs(self, starting_version: int, ending_version: int) -> None:
-        """Writes one file that readers may take instead of the commits of these versions, both inclusive (P012).
+        """Writes one file that readers may take instead of the commits of these versions, both
+        inclusive (P012).
 
         Raises:
             InvalidArgumentError: fewer than two versions, or some that the table doesn't have yet.
@@ -619,15 +646,17 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def scan(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> Scan:
         """Rows that match, with these columns in this order, read when the result is used.
 
-        Beside the table's own there are columns that show only when asked for: `_file` (decoded path) and `_row`, a row's
-        place (P124); in tables with row tracking `_row_id` and `_row_commit_version` (P143).
+        Beside the table's own there are columns that show only when asked for: `_file` (decoded
+        path) and `_row`, a row's place (P124); in tables with row tracking `_row_id` and
+        `_row_commit_version` (P143).
 
-        `predicate` is Spark SQL text or tuples: files, row groups and pages that can't match are never read, the rest
-        is filtered exactly.
+        `predicate` is Spark SQL text or tuples: files, row groups and pages that can't match are
+        never read, the rest is filtered exactly.
 
         Raises:
             InvalidArgumentError: a column that the table doesn't have.
-            UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning here.
+            UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning
+                here.
             FileMissingError, CorruptFileError: while reading; names the file.
 
         >>> import pyarrow as pa
@@ -657,25 +686,27 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     ) -> Scan:
         """The rows that changed between two versions, both inclusive, read when the result is used.
 
-        Beside the table's columns, as they are in the last version, there are `_change_type` (`insert`, `delete`,
-        `update_preimage` or `update_postimage`), `_commit_version` and `_commit_timestamp`. What a version changed comes
-        from its change files where it has some, else from the files that it added and removed (protocol section 7.4,
-        P131).
+        Beside the table's columns, as they are in the last version, there are `_change_type`
+        (`insert`, `delete`, `update_preimage` or `update_postimage`), `_commit_version` and
+        `_commit_timestamp`. What a version changed comes from its change files where it has some,
+        else from the files that it added and removed (protocol section 7.4, P131).
 
         Args:
             starting_version: the first version.
-            ending_version: the last version; the newest one if it is later than that. None is the version shown.
-            starting_timestamp: begin with the first version at or after this moment (ISO 8601, UTC by default) instead.
-                Not used when `starting_version` is given.
-            ending_timestamp: end with the last version at or before this moment. Not used when `ending_version` is given.
+            ending_version: the last version; the newest one if it is later than that. None is the
+                version shown.
+            starting_timestamp: begin with the first version at or after this moment (ISO 8601, UTC
+                by default) instead. Not used when `starting_version` is given.
+            ending_timestamp: end with the last version at or before this moment. Not used when
+                `ending_version` is given.
             columns: only these, in this order.
             predicate: Spark SQL text; may use the feed's own columns.
             allow_out_of_range: a range that holds no version gives no rows instead of an error.
 
         Raises:
             VersionNotFoundError: no version is in the range, or log cleanup removed commits of it.
-            InvalidArgumentError: the feed was off in a version of the range (`delta.enableChangeDataFeed`); an unknown
-                column; an end before the start.
+            InvalidArgumentError: the feed was off in a version of the range
+                (`delta.enableChangeDataFeed`); an unknown column; an end before the start.
             SchemaMismatchError: a column went or changed its type in the range.
 
         >>> import pyarrow as pa
@@ -712,9 +743,9 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     ) -> pa.Table:
         """Rows as a `pyarrow.Table`.
 
-        `partitions` and `filters` (both: both must hold) are Spark SQL text or tuples; `filters` may also be a
-        `pyarrow.compute.Expression`, which is applied after reading. `filesystem` must be None: the store is reached by
-        `storage_options`.
+        `partitions` and `filters` (both: both must hold) are Spark SQL text or tuples; `filters`
+        may also be a `pyarrow.compute.Expression`, which is applied after reading. `filesystem`
+        must be None: the store is reached by `storage_options`.
         """
         if filesystem is not None:
             raise InvalidArgumentError("files are read by deltaplane's own store: use storage_options, not filesystem")
@@ -731,7 +762,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         filters: Any = None,
         types_mapper: Callable[[pa.DataType], Any] | None = None,
     ) -> pd.DataFrame:
-        """Rows as a pandas DataFrame; arguments as in `to_pyarrow_table`, `types_mapper` as in pyarrow."""
+        """Rows as a pandas DataFrame; arguments as in `to_pyarrow_table`, `types_mapper` as in
+        pyarrow."""
         table = self.to_pyarrow_table(partitions, columns, filesystem, filters)
         frame: pd.DataFrame = table.to_pandas(types_mapper=types_mapper)
         return frame
@@ -793,7 +825,8 @@ def _flattened(actions: pa.Table) -> pa.Table:
 
 
 def _texts(values: pa.ChunkedArray) -> list[str | None]:
-    """Partition values as the log has them: bytes that are no text by the protocol's escapes (section 9)."""
+    """Partition values as the log has them: bytes that are no text by the protocol's escapes
+    (section 9)."""
     import pyarrow as pa
 
     if pa.types.is_binary(values.type):

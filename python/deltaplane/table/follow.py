@@ -1,7 +1,8 @@
 """Follows a table without Spark: its new rows, some versions or files at a time, with offsets to
 continue from.
 
-What is new is the core's matter; nothing here holds a row. `DeltaTable` inherits `Followed`; `deltaplane.spark` shares the request.
+What is new is the core's matter; nothing here holds a row. `DeltaTable` inherits `Followed`;
+`deltaplane.spark` shares the request.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class NewRows(Scan):
     """New rows of a table, not read yet: a `Scan` with the offset at which they end. Each use reads
     them again.
 
-    Attributes: `version`, the last version that the rows are of; `offset`, the text from which `DeltaTable.tail` goes on
-    behind these rows. A version numbers batches (`OnceWriter`) only where each item is a version, without `max_files` and
-    `max_bytes`: else several items may be of one.
+    Attributes: `version`, the last version that the rows are of; `offset`, the text from which
+    `DeltaTable.tail` goes on behind these rows. A version numbers batches (`OnceWriter`) only where
+    each item is a version, without `max_files` and `max_bytes`: else several items may be of one.
     """
 
     def __init__(self, native: _native.Scan | _native.Changes | FilteredRows, offset: str) -> None:
@@ -60,23 +61,28 @@ class Followed:
         follow: bool = False,
         poll_seconds: float = 1.0,
     ) -> Iterator[NewRows]:
-        """The rows that came after a version, in the order in which they were committed, up to the newest version.
+        """The rows that came after a version, in the order in which they were committed, up to the
+        newest version.
 
-        Each item is read when it is used, and has an `offset` from which another call goes on behind it. Without
-        `max_files` and `max_bytes` it holds the rows of one version. Commits that only move rows (compaction) have none;
-        one that deletes or changes rows is refused, as by Spark's Delta source, unless one of the rules says what to do.
+        Each item is read when it is used, and has an `offset` from which another call goes on
+        behind it. Without `max_files` and `max_bytes` it holds the rows of one version. Commits
+        that only move rows (compaction) have none; one that deletes or changes rows is refused, as
+        by Spark's Delta source, unless one of the rules says what to do.
 
-        Cost: one listing and the new commits for each step; for a start with all rows also the file list. Memory is that of
-        the files of one item.
+        Cost: one listing and the new commits for each step; for a start with all rows also the file
+        list. Memory is that of the files of one item.
 
         Args:
-            since: a version, whose later ones are read (-1: all of them from the first on); an offset; None: first all rows
-                of the newest version, oldest files first, then what comes after it.
+            since: a version, whose later ones are read (-1: all of them from the first on); an
+                offset; None: first all rows of the newest version, oldest files first, then what
+                comes after it.
             columns: only these, in this order.
             predicate: Spark SQL text; only rows for which it is true.
-            max_files, max_bytes: the most files, or bytes of them about, of one item, which then may span versions.
+            max_files, max_bytes: the most files, or bytes of them about, of one item, which then
+                may span versions.
             ignore_deletes: passes over commits that only delete.
-            ignore_changes: of commits that change rows gives every row of the files that they wrote.
+            ignore_changes: of commits that change rows gives every row of the files that they
+                wrote.
             skip_change_commits: passes over commits that delete or change rows.
             read_change_feed: what happened to rows instead, as `load_cdf` shows it.
             exclude_regex: leaves out files whose path it matches.
@@ -85,8 +91,10 @@ class Followed:
 
         Raises:
             UnsupportedFeatureError: a commit that deletes or changes rows.
-            SchemaMismatchError: the table's columns changed: open it again, and go on from the last offset.
-            VersionNotFoundError: `since` is behind the newest version, or commits after it were cleaned up.
+            SchemaMismatchError: the table's columns changed: open it again, and go on from the last
+                offset.
+            VersionNotFoundError: `since` is behind the newest version, or commits after it were
+                cleaned up.
             TableNotFoundError: the table was deleted, or is another one than the offset's.
             InvalidArgumentError: no version and no offset; a wrong bound; the feed was off.
 
@@ -127,10 +135,12 @@ def tail_request(
     read_change_feed: bool = False,
     waits_for_start: bool = False,
 ) -> _native.TailRequest:
-    """What a follower wants, as the core takes it. `waits_for_start`: a start that is still to come is no error.
+    """What a follower wants, as the core takes it. `waits_for_start`: a start that is still to come
+    is no error.
 
     Raises:
-        InvalidArgumentError: `read_change_feed` with a rule for commits that aren't appends, which it shows as they are.
+        InvalidArgumentError: `read_change_feed` with a rule for commits that aren't appends, which
+            it shows as they are.
     """
     if read_change_feed and (ignore_deletes or ignore_changes or skip_change_commits):
         raise InvalidArgumentError(

@@ -1,4 +1,5 @@
-"""Whether a table is what a statement says of it: CREATE TABLE with columns at a LOCATION takes the table that is there, as delta-spark does."""
+"""Whether a table is what a statement says of it: CREATE TABLE with columns at a LOCATION takes the
+table that is there, as delta-spark does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The builder that `DeltaTable.merge` returns, under deltalake's names: collects clauses, runs them as one commit.
+"""The builder that `DeltaTable.merge` returns, under deltalake's names: collects clauses, runs them
+as one commit.
 
 What a clause does is `commands.merge`'s matter.
 """
@@ -26,11 +27,11 @@ MERGE_METRICS = (
 
 @checked(updates="Mapping[str, Sql]", predicate="Sql | None")
 class TableMerger:
-    """A merge to be run by `execute`. Clauses of a kind are tried in the order in which they were added: the first one
-    whose condition is true applies to a row, and only the last may have none.
+    """A merge to be run by `execute`. Clauses of a kind are tried in the order in which they were
+    added: the first one whose condition is true applies to a row, and only the last may have none.
 
-    Expressions are Spark SQL over the columns of both tables, told apart by their aliases; rows that only one table has
-    see that table's columns alone.
+    Expressions are Spark SQL over the columns of both tables, told apart by their aliases; rows
+    that only one table has see that table's columns alone.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable, write_deltalake
@@ -55,12 +56,14 @@ class TableMerger:
         self._of_itself = False
 
     def with_source_of_itself(self) -> TableMerger:
-        """Says that the source was made of the table's own rows: then every change of rows by others is a conflict."""
+        """Says that the source was made of the table's own rows: then every change of rows by
+        others is a conflict."""
         self._of_itself = True
         return self
 
     def when_matched_update(self, updates: Mapping[str, str], predicate: str | None = None) -> TableMerger:
-        """Gives columns new values in rows that match: column (or field of a struct, by its path) → expression."""
+        """Gives columns new values in rows that match: column (or field of a struct, by its path) →
+        expression."""
         return self._with("matched", "update", predicate, dict(updates))
 
     def when_matched_update_all(
@@ -74,14 +77,15 @@ class TableMerger:
         return self._with("matched", "delete", predicate)
 
     def when_not_matched_insert(self, updates: Mapping[str, str], predicate: str | None = None) -> TableMerger:
-        """Adds rows of the source that match none: column → expression over the source. Columns that aren't named get
-        their default, generated or identity value, or null."""
+        """Adds rows of the source that match none: column → expression over the source. Columns
+        that aren't named get their default, generated or identity value, or null."""
         return self._with("not_matched", "insert", predicate, dict(updates))
 
     def when_not_matched_insert_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | str | None = None
     ) -> TableMerger:
-        """Adds rows of the source that match none, with each column of the source but `except_cols`."""
+        """Adds rows of the source that match none, with each column of the source but
+        `except_cols`."""
         return self._with("not_matched", "insert", predicate, None, except_cols)
 
     def when_not_matched_by_source_update(
@@ -102,23 +106,23 @@ class TableMerger:
         """Runs the merge as one commit; the table's object then shows the new version.
 
         Args:
-            dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The source is read for it: a
-                stream can't be read again afterwards.
+            dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The source
+                is read for it: a stream can't be read again afterwards.
 
         Returns:
-            `num_target_rows_inserted`, `_updated`, `_deleted` and `_copied`, `num_source_rows`, `num_output_rows`,
-            `num_target_files_added` and `_removed`, times in milliseconds and more: what the commit's metrics hold.
-            Where no row changes nothing is committed.
+            `num_target_rows_inserted`, `_updated`, `_deleted` and `_copied`, `num_source_rows`,
+            `num_output_rows`, `num_target_files_added` and `_removed`, times in milliseconds and
+            more: what the commit's metrics hold. Where no row changes nothing is committed.
 
         Raises:
-            InvalidArgumentError: no clause, one that can never apply, a wrong expression, an unknown or ambiguous
-                column, several rows of the source that change one row, an append-only table (P100), or a row for which
-                a value can't be computed.
+            InvalidArgumentError: no clause, one that can never apply, a wrong expression, an
+                unknown or ambiguous column, several rows of the source that change one row, an
+                append-only table (P100), or a row for which a value can't be computed.
             SchemaMismatchError: a value of a type that its column doesn't take.
             ConstraintViolationError: a new row or value breaks a constraint (P101-P105).
             UnsupportedExpressionError: something that isn't evaluated here as Spark does, by name.
-            DeltaConcurrentModificationException: another writer changed what the merge read first; nothing was
-                committed.
+            DeltaConcurrentModificationException: another writer changed what the merge read first;
+                nothing was committed.
         """
         check(self._clauses)
         return self._run(self._clauses, dry_run, self._of_itself)

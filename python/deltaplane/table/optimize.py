@@ -1,4 +1,5 @@
-"""`DeltaTable.optimize`: the methods that change how a table's rows lie in files, under deltalake's names.
+"""`DeltaTable.optimize`: the methods that change how a table's rows lie in files, under deltalake's
+names.
 
 Arguments in, results out; `commands.optimize` does the work.
 """
@@ -53,9 +54,10 @@ class LayoutCommands:
 class TableOptimizer:
     """What `DeltaTable.optimize` returns.
 
-    Rows stay as they are, with their ids; the change data feed shows nothing. What others append meanwhile is in nobody's
-    way, and rows that they delete by vectors stay deleted; groups of files of which another writer wrote one anew meanwhile are left
-    to that writer, and it is a conflict where no group is left. Old files stay for time travel until they are vacuumed. Each commit
+    Rows stay as they are, with their ids; the change data feed shows nothing. What others append
+    meanwhile is in nobody's way, and rows that they delete by vectors stay deleted; groups of files
+    of which another writer wrote one anew meanwhile are left to that writer, and it is a conflict
+    where no group is left. Old files stay for time travel until they are vacuumed. Each commit
     stands for itself: a command that fails leaves those that it made.
     """
 
@@ -82,35 +84,41 @@ class TableOptimizer:
     ) -> dict[str, Any]:
         """Puts small files together; a clustered table's new files are clustered (P152).
 
-        Small is below three quarters of the target size. Files of one partition that were written after each other go
-        into one file. Files with many deleted rows are written anew without them. Done again nothing is to do. A
-        clustered table's rows are brought along a Hilbert curve through its columns: those of new files, and of earlier
-        runs that aren't much larger; files that were clustered by other columns stay.
+        Small is below three quarters of the target size. Files of one partition that were written
+        after each other go into one file. Files with many deleted rows are written anew without
+        them. Done again nothing is to do. A clustered table's rows are brought along a Hilbert
+        curve through its columns: those of new files, and of earlier runs that aren't much larger;
+        files that were clustered by other columns stay.
 
         Args:
-            partition_filters: which partitions, as Spark SQL or tuples over partition columns; all unless given.
-            target_size: bytes of a file, about; unless given `delta.targetFileSize`, or 256 MiB to 1 GiB by the
-                table's size (2.5 to 10 TiB).
+            partition_filters: which partitions, as Spark SQL or tuples over partition columns; all
+                unless given.
+            target_size: bytes of a file, about; unless given `delta.targetFileSize`, or 256 MiB to
+                1 GiB by the table's size (2.5 to 10 TiB).
             max_concurrent_tasks: groups of files at a time; as many as cores unless given.
-            memory_limit: bytes, or a text such as `500MB`, of rows that are held while they are sorted; others go to
-                temporary files. 256 MiB unless given. `max_spill_size` is deltalake's name for it.
+            memory_limit: bytes, or a text such as `500MB`, of rows that are held while they are
+                sorted; others go to temporary files. 256 MiB unless given. `max_spill_size` is
+                deltalake's name for it.
             max_temp_directory_size: must be None.
-            min_commit_interval: seconds: what is done is committed that often, 0 after each group. Else there is one
-                commit at the end.
+            min_commit_interval: seconds: what is done is committed that often, 0 after each group.
+                Else there is one commit at the end.
             full: also files that are clustered already, by whatever columns.
-            max_deleted_rows_ratio: from which share of rows deleted by vectors a file is written anew.
-            dry_run: only say what would be done: `numFilesToRewrite`, `numBytesToRewrite`, `numBatches`.
+            max_deleted_rows_ratio: from which share of rows deleted by vectors a file is written
+                anew.
+            dry_run: only say what would be done: `numFilesToRewrite`, `numBytesToRewrite`,
+                `numBatches`.
             progress: called after each group of files, in this thread.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
 
         Returns:
-            `numFilesAdded`, `numFilesRemoved`, `partitionsOptimized` and more, as deltalake names them, and `versions`
-            that were made. The commits' metrics have delta-spark's names.
+            `numFilesAdded`, `numFilesRemoved`, `partitionsOptimized` and more, as deltalake names
+            them, and `versions` that were made. The commits' metrics have delta-spark's names.
 
         Raises:
             InvalidArgumentError: an argument out of range; `full` on a table that isn't clustered.
             UnsupportedExpressionError: a condition over other columns than partitions'.
-            DeltaConcurrentModificationException: other writers changed files of all groups first; as in `delete`.
+            DeltaConcurrentModificationException: other writers changed files of all groups first;
+                as in `delete`.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -156,27 +164,29 @@ class TableOptimizer:
         dry_run: bool = False,
         progress: Callable[[Progress], object] | None = None,
     ) -> dict[str, Any]:
-        """Writes rows anew in an order in which those that are near in the columns stand in few files, so that scans skip
-        the others.
+        """Writes rows anew in an order in which those that are near in the columns stand in few
+        files, so that scans skip the others.
 
-        Values count by their rank in a sample, so that skew doesn't matter; any type that can be ordered will do. Files
-        say in tags what they are ordered by: done again only new files are ordered, with those of earlier runs that aren't
-        much larger.
+        Values count by their rank in a sample, so that skew doesn't matter; any type that can be
+        ordered will do. Files say in tags what they are ordered by: done again only new files are
+        ordered, with those of earlier runs that aren't much larger.
 
         Args:
             columns: up to twelve, which should have statistics; fields of structs with dots.
-            curve: `zorder`, `hilbert` (better for most columns), or `kdtree`, a box of values for each file: best on
-                average, less even between the columns.
+            curve: `zorder`, `hilbert` (better for most columns), or `kdtree`, a box of values for
+                each file: best on average, less even between the columns.
             full: also files that are in this order already.
-            partition_filters, target_size, max_concurrent_tasks, max_spill_size, max_temp_directory_size,
-                min_commit_interval, memory_limit, max_deleted_rows_ratio, dry_run, progress, writer_properties,
-                commit_properties, post_commithook_properties: as in `compact`.
+            partition_filters, target_size, max_concurrent_tasks, max_spill_size,
+                max_temp_directory_size, min_commit_interval, memory_limit, max_deleted_rows_ratio,
+                dry_run, progress, writer_properties, commit_properties, post_commithook_properties:
+                as in `compact`.
 
         Returns:
             As `compact`.
 
         Raises:
-            InvalidArgumentError: columns by which rows can't be ordered, a clustered table; as `compact`.
+            InvalidArgumentError: columns by which rows can't be ordered, a clustered table; as
+                `compact`.
             UnsupportedExpressionError, DeltaConcurrentModificationException: as `compact`.
 
         >>> import pyarrow as pa

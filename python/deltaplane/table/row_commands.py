@@ -1,4 +1,5 @@
-"""The methods of `DeltaTable` that change rows, under deltalake's names; the commands do the work."""
+"""The methods of `DeltaTable` that change rows, under deltalake's names; the commands do the
+work."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ COMMON_METRICS = ("num_added_files", "num_removed_files", "num_copied_rows", "ex
 
 @checked(updates="Mapping[str, object] | None")
 class RowCommands:
-    """DELETE, UPDATE, MERGE and purge. Each call is one commit; a failed one leaves the table as it was."""
+    """DELETE, UPDATE, MERGE and purge. Each call is one commit; a failed one leaves the table as it
+    was."""
 
     _location: str
     _snapshot: _native.Snapshot
@@ -60,11 +62,12 @@ class RowCommands:
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any] | DryRun:
-        """Deletes the rows for which a condition is true, all rows without one; the object shows the new version.
+        """Deletes the rows for which a condition is true, all rows without one; the object shows
+        the new version.
 
         A condition over partition columns removes whole files and reads none. Else, where
-        `delta.enableDeletionVectors` is true, rows are marked and no other row is written; where it isn't, the files
-        that hold such rows are written anew without them.
+        `delta.enableDeletionVectors` is true, rows are marked and no other row is written; where it
+        isn't, the files that hold such rows are written anew without them.
 
         Args:
             predicate: Spark SQL, or tuples as in `scan`.
@@ -72,14 +75,16 @@ class RowCommands:
             dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
 
         Returns:
-            `num_deleted_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and
-            more: what the commit's metrics hold. Without a matching row nothing is committed.
+            `num_deleted_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in
+            milliseconds and more: what the commit's metrics hold. Without a matching row nothing is
+            committed.
 
         Raises:
-            InvalidArgumentError: a wrong condition, an append-only table (P100), or a row for which the condition can't
-                be computed.
+            InvalidArgumentError: a wrong condition, an append-only table (P100), or a row for which
+                the condition can't be computed.
             UnsupportedExpressionError: something that isn't evaluated here as Spark does, by name.
-            DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
+            DeltaConcurrentModificationException: another writer changed such rows first; nothing
+                was committed.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -132,31 +137,35 @@ class RowCommands:
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any] | DryRun:
-        """Gives columns new values in the rows for which a condition is true, in all rows without one.
+        """Gives columns new values in the rows for which a condition is true, in all rows without
+        one.
 
-        Expressions see a row's old values. Columns are found ignoring case, fields of structs by their path. Generated
-        columns that aren't assigned are computed anew; constraints are checked; rows keep their ids where the table
-        tracks rows.
+        Expressions see a row's old values. Columns are found ignoring case, fields of structs by
+        their path. Generated columns that aren't assigned are computed anew; constraints are
+        checked; rows keep their ids where the table tracks rows.
 
         Args:
             updates: column → expression in Spark SQL.
             new_values: column → Python value.
             predicate: Spark SQL, or tuples as in `scan`.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
-            error_on_type_mismatch: must be True: a value that a column doesn't take is never stored as null.
+            error_on_type_mismatch: must be True: a value that a column doesn't take is never stored
+                as null.
             dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
 
         Returns:
-            `num_updated_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and
-            more: what the commit's metrics hold. Without a matching row nothing is committed.
+            `num_updated_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in
+            milliseconds and more: what the commit's metrics hold. Without a matching row nothing is
+            committed.
 
         Raises:
-            InvalidArgumentError: nothing to assign, an unknown column, a wrong expression, an append-only table (P100),
-                or a row for which a value can't be computed.
+            InvalidArgumentError: nothing to assign, an unknown column, a wrong expression, an
+                append-only table (P100), or a row for which a value can't be computed.
             SchemaMismatchError: a value of a type that the column doesn't take.
             ConstraintViolationError: a new value breaks a constraint (P101-P105).
             UnsupportedExpressionError: something that isn't evaluated here as Spark does, by name.
-            DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
+            DeltaConcurrentModificationException: another writer changed such rows first; nothing
+                was committed.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -200,24 +209,28 @@ class RowCommands:
         memory_limit: int | str | None = None,
         temp_directory: str | None = None,
     ) -> TableMerger:
-        """Begins a merge: rows of a source, joined to the table's, change, delete and add rows in one commit.
+        """Begins a merge: rows of a source, joined to the table's, change, delete and add rows in
+        one commit.
 
-        Files that can't hold a match, by the smallest and largest keys of the source or by partition values, aren't
-        read; of the others only the columns that decide, and then the rows that change. Old rows are marked in deletion
-        vectors, or their files' other rows written anew, as `delta.enableDeletionVectors` says. The joined rows take
-        memory in proportion to the source and to the rows that change, and go to disk beyond `memory_limit`.
+        Files that can't hold a match, by the smallest and largest keys of the source or by
+        partition values, aren't read; of the others only the columns that decide, and then the rows
+        that change. Old rows are marked in deletion vectors, or their files' other rows written
+        anew, as `delta.enableDeletionVectors` says. The joined rows take memory in proportion to
+        the source and to the rows that change, and go to disk beyond `memory_limit`.
 
         Args:
-            source: anything with `__arrow_c_stream__` or `__arrow_c_array__`; another table is one, too. Read once each time
-                the merge is executed, which a stream can be only once.
+            source: anything with `__arrow_c_stream__` or `__arrow_c_array__`; another table is one,
+                too. Read once each time the merge is executed, which a stream can be only once.
             predicate: which rows match, as Spark SQL over the columns of both.
             source_alias, target_alias: names for them in expressions.
-            merge_schema: whether columns of the source that the table lacks are added to it where a clause uses them.
-            error_on_type_mismatch: must be True: a value that a column doesn't take is never stored as null.
+            merge_schema: whether columns of the source that the table lacks are added to it where a
+                clause uses them.
+            error_on_type_mismatch: must be True: a value that a column doesn't take is never stored
+                as null.
             streamed_exec: of no effect: sources are streamed, and their keys known all the same.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
-            memory_limit: bytes, or a text such as `500MB`, beyond which rows go to disk; 80 % of the machine's memory
-                unless given. `max_spill_size` is deltalake's name for it.
+            memory_limit: bytes, or a text such as `500MB`, beyond which rows go to disk; 80 % of
+                the machine's memory unless given. `max_spill_size` is deltalake's name for it.
             max_temp_directory_size: bytes that may go there; all that the disk has unless given.
             temp_directory: where; the system's temporary directory unless given.
 
@@ -298,19 +311,21 @@ class RowCommands:
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any] | DryRun:
-        """Writes files anew that still hold what the table has no more: rows deleted by vectors, dropped columns, values
-        in a type that was widened since (`REORG TABLE … APPLY (PURGE)`). Rows stay as they are, and so do their ids.
+        """Writes files anew that still hold what the table has no more: rows deleted by vectors,
+        dropped columns, values in a type that was widened since (`REORG TABLE … APPLY (PURGE)`).
+        Rows stay as they are, and so do their ids.
 
         The old files stay for time travel until they are vacuumed. Costs the footer of each file.
 
         Args:
-            partition_filters: which partitions, as Spark SQL or tuples over partition columns; all unless given.
+            partition_filters: which partitions, as Spark SQL or tuples over partition columns; all
+                unless given.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
             dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
 
         Returns:
-            `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and more. Where no file is
-            to be written anew nothing is committed.
+            `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and
+            more. Where no file is to be written anew nothing is committed.
 
         Raises:
             UnsupportedExpressionError: a condition over other columns.
@@ -347,7 +362,8 @@ class RowCommands:
         return Target(self._location, self._snapshot)
 
     def _apply_result(self, metrics: CommandResult, always: Sequence[str]) -> dict[str, Any] | DryRun:
-        """Shows the version that a command made; its metrics under deltalake's names, `always` also where none is."""
+        """Shows the version that a command made; its metrics under deltalake's names, `always` also
+        where none is."""
         if not isinstance(metrics, dict):
             return metrics
         if "version" in metrics:

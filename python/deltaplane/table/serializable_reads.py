@@ -32,15 +32,17 @@ class SerializableReads:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> Iterator[SerializableReads]:
-        """A block whose reads are serializable: on leaving it they are committed as a version that changes nothing.
+        """A block whose reads are serializable: on leaving it they are committed as a version that
+        changes nothing.
 
-        Any read sees one version and no half commit. This one also holds against the clock: no other writer's commit
-        that was acknowledged before the block ends, and that touches what was read, is missing from it (Armbrust et
-        al., "Delta Lake", VLDB 2020, section 4.4). A block that raises commits nothing.
+        Any read sees one version and no half commit. This one also holds against the clock: no
+        other writer's commit that was acknowledged before the block ends, and that touches what was
+        read, is missing from it (Armbrust et al., "Delta Lake", VLDB 2020, section 4.4). A block
+        that raises commits nothing.
 
         Args:
-            filters: what the block reads, Spark SQL or tuples as in `scan`: only rows for which it is true may be relied
-                on. All rows without it.
+            filters: what the block reads, Spark SQL or tuples as in `scan`: only rows for which it
+                is true may be relied on. All rows without it.
             commit_properties, post_commithook_properties: see these classes.
 
         Yields:
@@ -48,7 +50,8 @@ class SerializableReads:
 
         Raises:
             InvalidArgumentError: a wrong condition.
-            ConcurrentAppendException: another writer added rows that the block should have read: read again.
+            ConcurrentAppendException: another writer added rows that the block should have read:
+                read again.
             ConcurrentDeleteReadException: rows that the block read are gone or changed: read again.
 
         >>> import pyarrow as pa
@@ -63,7 +66,8 @@ class SerializableReads:
         from deltaplane.properties import commit_request
 
         self._snapshot = read = self._snapshot.update()
-        # A wrong condition is said before the block runs. Rows that only DuckDB could tell apart count as read.
+        # A wrong condition is said before the block runs. Rows that only DuckDB could tell apart
+        # count as read.
         tree = scan_filter(read, filters).tree
         read.scan([], tree)
         yield self

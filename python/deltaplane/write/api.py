@@ -215,8 +215,8 @@ def _shown(table: OpenTable | None, result: WriteResult | DryRun) -> WriteResult
 def _replaced(
     location: str, options: dict[str, str] | None, data: Any, intent: WriteIntent
 ) -> WriteResult | DryRun | None:
-    """An overwrite that finds the rows to replace one by one. None for other writes, where there is no table, and where
-    whole partitions are replaced: that needs no row of the old ones."""
+    """An overwrite that finds the rows to replace one by one. None for other writes, where there is
+    no table, and where whole partitions are replaced: that needs no row of the old ones."""
     matching, condition = intent.matching(), intent.condition()
     if matching is None and condition is None:
         return None

@@ -1,4 +1,5 @@
-"""What a write is to do, whoever has the rows: the arguments of both entry points, checked, and the core's request.
+"""What a write is to do, whoever has the rows: the arguments of both entry points, checked, and the
+core's request.
 
 Knows neither Arrow data nor frames.
 """
@@ -89,7 +90,8 @@ class FrameWriteOptions(_Options, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class WriteIntent:
-    """One write: which table comes of it, which rows make room, and how files and the commit are made.
+    """One write: which table comes of it, which rows make room, and how files and the commit are
+    made.
 
     Raises:
         InvalidArgumentError: a value out of range, or two that don't go together.
@@ -193,7 +195,8 @@ def check_read_version(version: int | None, mode: str) -> None:
     """Refuses a version that rows can't have been read from.
 
     Raises:
-        InvalidArgumentError: no number of a version, or a mode in which no table is written to that has versions.
+        InvalidArgumentError: no number of a version, or a mode in which no table is written to that
+            has versions.
     """
     if version is None:
         return
@@ -214,7 +217,8 @@ def replaced_rows(
     plain: bool,
     schema_mode: str | None,
 ) -> Matching | None:
-    """Which rows make room for new ones, as `replace_using` and `replace_on` say it; None where neither is given.
+    """Which rows make room for new ones, as `replace_using` and `replace_on` say it; None where
+    neither is given.
 
     `plain`: the write overwrites, and no predicate says what.
 
@@ -239,8 +243,8 @@ def replaced_rows(
 def overwritten(
     location: str, options: dict[str, str] | None, mode: str, predicate: Predicate | None
 ) -> dict[str, Any]:
-    """The rows that an overwrite replaces, as arguments of `write_request`: of a table that isn't there yet there are none, and
-    the condition is one that the new rows must meet."""
+    """The rows that an overwrite replaces, as arguments of `write_request`: of a table that isn't
+    there yet there are none, and the condition is one that the new rows must meet."""
     if isinstance(predicate, str) and mode == "overwrite" and not _native.is_table(location, options):
         return {"first_rows_meet": predicate}
     return {"predicate": predicate}
@@ -271,8 +275,9 @@ def write_request(
 ) -> str:
     """The request text that the Rust core takes, from checked arguments.
 
-    `first_rows_meet`: the predicate where the caller found no table, by which it judges each row as by the rules.
-    `applies_row_rules`: the caller evaluates the rules in the job's spec on its rows (`deltaplane.commands.row_rules`).
+    `first_rows_meet`: the predicate where the caller found no table, by which it judges each row as
+    by the rules. `applies_row_rules`: the caller evaluates the rules in the job's spec on its rows
+    (`deltaplane.commands.row_rules`).
 
     Raises:
         InvalidArgumentError: a value out of range, or two that don't go together.

@@ -1,6 +1,6 @@
-//! A table without Python: creates it in a temporary directory, appends, prunes by a predicate, scans, replaces the rows of
-//! a partition, deletes rows. Each step is asserted. `cargo test` runs it, and so does
-//! `cargo run -p deltaplane-operations --example scan`.
+//! A table without Python: creates it in a temporary directory, appends, prunes by a predicate,
+//! scans, replaces the rows of a partition, deletes rows. Each step is asserted. `cargo test` runs
+//! it, and so does `cargo run -p deltaplane-operations --example scan`.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -42,7 +42,8 @@ fn run(store: &Store) -> Result<()> {
     assert_eq!(block_on(files(&snapshot, &above_10))?, 2);
     assert_eq!(block_on(scan(&snapshot, Some(above_10)))?, [40, 41, 50]);
 
-    // The rows of a partition give way to others; those of the other partitions stay in their files.
+    // The rows of a partition give way to others; those of the other partitions stay in their
+    // files.
     let pounds = compare("unit", Comparison::Eq, "lb", "string");
     let replaced = block_on(replace(store, &pounds, rows(&["lb"], &[60])?))?;
     assert_eq!(block_on(scan(&replaced.snapshot, None))?, [1, 2, 40, 41, 50, 60]);

@@ -28,7 +28,8 @@ pub struct AddView {
 }
 
 impl AddView {
-    /// A view of adds of a table in this state; with `statistics` also their minima, maxima and counts of nulls.
+    /// A view of adds of a table in this state; with `statistics` also their minima, maxima and
+    /// counts of nulls.
     pub fn new(state: &TableState, statistics: bool) -> Self {
         let partitions: Vec<Partition> = state
             .partition_columns()

@@ -1,5 +1,5 @@
-//! The change data feed: changed rows of files, with what happened to them, when and in which version as constants of
-//! their files. The log plans the files, the data crate reads the rows.
+//! The change data feed: changed rows of files, with what happened to them, when and in which
+//! version as constants of their files. The log plans the files, the data crate reads the rows.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
-/// Changes that are read in one go: the columns that are constants of a file are the same for all of them.
+/// Changes that are read in one go: the columns that are constants of a file are the same for all
+/// of them.
 pub struct Part {
     /// Names of these columns.
     pub constants: Vec<&'static str>,
@@ -26,7 +27,8 @@ pub struct Part {
     pub files: Vec<FileRead>,
 }
 
-/// What the versions from `first` up to the snapshot's changed, oldest first, as far as it can match.
+/// What the versions from `first` up to the snapshot's changed, oldest first, as far as it can
+/// match.
 pub async fn parts(snapshot: &Snapshot, first: u64, predicate: Option<&str>) -> Result<Vec<Part>> {
     parts_of(snapshot, snapshot.changes(first).await?, predicate)
 }
@@ -59,7 +61,8 @@ pub fn parts_of(snapshot: &Snapshot, changes: Vec<CommittedChange>, predicate: O
     Ok(parts)
 }
 
-/// Which of the changes may hold a row for which the predicate is true, by partition values and statistics.
+/// Which of the changes may hold a row for which the predicate is true, by partition values and
+/// statistics.
 fn keep(snapshot: &Snapshot, changes: &[CommittedChange], predicate: Option<&str>) -> Result<Vec<bool>> {
     let schema = feed_schema(snapshot.schema())?;
     let Some(predicate) = bind(&schema, predicate)? else {
@@ -93,7 +96,8 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The rows that the versions from `first` up to the snapshot's changed, as far as they meet a predicate (expression JSON).
+    /// The rows that the versions from `first` up to the snapshot's changed, as far as they meet a
+    /// predicate (expression JSON).
     pub async fn new(
         snapshot: &Snapshot,
         first: u64,

@@ -68,7 +68,8 @@ impl FileSet {
         Ok(found)
     }
 
-    /// What is to be read of a file so that each row is among it which these files don't have; `None` for nothing.
+    /// What is to be read of a file so that each row is among it which these files don't have;
+    /// `None` for nothing.
     pub fn rows_missing_in(&self, mut file: FileRead) -> Option<FileRead> {
         let key = key(&file.path);
         if self.whole.contains(&key) {
@@ -95,8 +96,9 @@ fn chance(of: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Rows that stand for all of them: about so many, of at most so many files that say how many rows they have. Each file gives
-/// as many as its share of the rows is. The same version and seed give the same rows.
+/// Rows that stand for all of them: about so many, of at most so many files that say how many rows
+/// they have. Each file gives as many as its share of the rows is. The same version and seed give
+/// the same rows.
 pub async fn sampled(snapshot: &Snapshot, files: usize, rows: u64, seed: u64) -> Result<Vec<FileRead>> {
     let mut chosen: BTreeMap<u64, (FileRead, u64)> = BTreeMap::new();
     let mut batches = snapshot.plan(None, PlanColumns::Logged);

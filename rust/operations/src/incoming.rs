@@ -1,5 +1,5 @@
-//! Arrow data of other programs: read from a C stream or a C array, checked for validity, cut to what the types of a
-//! table can hold.
+//! Arrow data of other programs: read from a C stream or a C array, checked for validity, cut to
+//! what the types of a table can hold.
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
@@ -58,7 +58,8 @@ impl Incoming {
         Incoming::new(schema, Source::Array(Box::new(array)))
     }
 
-    /// The same where its first row has this number in the data that it comes from; errors name rows by it.
+    /// The same where its first row has this number in the data that it comes from; errors name
+    /// rows by it.
     #[must_use]
     pub fn from_row(mut self, first_row: u64) -> Self {
         self.rows = first_row;

@@ -2,8 +2,8 @@
 //! rewrite rows, OPTIMIZE. No Python: the boundary and Rust programs call the same functions.
 //!
 //! A write is planned ([`write_job::WriteJob`]), its files are written, also by other processes
-//! ([`write_job::write_files`]), and then committed. A [`scan::Scan`] reads the rows of one version. `examples/scan.rs`
-//! also prunes, replaces and deletes.
+//! ([`write_job::write_files`]), and then committed. A [`scan::Scan`] reads the rows of one
+//! version. `examples/scan.rs` also prunes, replaces and deletes.
 //!
 //! ```
 //! use std::sync::Arc;

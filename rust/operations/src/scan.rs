@@ -1,5 +1,5 @@
-//! Scans: the rows of one version of a table as a stream of Arrow batches. The log plans the files, the data crate reads
-//! the rows.
+//! Scans: the rows of one version of a table as a stream of Arrow batches. The log plans the files,
+//! the data crate reads the rows.
 
 use std::sync::Arc;
 
@@ -62,7 +62,8 @@ pub fn read_spec(snapshot: &Snapshot, columns: Option<Vec<String>>) -> Result<Re
     Ok(spec)
 }
 
-/// The values of a stream's first column, as those of which a column has to hold one; `None` for types that aren't looked up.
+/// The values of a stream's first column, as those of which a column has to hold one; `None` for
+/// types that aren't looked up.
 pub fn members_of(
     column: &str,
     values: impl Iterator<Item = Result<RecordBatch>>,
@@ -127,7 +128,8 @@ impl Scan {
     /// The rows of a version that a request asks for.
     ///
     /// # Errors
-    /// `InvalidArgument` for a column that the table hasn't, `UnsupportedExpression` for a predicate that can't be bound.
+    /// `InvalidArgument` for a column that the table hasn't, `UnsupportedExpression` for a
+    /// predicate that can't be bound.
     pub fn new(snapshot: &Snapshot, request: ScanRequest) -> Result<Self> {
         let bound = request.predicate.map(|expr| bind_expr(snapshot.state(), &expr));
         let (predicate, pruner) = bound.transpose()?.unzip();
@@ -150,7 +152,8 @@ impl Scan {
         Self::of(snapshot, spec, Files::Listed(files))
     }
 
-    /// The rows that a version has in files, or has left in files, which another version hasn't; as this snapshot's columns.
+    /// The rows that a version has in files, or has left in files, which another version hasn't; as
+    /// this snapshot's columns.
     pub fn of_rows_missing_in(
         snapshot: &Snapshot,
         of: &Snapshot,
@@ -189,7 +192,8 @@ impl Scan {
         &self.schema
     }
 
-    /// The rows, read by as many tasks as there are processors; an error names the table and its version.
+    /// The rows, read by as many tasks as there are processors; an error names the table and its
+    /// version.
     pub fn stream(&self) -> BoxStream<'static, Result<RecordBatch>> {
         let files = self.file_stream();
         let parallelism = deltaplane_data::processors();

@@ -1,5 +1,6 @@
-//! Arrow's many layouts of a column to the one in which a table's rows come: dictionaries, views, runs, large and fixed-size
-//! types, unsigned and half-width numbers. The same casts as of an append, for commands that look at rows first.
+//! Arrow's many layouts of a column to the one in which a table's rows come: dictionaries, views,
+//! runs, large and fixed-size types, unsigned and half-width numbers. The same casts as of an
+//! append, for commands that look at rows first.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -8,11 +9,13 @@ use deltaplane_error::Result;
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema};
 use deltaplane_protocol::schema::{ArrayType, DataType, Field, MapType, StructType};
 
-/// Rows of this Arrow schema in the Arrow types that a table of their columns has, and those types; nulls may be everywhere.
-/// Columns that `table` has get its types: the fields of their structs are found by name, ignoring case.
+/// Rows of this Arrow schema in the Arrow types that a table of their columns has, and those types;
+/// nulls may be everywhere. Columns that `table` has get its types: the fields of their structs are
+/// found by name, ignoring case.
 ///
 /// # Errors
-/// `SchemaMismatch` for a type that tables don't have, `InvalidArgument` for names that differ by case alone.
+/// `SchemaMismatch` for a type that tables don't have, `InvalidArgument` for names that differ by
+/// case alone.
 pub fn rows_in_table_types<R: Iterator<Item = Result<RecordBatch>>>(
     rows: R,
     input_schema: &Schema,

@@ -1,4 +1,5 @@
-//! Tables for tests: in a temporary directory, of whole numbers and texts, written by a [`WriteJob`].
+//! Tables for tests: in a temporary directory, of whole numbers and texts, written by a
+//! [`WriteJob`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

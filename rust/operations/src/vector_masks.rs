@@ -14,8 +14,8 @@ use deltaplane_protocol::paths;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
-/// One row for each file with a vector: its URI, and for each of its rows whether it is kept. `root` is the table's
-/// location.
+/// One row for each file with a vector: its URI, and for each of its rows whether it is kept.
+/// `root` is the table's location.
 pub fn masks(snapshot: &Snapshot, root: &str) -> (SchemaRef, BoxStream<'static, Result<RecordBatch>>) {
     let item = Arc::new(Field::new("item", DataType::Boolean, false));
     let schema = Arc::new(Schema::new(vec![

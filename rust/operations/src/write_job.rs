@@ -1,5 +1,5 @@
-//! Writes: planned once, on the driver ([`WriteJob`]); their spec travels as text, so that data files can be made in any
-//! process ([`write_files`]); committed on the driver.
+//! Writes: planned once, on the driver ([`WriteJob`]); their spec travels as text, so that data
+//! files can be made in any process ([`write_files`]); committed on the driver.
 
 use std::sync::Arc;
 
@@ -59,8 +59,8 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// For files of this target, whose identity columns are filled and whose rows are restricted so; `declares` where the
-    /// commit itself declares them.
+    /// For files of this target, whose identity columns are filled and whose rows are restricted
+    /// so; `declares` where the commit itself declares them.
     pub fn of(target: &FileTarget<'_>, identity: &[Fill], row_rules: &RowRules, declares: bool) -> Self {
         let (properties, request) = (target.properties, target.request);
         Spec {
@@ -168,12 +168,12 @@ pub struct WriteJob {
 }
 
 impl WriteJob {
-    /// Checks a write of rows with this schema. `own` is a snapshot that this process has of the table, which may be old:
-    /// it saves opening the table.
+    /// Checks a write of rows with this schema. `own` is a snapshot that this process has of the
+    /// table, which may be old: it saves opening the table.
     ///
     /// # Errors
-    /// What [`deltaplane_log::plan_write`] refuses: a schema that doesn't fit, a table that exists already, a feature that
-    /// isn't supported.
+    /// What [`deltaplane_log::plan_write`] refuses: a schema that doesn't fit, a table that exists
+    /// already, a feature that isn't supported.
     pub async fn begin(
         store: &Store,
         own: Option<&Snapshot>,
@@ -221,7 +221,8 @@ impl WriteJob {
         Ok(self.planned()?.version())
     }
 
-    /// Whether the table's properties ask for rows to be shuffled to files of a good size before tasks write them.
+    /// Whether the table's properties ask for rows to be shuffled to files of a good size before
+    /// tasks write them.
     pub fn optimizes(&self) -> Result<bool> {
         Ok(self.planned()?.target().properties.optimize_write)
     }
@@ -231,8 +232,8 @@ impl WriteJob {
         self.planned()?.dry_run(adds).await
     }
 
-    /// Commits these files. `None` where another writer made the table in the meantime and the mode is
-    /// [`WriteMode::Ignore`].
+    /// Commits these files. `None` where another writer made the table in the meantime and the mode
+    /// is [`WriteMode::Ignore`].
     ///
     /// # Errors
     /// A conflict with another commit, by its kind; the files stay for the caller to delete.
@@ -273,11 +274,13 @@ pub async fn delete_paths<'a>(store: &Store, logged: impl Iterator<Item = &'a st
     Ok(())
 }
 
-/// Writes rows to new files of a table, which no reader sees before they are committed; returns their add actions. Each
-/// `task` of a job has a number of its own, by which the values of its identity columns differ from those of the others.
+/// Writes rows to new files of a table, which no reader sees before they are committed; returns
+/// their add actions. Each `task` of a job has a number of its own, by which the values of its
+/// identity columns differ from those of the others.
 ///
 /// # Errors
-/// The first error of the rows, of their cast to the table's types or of the store; the files that were written are deleted.
+/// The first error of the rows, of their cast to the table's types or of the store; the files that
+/// were written are deleted.
 pub async fn write_files(
     store: Store,
     spec: &Spec,
@@ -288,7 +291,8 @@ pub async fn write_files(
     let write_spec = spec.write_spec()?;
     let schema = write_spec.schema.clone();
     if spec.declares {
-        // The data has all columns of a table that it makes: GENERATED ALWAYS refuses its values (P109).
+        // The data has all columns of a table that it makes: GENERATED ALWAYS refuses its values
+        // (P109).
         identity_columns::complete(&schema, schema.as_ref().clone())?;
     }
     let mut writer = ClusteredWriter::new(store, write_spec, spec.order())?;
@@ -328,7 +332,8 @@ impl AdoptedFile {
     }
 }
 
-/// Add actions of another engine's files, which are read for exact statistics if `statistics` are wanted.
+/// Add actions of another engine's files, which are read for exact statistics if `statistics` are
+/// wanted.
 pub async fn adopt_files(store: &Store, spec: &Spec, files: Vec<AdoptedFile>, statistics: bool) -> Result<Vec<Add>> {
     let spec = &spec.write_spec()?;
     let adopted = stream::iter(files).map(|file| adopt(store, spec, file, statistics));

@@ -32,7 +32,8 @@ pub(crate) fn alter_table(
     Ok(done.into())
 }
 
-/// Every feature of the protocol that this build knows, with what it can do with a table that supports it.
+/// Every feature of the protocol that this build knows, with what it can do with a table that
+/// supports it.
 #[boundary]
 #[pyfunction]
 pub(crate) fn known_features() -> Vec<FeatureInfo> {

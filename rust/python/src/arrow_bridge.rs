@@ -1,4 +1,5 @@
-//! Arrow out of the core by PyCapsules: schemas and streams of the Arrow PyCapsule interface. `incoming` is the way in.
+//! Arrow out of the core by PyCapsules: schemas and streams of the Arrow PyCapsule interface.
+//! `incoming` is the way in.
 
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,8 +43,8 @@ struct Pulled {
 }
 
 impl Pulled {
-    /// The next batch. A C stream's caller can't be unwound into: a panic, in a decoder that meets hostile bytes, would
-    /// end the process, so it becomes an error here.
+    /// The next batch. A C stream's caller can't be unwound into: a panic, in a decoder that meets
+    /// hostile bytes, would end the process, so it becomes an error here.
     fn pull(&mut self) -> Option<Result<RecordBatch>> {
         let next = || waiting(|| deltaplane_store::block_on(self.stream.next()));
         catch_unwind(AssertUnwindSafe(next)).unwrap_or_else(|panic| Some(Err(panicked(panic.as_ref()))))
@@ -57,7 +58,8 @@ impl Iterator for Pulled {
         match self.pull()? {
             Ok(batch) => Some(Ok(batch)),
             Err(e) => {
-                // A C string ends at its first NUL, and arrow would end the process: hostile paths hold some.
+                // A C string ends at its first NUL, and arrow would end the process: hostile paths
+                // hold some.
                 let text = e.to_string().replace('\0', "\\0");
                 if let Ok(mut last) = self.error.lock() {
                     *last = Some(e);
@@ -75,8 +77,9 @@ impl RecordBatchReader for Pulled {
     }
 }
 
-/// What `__arrow_c_stream__` returns: a capsule of a stream of batches of this schema, which leaves the error that ends it
-/// in `error`. The protocol lets a producer ignore the requested schema; the consumer casts.
+/// What `__arrow_c_stream__` returns: a capsule of a stream of batches of this schema, which leaves
+/// the error that ends it in `error`. The protocol lets a producer ignore the requested schema; the
+/// consumer casts.
 pub(crate) fn stream_capsule<'py>(
     py: Python<'py>,
     requested_schema: Option<Bound<'py, PyAny>>,

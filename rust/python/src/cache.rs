@@ -1,4 +1,5 @@
-//! The local cache of log and data files: what is in it, and emptying it. `deltaplane.cache` documents both.
+//! The local cache of log and data files: what is in it, and emptying it. `deltaplane.cache`
+//! documents both.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

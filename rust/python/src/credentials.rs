@@ -1,5 +1,5 @@
-//! Credential providers written in Python, as the core's source of credentials: `deltaplane.io.credentials` knows them by name, in
-//! every process that loads the core.
+//! Credential providers written in Python, as the core's source of credentials:
+//! `deltaplane.io.credentials` knows them by name, in every process that loads the core.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ const MODULE: &str = "deltaplane.io.credentials";
 
 struct Providers;
 
-/// Makes the providers of `deltaplane.io.credentials` those that the option `credential_provider` names.
+/// Makes the providers of `deltaplane.io.credentials` those that the option `credential_provider`
+/// names.
 pub(crate) fn serve() {
     set_credential_source(Arc::new(Providers));
 }
@@ -23,7 +24,8 @@ pub(crate) fn serve() {
 fn call<T>(function: &str, provider: &str, read: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Result<T> {
     Python::attach(|py| {
         let answer = || read(&py.import(MODULE)?.getattr(function)?.call1((provider,))?);
-        // Only errors of ours have a text: any other may show what it failed with, and that may be a credential.
+        // Only errors of ours have a text: any other may show what it failed with, and that may be
+        // a credential.
         answer().map_err(|e: PyErr| match kind_of(py, &e) {
             Some(kind) => Error::new(kind, e.value(py).to_string()),
             None => Error::new(

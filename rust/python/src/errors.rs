@@ -59,7 +59,8 @@ fn build(py: Python<'_>, e: &Error) -> PyResult<PyErr> {
     Ok(PyErr::from_value(class.call((text,), Some(&details))?))
 }
 
-/// The kind that an exception of ours tells, where a store written in Python raises it; `None` for all others.
+/// The kind that an exception of ours tells, where a store written in Python raises it; `None` for
+/// all others.
 pub(crate) fn kind_of(py: Python<'_>, e: &PyErr) -> Option<Kind> {
     const PYTHON_KINDS: &[Kind] = &[
         Kind::StoreDenied,
@@ -108,8 +109,9 @@ pub(crate) fn panicked(payload: &(dyn Any + Send)) -> Error {
     ))
 }
 
-/// Runs a function that Python called. A panic ends here, as an error: `PanicException` is no `Exception`, and few callers
-/// would see that it means a fault of this package. `#[boundary]` puts it around every function.
+/// Runs a function that Python called. A panic ends here, as an error: `PanicException` is no
+/// `Exception`, and few callers would see that it means a fault of this package. `#[boundary]` puts
+/// it around every function.
 pub(crate) fn guard<T>(call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(to_python(&panicked(payload.as_ref()))))
 }

@@ -1,8 +1,7 @@
-//! Hands the core's events (`tracing`, through `log`) to Python's `logging`: the events of `deltaplane_log::transaction`
-//! go to the logger `deltaplane.log.transaction`.
-//!
-//! An event may happen on a worker thread while a consumer of a stream holds the GIL and waits for that worker, so
-//! nobody waits for the GIL here: events are kept, and delivered when the next call of the core returns.
+//! Hands the core's events (`tracing`, through `log`) to Python's `logging`: the events of
+//! `deltaplane_log::transaction` go to the logger `deltaplane.log.transaction`.
+//! A worker thread must not wait for the GIL, which the consumer of its stream may hold: events are
+//! kept, and delivered when the next call of the core returns.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -62,13 +61,15 @@ impl Log for Keeper {
 
 /// Starts keeping events.
 pub(crate) fn listen() {
-    // Another extension module has a `log` of its own, so only a second import of this one could be earlier.
+    // Another extension module has a `log` of its own, so only a second import of this one could be
+    // earlier.
     if log::set_logger(&Keeper).is_ok() {
         log::set_max_level(LevelFilter::Debug);
     }
 }
 
-/// Delivers what was kept. A handler that fails is Python's to report: the call whose end this is has succeeded.
+/// Delivers what was kept. A handler that fails is Python's to report: the call whose end this is
+/// has succeeded.
 pub(crate) fn deliver(py: Python<'_>) {
     let Ok(events) = EVENTS.lock().map(|mut kept| std::mem::take(&mut *kept)) else {
         return;
@@ -80,8 +81,8 @@ pub(crate) fn deliver(py: Python<'_>) {
     }
 }
 
-/// Python's logger of this name. It is the same one for the process: asking `logging` each time takes longer than all the
-/// rest of an event that nobody wants.
+/// Python's logger of this name. It is the same one for the process: asking `logging` each time
+/// takes longer than all the rest of an event that nobody wants.
 fn logger<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     static KNOWN: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let known = KNOWN.get_or_init(py, || PyDict::new(py).unbind()).bind(py);

@@ -1,4 +1,5 @@
-//! Users' Arrow data on its way in: objects of the Arrow PyCapsule interface become `Incoming`, which checks them.
+//! Users' Arrow data on its way in: objects of the Arrow PyCapsule interface become `Incoming`,
+//! which checks them.
 
 use arrow::datatypes::Schema;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
@@ -51,7 +52,8 @@ pub(crate) fn reader_of(object: &Bound<'_, PyAny>) -> PyResult<Incoming> {
     ))
 }
 
-/// Refuses data that isn't what its types say; `first_row` is the number of its first row where it comes from.
+/// Refuses data that isn't what its types say; `first_row` is the number of its first row where it
+/// comes from.
 #[boundary]
 #[pyfunction]
 pub(crate) fn check_batch(data: &Bound<'_, PyAny>, first_row: u64) -> PyResult<()> {

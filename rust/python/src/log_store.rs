@@ -1,5 +1,6 @@
-//! A store written in Python, as a backend: its methods run on threads that may wait, with the GIL only there.
-//! Knows the plug-in's methods and what their answers and exceptions mean; `deltaplane.io.log_store` documents them.
+//! A store written in Python, as a backend: its methods run on threads that may wait, with the GIL
+//! only there. Knows the plug-in's methods and what their answers and exceptions mean;
+//! `deltaplane.io.log_store` documents them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -44,8 +45,8 @@ pub(crate) fn python_is_called() {
     REGISTERED.store(true, Ordering::Release);
 }
 
-/// Waits for work of the core on a thread that a consumer of a stream called from, perhaps with the GIL: a store in
-/// Python needs it meanwhile.
+/// Waits for work of the core on a thread that a consumer of a stream called from, perhaps with the
+/// GIL: a store in Python needs it meanwhile.
 pub(crate) fn waiting<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     if REGISTERED.load(Ordering::Acquire) {
         return Python::attach(|py| py.detach(work));
@@ -68,7 +69,8 @@ fn open(py: Python<'_>, factory: &Py<PyAny>, location: &Location, options: &Opti
     let (object, class, base, own) = made().map_err(|e| failed(py, "making the log store", &e, options))?;
     let base_options = own.map_or_else(|| options.clone(), Options::new);
     let base = base
-        // What the plug-in gives is what is kept: its base may hold something else, or the same a second time.
+        // What the plug-in gives is what is kept: its base may hold something else, or the same a
+        // second time.
         .map(|text| Store::open_uncached(&Location::parse(&text)?, &base_options))
         .transpose()?;
     Ok(PyStore {
@@ -112,7 +114,8 @@ struct PyStore {
 }
 
 impl PyStore {
-    /// Calls a method where waiting is allowed. `convert` reads its answer, unless that is `NotImplemented`.
+    /// Calls a method where waiting is allowed. `convert` reads its answer, unless that is
+    /// `NotImplemented`.
     async fn call<T: Send + 'static>(
         &self,
         method: &'static str,
@@ -158,7 +161,8 @@ impl PyStore {
         })
     }
 
-    /// The size and time of an object by the listing of its directory, where a plug-in without a base has no better way.
+    /// The size and time of an object by the listing of its directory, where a plug-in without a
+    /// base has no better way.
     async fn listed_alone(&self, key: &str) -> Result<ObjectInfo> {
         let (dir, name) = key.rsplit_once('/').unwrap_or(("", key));
         match self.list_from(dir, name).await?.next().await.transpose()? {
@@ -195,8 +199,8 @@ fn bytes(answer: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     Ok(Bytes::copy_from_slice(answer.extract::<&[u8]>()?))
 }
 
-/// What an exception of the plug-in means: ours says it itself, some of Python's have one meaning, and of all else it is
-/// open what has been done.
+/// What an exception of the plug-in means: ours says it itself, some of Python's have one meaning,
+/// and of all else it is open what has been done.
 fn failed(py: Python<'_>, what: &str, e: &PyErr, options: &Options) -> Error {
     let is = |class: &Bound<'_, PyAny>| e.value(py).is_instance(class).unwrap_or(false);
     let (kind, next) = match kind_of(py, e) {

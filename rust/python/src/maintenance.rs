@@ -1,4 +1,5 @@
-//! Care for a table across the boundary: VACUUM, RESTORE, FSCK, CLONE, and what CONVERT reads. Requests and reports are JSON, lists of paths are lists.
+//! Care for a table across the boundary: VACUUM, RESTORE, FSCK, CLONE, and what CONVERT reads.
+//! Requests and reports are JSON, lists of paths are lists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,8 +43,8 @@ fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
     serde_json::from_str(request).map_err(|e| Error::invalid_argument(format!("not {what}: {e}")))
 }
 
-/// Deletes files that nothing needs; `keys` says whether the result names them. `deletes` is asked first to
-/// delete files by their keys, many at once, and says whether it did.
+/// Deletes files that nothing needs; `keys` says whether the result names them. `deletes` is asked
+/// first to delete files by their keys, many at once, and says whether it did.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, request, inventory = None, keys = true, deletes = None, progress = None))]
@@ -172,7 +173,8 @@ async fn all_found(checked: impl Stream<Item = Result<Option<CoreFinding>>>, tel
     Ok(found)
 }
 
-/// What is wrong inside of a file or of its vector; errors of the store that say nothing of it are raised.
+/// What is wrong inside of a file or of its vector; errors of the store that say nothing of it are
+/// raised.
 async fn check_file(store: &Store, vectors: &Vectors, spec: &WriteSpec, add: Add) -> Result<Option<CoreFinding>> {
     let path = paths::decode(&add.path)?;
     let read = footer_stats(store, &path, spec).await;
@@ -222,8 +224,9 @@ pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyRe
 /// Location, the store's options, and the name in the history.
 type ParquetSource = (String, Option<HashMap<String, String>>, String);
 
-/// Makes a table a clone of this version; returns the version that it made and metrics. `parquet`: location, options
-/// and name of the Parquet files that the snapshot's log, which is no table's, describes.
+/// Makes a table a clone of this version; returns the version that it made and metrics. `parquet`:
+/// location, options and name of the Parquet files that the snapshot's log, which is no table's,
+/// describes.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, target, options, request, progress = None, copies = None, parquet = None))]

@@ -1,4 +1,5 @@
-//! The class of OPTIMIZE: one call of `operations` for each step, and the function that moves a group in a task.
+//! The class of OPTIMIZE: one call of `operations` for each step, and the function that moves a
+//! group in a task.
 
 use std::collections::HashMap;
 
@@ -44,7 +45,8 @@ impl Layout {
         run(py, || json_of(&self.optimize.summary()))
     }
 
-    /// Files and bytes that a scan would read if each group were one file: one that may match makes its whole group match.
+    /// Files and bytes that a scan would read if each group were one file: one that may match makes
+    /// its whole group match.
     #[pyo3(signature = (predicate = None))]
     fn read_after(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<(u64, i64)> {
         run(py, || self.optimize.read_after(predicate))
@@ -76,20 +78,22 @@ impl Layout {
         run(py, || self.optimize.step())
     }
 
-    /// Commits the groups that were written since the last commit, except those of which another writer took a file;
-    /// returns version, delta-spark's metrics and the sizes of old and new files as JSON.
+    /// Commits the groups that were written since the last commit, except those of which another
+    /// writer took a file; returns version, delta-spark's metrics and the sizes of old and new
+    /// files as JSON.
     fn commit(&self, py: Python<'_>) -> PyResult<String> {
         run(py, || json_of(&self.optimize.commit()?))
     }
 
-    /// Deletes what was written for commits that didn't happen; with `committing` the last one may have happened.
+    /// Deletes what was written for commits that didn't happen; with `committing` the last one may
+    /// have happened.
     fn abort(&self, py: Python<'_>, committing: bool) -> PyResult<()> {
         run(py, || self.optimize.abort(committing))
     }
 }
 
-/// Moves the rows of one group to new files, on any machine, holding so many bytes of rows while they are sorted;
-/// returns what `Layout.adopt` takes.
+/// Moves the rows of one group to new files, on any machine, holding so many bytes of rows while
+/// they are sorted; returns what `Layout.adopt` takes.
 #[boundary]
 #[pyfunction]
 pub(crate) fn arrange_group(

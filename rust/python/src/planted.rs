@@ -1,4 +1,5 @@
-//! A panic on demand, in builds for tests alone: the boundary must turn it into an error wherever it happens.
+//! A panic on demand, in builds for tests alone: the boundary must turn it into an error wherever
+//! it happens.
 
 use arrow::datatypes::{Field, Schema};
 use deltaplane_boundary::boundary;
@@ -15,7 +16,8 @@ fn planted() -> Result<()> {
     panic!("planted")
 }
 
-/// Panics in the call itself, in `work` without the GIL, in a `task` of the runtime, or in the `stream` that it returns.
+/// Panics in the call itself, in `work` without the GIL, in a `task` of the runtime, or in the
+/// `stream` that it returns.
 #[boundary]
 #[pyfunction]
 pub(crate) fn panic_at(py: Python<'_>, place: &str) -> PyResult<ArrowStream> {

@@ -1,4 +1,5 @@
-//! What a long command tells while it runs, to a function of Python's; what that raises ends the command, and is raised.
+//! What a long command tells while it runs, to a function of Python's; what that raises ends the
+//! command, and is raised.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,8 +9,8 @@ use pyo3::prelude::*;
 
 use crate::errors::run;
 
-/// Runs work of the core as `run`, which tells how far it has come: the function takes a phase, how much is done, and of how
-/// much or None.
+/// Runs work of the core as `run`, which tells how far it has come: the function takes a phase, how
+/// much is done, and of how much or None.
 pub(crate) fn run_with_progress<T: Send>(
     py: Python<'_>,
     function: Option<Py<PyAny>>,

@@ -1,4 +1,5 @@
-//! A store's own operations, as the check of its contract calls them. Tables are worked on by the other files.
+//! A store's own operations, as the check of its contract calls them. Tables are worked on by the
+//! other files.
 
 use std::collections::HashMap;
 
@@ -70,7 +71,8 @@ impl RawStore {
         run(py, || block_on(async { all(self.0.list_all(directory).await).await }))
     }
 
-    /// Names of the directories directly in one, and the files there; `None` where the store can't tell.
+    /// Names of the directories directly in one, and the files there; `None` where the store can't
+    /// tell.
     fn list_level(&self, py: Python<'_>, directory: &str) -> PyResult<Option<(Vec<String>, Vec<Shown>)>> {
         let level = run(py, || block_on(self.0.list_level(directory)))?;
         Ok(level.map(|l| (l.directories, l.files.into_iter().map(shown).collect())))

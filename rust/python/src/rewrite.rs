@@ -33,8 +33,8 @@ enum State {
     Ended,
 }
 
-/// A file as tasks need it: Spark's URI, the decoded path, the add action as JSON, the first row's id, and whether it
-/// takes a vector.
+/// A file as tasks need it: Spark's URI, the decoded path, the add action as JSON, the first row's
+/// id, and whether it takes a vector.
 type Located = (String, String, String, Option<i64>, bool);
 
 #[boundary]
@@ -118,8 +118,8 @@ impl Rewrite {
         run(py, || self.command.spec().to_json())
     }
 
-    /// The live files that Spark shows under these URIs: each with its URI, decoded path, add action as JSON, first row
-    /// id, and whether it takes a vector.
+    /// The live files that Spark shows under these URIs: each with its URI, decoded path, add
+    /// action as JSON, first row id, and whether it takes a vector.
     fn located(&self, py: Python<'_>, uris: Vec<String>) -> PyResult<Vec<Located>> {
         run(py, || {
             let found = self.command.located(uris, by_uri)?;
@@ -143,12 +143,14 @@ impl Rewrite {
         self.select(py, |begun| begun.select_rows(reader))
     }
 
-    /// Selects all rows of the files that the command's condition selects; returns how many, if the log says so.
+    /// Selects all rows of the files that the command's condition selects; returns how many, if the
+    /// log says so.
     fn pick_files(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         self.select(py, Begun::select_files)
     }
 
-    /// Selects the files that hold what the table has no more, so that all their rows are copied; returns how many.
+    /// Selects the files that hold what the table has no more, so that all their rows are copied;
+    /// returns how many.
     fn pick_outdated(&self, py: Python<'_>) -> PyResult<usize> {
         self.select(py, |begun| begun.select_outdated().map(with_num_files))
     }
@@ -163,7 +165,8 @@ impl Rewrite {
         self.selected(py, |selected| selected.rows()).map(Scan::from)
     }
 
-    /// These columns of the selected rows, with their ids where they have some, and their positions.
+    /// These columns of the selected rows, with their ids where they have some, and their
+    /// positions.
     fn picked_places(&self, py: Python<'_>, columns: Vec<String>) -> PyResult<Scan> {
         self.selected(py, |selected| selected.positioned_rows(columns))
             .map(Scan::from)
@@ -174,7 +177,8 @@ impl Rewrite {
         self.selected(py, Selected::copy_others)
     }
 
-    /// Chooses the files of at least `at_least` bytes that keep all but these columns as they are; returns how many.
+    /// Chooses the files of at least `at_least` bytes that keep all but these columns as they are;
+    /// returns how many.
     fn patch_columns(&self, py: Python<'_>, columns: Vec<String>, at_least: i64) -> PyResult<usize> {
         self.selected(py, |selected| selected.patch_columns(&columns, at_least))
     }
@@ -191,8 +195,8 @@ impl Rewrite {
             .map(Scan::from)
     }
 
-    /// Writes the chosen files with new values in their selected rows, which come in the files' order, named as
-    /// `patched_places` does; returns how many rows.
+    /// Writes the chosen files with new values in their selected rows, which come in the files'
+    /// order, named as `patched_places` does; returns how many rows.
     fn patch(&self, py: Python<'_>, rows: &Bound<'_, PyAny>) -> PyResult<usize> {
         let reader = reader_of(rows)?;
         // The rows' reader may ask this object, so its state isn't locked while they are written.
@@ -214,7 +218,8 @@ impl Rewrite {
         self.selected(py, |selected| selected.write(reader, change))
     }
 
-    /// Writes rows that are new in the table; columns that they lack get what the table gives them. Returns how many.
+    /// Writes rows that are new in the table; columns that they lack get what the table gives them.
+    /// Returns how many.
     #[pyo3(signature = (rows, change = None))]
     fn insert(&self, py: Python<'_>, rows: &Bound<'_, PyAny>, change: Option<&str>) -> PyResult<usize> {
         let reader = reader_of(rows)?;
@@ -232,7 +237,8 @@ impl Rewrite {
         self.selected(py, |selected| selected.record_selected(change))
     }
 
-    /// Completes the new files and deletes the selected rows; returns what was done to files, as JSON.
+    /// Completes the new files and deletes the selected rows; returns what was done to files, as
+    /// JSON.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         run(py, || {
             let mut state = self.locked();
@@ -329,7 +335,8 @@ impl Rewrite {
 }
 
 impl Drop for Rewrite {
-    /// Deletes the files of a command that was neither committed nor aborted. A store in Python needs the GIL meanwhile.
+    /// Deletes the files of a command that was neither committed nor aborted. A store in Python
+    /// needs the GIL meanwhile.
     fn drop(&mut self) {
         let state = std::mem::replace(&mut *self.locked(), State::Ended);
         if matches!(state, State::Selected(_) | State::Staged(_)) {

@@ -10,10 +10,11 @@ use crate::errors::run;
 use crate::incoming::reader_of;
 use crate::snapshot::store;
 
-/// Writes rows of one task to files that no log names yet, recorded as this change; returns what was done, as JSON.
+/// Writes rows of one task to files that no log names yet, recorded as this change; returns what
+/// was done, as JSON.
 ///
-/// `inserts` says that the rows are new in the table: identity columns that they lack are filled from the range of the
-/// task's number.
+/// `inserts` says that the rows are new in the table: identity columns that they lack are filled
+/// from the range of the task's number.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options, spec, data, change, inserts, task))]
@@ -41,10 +42,11 @@ pub(crate) fn write_rows(
 
 /// Deletes rows of files: by vectors where files take one, else by copying the other rows.
 ///
-/// The stream has a row for each row to be deleted, with its file's decoded path (`file`), its position (`row`) and
-/// the number of the clause that deletes it (`act`), and for each file a row with its add action as JSON (`add`).
-/// Clauses in `deletes` may name a row several times. With `records` the old rows are recorded, where the table records
-/// changes, as deleted by these and as updated by others. Returns what was done, as JSON.
+/// The stream has a row for each row to be deleted, with its file's decoded path (`file`), its
+/// position (`row`) and the number of the clause that deletes it (`act`), and for each file a row
+/// with its add action as JSON (`add`). Clauses in `deletes` may name a row several times. With
+/// `records` the old rows are recorded, where the table records changes, as deleted by these and as
+/// updated by others. Returns what was done, as JSON.
 #[boundary]
 #[pyfunction]
 pub(crate) fn take_out_rows(

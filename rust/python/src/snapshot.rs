@@ -165,7 +165,8 @@ impl Snapshot {
         may_have_vectors(self.inner.state().protocol())
     }
 
-    /// Where every row has an id (P141): the columns of files that store ids and versions of rows, if they have names.
+    /// Where every row has an id (P141): the columns of files that store ids and versions of rows,
+    /// if they have names.
     fn row_tracking_columns(&self) -> Option<(Option<String>, Option<String>)> {
         let metadata = self.inner.state().metadata();
         row_tracking::is_on(metadata).then(|| row_tracking::materialised(metadata))
@@ -260,7 +261,8 @@ impl Snapshot {
         })
     }
 
-    /// The number of rows, if every file's statistics tell: its physical rows without those that its vector deletes (P166).
+    /// The number of rows, if every file's statistics tell: its physical rows without those that
+    /// its vector deletes (P166).
     fn num_records(&self, py: Python<'_>) -> PyResult<Option<i64>> {
         let of_batch = |sum: Option<i64>, batch: RecordBatch| {
             let rows = FileRows::new(&batch);
@@ -303,8 +305,9 @@ impl Snapshot {
         Ok(ArrowStream::new(schema, masks))
     }
 
-    /// `members` are a column, a stream of values, and whether it may be null: only rows are shown that hold one of the values
-    /// there. Values of some types aren't looked up; they leave nothing out.
+    /// `members` are a column, a stream of values, and whether it may be null: only rows are shown
+    /// that hold one of the values there. Values of some types aren't looked up; they leave nothing
+    /// out.
     #[pyo3(signature = (columns = None, predicate = None, batch_rows = None, encoded_files = false, members = None))]
     fn scan(
         &self,
@@ -330,8 +333,9 @@ impl Snapshot {
         })
     }
 
-    /// Rows of a version that other files than those of another version hold, or that only its deletion vectors leave: what
-    /// is new in this version since `base`, or with `gone` what went. Both come as this version's columns.
+    /// Rows of a version that other files than those of another version hold, or that only its
+    /// deletion vectors leave: what is new in this version since `base`, or with `gone` what went.
+    /// Both come as this version's columns.
     fn unlike(&self, py: Python<'_>, base: &Snapshot, columns: Vec<String>, gone: bool) -> PyResult<Scan> {
         let (of, other) = if gone { (base, self) } else { (self, base) };
         run(py, || {

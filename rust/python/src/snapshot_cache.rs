@@ -10,7 +10,8 @@ use deltaplane_store::{Scheme, Store};
 
 /// Tables that are known at most; the one that was written to the longest ago goes first.
 const TABLES: usize = 8;
-/// Bytes of commits and checkpoints beyond which nothing is kept: what a snapshot holds of them is memory.
+/// Bytes of commits and checkpoints beyond which nothing is kept: what a snapshot holds of them is
+/// memory.
 const MOST_COMMIT_BYTES: u64 = 4 << 20;
 const MOST_CHECKPOINT_BYTES: u64 = 256 << 20;
 
@@ -24,7 +25,8 @@ struct Known {
 /// The last one written to stands last.
 static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
-/// What was kept of a table under the same options. It isn't waited for: in a forked process nobody may ever let it go.
+/// What was kept of a table under the same options. It isn't waited for: in a forked process nobody
+/// may ever let it go.
 pub(crate) fn of(store: &Store, options: Option<&Options>) -> Option<Snapshot> {
     if store.location().scheme() != Scheme::Local {
         return None;

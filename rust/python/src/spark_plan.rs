@@ -1,5 +1,5 @@
-//! Plans of Spark scans: what the file index asks and is answered, splits for readers in Python workers, distributed
-//! replay, URIs.
+//! Plans of Spark scans: what the file index asks and is answered, splits for readers in Python
+//! workers, distributed replay, URIs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -191,7 +191,8 @@ impl SparkAnswer {
         Self::of(py, || Answer::Files(uris))
     }
 
-    /// The files of a scan of a version, with statistics by column; `by_job` says whether a Spark job found them.
+    /// The files of a scan of a version, with statistics by column; `by_job` says whether a Spark
+    /// job found them.
     #[staticmethod]
     #[pyo3(signature = (snapshot, plan, statistics, by_job = false))]
     fn found(
@@ -222,8 +223,9 @@ impl SparkAnswer {
     }
 }
 
-/// The files (`all`, `whole` or `marked`: without or with a deletion vector) that can hold rows for which all of
-/// Catalyst's filters (as `toJSON` texts, in a session time zone) are true; with `counts_rows` also how many rows they hold.
+/// The files (`all`, `whole` or `marked`: without or with a deletion vector) that can hold rows for
+/// which all of Catalyst's filters (as `toJSON` texts, in a session time zone) are true; with
+/// `counts_rows` also how many rows they hold.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, filters, zone, files, counts_rows = false))]
@@ -283,15 +285,16 @@ fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
     run(py, || plan::spark_uri(snapshot.inner.store().location()))
 }
 
-/// The schema of Spark's relation of the table's files, as JSON: the table's fields in their order, under the names
-/// or with the field ids by which files have them.
+/// The schema of Spark's relation of the table's files, as JSON: the table's fields in their order,
+/// under the names or with the field ids by which files have them.
 #[boundary]
 #[pyfunction]
 fn spark_schema_json(snapshot: &Snapshot) -> String {
     relation_schema(snapshot.inner.state()).to_json()
 }
 
-/// The files that can match a predicate (expression JSON), in texts of about so many bytes of files each.
+/// The files that can match a predicate (expression JSON), in texts of about so many bytes of files
+/// each.
 #[boundary]
 #[pyfunction]
 fn scan_splits(
@@ -320,8 +323,8 @@ fn change_splits(
     })
 }
 
-/// The rows of one split, on any machine: these columns of a table with this schema, where the predicate
-/// (expression JSON) is true.
+/// The rows of one split, on any machine: these columns of a table with this schema, where the
+/// predicate (expression JSON) is true.
 #[boundary]
 #[pyfunction]
 #[allow(
@@ -357,7 +360,8 @@ fn replay_bytes(snapshot: &Snapshot) -> u64 {
     snapshot.inner.replay_bytes()
 }
 
-/// A version's state and its log in parts of about so many bytes, as JSON: what a distributed plan begins with.
+/// A version's state and its log in parts of about so many bytes, as JSON: what a distributed plan
+/// begins with.
 #[boundary]
 #[pyfunction]
 fn replay_json(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResult<String> {
@@ -388,7 +392,8 @@ fn replay_schema(py: Python<'_>, plan: &str) -> PyResult<ArrowSchema> {
     Ok(ArrowSchema(run(py, || Ok(replay::Plan::parse(plan)?.schema()))?))
 }
 
-/// The files in a part of the checkpoint that may match, whatever the commits after it say, on any machine.
+/// The files in a part of the checkpoint that may match, whatever the commits after it say, on any
+/// machine.
 #[boundary]
 #[pyfunction]
 fn replay_checkpoint(
@@ -404,7 +409,8 @@ fn replay_checkpoint(
     Ok(ArrowStream::new(schema, rows))
 }
 
-/// What a part of the commits says of files, on any machine: the keys alone, or each word to be reconciled.
+/// What a part of the commits says of files, on any machine: the keys alone, or each word to be
+/// reconciled.
 #[boundary]
 #[pyfunction]
 fn replay_commits(

@@ -1,5 +1,6 @@
-//! The tail class: a table that is followed, its offsets as texts, its new rows as an Arrow stream, as splits for Spark's
-//! tasks or as add actions for Spark's own scan. Boundary; what is new is the log's matter.
+//! The tail class: a table that is followed, its offsets as texts, its new rows as an Arrow stream,
+//! as splits for Spark's tasks or as add actions for Spark's own scan. Boundary; what is new is the
+//! log's matter.
 
 use std::collections::HashMap;
 
@@ -67,8 +68,8 @@ impl Tail {
         })
     }
 
-    /// The columns that the next rows have, as a request takes them, where a reader that keeps to its columns stands before a
-    /// commit with others.
+    /// The columns that the next rows have, as a request takes them, where a reader that keeps to
+    /// its columns stands before a commit with others.
     fn next_columns(&self, py: Python<'_>, at: &str) -> PyResult<Option<TrackedColumns>> {
         run(py, || {
             let next = block_on(self.inner.next_columns(&TailOffset::parse(at)?))?;
@@ -76,7 +77,8 @@ impl Tail {
         })
     }
 
-    /// The columns of rows that are read at an offset, and whether this reader shows rows with them.
+    /// The columns of rows that are read at an offset, and whether this reader shows rows with
+    /// them.
     fn columns_at(&self, py: Python<'_>, at: &str) -> PyResult<(TrackedColumns, bool)> {
         run(py, || {
             let columns = block_on(self.inner.columns_at(&TailOffset::parse(at)?))?;

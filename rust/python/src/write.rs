@@ -154,7 +154,8 @@ fn discard_files(
     })
 }
 
-/// Writes data to new files of a table; they are invisible until committed. With `keep` false nothing is stored.
+/// Writes data to new files of a table; they are invisible until committed. With `keep` false
+/// nothing is stored.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options, spec, data, task = 0, keep = true))]
@@ -178,7 +179,8 @@ fn write_files(
     })
 }
 
-/// Reads another engine's files for exact statistics, unless none are wanted, and returns their add actions.
+/// Reads another engine's files for exact statistics, unless none are wanted, and returns their add
+/// actions.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options, spec, files, statistics = true))]
@@ -244,8 +246,9 @@ fn schema_to_arrow(py: Python<'_>, schema_json: &str) -> PyResult<ArrowSchema> {
     })
 }
 
-/// The rows of a stream in the Arrow types that a table of its columns has; nulls may stand everywhere. Columns that `table`
-/// has, a schema as JSON, get its types: the fields of their structs are found by name, ignoring case.
+/// The rows of a stream in the Arrow types that a table of its columns has; nulls may stand
+/// everywhere. Columns that `table` has, a schema as JSON, get its types: the fields of their
+/// structs are found by name, ignoring case.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (rows, table = None))]

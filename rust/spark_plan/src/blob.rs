@@ -29,8 +29,8 @@ pub struct Directory {
     pub files: Vec<SparkFile>,
 }
 
-/// These directories, one after the other, behind the question whether files have row tracking's numbers: where none has,
-/// none takes room for them.
+/// These directories, one after the other, behind the question whether files have row tracking's
+/// numbers: where none has, none takes room for them.
 pub fn encode(directories: &[Directory]) -> Result<Vec<u8>> {
     let files = || directories.iter().flat_map(|d| &d.files);
     let tracked = files().any(|f| f.base_row_id.is_some() || f.default_row_commit_version.is_some());

@@ -17,8 +17,8 @@ pub fn relation_schema(state: &TableState) -> StructType {
     }
 }
 
-/// Spark pushes filters into files by name, even where it finds columns by id: a name that no file has keeps it
-/// from judging by another column.
+/// Spark pushes filters into files by name, even where it finds columns by id: a name that no file
+/// has keeps it from judging by another column.
 fn by_id(mapping: Mapping, mut f: Field) -> Field {
     if let Some(id) = mapping.id(&f) {
         f.name = format!("column id {id}");

@@ -1,5 +1,6 @@
-//! Plans of Spark scans: the filters of Catalyst become predicates, the files that can hold rows become
-//! the bytes that the file index of Spark reads. Splits and the distributed replay of large logs. No Python.
+//! Plans of Spark scans: the filters of Catalyst become predicates, the files that can hold rows
+//! become the bytes that the file index of Spark reads. Splits and the distributed replay of large
+//! logs. No Python.
 //!
 //! ```
 //! use deltaplane_spark_plan::question::{Answer, Asked, JvmValue, Question};

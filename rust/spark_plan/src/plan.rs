@@ -29,8 +29,8 @@ use crate::row::unsafe_row;
 /// Deletion vectors under way at once.
 const PARALLEL_VECTORS: usize = 16;
 
-/// Which of the files a relation scans: rows that a vector deletes have to be filtered out, for which files with
-/// vectors stand in a relation of their own.
+/// Which of the files a relation scans: rows that a vector deletes have to be filtered out, for
+/// which files with vectors stand in a relation of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Files {
     /// All: the table has no vectors.
@@ -116,8 +116,8 @@ impl Planned {
     }
 }
 
-/// What is known of Catalyst's filters (each `Expression.toJSON`, in this session time zone): a pruner, and how many
-/// were understood.
+/// What is known of Catalyst's filters (each `Expression.toJSON`, in this session time zone): a
+/// pruner, and how many were understood.
 ///
 /// A filter that isn't understood is left to Spark.
 pub fn pruner(state: &TableState, filters: &[String], zone: &str) -> Result<(Option<Arc<Pruner>>, usize)> {

@@ -1,5 +1,6 @@
-//! What the file index of Spark asks while it plans, and what it is answered. The JVM sends one text, of fields between NUL
-//! characters, and takes a byte array, a string or null: both are made and read here only.
+//! What the file index of Spark asks while it plans, and what it is answered. The JVM sends one
+//! text, of fields between NUL characters, and takes a byte array, a string or null: both are made
+//! and read here only.
 
 use deltaplane_error::{Error, Result};
 
@@ -68,7 +69,8 @@ impl Asked {
 pub struct Question {
     /// What is asked.
     pub asked: Asked,
-    /// The query that is planned; none outside of a query. All its scans of a table read one version.
+    /// The query that is planned; none outside of a query. All its scans of a table read one
+    /// version.
     pub query: Option<String>,
     /// The session's time zone, by which filters compare times.
     pub zone: String,
@@ -79,7 +81,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// From the JVM's text: what is asked, the query, the time zone, the known version, and the filters.
+    /// From the JVM's text: what is asked, the query, the time zone, the known version, and the
+    /// filters.
     ///
     /// # Errors
     /// `Internal` for a text that this build's Java classes don't make.

@@ -62,14 +62,15 @@ enum Shown {
     Sizes,
 }
 
-/// What the driver of a distributed plan needs of a version, as JSON: its state, and its log in parts of about so many bytes.
+/// What the driver of a distributed plan needs of a version, as JSON: its state, and its log in
+/// parts of about so many bytes.
 pub async fn describe(snapshot: &Snapshot, target_bytes: u64) -> Result<String> {
     let parts = snapshot.replay_parts(target_bytes).await?;
     Ok(described(snapshot.version(), snapshot.state(), &parts))
 }
 
-/// The same of a table that isn't open, at a version, at a time or at the newest version: what its commits say of files is
-/// read past, not held.
+/// The same of a table that isn't open, at a version, at a time or at the newest version: what its
+/// commits say of files is read past, not held.
 ///
 /// # Errors
 /// `UnsupportedFeature` for a location that other processes can't see.
@@ -132,7 +133,8 @@ impl Plan {
         }
     }
 
-    /// Files of a part of the checkpoint that may match; with their keys if commits are to be held against them.
+    /// Files of a part of the checkpoint that may match; with their keys if commits are to be held
+    /// against them.
     pub fn checkpoint_files(self, store: &Store, part: &str) -> Result<Rows> {
         let columns = match (&self.pruner, &self.shown) {
             (Some(_), _) => PlanColumns::Parsed,
@@ -219,8 +221,8 @@ impl Plan {
     }
 }
 
-/// The keys that a part of the commits names; with their words on them (version, turn, and the add unless the word is a
-/// remove) if they are to be reconciled.
+/// The keys that a part of the commits names; with their words on them (version, turn, and the add
+/// unless the word is a remove) if they are to be reconciled.
 pub fn commit_words(store: &Store, part: &str, keys_only: bool) -> Result<Rows> {
     let schema = word_schema(keys_only);
     let (words, table) = (schema.clone(), store.location().as_str().to_owned());

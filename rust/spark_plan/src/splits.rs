@@ -20,7 +20,8 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-/// What opening a file costs a reader, in bytes it could have read instead: keeps splits of tiny files short.
+/// What opening a file costs a reader, in bytes it could have read instead: keeps splits of tiny
+/// files short.
 const OPEN_COST: u64 = 4 << 20;
 
 #[derive(Serialize, Deserialize)]
@@ -159,7 +160,8 @@ impl Split {
     }
 }
 
-/// What the reader of a split must know beside its files: parts of a scan, each of which travels by itself.
+/// What the reader of a split must know beside its files: parts of a scan, each of which travels by
+/// itself.
 pub struct SplitRead<'a> {
     /// The table's schema, as JSON.
     pub schema_json: &'a str,

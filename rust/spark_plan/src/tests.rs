@@ -237,7 +237,8 @@ fn the_bytes_of_a_plan_are_what_the_jvm_reads() {
     assert_eq!((encoded.files, encoded.directories), (2, 2));
     let mut read = decoded(&encoded.blob);
     read.sort();
-    // An UnsafeRow of one text: no null bit, the place (16) and the length (1) of the text, the text in eight bytes.
+    // An UnsafeRow of one text: no null bit, the place (16) and the length (1) of the text, the
+    // text in eight bytes.
     let row = |text: &[u8]| {
         [
             &0u64.to_ne_bytes()[..],

@@ -1,5 +1,6 @@
-//! The model: what every commit says, read by plain JSON and by nothing of the product, and what its transaction
-//! meant. A commit is right if it does to the rows of the version before it what its operation means (a serial history).
+//! The model: what every commit says, read by plain JSON and by nothing of the product, and what
+//! its transaction meant. A commit is right if it does to the rows of the version before it what
+//! its operation means (a serial history).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -30,7 +31,8 @@ pub enum Operation {
     Delete(u8),
     /// Deletes a row by a vector and adds its new form.
     Update(Row),
-    /// Deletes a row by a vector. It adds none, so that another writer may mark rows of the same file meanwhile.
+    /// Deletes a row by a vector. It adds none, so that another writer may mark rows of the same
+    /// file meanwhile.
     DeleteRow(Row),
     /// Moves rows of a partition into one file.
     Compact(u8),
@@ -243,7 +245,8 @@ impl Book {
         Ok(())
     }
 
-    /// Notes the rows of the deletion vectors that a commit names, from the files that `object` finds by their keys.
+    /// Notes the rows of the deletion vectors that a commit names, from the files that `object`
+    /// finds by their keys.
     pub fn learn_vectors(&mut self, commit: &Bytes, object: impl Fn(&str) -> Option<Bytes>) -> Check {
         let actions = commit.split(|b| *b == b'\n');
         for action in actions.filter_map(|line| serde_json::from_slice::<Value>(line).ok()) {
@@ -368,7 +371,8 @@ fn key_of(action: &Value) -> FileKey {
     (text_of(&action["path"]), id)
 }
 
-/// The positions that a deletion vector has in its file, which must be there before the commit that names it (P120).
+/// The positions that a deletion vector has in its file, which must be there before the commit that
+/// names it (P120).
 fn rows_of_vector(described: &Value, object: &impl Fn(&str) -> Option<Bytes>) -> Result<BTreeSet<usize>, String> {
     let wrong = |e: &dyn std::fmt::Display| format!("the deletion vector {described} can't be read: {e}");
     let vector: DeletionVector = serde_json::from_value(described.clone()).map_err(|e| wrong(&e))?;

@@ -1,5 +1,5 @@
-//! Chance that a seed decides. Its own generator (SplitMix64), so that a seed means the same schedule whatever version
-//! of a library is in use.
+//! Chance that a seed decides. Its own generator (SplitMix64), so that a seed means the same
+//! schedule whatever version of a library is in use.
 
 /// A stream of numbers that its seed decides.
 #[derive(Debug, Clone)]

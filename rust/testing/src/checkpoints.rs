@@ -1,5 +1,5 @@
-//! Checkpoints as the model sees them: decoded with the Parquet library alone and compared with the replay of all
-//! commits; and which versions the files of the log can rebuild.
+//! Checkpoints as the model sees them: decoded with the Parquet library alone and compared with the
+//! replay of all commits; and which versions the files of the log can rebuild.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -114,8 +114,8 @@ fn whole(world: &World, key: &str) -> Result<Content, String> {
     Ok(content)
 }
 
-/// Whether a checkpoint says what the replay of all commits says; the sidecars that it names. Tombstones may be left out
-/// once they expired.
+/// Whether a checkpoint says what the replay of all commits says; the sidecars that it names.
+/// Tombstones may be left out once they expired.
 pub fn check(world: &World, key: &str, version: &Version, retention_ms: i64) -> Result<Vec<String>, String> {
     let content = whole(world, key)?;
     if !content.has_state {

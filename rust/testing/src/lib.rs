@@ -1,5 +1,6 @@
-//! Proofs that need no store: a deterministic simulation of writers, readers, checkpointers and cleaners that run the
-//! product's own code over a simulated store, and an exhaustive model of the protocol. Development only.
+//! Proofs that need no store: a deterministic simulation of writers, readers, checkpointers and
+//! cleaners that run the product's own code over a simulated store, and an exhaustive model of the
+//! protocol. Development only.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,6 @@
-//! Bugs that are planted to see whether the simulation finds them: in a backend that breaks its promises (here), in
-//! actors that forget a rule (`actors/wrong`), or in an actor's clock. The product's code stays as it is.
+//! Bugs that are planted to see whether the simulation finds them: in a backend that breaks its
+//! promises (here), in actors that forget a rule (`actors/wrong`), or in an actor's clock. The
+//! product's code stays as it is.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -22,7 +23,8 @@ pub enum Bug {
     PutOverwrites,
     /// The store says `Created` where the name was taken.
     TakenSaysCreated,
-    /// `Exists` after a doubled put is taken for another writer's commit: commits carry no id to tell.
+    /// `Exists` after a doubled put is taken for another writer's commit: commits carry no id to
+    /// tell.
     CommitsWithoutId,
     /// A writer takes an unclear commit for a failed one and writes again.
     UnclearRepeated,
@@ -32,7 +34,8 @@ pub enum Bug {
     OneWinnerChecked,
     /// A checkpoint is written from an older snapshot than it says.
     CheckpointStale,
-    /// A checkpoint leaves out tombstones that haven't expired: the checkpointer's clock is a month ahead.
+    /// A checkpoint leaves out tombstones that haven't expired: the checkpointer's clock is a month
+    /// ahead.
     TombstonesDropped,
     /// The hint moves before its checkpoint is there.
     HintFirst,
@@ -52,7 +55,8 @@ pub enum Bug {
     CommitsTorn,
     /// A writer that slept for days trusts in what it read before: its clock slept, too.
     SleeperTrusted,
-    /// A writer that lost marks its rows again on the vector that it read, and forgets the rows of the winner's.
+    /// A writer that lost marks its rows again on the vector that it read, and forgets the rows of
+    /// the winner's.
     WinnersVectorForgotten,
 }
 

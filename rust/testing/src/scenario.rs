@@ -1,4 +1,5 @@
-//! What a schedule is made of, as its seed decides: who takes part, how the table is set up, how bad the store is.
+//! What a schedule is made of, as its seed decides: who takes part, how the table is set up, how
+//! bad the store is.
 
 use crate::chance::Chance;
 use crate::planted::Bug;

@@ -1,5 +1,6 @@
-//! One schedule: a seed decides who goes on, what the store does to each call, who crashes and when days pass; after
-//! every step the model is compared with the store. One thread, no clock: the same seed gives the same steps.
+//! One schedule: a seed decides who goes on, what the store does to each call, who crashes and when
+//! days pass; after every step the model is compared with the store. One thread, no clock: the same
+//! seed gives the same steps.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -25,7 +26,8 @@ use crate::world::{Answer, Call, Pending, Shared, Who, World, lock, unavailable}
 const BEGIN_MS: i64 = 1_767_225_600_000;
 /// Steps after which a schedule counts as stuck.
 const MOST_STEPS: u64 = 20_000;
-/// Jumps of the clock that a sleeping actor misses: some, or all until the others have come to their end.
+/// Jumps of the clock that a sleeping actor misses: some, or all until the others have come to
+/// their end.
 const NIGHTS: [u64; 2] = [3, 1_000];
 /// Jumps in a thousand calls while an actor sleeps.
 const NIGHTLY: u64 = 25;
@@ -70,7 +72,8 @@ pub fn run(seed: u64, bug: Option<Bug>, traced: bool) -> Outcome {
             ..Outcome::default()
         },
     };
-    // The scheduler goes on only when every actor waits for it: tokio polls it when its queue is empty.
+    // The scheduler goes on only when every actor waits for it: tokio polls it when its queue is
+    // empty.
     let runtime = Builder::new_current_thread().event_interval(u32::MAX).build();
     let runtime = runtime.expect("a runtime without threads and drivers");
     runtime.block_on(simulation.schedule());
@@ -374,7 +377,8 @@ impl Simulation {
         let reply = match treatment {
             Treatment::Served => self.perform(&call),
             Treatment::Doubled => {
-                // The first one arrives, its answer is lost, the client's second one finds it there.
+                // The first one arrives, its answer is lost, the client's second one finds it
+                // there.
                 let _ = self.perform(&call);
                 self.perform(&call)
             }
@@ -557,7 +561,8 @@ fn judge_written(world: &mut World, book: &mut Book, key: &str) -> std::result::
     }
 }
 
-/// P013: a hint is written when its checkpoint is there. Clean-up may have deleted an old one since.
+/// P013: a hint is written when its checkpoint is there. Clean-up may have deleted an old one
+/// since.
 fn judge_hint(world: &World, bytes: &[u8]) -> std::result::Result<(), String> {
     let hint: Value = serde_json::from_slice(bytes).map_err(|e| format!("the hint is no JSON: {e}"))?;
     let version = hint["version"].as_u64().ok_or("the hint names no version")?;

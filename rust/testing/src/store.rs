@@ -1,5 +1,5 @@
-//! `SimStore`: a backend whose every call waits until the scheduler serves it, and the surroundings of the core in a
-//! simulation: the world's clock and chance.
+//! `SimStore`: a backend whose every call waits until the scheduler serves it, and the surroundings
+//! of the core in a simulation: the world's clock and chance.
 
 use std::ops::Range;
 use std::path::PathBuf;

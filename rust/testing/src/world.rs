@@ -1,5 +1,5 @@
-//! The simulated store as its scheduler sees it: objects, calls that wait to be served, calls that arrive late. Serving
-//! one call is one atomic step. Knows keys and bytes, nothing of tables.
+//! The simulated store as its scheduler sees it: objects, calls that wait to be served, calls that
+//! arrive late. Serving one call is one atomic step. Knows keys and bytes, nothing of tables.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -167,7 +167,8 @@ impl World {
         }
     }
 
-    /// Whether names may be asked for one by one: a store that lists all at once stands for a file system.
+    /// Whether names may be asked for one by one: a store that lists all at once stands for a file
+    /// system.
     pub fn is_near(&self) -> bool {
         self.page >= 1000
     }

@@ -1,4 +1,5 @@
-//! The proofs in the small, as every build runs them; `make sim` and `make model` run them at large.
+//! The proofs in the small, as every build runs them; `make sim` and `make model` run them at
+//! large.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use deltaplane_testing::{Bug, Mistake, explore, run};

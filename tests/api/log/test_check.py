@@ -1,4 +1,5 @@
-"""FSCK: every kind of damage is found and named, a sound table has no finding, and repair leaves a table that reads."""
+"""FSCK: every kind of damage is found and named, a sound table has no finding, and repair leaves a
+table that reads."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Copies of other writers' checkpoints in the local cache: plans by a predicate go by them and are the same as without, whatever
-becomes of the cache, of the log, and of other processes (T4).
+"""Copies of other writers' checkpoints in the local cache: plans by a predicate go by them and are
+the same as without, whatever becomes of the cache, of the log, and of other processes (T4).
 """
 
 from __future__ import annotations
@@ -210,7 +210,8 @@ def _damage(how: Callable[[bytes], bytes]) -> Callable[[Path], None]:
 
 
 def _one_block(cache: Path) -> None:
-    """Takes out what isn't read to open the copy, if there is such a block: the largest files are whole blocks."""
+    """Takes out what isn't read to open the copy, if there is such a block: the largest files are
+    whole blocks."""
     largest = max((f for f in cache.rglob("*") if f.is_file()), key=lambda f: f.stat().st_size)
     for file in [f for f in cache.rglob("*") if f.is_file() and f.stat().st_size == largest.stat().st_size]:
         file.unlink()

@@ -1,4 +1,5 @@
-"""CLONE: a clone shows the source's rows, then goes its own way; made again it takes only what is new."""
+"""CLONE: a clone shows the source's rows, then goes its own way; made again it takes only what is
+new."""
 
 from __future__ import annotations
 

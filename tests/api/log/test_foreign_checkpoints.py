@@ -1,6 +1,7 @@
-"""Plans from checkpoints as other writers lay them out: statistics as text, as structs, as both or as neither, row groups of any
-size in any order, partitions by moments, days and texts. No file with a matching row is left out, and the log's commits
-without the checkpoint give the same plan (P063, P121, P164 to P170). A file that a checkpoint names twice is one file (P040, P041).
+"""Plans from checkpoints as other writers lay them out: statistics as text, as structs, as both or
+as neither, row groups of any size in any order, partitions by moments, days and texts. No file with
+a matching row is left out, and the log's commits without the checkpoint give the same plan (P063,
+P121, P164 to P170). A file that a checkpoint names twice is one file (P040, P041).
 """
 
 from __future__ import annotations

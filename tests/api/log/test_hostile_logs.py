@@ -1,7 +1,8 @@
-"""Tables that no correct writer leaves: each fault is refused by name with a typed error, where it matters and nowhere else.
+"""Tables that no correct writer leaves: each fault is refused by name with a typed error, where it
+matters and nowhere else.
 
-Each case changes the one commit of a small partitioned table. Opening, reading and appending either work or fail as
-the case says; what isn't said works.
+Each case changes the one commit of a small partitioned table. Opening, reading and appending either
+work or fail as the case says; what isn't said works.
 """
 
 from __future__ import annotations
@@ -386,7 +387,8 @@ def test_refused_when_written(case: str, spoilt: Callable[[Change], Path]) -> No
 
 
 def test_what_lies_outside_is_read_where_it_is_allowed(good: Path, spoilt: Callable[[Change], Path]) -> None:
-    """A shallow clone's files are another table's (P022): by the option they are read, and no others."""
+    """A shallow clone's files are another table's (P022): by the option they are read, and no
+    others."""
     data = next(good.rglob("*.parquet"))
     path = spoilt(put("add", path=data.as_uri()))
     for allowed in (str(good), f"/nowhere, {good.as_uri()}", str(good.parent)):
@@ -436,7 +438,8 @@ def test_read_all_the_same(change: Change, spoilt: Callable[[Change], Path]) -> 
 
 
 def test_damaged_bytes_end_in_an_error_or_in_rows(good: Path, tmp_path: Path) -> None:
-    """Data files, checkpoints and hints with bytes changed: typed errors or rows, never a panic or the process's end."""
+    """Data files, checkpoints and hints with bytes changed: typed errors or rows, never a panic or
+    the process's end."""
     path = tmp_path / "t"
     shutil.copytree(good, path)
     log = path / "_delta_log"
@@ -478,7 +481,8 @@ def test_damaged_bytes_end_in_an_error_or_in_rows(good: Path, tmp_path: Path) ->
     ],
 )
 def test_a_file_without_state_is_no_checkpoint(columns: dict[str, list[Any]], good: Path, tmp_path: Path) -> None:
-    """P010, P050: neither taken for a table without files nor in the way of the commits, which tell it all the same."""
+    """P010, P050: neither taken for a table without files nor in the way of the commits, which tell
+    it all the same."""
     path = tmp_path / "t"
     shutil.copytree(good, path)
     write_deltalake(path, MORE, mode="append")

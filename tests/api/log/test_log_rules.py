@@ -25,7 +25,8 @@ EVERYTHING = {
 
 
 def files(table: str) -> dict[str, str]:
-    """The digest of every file that stays what it is: not of the hint and of checkpoints, which may be written anew."""
+    """The digest of every file that stays what it is: not of the hint and of checkpoints, which may
+    be written anew."""
     return {
         str(path.relative_to(table)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in Path(table).rglob("*")

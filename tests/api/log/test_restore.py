@@ -1,4 +1,5 @@
-"""RESTORE goes back to what a version was, in files, columns and properties, and to nothing that must only go on."""
+"""RESTORE goes back to what a version was, in files, columns and properties, and to nothing that
+must only go on."""
 
 from __future__ import annotations
 

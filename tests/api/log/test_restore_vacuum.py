@@ -1,4 +1,5 @@
-"""RESTORE and VACUUM at once, in every order of their requests: what comes back is there, or RESTORE was refused (P078)."""
+"""RESTORE and VACUUM at once, in every order of their requests: what comes back is there, or
+RESTORE was refused (P078)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ STEP = 3 if os.environ.get("DELTAPLANE_PROOFS") == "1" else 9
 
 
 class Turns:
-    """Lets one command go up to a request of its own, then another one; each command runs on a thread of its own."""
+    """Lets one command go up to a request of its own, then another one; each command runs on a
+    thread of its own."""
 
     def __init__(self) -> None:
         self.stops: dict[str, int] = {}
@@ -116,7 +118,8 @@ def overwritten(folder: Path) -> None:
 
 
 def run(folder: Path, vacuum_stops: int, restore_stops: int | None, **more: Any) -> tuple[Turns, Done, Done]:
-    """VACUUM up to a request, then RESTORE up to one of its own or to its end, then the rest of VACUUM, then of RESTORE."""
+    """VACUUM up to a request, then RESTORE up to one of its own or to its end, then the rest of
+    VACUUM, then of RESTORE."""
     overwritten(folder)
     turns = Watched.turns = Turns()
     register_log_store("test-turns", Watched)

@@ -1,4 +1,5 @@
-"""`DeltaTable.tail` and `OnceWriter`: new rows once, whatever the bounds and wherever a reader stops; what is refused."""
+"""`DeltaTable.tail` and `OnceWriter`: new rows once, whatever the bounds and wherever a reader
+stops; what is refused."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def ids(items: Any) -> list[list[int]]:
 
 
 class Model:
-    """A table and, of each of its commits, the rows that were there before and those that it added."""
+    """A table and, of each of its commits, the rows that were there before and those that it
+    added."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -272,7 +274,8 @@ def test_a_batch_that_is_there_is_not_read(tmp_table: Callable[[], str]) -> None
 
 
 def test_a_start_with_more_files_than_are_kept(tmp_table: Callable[[], str]) -> None:
-    """The files that follow are found again where those in hand end; none is left out, none comes twice."""
+    """The files that follow are found again where those in hand end; none is left out, none comes
+    twice."""
     path, count = tmp_table(), 50_010
     DeltaTable.create(path, pa.schema([("id", pa.int64())]))
     times = [(n * 7919) % 1000 for n in range(count)]

@@ -1,5 +1,5 @@
-"""`advise` and `maintain`: what they say of today is what plans say, what they foretell comes true, and only what pays is told
-and done."""
+"""`advise` and `maintain`: what they say of today is what plans say, what they foretell comes true,
+and only what pays is told and done."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def test_today_is_exact_and_the_model_comes_true(tmp_path: Path) -> None:
     # What the order does to the size of a row isn't foretold.
     assert advice.then.bytes == pytest.approx(after.bytes, rel=0.4)
     assert advice.then.files == pytest.approx(after.files, rel=0.25)
-    # Of all rows: a sample depends on the files' names, and of some another curve seems to read a quarter less.
+    # Of all rows: a sample depends on the files' names, and of some another curve seems to read a
+    # quarter less.
     again = table.advise(WORKLOAD, sample_rows=table.count())
     assert again.candidates[0].reads == after
     assert again.of("zorder") is None
@@ -177,7 +178,8 @@ def test_clustered_tables(tmp_path: Path) -> None:
 
 
 def aged(path: Path) -> DeltaTable:
-    """A table with small files, rows that are deleted, removed files that may go and commits that wait for a checkpoint."""
+    """A table with small files, rows that are deleted, removed files that may go and commits that
+    wait for a checkpoint."""
     properties = {
         "delta.enableDeletionVectors": "true",
         "delta.deletedFileRetentionDuration": "interval 0 seconds",

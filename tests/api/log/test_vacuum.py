@@ -1,4 +1,5 @@
-"""VACUUM deletes what nothing needs and nothing else: by listing, log and inventory, on random tables."""
+"""VACUUM deletes what nothing needs and nothing else: by listing, log and inventory, on random
+tables."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def data_files(root: Path) -> set[str]:
 
 
 def age(root: Path, hours: float, below: str = "") -> None:
-    """Sets the modification time of every data file whose path begins with `below` to some hours ago."""
+    """Sets the modification time of every data file whose path begins with `below` to some hours
+    ago."""
     then = time.time() - hours * 3600
     for name in data_files(root):
         if name.startswith(below):
@@ -230,8 +232,8 @@ def test_no_version_that_is_promised_loses_a_file(
         step(root, name, n)
     newest = DeltaTable(root).version()
     versions = {v: rows(DeltaTable(root, v)) for v in range(newest + 1)}
-    # Within the retention everything stays, though each data file was written long before it. Change
-    # files have no tombstone: their own age decides.
+    # Within the retention everything stays, though each data file was written long before it.
+    # Change files have no tombstone: their own age decides.
     age(root, 30 * 24)
     age(root, 24, below="_change_data/")
     assert DeltaTable(root).vacuum(dry_run=False, full=full) == []

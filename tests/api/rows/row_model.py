@@ -1,4 +1,5 @@
-"""Owns a table beside what it must hold, in plain Python: rows, their changes and ids, by the steps that were made."""
+"""Owns a table beside what it must hold, in plain Python: rows, their changes and ids, by the steps
+that were made."""
 
 from __future__ import annotations
 
@@ -84,7 +85,8 @@ Foretold = Callable[[DryRun, list[dict[str, Any]]], None]
 def rehearsed(
     table: DeltaTable, rehearse: Callable[[], DryRun], run: Callable[[], T], check: Foretold | None = None
 ) -> T:
-    """Runs a command after its dry run, which must have left every file alone and foretold what the commit did."""
+    """Runs a command after its dry run, which must have left every file alone and foretold what the
+    commit did."""
     before, version = contents(table.location), table.version()
     told = rehearse()
     assert contents(table.location) == before
@@ -101,7 +103,8 @@ def rehearsed(
 
 
 def foretold(told: DryRun, commit: list[dict[str, Any]]) -> None:
-    """Whether a dry run said what a commit holds: exactly but for the bytes of rows that only moved."""
+    """Whether a dry run said what a commit holds: exactly but for the bytes of rows that only
+    moved."""
     info = next(action["commitInfo"] for action in commit if "commitInfo" in action)
     adds = {action["add"]["path"]: action["add"] for action in commit if "add" in action}
     removes = {action["remove"]["path"]: action["remove"] for action in commit if "remove" in action}

@@ -1,4 +1,5 @@
-"""The change data feed: ranges by version and time, what makes a range unreadable, and every way to take the rows."""
+"""The change data feed: ranges by version and time, what makes a range unreadable, and every way to
+take the rows."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def rows(*ids: int) -> pa.Table:
 
 @pytest.fixture
 def fed(tmp_table: Callable[[], str]) -> str:
-    """Four versions: two appends, an overwrite of one partition, an append; a minute between them."""
+    """Four versions: two appends, an overwrite of one partition, an append; a minute between
+    them."""
     path = tmp_table()
     write_deltalake(path, rows(1, 2), configuration=ON, partition_by="p")
     write_deltalake(path, rows(3), mode="append")
@@ -123,7 +125,8 @@ def test_columns_that_went_are_named(tmp_table: Callable[[], str]) -> None:
 
 
 def test_columns_of_the_feed_are_taken(tmp_table: Callable[[], str]) -> None:
-    # P133: a physical column of the name doesn't show in scans; one of the table's own is in the feed's way
+    # P133: a physical column of the name doesn't show in scans; one of the table's own is in the
+    # feed's way
     path = tmp_table()
     mine = pa.table({"_change_type": ["mine"]})
     with pytest.raises(InvalidArgumentError, match="`_change_type` has a name that the change data feed needs"):

@@ -1,4 +1,5 @@
-"""Transactions that lose a race: what they may follow (protocol.md section 5.1), and what stops them by name."""
+"""Transactions that lose a race: what they may follow (protocol.md section 5.1), and what stops
+them by name."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ HARMLESS = {
 
 @pytest.mark.parametrize("properties", HARMLESS.values(), ids=HARMLESS)
 def test_a_write_follows_what_asks_nothing_of_its_files(table: DeltaTable, properties: dict[str, str]) -> None:
-    # P073, section 5.1 rules 1 and 2: protocol and metadata changed, the next attempt builds on them
+    # P073, section 5.1 rules 1 and 2: protocol and metadata changed, the next attempt builds on
+    # them
     overtaken(table, lambda t: t.alter.set_table_properties(properties))
     now = DeltaTable(table.location)
     assert now.version() == 2

@@ -1,4 +1,5 @@
-"""DELETE and UPDATE against a model in plain Python: rows, the change feed, row ids and metrics, in both ways of deleting."""
+"""DELETE and UPDATE against a model in plain Python: rows, the change feed, row ids and metrics, in
+both ways of deleting."""
 
 from __future__ import annotations
 
@@ -251,7 +252,8 @@ def test_writers_mark_different_rows_of_one_file(tmp_path: Path) -> None:
     expected = [0, *range(4, 13), *range(14, 18), 101, 102]
     assert sorted(late[1].to_pyarrow_table()["x"].to_pylist()) == expected
     assert len(late[1].files()) == 2
-    # A row that is gone or changed meanwhile is a conflict, and so is one that came to meet the condition.
+    # A row that is gone or changed meanwhile is a conflict, and so is one that came to meet the
+    # condition.
     before = set(Path(path).rglob("*"))
     for wrong in ("x = 18", "x BETWEEN 2 AND 4", "x > 16"):
         with pytest.raises(DeltaConcurrentModificationException):
@@ -322,7 +324,8 @@ def test_a_purge_leaves_rows_and_ids_and_no_traces(tmp_path: Path) -> None:
 
 
 def test_ids_are_stored_apart(tmp_path: Path) -> None:
-    # P133, P141, P142: hidden columns are in the file, not in the table, its statistics or its change files
+    # P133, P141, P142: hidden columns are in the file, not in the table, its statistics or its
+    # change files
     table = numbers(str(tmp_path / "t"), configuration=IDS | FEED)
     table.update({"x": "x + 1"}, predicate="x = 3")
     (file,) = (Path(u) for u in table.file_uris())

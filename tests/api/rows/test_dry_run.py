@@ -1,4 +1,5 @@
-"""Dry runs: nothing is written, what is read is what the command reads, and what refuses the command refuses them."""
+"""Dry runs: nothing is written, what is read is what the command reads, and what refuses the
+command refuses them."""
 
 from __future__ import annotations
 

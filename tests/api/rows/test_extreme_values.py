@@ -1,6 +1,7 @@
 """Keys at the ends of their types: nothing doubles, nothing is lost, whatever finds the rows.
 
-Python's calendar has the years 1 to 9999, a column's types have more; a value that passes through a text or a `datetime` is lost.
+Python's calendar has the years 1 to 9999, a column's types have more; a value that passes through a
+text or a `datetime` is lost.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def decimals(scale: int) -> Callable[[list[int]], pa.Array]:
 
 
 EXACT = decimal.Context(prec=60)
-# What makes the column, its extreme values, and more than sixty-four others, so that keys are looked for by their range.
+# What makes the column, its extreme values, and more than sixty-four others, so that keys are
+# looked for by their range.
 KEYS: dict[str, tuple[Callable[[list[Any]], pa.Array], list[Any], list[Any]]] = {
     **{
         f"int{bits}": (

@@ -1,4 +1,5 @@
-"""The rows in which two versions differ, against a naive model in Python: every version's rows are remembered, and compared."""
+"""The rows in which two versions differ, against a naive model in Python: every version's rows are
+remembered, and compared."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def told(table: DeltaTable, one: int, other: int, names: list[str], keys: list[s
 
 
 class Remembered(Model):
-    """A table, and the rows of each version by the columns' first names, with the names that each version has for them."""
+    """A table, and the rows of each version by the columns' first names, with the names that each
+    version has for them."""
 
     def __init__(self, path: str, properties: dict[str, str], partitioned: bool) -> None:
         super().__init__(path, properties, partitioned)

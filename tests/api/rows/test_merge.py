@@ -1,4 +1,5 @@
-"""MERGE against a model in plain Python: rows, the change feed, row ids and metrics, in both ways of deleting."""
+"""MERGE against a model in plain Python: rows, the change feed, row ids and metrics, in both ways
+of deleting."""
 
 from __future__ import annotations
 

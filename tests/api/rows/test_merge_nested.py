@@ -1,4 +1,5 @@
-"""MERGE with an evolving schema inside of structs: a model says what is left, in both ways of deleting and with the change feed."""
+"""MERGE with an evolving schema inside of structs: a model says what is left, in both ways of
+deleting and with the change feed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a merge takes its rows from: data in memory as often as it is executed, a stream once, Arrow's rarer layouts, and what it
-says of arguments that are none.
+"""What a merge takes its rows from: data in memory as often as it is executed, a stream once,
+Arrow's rarer layouts, and what it says of arguments that are none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Parts of structs, arrays and maps that have another type than the table's: each statement casts them as it does a column."""
+"""Parts of structs, arrays and maps that have another type than the table's: each statement casts
+them as it does a column."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""OPTIMIZE against a model in plain Python: rows, ids and the change feed stay; what is good stays where it is; others may
-append meanwhile, and who changes the same files is told so.
+"""OPTIMIZE against a model in plain Python: rows, ids and the change feed stay; what is good stays
+where it is; others may append meanwhile, and who changes the same files is told so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""MERGE of files that keep columns byte for byte, and of rows of which only what is needed is read."""
+"""MERGE of files that keep columns byte for byte, and of rows of which only what is needed is
+read."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def changed(ids: list[int | None]) -> pa.Table:
 
 
 def expected(before: pa.Table, new: pa.Table) -> pa.Table:
-    """The rows before with those of the same id replaced, and the others of the new ones beside them."""
+    """The rows before with those of the same id replaced, and the others of the new ones beside
+    them."""
     stays = before.filter(pc.invert(pc.is_in(before.column("id"), new.column("id"))))
     return pa.concat_tables([stays, new]).sort_by("id")
 

@@ -1,4 +1,5 @@
-"""UPDATE of files that keep their other columns byte for byte: values, statistics, indexes, and where it isn't done."""
+"""UPDATE of files that keep their other columns byte for byte: values, statistics, indexes, and
+where it isn't done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Overwrites by a condition over old and new rows against a model in plain Python, in both ways of deleting."""
+"""Overwrites by a condition over old and new rows against a model in plain Python, in both ways of
+deleting."""
 
 from __future__ import annotations
 

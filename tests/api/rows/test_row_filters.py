@@ -1,4 +1,5 @@
-"""Every admitted function filters rows wherever a condition is taken, in a scan as in a command: one meaning everywhere."""
+"""Every admitted function filters rows wherever a condition is taken, in a scan as in a command:
+one meaning everywhere."""
 
 from __future__ import annotations
 

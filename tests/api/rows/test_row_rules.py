@@ -1,4 +1,5 @@
-"""Constraints, invariants, generated columns and defaults on write, without Spark (P101, P103, P104, P105, P107)."""
+"""Constraints, invariants, generated columns and defaults on write, without Spark (P101, P103,
+P104, P105, P107)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Column mapping on write: ids and physical names in schema, files and log, and what reads them back (P110-P116)."""
+"""Column mapping on write: ids and physical names in schema, files and log, and what reads them
+back (P110-P116)."""
 
 from __future__ import annotations
 
@@ -140,7 +141,8 @@ def test_new_columns_get_new_ids(tmp_table: Callable[[], str]) -> None:
     assert actions(path, "metaData")[-1]["configuration"]["delta.columnMapping.maxColumnId"] == "13"
     read = by_id(DeltaTable(path).to_pyarrow_table())
     assert read["new;"].to_pylist() == [None] * 4 + [1.5]
-    # Columns that replace all others are new ones, even under old names: ids are never used again (P110).
+    # Columns that replace all others are new ones, even under old names: ids are never used again
+    # (P110).
     write_deltalake(path, rows(), mode="overwrite", schema_mode="overwrite")
     assert min(i for i, _ in mapping(path).values()) == 14
     assert by_id(DeltaTable(path).to_pyarrow_table()).to_pylist() == rows().to_pylist()
@@ -211,7 +213,8 @@ def test_broken_mappings_are_refused(change: Callable[[Any], Any], problem: str,
 
 
 def test_an_existing_table_gets_a_mapping(tmp_table: Callable[[], str]) -> None:
-    """P111, P114: its files keep the names, renamed columns find theirs, new and dropped ones never meet."""
+    """P111, P114: its files keep the names, renamed columns find theirs, new and dropped ones never
+    meet."""
     path = tmp_table()
     write_deltalake(path, pa.table({"a": [1], "s": [{"x": 1}], "old": ["gone"]}))
     table = DeltaTable(path)

@@ -1,4 +1,5 @@
-"""Columns that are more than their type: variants, identity, NOT NULL at every level, char and varchar, void."""
+"""Columns that are more than their type: variants, identity, NOT NULL at every level, char and
+varchar, void."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def add_stats(table: str, version: int) -> dict[str, Any]:
 
 
 def test_variants_are_written_and_read(tmp_path: Path) -> None:
-    """P154, P169: the Arrow extension type makes the column; a struct of the two parts goes into it as well."""
+    """P154, P169: the Arrow extension type makes the column; a struct of the two parts goes into it
+    as well."""
     table = str(tmp_path / "t")
     rows = pa.table({"v": pa.array([OBJECT, None, ONE], PARTS)}).cast(pa.schema([VARIANT]))
     write_deltalake(table, rows)
@@ -151,7 +153,8 @@ def test_given_identity_values(counted: str) -> None:
 
 
 def test_two_writers_never_hand_out_a_value_twice(counted: str) -> None:
-    """P108: both planned from one mark; the second to commit is refused, and goes on behind the first when it retries."""
+    """P108: both planned from one mark; the second to commit is refused, and goes on behind the
+    first when it retries."""
     from deltaplane import _native
     from deltaplane.write.intent import write_request
 
@@ -166,7 +169,8 @@ def test_two_writers_never_hand_out_a_value_twice(counted: str) -> None:
 
 
 def test_who_hands_out_no_value_follows_a_commit_of_marks(counted: str) -> None:
-    """5.1 rule 2: metadata that says only how far identity columns went is no conflict for who changes none."""
+    """5.1 rule 2: metadata that says only how far identity columns went is no conflict for who
+    changes none."""
     from deltaplane import _native
     from deltaplane.write.intent import write_request
 

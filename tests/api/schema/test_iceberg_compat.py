@@ -150,7 +150,8 @@ def test_existing_tables_get_version_3(tmp_table: Callable[[], str]) -> None:
 
 
 def test_version_3_where_rows_have_ids_already(tmp_table: Callable[[], str]) -> None:
-    """P155: unless files hold them in columns that Iceberg readers don't know; delta-spark refuses all such tables."""
+    """P155: unless files hold them in columns that Iceberg readers don't know; delta-spark refuses
+    all such tables."""
     path = tmp_table()
     tracked = {**MAPPED, "delta.enableRowTracking": "true"}
     write_deltalake(path, LIST, configuration=tracked)

@@ -1,4 +1,5 @@
-"""Type widening (P153): wider data widens columns, older files are read as the newer type, pruning loses no row."""
+"""Type widening (P153): wider data widens columns, older files are read as the newer type, pruning
+loses no row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Column mapping that ends: files written anew under the columns' names, and the feature dropped (P098, P114)."""
+"""Column mapping that ends: files written anew under the columns' names, and the feature dropped
+(P098, P114)."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def all_rows(table: DeltaTable, *more: str) -> list[dict[str, Any]]:
 
 
 def test_files_get_the_columns_names(tmp_table: Callable[[], str]) -> None:
-    """One commit in which no row changes: ids, partitions, statistics, vectors and the feed come out right."""
+    """One commit in which no row changes: ids, partitions, statistics, vectors and the feed come
+    out right."""
     path = tmp_table()
     table = written(path, EVERYTHING, partition_by="p")
     table.delete("id = 2")
@@ -162,7 +164,8 @@ def test_empty_tables_and_files_that_fit(tmp_table: Callable[[], str]) -> None:
 
 
 def test_who_comes_between(tmp_table: Callable[[], str]) -> None:
-    """A file that is added meanwhile has the old names; a write that was planned before would bring some."""
+    """A file that is added meanwhile has the old names; a write that was planned before would bring
+    some."""
     path = tmp_table()
     table = renamed(written(path, NAMED))
     old = _native.Snapshot.open(path)

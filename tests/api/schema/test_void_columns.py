@@ -1,4 +1,5 @@
-"""A column that came with nulls alone takes the type of the first data that has one (P153, P181)."""
+"""A column that came with nulls alone takes the type of the first data that has one (P153,
+P181)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Arrow data as other programs make it: text that isn't UTF-8, batches beyond 2 GiB, types that Arrow doesn't know."""
+"""Arrow data as other programs make it: text that isn't UTF-8, batches beyond 2 GiB, types that
+Arrow doesn't know."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def test_a_data_file_of_another_program_is_refused_by_column_and_row(encoding: s
 
 @pytest.mark.slow
 def test_more_than_two_gib_of_text_in_one_batch_is_written() -> None:
-    # All views point to one buffer of a mebibyte, so that neither the data nor its pieces take much memory.
+    # All views point to one buffer of a mebibyte, so that neither the data nor its pieces take much
+    # memory.
     rows, size = 2300, 1 << 20
     views = struct.pack("<i4sii", size, b"aaaa", 0, 0) * rows
     text = pa.Array.from_buffers(pa.string_view(), rows, [None, pa.py_buffer(views), pa.py_buffer(b"a" * size)])

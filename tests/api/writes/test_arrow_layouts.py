@@ -1,4 +1,5 @@
-"""What an append takes, every write takes: all Arrow layouts of columns, in one table, through every command that takes rows."""
+"""What an append takes, every write takes: all Arrow layouts of columns, in one table, through
+every command that takes rows."""
 
 from __future__ import annotations
 

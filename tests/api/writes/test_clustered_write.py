@@ -1,4 +1,5 @@
-"""Writes of many rows to clustered tables bring them in order (P152); few stay as they come, and no row is lost either way."""
+"""Writes of many rows to clustered tables bring them in order (P152); few stay as they come, and no
+row is lost either way."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ FROM = "deltaplane.clusterFromBytes"
 
 
 def points(rows: int = ROWS, first: int = 0) -> pa.Table:
-    """Two columns of noise and one that tells rows apart; the third is long, so that files are cut."""
+    """Two columns of noise and one that tells rows apart; the third is long, so that files are
+    cut."""
     chance = np.random.default_rng(7)
     columns: dict[str, Any] = {name: chance.integers(0, 1 << 20, rows) for name in "xy"}
     columns["id"] = np.arange(first, first + rows)

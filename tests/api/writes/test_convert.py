@@ -1,4 +1,5 @@
-"""CONVERT names the files that are there, with the values of their directories, and never touches them."""
+"""CONVERT names the files that are there, with the values of their directories, and never touches
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""COPY INTO: each file's rows once, whoever loads them, in the table's types; and what it leaves for other programs."""
+"""COPY INTO: each file's rows once, whoever loads them, in the table's types; and what it leaves
+for other programs."""
 
 from __future__ import annotations
 

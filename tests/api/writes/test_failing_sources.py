@@ -1,4 +1,5 @@
-"""Rows that the user's own source fails to give: one error for it in every command, with what the source raised."""
+"""Rows that the user's own source fails to give: one error for it in every command, with what the
+source raised."""
 
 from __future__ import annotations
 

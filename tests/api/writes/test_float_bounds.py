@@ -1,5 +1,6 @@
-"""Bounds of floating-point columns in the files of every writer: NaN, which Spark orders above all numbers, and both zeros
-are found by whoever prunes row groups and pages by them. Also owns the rows of the same test on Spark."""
+"""Bounds of floating-point columns in the files of every writer: NaN, which Spark orders above all
+numbers, and both zeros are found by whoever prunes row groups and pages by them. Also owns the rows
+of the same test on Spark."""
 
 from __future__ import annotations
 
@@ -181,8 +182,8 @@ def files(path: str) -> list[str]:
 
 
 def expected(connection: duckdb.DuckDBPyConnection, condition: str, where: str = "held") -> int:
-    """How many rows meet a condition, by DuckDB, whose order of NaN and zeros is Spark's: of a table in memory, which has
-    no bounds that could be wrong, or of Parquet files."""
+    """How many rows meet a condition, by DuckDB, whose order of NaN and zeros is Spark's: of a
+    table in memory, which has no bounds that could be wrong, or of Parquet files."""
     text = re.sub(r"(double|float)\(([^)]*)\)", r"CAST(\2 AS \1)", condition).replace("<=>", "IS NOT DISTINCT FROM")
     found = connection.execute(f"SELECT count(*) FROM {where} WHERE {text}").fetchone()
     assert found is not None

@@ -1,4 +1,5 @@
-"""Leader and followers: who handles whose item, the door, the delay, closing, and a leader that is interrupted."""
+"""Leader and followers: who handles whose item, the door, the delay, closing, and a leader that is
+interrupted."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ HOUR = 3600.0
 
 
 class Handler:
-    """Doubles numbers, group by group. While `open` is not set, a group that began waits; `fails` ends the next one."""
+    """Doubles numbers, group by group. While `open` is not set, a group that began waits; `fails`
+    ends the next one."""
 
     def __init__(self) -> None:
         self.open, self.began = threading.Event(), threading.Semaphore(0)

@@ -1,4 +1,5 @@
-"""`GroupWriter` beside other writers, on tables that change, and when the store or the process fails."""
+"""`GroupWriter` beside other writers, on tables that change, and when the store or the process
+fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Commands that look at many files, or copy them, say how far they have come; who is told may end them."""
+"""Commands that look at many files, or copy them, say how far they have come; who is told may end
+them."""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ def variants(*values: Any) -> pa.Table:
 
 
 def same(v: dict[str, bytes] | None) -> tuple[bytes, bytes] | None:
-    """A variant without its first byte, which says whether names are sorted and nothing of the value."""
+    """A variant without its first byte, which says whether names are sorted and nothing of the
+    value."""
     return v and (v["metadata"][1:], v["value"])
 
 
@@ -78,7 +79,8 @@ def test_the_property_says_how_new_files_are(path: str) -> None:
     commit = Path(path, "_delta_log", f"{table.version():020d}.json").read_text().splitlines()
     (add,) = (json.loads(line)["add"] for line in commit if line.startswith('{"add"'))
     assert json.loads(add["stats"])["nullCount"] == {"i": 0, "v": 1}
-    # P169: of both fields, whose values stand in typed columns; the rows that are no objects don't have them.
+    # P169: of both fields, whose values stand in typed columns; the rows that are no objects don't
+    # have them.
     there = (1, {"$['a']": 0, "$['b']": "text"}, {"$['a']": 4, "$['b']": "text"})
     assert bounds(path)[-1] == there
     assert bounds(path)[0] == (1, {}, {})
@@ -129,7 +131,8 @@ def test_bounds_stay_through_checkpoints_and_marked_rows(path: str) -> None:
 
 
 def test_variants_in_structs_have_columns_too(tmp_table: Callable[[], str]) -> None:
-    """Those in lists stay as they are; with column mapping nothing changes for the parts of a variant."""
+    """Those in lists stay as they are; with column mapping nothing changes for the parts of a
+    variant."""
     path = tmp_table()
     schema = Schema(
         [Field("s", StructType([Field("v", "variant"), Field("x", "long")])), Field("l", ArrayType("variant"))]

@@ -1,4 +1,5 @@
-"""What VACUUM, RESTORE and their kin leave is what delta-spark and deltalake leave, and what those read."""
+"""What VACUUM, RESTORE and their kin leave is what delta-spark and deltalake leave, and what those
+read."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def data_files(root: Path) -> set[str]:
 
 
 def with_garbage(root: Path, *, vectors: bool) -> None:
-    """A table with removed files, vectors, change files and files that no commit names, all of them old."""
+    """A table with removed files, vectors, change files and files that no commit names, all of them
+    old."""
     properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": str(vectors).lower()}
     for n in range(2):
         rows = pa.table({"x": range(n * 7, n * 7 + 7), "_p": ODD})
@@ -70,7 +72,8 @@ def test_the_same_files_go(delta_spark: DeltaSpark, tmp_path: Path, vectors: boo
 
 
 def test_what_restore_leaves(delta_spark: DeltaSpark, tmp_path: Path) -> None:
-    # P200: with vectors, identity values and another schema in between; then delta-spark goes on, and restores too
+    # P200: with vectors, identity values and another schema in between; then delta-spark goes on,
+    # and restores too
     path = str(tmp_path / "t")
     table = f"delta.`{path}`"
     delta_spark.execute(

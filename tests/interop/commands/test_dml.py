@@ -1,4 +1,5 @@
-"""delta-spark and deltalake read what our DELETE and UPDATE leave: rows, changes and row ids; and go on from there."""
+"""delta-spark and deltalake read what our DELETE and UPDATE leave: rows, changes and row ids; and
+go on from there."""
 
 from __future__ import annotations
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# On tables that delta-spark made: `t` (id int NOT NULL, v string, with a CHECK constraint), `p` (partitioned by v), `a`
-# (append-only), `c` (clustered by id), `f` (with a change feed), `n` (with a column of the feed's name); `s` is a view with two
-# rows of one id, `nowhere` no table, `folder` one without a log, `files` one with a file.
+# On tables that delta-spark made: `t` (id int NOT NULL, v string, with a CHECK constraint), `p`
+# (partitioned by v), `a` (append-only), `c` (clustered by id), `f` (with a change feed), `n` (with
+# a column of the feed's name); `s` is a view with two rows of one id, `nowhere` no table, `folder`
+# one without a log, `files` one with a file.
 STATEMENTS = """
 SELECT * FROM {nowhere}
 SELECT * FROM {folder}

@@ -1,5 +1,6 @@
-"""Every table feature, and every change of a table that we make: we create, append and change, delta-spark merges, deltalake
-appends where it can, we append, update and delete, and all see the same rows.
+"""Every table feature, and every change of a table that we make: we create, append and change,
+delta-spark merges, deltalake appends where it can, we append, update and delete, and all see the
+same rows.
 
 Few tables with many things each: a commit of delta-spark is slow."""
 
@@ -321,7 +322,8 @@ def test_all_write_in_turn(delta_spark: DeltaSpark, tmp_table: Callable[[], str]
     paths = {name: tmp_table() for name in TURNS}
     for name, turn in TURNS.items():
         make(paths[name], turn)
-    # One after the other: side by side, Spark's analysis of another table's statement failed at times, for both kinds.
+    # One after the other: side by side, Spark's analysis of another table's statement failed at
+    # times, for both kinds.
     for name, turn in TURNS.items():
         for statement in turn.theirs:
             delta_spark.execute(statement.format(t=f"delta.`{paths[name]}`"))

@@ -1,4 +1,5 @@
-"""delta-spark and deltalake read and write tables that were loaded by files, whose rows were replaced, or that were replaced."""
+"""delta-spark and deltalake read and write tables that were loaded by files, whose rows were
+replaced, or that were replaced."""
 
 from __future__ import annotations
 

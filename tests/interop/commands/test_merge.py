@@ -1,4 +1,5 @@
-"""The same MERGE run by us and by delta-spark leaves the same rows and changes; each reads what the other left."""
+"""The same MERGE run by us and by delta-spark leaves the same rows and changes; each reads what the
+other left."""
 
 from __future__ import annotations
 
@@ -131,7 +132,8 @@ def test_merges_leave_what_delta_sparks_do(delta_spark: DeltaSpark, tmp_table: C
     on, clauses = CASES[name]
     given, theirs = tmp_table(), tmp_table()
     write_deltalake(given, source())
-    # Which rows are left doesn't depend on a table's properties; theirs has ours of one kind, then of the other.
+    # Which rows are left doesn't depend on a table's properties; theirs has ours of one kind, then
+    # of the other.
     properties = list(TABLES.values())[list(CASES).index(name) % len(TABLES)]
     write_deltalake(theirs, target(), partition_by=["p"], configuration=properties)
     whens = "\n".join(clause.sql for clause in clauses)

@@ -1,7 +1,8 @@
-"""A MERGE with an evolving schema over structs in structs, arrays and maps leaves what delta-spark's leaves: types and rows.
+"""A MERGE with an evolving schema over structs in structs, arrays and maps leaves what
+delta-spark's leaves: types and rows.
 
-Each table has several columns, each a random case of its own: a type, the source's form of it (fields dropped, added and of other
-types, names in another case), and values of both.
+Each table has several columns, each a random case of its own: a type, the source's form of it
+(fields dropped, added and of other types, names in another case), and values of both.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS = 8
-# Types of a value in the source, and those that its column has: a cast that holds each of the values.
+# Types of a value in the source, and those that its column has: a cast that holds each of the
+# values.
 LEAVES = {
     pa.int64(): (pa.int64(), pa.int32(), pa.string(), pa.float64()),
     pa.int32(): (pa.int32(), pa.int64(), pa.string()),

@@ -1,5 +1,5 @@
-"""Tables of delta-spark with constraints, generated columns and defaults: both write, both refuse the same rows, both
-read the same (P103, P105, P107)."""
+"""Tables of delta-spark with constraints, generated columns and defaults: both write, both refuse
+the same rows, both read the same (P103, P105, P107)."""
 
 from __future__ import annotations
 
@@ -176,7 +176,8 @@ CAPTURED = ["exists(list, y -> y = id)", "forall(list, x -> exists(list, y -> y 
 def test_both_hold_constraints_with_intervals_and_lambdas(
     delta_spark: DeltaSpark, tmp_path: Path, check: str, good: dict[str, Any], bad: dict[str, Any]
 ) -> None:
-    """P103: delta-spark's own ALTER TABLE can't read a lambda function, but it holds a constraint with one."""
+    """P103: delta-spark's own ALTER TABLE can't read a lambda function, but it holds a constraint
+    with one."""
     path = str(tmp_path)
     fields = [("id", "integer"), ("at", "timestamp"), ("day", "date")]
     DeltaTable.create(

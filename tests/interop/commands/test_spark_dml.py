@@ -1,5 +1,5 @@
-"""The same statements by Spark without a jar and by delta-spark leave the same rows, changes and metrics; each reads what
-the other left. Owns the statements that `test_merge` doesn't have."""
+"""The same statements by Spark without a jar and by delta-spark leave the same rows, changes and
+metrics; each reads what the other left. Owns the statements that `test_merge` doesn't have."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ def test_merges_leave_what_delta_sparks_do(
     same(delta_spark, ours, theirs)
 
 
-# What is stored into a column: whether a statement casts it, and fails for a value that can't be, is delta-spark's rule.
+# What is stored into a column: whether a statement casts it, and fails for a value that can't be,
+# is delta-spark's rule.
 CASTS = [
     *(("int", "' 12 '"), ("int", "'x'"), ("int", "5000000000L"), ("int", "true"), ("int", "date'2024-01-31'")),
     *(("string", "array(1)"), ("array<int>", "array('1', '2')"), ("struct<a: int>", "named_struct('a', '5')")),

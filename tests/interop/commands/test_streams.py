@@ -1,4 +1,5 @@
-"""Streams and change feeds that end with an error: delta-spark's condition is ours, for those who catch it and those who listen."""
+"""Streams and change feeds that end with an error: delta-spark's condition is ours, for those who
+catch it and those who listen."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ DROPPED = ["ALTER TABLE {t} DROP COLUMN v"]
 
 @dataclass(frozen=True)
 class Case:
-    """A table with two rows in version 1, perhaps read by a first run, then changed and read by a second one."""
+    """A table with two rows in version 1, perhaps read by a first run, then changed and read by a
+    second one."""
 
     then: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)

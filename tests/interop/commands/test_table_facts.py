@@ -1,4 +1,5 @@
-"""What statements say of a table, and the history of its upkeep, on Spark: as delta-spark says it."""
+"""What statements say of a table, and the history of its upkeep, on Spark: as delta-spark says
+it."""
 
 from __future__ import annotations
 

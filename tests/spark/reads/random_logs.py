@@ -1,7 +1,8 @@
-"""Random logs without data files: commits, compactions and one checkpoint of any kind, all that a plan has to reconcile.
+"""Random logs without data files: commits, compactions and one checkpoint of any kind, all that a
+plan has to reconcile.
 
-The same seed gives the same log. Checkpoints of other writers are made of deltaplane's own, with other columns and files.
-Knows nothing of Spark.
+The same seed gives the same log. Checkpoints of other writers are made of deltaplane's own, with
+other columns and files. Knows nothing of Spark.
 """
 
 from __future__ import annotations
@@ -188,7 +189,8 @@ class RandomLog:
         DeltaTable(self.path).create_checkpoint()
 
     def _of_own(self) -> pa.Table:
-        """deltaplane's classic checkpoint, taken away; some of its files may stand there twice, as no writer should have it."""
+        """deltaplane's classic checkpoint, taken away; some of its files may stand there twice, as
+        no writer should have it."""
         self._own()
         path = self._log / f"{self.version:020}.checkpoint.parquet"
         table = pq.read_table(path)

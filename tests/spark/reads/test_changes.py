@@ -1,4 +1,5 @@
-"""The change data feed in Spark: the rows of `load_cdf`, split into tasks, through the data source."""
+"""The change data feed in Spark: the rows of `load_cdf`, split into tasks, through the data
+source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Variants and identity columns through Spark: the native scan reads what it and the core wrote, and the other way."""
+"""Variants and identity columns through Spark: the native scan reads what it and the core wrote,
+and the other way."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Rows that deletion vectors delete stay deleted in the native scan, in views that follow a table and in the data source.
+"""Rows that deletion vectors delete stay deleted in the native scan, in views that follow a table
+and in the data source.
 
-The tables are the corpus's, written by delta-spark; the Rust reader, which the corpus tests check, says what is right.
+The tables are the corpus's, written by delta-spark; the Rust reader, which the corpus tests check,
+says what is right.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ CORPUS = Path(os.environ.get("DELTAPLANE_SHARED", ROOT.parent / "shared")) / "co
 if not CORPUS.is_dir():
     pytest.skip("the corpus of tables isn't beside the checkout", allow_module_level=True)
 
-# Case → conditions: on what statistics know, on partitions, on a row's place among the deleted ones.
+# Case → conditions: on what statistics know, on partitions, on a row's place among the deleted
+# ones.
 CASES = {
     "ref-dv-delete-update-merge": ["id > 10", "grp = 1"],
     "ref-dv-large-bitmaps": ["id between 65000 and 66000", "g = 3"],

@@ -1,4 +1,5 @@
-"""What the optimiser is told of a scan: its table, version and files in plans, and the size and rows of the files that are left."""
+"""What the optimiser is told of a scan: its table, version and files in plans, and the size and
+rows of the files that are left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The probe, scan plans on their way to the JVM, and what happens where the native scan can't run."""
+"""The probe, scan plans on their way to the JVM, and what happens where the native scan can't
+run."""
 
 from __future__ import annotations
 

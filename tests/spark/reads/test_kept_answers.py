@@ -1,4 +1,5 @@
-"""What the JVM's file index was told of a version isn't asked again: never about another version, and no more than is small."""
+"""What the JVM's file index was told of a version isn't asked again: never about another version,
+and no more than is small."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def test_a_version_s_answer_is_asked_for_once(spark: SparkSession, path: str, an
         assert sorted(row.id for row in frame.where("p = 1 AND id < 9").collect()) == [1, 4, 7]
         assert frame.count() == 30
     assert answers == [ANEW, ANEW]
-    # Files are told apart by the filters, and Spark's own evaluation still leaves those of the partitions.
+    # Files are told apart by the filters, and Spark's own evaluation still leaves those of the
+    # partitions.
     assert frame.where("p = 2 AND id < 9").count() == 3
     assert frame.where("p + 1 = 2").count() == 10
     assert [plan.directories for plan in frame._deltaplane_index.plans[-2:]] == [1, 1]  # type: ignore[attr-defined]

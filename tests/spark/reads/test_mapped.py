@@ -1,4 +1,5 @@
-"""Column mapping in Spark: the native scan under physical names or ids, the portable source, and writes (P110-P113)."""
+"""Column mapping in Spark: the native scan under physical names or ids, the portable source, and
+writes (P110-P113)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Distributed plans: a Spark job's files are those of the core's own walk, whatever the log looks like; scans planned by one."""
+"""Distributed plans: a Spark job's files are those of the core's own walk, whatever the log looks
+like; scans planned by one."""
 
 from __future__ import annotations
 
@@ -103,8 +104,8 @@ def test_a_job_finds_what_the_walk_finds(
 
 
 def test_the_random_logs_are_of_every_kind(tmp_path: Path) -> None:
-    """What the test above relies on: files live in checkpoints and behind them, with vectors and without, and predicates rule
-    some out and keep some."""
+    """What the test above relies on: files live in checkpoints and behind them, with vectors and
+    without, and predicates rule some out and keep some."""
     held: set[str] = set()
     vectors = kept = live = 0
     for seed in range(2 * len(KINDS)):
@@ -239,7 +240,8 @@ def test_what_can_t_be_planned_is_refused_before_any_task(spark: SparkSession, p
 
 @pytest.fixture
 def ten_files(spark: SparkSession, path: str) -> str:
-    """Rows 0 to 99 in ten files, of which some are in a checkpoint, one has a vector and one was replaced."""
+    """Rows 0 to 99 in ten files, of which some are in a checkpoint, one has a vector and one was
+    replaced."""
     on = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
     for first in range(0, 100, 10):
         ids = list(range(first, first + 10))
@@ -283,8 +285,8 @@ def test_scans_planned_by_a_job(spark: SparkSession, ten_files: str, small_parts
 
 
 def test_jobs_within_a_query_s_planning(spark: SparkSession, tmp_path: Path, ten_files: str) -> None:
-    """A scan may be planned for a subquery, the side of a join that is broadcast, after other stages of the query have run, or
-    in several threads at once."""
+    """A scan may be planned for a subquery, the side of a join that is broadcast, after other
+    stages of the query have run, or in several threads at once."""
     df = dp.read(spark, ten_files, distributed_plan=True)
     df.createOrReplaceTempView("by_job")
     assert spark.sql("SELECT count(*) FROM by_job WHERE id > (SELECT avg(id) FROM by_job)").first()[0] == 50

@@ -1,5 +1,6 @@
-"""Filters that Spark pushes into Parquet files: no row is lost by bounds, page indexes or dictionaries of any writer's files,
-with every setting as users have it, and row groups are skipped all the same."""
+"""Filters that Spark pushes into Parquet files: no row is lost by bounds, page indexes or
+dictionaries of any writer's files, with every setting as users have it, and row groups are skipped
+all the same."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ memory = bounds.memory
 
 
 def counts_by(frame: DataFrame, conditions: list[str], by: str) -> dict[tuple[str, Any], int]:
-    """How many rows meet each condition, each planned as a scan of its own, for each value of a column."""
+    """How many rows meet each condition, each planned as a scan of its own, for each value of a
+    column."""
     frame.createOrReplaceTempView("counted")
     texts = [f"SELECT {i} AS i, {by} AS of FROM counted WHERE {c}" for i, c in enumerate(conditions)]
     rows = frame.sparkSession.sql(f"SELECT i, of, count(*) AS n FROM ({' UNION ALL '.join(texts)}) GROUP BY i, of")
@@ -155,7 +157,8 @@ def test_filters_on_other_types_find_every_row(spark: SparkSession, tmp_path: Pa
 
 
 def test_row_groups_are_skipped(spark: SparkSession, tmp_path: Path) -> None:
-    """By columns of other types beside a float, and by a float where NaN can't match, in files whose bounds say so."""
+    """By columns of other types beside a float, and by a float where NaN can't match, in files
+    whose bounds say so."""
     path = tmp_path / "t"
     path.mkdir()
     numbers = list(range(10_000))

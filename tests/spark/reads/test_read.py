@@ -1,4 +1,5 @@
-"""The native scan: versions, evolved schemas, pruning that prunes and never loses a row, Spark's own plans around it."""
+"""The native scan: versions, evolved schemas, pruning that prunes and never loses a row, Spark's
+own plans around it."""
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ def test_partition_filters_are_exact(spark: SparkSession, path: str) -> None:
 
 def test_dynamic_partition_pruning(spark: SparkSession, tmp_path: Path, path: str) -> None:
     dp.write(spark.range(100).selectExpr("id", "id % 10 AS p"), path, partition_by="p")
-    # Files, and a second column to filter by: from anything simpler Spark infers `p = 3` while it optimises.
+    # Files, and a second column to filter by: from anything simpler Spark infers `p = 3` while it
+    # optimises.
     spark.range(10).selectExpr("id AS day", "concat('day ', id) AS label").write.parquet(str(tmp_path / "days"))
     days, table = spark.read.parquet(str(tmp_path / "days")), dp.read(spark, path)
     joined = table.join(days.where("label = 'day 3'"), days.day == table.p)

@@ -1,4 +1,5 @@
-"""What Spark writes is what Spark, the data source and Arrow read: all types, partition values, names, schemas."""
+"""What Spark writes is what Spark, the data source and Arrow read: all types, partition values,
+names, schemas."""
 
 from __future__ import annotations
 

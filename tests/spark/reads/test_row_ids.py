@@ -1,7 +1,9 @@
-"""`_metadata` on Spark: row ids and commit versions of tables with row tracking, fields of files, over every kind of scan.
+"""`_metadata` on Spark: row ids and commit versions of tables with row tracking, fields of files,
+over every kind of scan.
 
-What is expected are delta-spark's answers to the same statements (delta-spark 4.4 on Spark 4.2), and, for rows that random
-commands change, a model: a row keeps its id for life, and its commit version is that of its last change.
+What is expected are delta-spark's answers to the same statements (delta-spark 4.4 on Spark 4.2),
+and, for rows that random commands change, a model: a row keeps its id for life, and its commit
+version is that of its last change.
 """
 
 from __future__ import annotations
@@ -110,7 +112,8 @@ def test_fields_of_the_column_are_delta_sparks(enabled: SparkSession, name: str)
 
 
 def test_without_row_tracking_spark_names_the_fields_that_there_are(enabled: SparkSession, name: str) -> None:
-    """The condition that delta-spark has, also where the feature is supported only, and after it was disabled."""
+    """The condition that delta-spark has, also where the feature is supported only, and after it
+    was disabled."""
     sql = enabled.sql
     sql(f"CREATE TABLE {name} (id BIGINT) USING delta TBLPROPERTIES ('delta.feature.rowTracking' = 'supported')")
     sql(f"INSERT INTO {name} VALUES (1)")
@@ -144,7 +147,8 @@ def test_ids_go_with_everything_that_queries_do(spark: SparkSession, changed: st
     )
     versions = dict(rows(table.select("id", "_metadata.row_commit_version")))
     assert versions == {key: int(key > 100) for key in ids}
-    # Filters: on the id alone, on partitions and nested fields beside it, on files' fields with names of columns.
+    # Filters: on the id alone, on partitions and nested fields beside it, on files' fields with
+    # names of columns.
     for row_id in range(7):
         found = [row.id for row in table.where(f"_metadata.row_id = {row_id}").collect()]
         assert found == [key for key, other in ids.items() if other == row_id]
@@ -256,7 +260,8 @@ class Model:
         self.next = 0
 
     def check(self) -> None:
-        """Compares with Spark's answer and with the embedded engine's; new rows get the ids that they have there."""
+        """Compares with Spark's answer and with the embedded engine's; new rows get the ids that
+        they have there."""
         version = DeltaTable(self.path).version()
         shown = ["k", "v", "_metadata.row_id", "_metadata.row_commit_version"]
         found = {row[0]: tuple(row[1:]) for row in dp.read(self.spark, self.path).select(*shown).collect()}
@@ -325,8 +330,8 @@ class Model:
 
 @pytest.mark.parametrize(("mapping", "vectors"), [("none", True), ("name", False), ("id", True)])
 def test_random_commands_keep_ids(spark: SparkSession, path: str, mapping: str, vectors: bool) -> None:
-    """A row has one id for life, no two rows have the same, and its version is that of the last commit that changed it; whoever
-    runs the commands, and whoever reads."""
+    """A row has one id for life, no two rows have the same, and its version is that of the last
+    commit that changed it; whoever runs the commands, and whoever reads."""
     write_deltalake(
         path, pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], pa.int64())}),
         configuration=properties(mapping, vectors),
@@ -405,7 +410,8 @@ def test_a_stream_keeps_the_fields_that_it_was_defined_with(spark: SparkSession,
 
 
 def test_rows_from_before_row_tracking_have_no_made_up_ids(spark: SparkSession, path: str) -> None:
-    """A stream whose columns are those of a version without row tracking, and one that begins with a file that has no ids."""
+    """A stream whose columns are those of a version without row tracking, and one that begins with
+    a file that has no ids."""
     dp.write(spark.range(0, 2, 1, 1), path)
     DeltaTable(path).alter.set_table_properties(TRACKED)
     options: dict[str, Any] = {"startingVersion": 0, "ignoreChanges": True}

@@ -1,4 +1,5 @@
-"""What the cost-based optimiser is told of columns: only what the log has exactly, of the files that are left, and only where it asks."""
+"""What the cost-based optimiser is told of columns: only what the log has exactly, of the files
+that are left, and only where it asks."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ CBO = "spark.sql.cbo.enabled"
 
 @pytest.fixture
 def table(path: str) -> str:
-    """Eight files of a thousand rows: ids that follow each other, one of five days a file, ten `k`, some nulls, two shops."""
+    """Eight files of a thousand rows: ids that follow each other, one of five days a file, ten `k`,
+    some nulls, two shops."""
     for n in range(8):
         ids = range(1000 * n, 1000 * (n + 1))
         rows = {

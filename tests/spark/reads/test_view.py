@@ -1,4 +1,5 @@
-"""The live view: newest version at each query, one version per query, a clear error when its columns change."""
+"""The live view: newest version at each query, one version per query, a clear error when its
+columns change."""
 
 from __future__ import annotations
 

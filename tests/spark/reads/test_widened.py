@@ -1,4 +1,5 @@
-"""Type widening in Spark's native scan: files with the older types, read, pruned and filtered as the newer ones."""
+"""Type widening in Spark's native scan: files with the older types, read, pruned and filtered as
+the newer ones."""
 
 from __future__ import annotations
 

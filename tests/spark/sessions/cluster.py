@@ -1,4 +1,5 @@
-"""Owns a standalone Spark cluster on loopback: a master and workers, each a process group that can be killed by its pid.
+"""Owns a standalone Spark cluster on loopback: a master and workers, each a process group that can
+be killed by its pid.
 
 Knows nothing of deltaplane but that tasks need its package.
 """

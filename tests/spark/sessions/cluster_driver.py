@@ -1,4 +1,5 @@
-"""The driver of `test_cluster.py`: does one job for each line that it reads, and says in one line how many rows it left.
+"""The driver of `test_cluster.py`: does one job for each line that it reads, and says in one line
+how many rows it left.
 
 Each job stands still in its tasks, at a row of theirs, until the test opens the job's gate.
 """
@@ -15,7 +16,8 @@ GATE_SECONDS = 120
 
 
 def gate(place: Path) -> Callable[[], None]:
-    """What a task calls: tells that it is here, under the session of the worker that it belongs to, and waits."""
+    """What a task calls: tells that it is here, under the session of the worker that it belongs to,
+    and waits."""
     arrived, opened = str(place / "arrived"), str(place / "open")
 
     def wait() -> None:

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def with_jar(spark: SparkSession) -> Iterator[None]:
-    """This thread of the JVM sees delta-spark's classes, as it does in a session that was started with the jar."""
+    """This thread of the JVM sees delta-spark's classes, as it does in a session that was started
+    with the jar."""
     jvm: Any = spark._jvm
     thread = jvm.java.lang.Thread.currentThread()
     before = thread.getContextClassLoader()

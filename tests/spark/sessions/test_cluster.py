@@ -1,4 +1,5 @@
-"""A standalone cluster that loses a worker in the midst of a write, an UPDATE, a MERGE: each goes on, every row is there once."""
+"""A standalone cluster that loses a worker in the midst of a write, an UPDATE, a MERGE: each goes
+on, every row is there once."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Driver:
     log: Path
 
     def does(self, job: str, path: Path, place: Path) -> int:
-        """How many rows a job left that lost the worker of its first task before any of its tasks was through."""
+        """How many rows a job left that lost the worker of its first task before any of its tasks
+        was through."""
         assert self.popen.stdin is not None
         assert self.popen.stdout is not None
         place.mkdir()

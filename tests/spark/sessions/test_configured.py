@@ -1,4 +1,5 @@
-"""Sessions that are set up as delta-spark's documentation says, without its jar: what scripts have before their one import."""
+"""Sessions that are set up as delta-spark's documentation says, without its jar: what scripts have
+before their one import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Spark Connect: rows and streams of the data source, commands of tables; what needs a classic session says so by name."""
+"""Spark Connect: rows and streams of the data source, commands of tables; what needs a classic
+session says so by name."""
 
 from __future__ import annotations
 
@@ -96,7 +97,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> str:
 def said(place: str) -> list[str]:
     """What the client printed."""
     pytest.importorskip("grpc", reason="Spark Connect's packages aren't installed")
-    # The server's port is fixed unless Spark believes that it is tested: then the system chooses one.
+    # The server's port is fixed unless Spark believes that it is tested: then the system chooses
+    # one.
     environment = {**os.environ, "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-c", textwrap.dedent(CLIENT), place]
     run = subprocess.run(command, capture_output=True, text=True, timeout=540, env=environment)

@@ -1,4 +1,5 @@
-"""Double quotes and wrong types on a Spark session: Spark's meaning in SQL, refusals by name in the Python API."""
+"""Double quotes and wrong types on a Spark session: Spark's meaning in SQL, refusals by name in the
+Python API."""
 
 from __future__ import annotations
 

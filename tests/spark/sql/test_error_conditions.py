@@ -1,4 +1,5 @@
-"""Errors have delta-spark's conditions, SQL states and PySpark's classes, beside their own; tests/interop compares with delta-spark."""
+"""Errors have delta-spark's conditions, SQL states and PySpark's classes, beside their own;
+tests/interop compares with delta-spark."""
 
 from __future__ import annotations
 

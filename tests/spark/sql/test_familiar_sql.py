@@ -1,4 +1,5 @@
-"""`spark.sql` and `spark.read` of an enabled session: statements, views, versions and frames as delta-spark's users know them."""
+"""`spark.sql` and `spark.read` of an enabled session: statements, views, versions and frames as
+delta-spark's users know them."""
 
 from __future__ import annotations
 
@@ -156,7 +157,8 @@ def test_bounds_of_changes_are_those_of_delta_spark(
         with pytest.raises(AnalysisException) as refused:
             feed(**wrong)
         assert refused.value.getCondition() == condition
-    # Of a path a version goes before a moment; of a name one of them is refused, both as in delta-spark.
+    # Of a path a version goes before a moment; of a name one of them is refused, both as in
+    # delta-spark.
     assert feed(startingVersion=1, startingTimestamp=at(0), endingVersion=1, endingTimestamp=at(2)).count() == 1
     enabled.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
     for both in (

@@ -1,4 +1,5 @@
-"""`deltaplane.spark.enable`: the familiar names take the native paths, everything else stays Spark's, and `disable` undoes it."""
+"""`deltaplane.spark.enable`: the familiar names take the native paths, everything else stays
+Spark's, and `disable` undoes it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Parquet tables of the session's catalog, and Parquet files at a path: CONVERT TO DELTA and SHALLOW CLONE.
+"""Parquet tables of the session's catalog, and Parquet files at a path: CONVERT TO DELTA and
+SHALLOW CLONE.
 
-The rows of a table, before Spark's own Parquet table and afterwards the Delta table of the same name, are the same.
+The rows of a table, before Spark's own Parquet table and afterwards the Delta table of the same
+name, are the same.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Statements that delta-spark 4.4 on Spark 4.2 was seen to refuse, with its condition: Spark with deltaplane refuses them with the same.
+"""Statements that delta-spark 4.4 on Spark 4.2 was seen to refuse, with its condition: Spark with
+deltaplane refuses them with the same.
 
-`refused_statements.txt` has them in groups: a line that begins with `#` names a group, every other line has a condition, a tab and
-a statement. `{t_at}` and its like are paths.
+`refused_statements.txt` has them in groups: a line that begins with `#` names a group, every other
+line has a condition, a tab and a statement. `{t_at}` and its like are paths.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ GROUPS = groups()
 
 @pytest.fixture(scope="module")
 def paths(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The tables in a database of their own, which is the session's meanwhile; gives the paths by their names in statements."""
+    """The tables in a database of their own, which is the session's meanwhile; gives the paths by
+    their names in statements."""
     folder = tmp_path_factory.mktemp("refused")
     (folder / "folder").mkdir()
     (folder / "files").mkdir()

@@ -1,4 +1,5 @@
-"""Scripts for delta-spark, with one import changed: what they do, what they get and which exceptions they catch."""
+"""Scripts for delta-spark, with one import changed: what they do, what they get and which
+exceptions they catch."""
 
 from __future__ import annotations
 

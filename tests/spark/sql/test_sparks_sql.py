@@ -1,4 +1,5 @@
-"""SQL of an enabled session as Spark itself has it: what a text means over a Delta table is what it means over Parquet files."""
+"""SQL of an enabled session as Spark itself has it: what a text means over a Delta table is what it
+means over Parquet files."""
 
 from __future__ import annotations
 
@@ -128,7 +129,8 @@ def test_parameters_are_what_spark_binds(enabled: SparkSession, database: str, c
 
 
 def test_names_of_relations_are_found_as_spark_finds_them(enabled: SparkSession, database: str) -> None:
-    # Items 20 and 22 of issue 36: words that happen to be a table's name; what only Spark's parser reads.
+    # Items 20 and 22 of issue 36: words that happen to be a table's name; what only Spark's parser
+    # reads.
     for fmt, table in (("delta", "orders"), ("delta", "t"), ("parquet", "orders_pq"), ("parquet", "t_pq")):
         enabled.range(5).selectExpr("id", "id % 2 AS t").write.format(fmt).saveAsTable(f"sparks_sql.{table}")
     queries = [

@@ -1,4 +1,5 @@
-"""What statements and the history say of a table on Spark, under delta-spark's names: managed or not, its properties, its upkeep."""
+"""What statements and the history say of a table on Spark, under delta-spark's names: managed or
+not, its properties, its upkeep."""
 
 from __future__ import annotations
 

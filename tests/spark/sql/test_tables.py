@@ -23,7 +23,8 @@ from deltaplane.spark.delta_api import tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Parameters of the public methods of `delta.tables` 4.4, without `self`: its package isn't installed for the tests.
+# Parameters of the public methods of `delta.tables` 4.4, without `self`: its package isn't
+# installed for the tests.
 SIGNATURES = json.loads(Path(__file__).with_name("delta_tables.json").read_text())
 
 

@@ -1,4 +1,5 @@
-"""Structured Streaming, natively and through the data source `deltaplane`: what comes through, once, and what is refused."""
+"""Structured Streaming, natively and through the data source `deltaplane`: what comes through,
+once, and what is refused."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def appends(spark: SparkSession, path: str, count: int, first: int = 0) -> None:
 
 
 def forget_last_commit(path: str) -> None:
-    """What is left of a query that was killed after its last batch was written, and before it noted so."""
+    """What is left of a query that was killed after its last batch was written, and before it noted
+    so."""
     commits = Path(f"{path}-query/commits")
     newest = max((file for file in commits.iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
     newest.unlink()

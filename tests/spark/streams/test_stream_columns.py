@@ -1,4 +1,5 @@
-"""`schemaTrackingLocation`: a stream reads each row under the columns of its time, and goes on over changed ones with leave."""
+"""`schemaTrackingLocation`: a stream reads each row under the columns of its time, and goes on over
+changed ones with leave."""
 
 from __future__ import annotations
 

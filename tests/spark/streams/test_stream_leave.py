@@ -1,4 +1,5 @@
-"""Leave to go on over other columns: options, settings of the session, and those for one checkpoint location alone."""
+"""Leave to go on over other columns: options, settings of the session, and those for one checkpoint
+location alone."""
 
 from __future__ import annotations
 

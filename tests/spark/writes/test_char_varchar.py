@@ -1,5 +1,5 @@
-"""CHAR(n) and VARCHAR(n) on Spark: what the log says of them, what is read and found, what is refused. The facts are those
-of delta-spark 4.4 on Spark 4.2."""
+"""CHAR(n) and VARCHAR(n) on Spark: what the log says of them, what is read and found, what is
+refused. The facts are those of delta-spark 4.4 on Spark 4.2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""DELETE, UPDATE and MERGE on Spark: the rows, changes, ids and metrics of a model and of the embedded engine."""
+"""DELETE, UPDATE and MERGE on Spark: the rows, changes, ids and metrics of a model and of the
+embedded engine."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ VECTORS_OR_NOT = pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copi
 
 
 def foretold(told: DryRun, commit: list[dict[str, Any]]) -> None:
-    """Whether a commit is what the embedded engine would have made of the same command, but for the new files."""
+    """Whether a commit is what the embedded engine would have made of the same command, but for the
+    new files."""
     info = next(action["commitInfo"] for action in commit if "commitInfo" in action)
     adds = {action["add"]["path"] for action in commit if "add" in action}
     removes = {action["remove"]["path"]: action["remove"]["size"] for action in commit if "remove" in action}
@@ -473,7 +475,8 @@ def test_names_that_ask_for_care(spark: SparkSession, path: str) -> None:
 
 
 def test_clauses_and_updates_without_values(spark: SparkSession, path: str) -> None:
-    """As in delta-spark: a row is what it was, or what the table gives its columns; a clause that would change nothing isn't one."""
+    """As in delta-spark: a row is what it was, or what the table gives its columns; a clause that
+    would change nothing isn't one."""
     properties = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
     deltaplane.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, a STRING DEFAULT 'none') {properties}")
     write_deltalake(path, pa.table({"id": [1, 2], "a": ["x", "y"]}), mode="append")
@@ -508,7 +511,8 @@ def test_new_values_are_checked_where_no_row_is_updated(
     enabled.sql(
         f"CREATE TABLE {table} (a INT, d DATE, s STRUCT<x: INT>) USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
     )
-    # As in delta-spark: an empty table, and one of whose rows none meets the condition, refuse what a full one refuses.
+    # As in delta-spark: an empty table, and one of whose rows none meets the condition, refuse what
+    # a full one refuses.
     for _ in range(2):
         with pytest.raises(PySparkException) as refused:
             enabled.sql(f"UPDATE {table} SET {value} WHERE a = 1")

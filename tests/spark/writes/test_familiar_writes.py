@@ -1,4 +1,5 @@
-"""Options and settings of delta-spark's writers: what they do to a table's columns, partitions, files and history."""
+"""Options and settings of delta-spark's writers: what they do to a table's columns, partitions,
+files and history."""
 
 from __future__ import annotations
 
@@ -155,7 +156,8 @@ def test_names_of_tables_with_properties(enabled: SparkSession, path: str) -> No
 
 
 def test_an_overwritten_table_keeps_its_properties(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
-    """As delta-spark: properties among the options, and the session's defaults, are for new tables."""
+    """As delta-spark: properties among the options, and the session's defaults, are for new
+    tables."""
     writer = (
         enabled.range(2)
         .write.format("delta")
@@ -265,7 +267,8 @@ def test_what_makes_a_table_is_told_as_such(enabled: SparkSession, path: str, na
 
 
 def test_values_are_cast_where_columns_are_a_tables(enabled: SparkSession, path: str, name: str) -> None:
-    """As in delta-spark: by all writers but `save`, structs by the names of their fields or, where columns are, by places."""
+    """As in delta-spark: by all writers but `save`, structs by the names of their fields or, where
+    columns are, by places."""
     enabled.sql(f"CREATE TABLE {name} (id BIGINT, s STRUCT<a: INT, b: INT>) USING delta LOCATION '{path}'")
     swapped = enabled.sql("SELECT '7' AS id, named_struct('b', '1', 'a', 2L) AS s")
     swapped.writeTo(name).append()
@@ -352,7 +355,8 @@ def test_columns_are_replaced_with_all_rows(enabled: SparkSession, path: str, co
     old = enabled.createDataFrame([(1, "a"), (2, "b")], "id int, p string")
     new = enabled.createDataFrame([(3, "a")], "id int, p string")
     dynamic = {"partitionOverwriteMode": "dynamic", "overwriteSchema": True}
-    # As in delta-spark: without partitionBy the table has no partitions any more, so that all rows make room.
+    # As in delta-spark: without partitionBy the table has no partitions any more, so that all rows
+    # make room.
     written(old, path, by="p")
     written(new, path, "overwrite", **dynamic)
     assert (ids(enabled, path), DeltaTable(path).metadata().partition_columns) == ([3], [])

@@ -1,4 +1,5 @@
-"""Names that the catalog holds for tables of other formats: no rows go where nobody looks for them."""
+"""Names that the catalog holds for tables of other formats: no rows go where nobody looks for
+them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""MERGE with an evolving schema inside of structs on Spark: what the model of the embedded engine's test says, and keys at the ends
-of their types.
+"""MERGE with an evolving schema inside of structs on Spark: what the model of the embedded engine's
+test says, and keys at the ends of their types.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Cached frames after writes of the same session: they show what the table has, whatever wrote to it."""
+"""Cached frames after writes of the same session: they show what the table has, whatever wrote to
+it."""
 
 from __future__ import annotations
 

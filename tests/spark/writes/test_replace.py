@@ -1,4 +1,5 @@
-"""Overwrites of rows that match new ones by Spark's tasks: they leave what the embedded engine's leave."""
+"""Overwrites of rows that match new ones by Spark's tasks: they leave what the embedded engine's
+leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which writes leave the making of files to Spark's own writer, and that nobody can tell by what is read."""
+"""Which writes leave the making of files to Spark's own writer, and that nobody can tell by what is
+read."""
 
 from __future__ import annotations
 

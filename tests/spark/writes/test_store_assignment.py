@@ -1,4 +1,5 @@
-"""`spark.sql.storeAssignmentPolicy`: each way to store values casts them as the session says, with Spark's own casts as the oracle."""
+"""`spark.sql.storeAssignmentPolicy`: each way to store values casts them as the session says, with
+Spark's own casts as the oracle."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def _sets(columns: list[str], values: list[str]) -> str:
     return ", ".join(f"{column} = {value}" for column, value in zip(["id", *columns], ["1", *values], strict=True))
 
 
-# Each way that obeys the policy, over a table at a path and the view `new_values` with the same columns.
+# Each way that obeys the policy, over a table at a path and the view `new_values` with the same
+# columns.
 COMMANDS: dict[str, Command] = {
     "select": lambda s, t, c, v: s.sql(f"INSERT INTO {t} SELECT * FROM new_values"),
     "values": lambda s, t, c, v: s.sql(f"INSERT INTO {t} VALUES (1, {', '.join(v)})"),
@@ -103,7 +105,8 @@ def _row(path: str) -> dict[str, Any]:
 
 
 def test_legacy_casts_never_fail(spark: SparkSession, tmp_path: Path, conf: dict[str, str]) -> None:
-    """Each way stores what Spark's own casts of queries make of the values where `spark.sql.ansi.enabled` is off."""
+    """Each way stores what Spark's own casts of queries make of the values where
+    `spark.sql.ansi.enabled` is off."""
     types = {name: of for name, (_, of) in VALUES.items()}
     conf["spark.sql.ansi.enabled"] = "false"
     wanted = spark.range(1).selectExpr("1 AS id", *(f"CAST({v} AS {of}) AS {n}" for n, (v, of) in VALUES.items()))

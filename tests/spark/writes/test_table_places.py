@@ -1,4 +1,5 @@
-"""Where new tables come to be under delta-spark's names: at places that are empty, a table's or other files', by names that are new or held."""
+"""Where new tables come to be under delta-spark's names: at places that are empty, a table's or
+other files', by names that are new or held."""
 
 from __future__ import annotations
 

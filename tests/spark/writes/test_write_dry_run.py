@@ -1,4 +1,5 @@
-"""Dry runs of frames and of INSERT on Spark: they foretell the commit to the byte, and leave every file alone."""
+"""Dry runs of frames and of INSERT on Spark: they foretell the commit to the byte, and leave every
+file alone."""
 
 from __future__ import annotations
 

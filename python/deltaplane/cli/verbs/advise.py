@@ -23,5 +23,6 @@ def advise(
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Lists maintenance that would pay for the table, with reason, cost and command; changes nothing."""
+    """Lists maintenance that would pay for the table, with reason, cost and command; changes
+    nothing."""
     render.report(open_table(location, version, option).advise(predicates, sample_rows=sample_rows), as_json=json)

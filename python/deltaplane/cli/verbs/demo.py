@@ -21,7 +21,8 @@ def demo(
     days: Annotated[int, typer.Option(min=7, max=60, help="Number of daily deliveries.")] = 10,
     rows: Annotated[int, typer.Option(min=100, max=1_000_000, help="Approximate number of bookings a day.")] = 4_000,
 ) -> None:
-    """Loads a bank's daily files into a Delta table through Spark, and reads them with and without Spark."""
+    """Loads a bank's daily files into a Delta table through Spark, and reads them with and without
+    Spark."""
     from deltaplane.demo import run as run_demo
 
     if not run_demo(path, days=days, rows=rows):

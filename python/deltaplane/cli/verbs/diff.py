@@ -35,7 +35,8 @@ def diff(
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Lists the files in which two versions differ; with --keys the inserted, updated and deleted rows."""
+    """Lists the files in which two versions differ; with --keys the inserted, updated and deleted
+    rows."""
     table = open_table(location, None, option)
     if not keys:
         if column or memory_limit:

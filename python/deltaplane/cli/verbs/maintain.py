@@ -30,7 +30,8 @@ def maintain(
     option: StoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Runs what advise proposes, highest gain per byte first, within a budget; never deletes files within the retention."""
+    """Runs what advise proposes, highest gain per byte first, within a budget; never deletes files
+    within the retention."""
     table = open_table(location, None, option)
     with render.steps("maintain", shown=not json) as advance:
 

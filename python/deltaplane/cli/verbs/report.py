@@ -33,7 +33,8 @@ def report(
     option: LongStoreOptions = None,
     json: AsJson = False,
 ) -> None:
-    """Reports sizes, growth, clustering, deleted rows, log and engines of the table, with advice."""
+    """Reports sizes, growth, clustering, deleted rows, log and engines of the table, with
+    advice."""
     table = open_table(location, version, option)
     advice = table.advise(predicates) if advise or predicates is not None else None
     found = table.report(advice=advice)

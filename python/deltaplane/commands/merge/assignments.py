@@ -1,4 +1,5 @@
-"""What columns become: Spark SQL over a row's old values, or plain Python values, stored as Spark stores them.
+"""What columns become: Spark SQL over a row's old values, or plain Python values, stored as Spark
+stores them.
 
 Columns are found ignoring case; a field of a struct may be assigned by its path.
 """
@@ -31,7 +32,8 @@ __all__ = ["AssignedColumns", "Assignments", "Node"]
 class Node:
     """A column or field to be assigned: a value's number, or fields below it.
 
-    `null_if` is the number of a boolean value: where it is true a struct that was null stays null, whatever its fields get.
+    `null_if` is the number of a boolean value: where it is true a struct that was null stays null,
+    whatever its fields get.
     """
 
     value: int | None = None
@@ -40,8 +42,8 @@ class Node:
 
 
 class AssignedColumns:
-    """Which columns and fields of a schema get which of some values, numbered from 0. The table's `alias` may stand before
-    them."""
+    """Which columns and fields of a schema get which of some values, numbered from 0. The table's
+    `alias` may stand before them."""
 
     def __init__(self, fields: Sequence[Mapping[str, Any]], alias: str | None = None) -> None:
         self._fields, self._alias = fields, alias
@@ -58,10 +60,12 @@ class AssignedColumns:
         return self._tree
 
     def add(self, name: str, number: int) -> tuple[list[str], Any]:
-        """Notes that a column or field gets the value of this number; returns its path and its type in the schema.
+        """Notes that a column or field gets the value of this number; returns its path and its type
+        in the schema.
 
         Raises:
-            InvalidArgumentError: an unknown column, one that is assigned twice or that the table fills by itself.
+            InvalidArgumentError: an unknown column, one that is assigned twice or that the table
+                fills by itself.
         """
         parts = _parts(name, {f["name"].lower() for f in self._fields})
         if self._alias is not None and len(parts) > 1 and parts[0].lower() == self._alias.lower():
@@ -93,7 +97,8 @@ class AssignedColumns:
         raise InvalidArgumentError("an assignment needs the name of a column")
 
     def keep_null(self, path: Sequence[str], number: int) -> None:
-        """Notes that a struct, of which fields are assigned, stays null where the value of this number is true."""
+        """Notes that a struct, of which fields are assigned, stays null where the value of this
+        number is true."""
         node, fields = Node(below=self._tree), self._fields
         for part in path:
             name = next(f["name"] for f in fields if f["name"].lower() == part.lower())
@@ -122,8 +127,8 @@ class Assignments:
         new_values: column → Python value.
 
     Raises:
-        InvalidArgumentError: nothing to assign, an unknown column, one that is assigned twice or that the table fills
-            by itself, a wrong expression.
+        InvalidArgumentError: nothing to assign, an unknown column, one that is assigned twice or
+            that the table fills by itself, a wrong expression.
         SchemaMismatchError: a value of a type that the column doesn't take.
         UnsupportedExpressionError: what DuckDB can't evaluate as Spark does, by name.
 
@@ -197,7 +202,8 @@ def _parts(name: str, columns: set[str]) -> Sequence[str]:
 def _program(
     texts: list[str], targets: Sequence[tuple[list[str], Any]], schema_json: str, failing: list[str]
 ) -> Program | None:
-    """The values as their columns take them; `failing` gets the paths of parts that some values don't fit."""
+    """The values as their columns take them; `failing` gets the paths of parts that some values
+    don't fit."""
     if not texts:
         return None
     now_us = time.time_ns() // 1000
@@ -220,10 +226,11 @@ def _program(
 
 
 def _assigned(old: pa.Array | None, of: Any, node: Node, values: Sequence[pa.Array]) -> pa.Array:
-    """A column of this type with the new values in it; a struct that was null gets its other fields as nulls, as in Spark.
+    """A column of this type with the new values in it; a struct that was null gets its other fields
+    as nulls, as in Spark.
 
-    `old` is None for a column or field that the rows lack, since the command adds it. Of such ones only those that are
-    assigned are in the result: the writer of files fills in the others.
+    `old` is None for a column or field that the rows lack, since the command adds it. Of such ones
+    only those that are assigned are in the result: the writer of files fills in the others.
     """
     import pyarrow as pa
 

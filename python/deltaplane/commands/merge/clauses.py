@@ -1,4 +1,5 @@
-"""The clauses of a MERGE as the user gives them, and what is wrong with a list of them whatever the tables are.
+"""The clauses of a MERGE as the user gives them, and what is wrong with a list of them whatever the
+tables are.
 
 Knows no table and no engine.
 """
@@ -23,7 +24,8 @@ Action = Literal["update", "delete", "insert"]
 class Clause:
     """One WHEN: for which rows, under which condition, and what becomes of them.
 
-    `values` are column → expression; None stands for `*`, every column of the source but `excepted`.
+    `values` are column → expression; None stands for `*`, every column of the source but
+    `excepted`.
     """
 
     kind: Kind

@@ -1,4 +1,5 @@
-"""The columns of a MERGE: which ones its clauses give values to, and what the source brings to the table's schema.
+"""The columns of a MERGE: which ones its clauses give values to, and what the source brings to the
+table's schema.
 
 Needs no row and binds no expression, so every engine's plan is built on it.
 """
@@ -50,7 +51,8 @@ class MergeColumns:
 
     @property
     def incoming(self) -> dict[str, Any] | None:
-        """The columns of new rows, and those that the schema grows by, for the core; None where it stays as it is."""
+        """The columns of new rows, and those that the schema grows by, for the core; None where it
+        stays as it is."""
         inserts = [c for c in self.clauses if c.action == "insert"]
         grows = self.merge_schema and any(c.action != "delete" for c in self.clauses)
         if not inserts and not grows:
@@ -68,8 +70,8 @@ class MergeColumns:
         return {"schema_json": schema, "merge_schema": bool(grows)}
 
     def _growing(self, grows: bool) -> list[Clause]:
-        """The clauses whose columns are planned as those of new rows. Rows without match have no value of the source that
-        a new column or field could get."""
+        """The clauses whose columns are planned as those of new rows. Rows without match have no
+        value of the source that a new column or field could get."""
         updates = grows and [c for c in self.clauses if c.action == "update" and c.kind != "not_matched_by_source"]
         return [c for c in self.clauses if c.action == "insert" or (updates and c in updates)]
 
@@ -119,13 +121,14 @@ class MergeColumns:
             taken = own["type"]
         else:
             taken = self._grown(own["type"], part)
-        # As in an append, what the data says of a column counts where the table gets the column from it.
+        # As in an append, what the data says of a column counts where the table gets the column
+        # from it.
         metadata = chosen.get("metadata", {}) if own is None else {}
         return {"name": chosen["name"], "type": taken, "nullable": True, "metadata": metadata}
 
     def _grown(self, own: Any, brought: Any) -> Any:
-        """A column's type with the fields that a source's has beside, at any depth; other parts stay the column's own, but for
-        those of a wider type where the table lets them widen."""
+        """A column's type with the fields that a source's has beside, at any depth; other parts
+        stay the column's own, but for those of a wider type where the table lets them widen."""
         if isinstance(own, str) or isinstance(brought, str):
             # A column that holds only nulls takes the type of the first data (P153).
             return brought if own == "void" or (self.widens and is_wider(own, brought)) else own
@@ -156,7 +159,8 @@ class MergeColumns:
         """The column that a clause gives to new rows by this name, after those `before` it.
 
         Raises:
-            InvalidArgumentError: no column of a table with these columns, or one that has a value already.
+            InvalidArgumentError: no column of a table with these columns, or one that has a value
+                already.
             SchemaMismatchError: an identity column that takes no values (P108).
         """
         to = field_of(fields, path[0])
@@ -196,7 +200,8 @@ def field_of(fields: Sequence[Field], name: str) -> Field | None:
 
 
 def _part(of: Any, path: tuple[str, ...], paths: set[tuple[str, ...]]) -> Any | None:
-    """The part of a source's type, at this path, that gets to the table by the assignments to these; None for nothing of it."""
+    """The part of a source's type, at this path, that gets to the table by the assignments to
+    these; None for nothing of it."""
     if path in paths:
         return of
     if isinstance(of, str) or of["type"] != "struct" or not any(p[: len(path)] == path for p in paths):
@@ -207,11 +212,11 @@ def _part(of: Any, path: tuple[str, ...], paths: set[tuple[str, ...]]) -> Any | 
 
 
 def star_paths(path: list[str], to: Any, given: Any) -> Iterator[tuple[list[str], bool]]:
-    """What `*` of an update gives values to in a column where the schema evolves: the paths, and whether only fields of what is
-    there get values.
+    """What `*` of an update gives values to in a column where the schema evolves: the paths, and
+    whether only fields of what is there get values.
 
-    Fields that the source's structs lack keep what they have. A struct of which only fields are assigned stays null where it
-    and the source's are null.
+    Fields that the source's structs lack keep what they have. A struct of which only fields are
+    assigned stays null where it and the source's are null.
     """
     both = not isinstance(to, str) and not isinstance(given, str) and to["type"] == given["type"] == "struct"
     if not both or not _lacks(to, given):
@@ -250,7 +255,8 @@ def is_wider(own: Any, brought: Any) -> bool:
 
 
 def check_star(columns: Sequence[str], source: Sequence[str], excepted: Sequence[str]) -> None:
-    """Refuses a `*` that gives no value to a column of the table: in Spark it stands for the table's columns.
+    """Refuses a `*` that gives no value to a column of the table: in Spark it stands for the
+    table's columns.
 
     Raises:
         InvalidArgumentError: names the column.
@@ -266,8 +272,8 @@ def check_star(columns: Sequence[str], source: Sequence[str], excepted: Sequence
 
 
 def check_whole(column: str, to: Any, given: Any, *, lacks: bool, inside: bool = True) -> None:
-    """Refuses a value whose fields aren't those of its column, at any depth: more than there are would be lost without a word,
-    fewer leave null what a row had.
+    """Refuses a value whose fields aren't those of its column, at any depth: more than there are
+    would be lost without a word, fewer leave null what a row had.
 
     Args:
         column: its path, as errors show it.

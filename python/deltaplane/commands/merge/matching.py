@@ -1,6 +1,8 @@
-"""Which rows and files of a table can match rows of a MERGE's source: found before the table is read.
+"""Which rows and files of a table can match rows of a MERGE's source: found before the table is
+read.
 
-Asks DuckDB for the source's keys and the snapshot whether it prunes by them; reads no row of the table.
+Asks DuckDB for the source's keys and the snapshot whether it prunes by them; reads no row of the
+table.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ __all__ = ["Members", "any_of", "key_members", "rows_that_can_match"]
 
 # Up to this many values of a key are looked for one by one; of more only the range.
 _LISTED_KEYS = 64
-# Types of keys that the core looks up while it reads, and how many values of them it holds in memory at most.
+# Types of keys that the core looks up while it reads, and how many values of them it holds in
+# memory at most.
 _LOOKED_UP = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz")
 _MOST_MEMBERS = 1 << 21
 
@@ -34,7 +37,8 @@ Members = tuple[str, "pa.RecordBatchReader", bool]
 
 
 def rows_that_can_match(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine) -> str | None:
-    """A tree, as JSON, that every row of the table meets which matches a row of the source; None for all rows."""
+    """A tree, as JSON, that every row of the table meets which matches a row of the source; None
+    for all rows."""
     parts = [*plan.reads, *(_range(key, engine) for key in plan.keys)]
     bound = [part for part in parts if understands(snapshot, part, checked_elsewhere=True)]
     return json.dumps(tree.all_of(bound)) if bound else None
@@ -47,7 +51,8 @@ def any_of(trees: Sequence[str | None]) -> str | None:
 
 
 def key_members(plan: MergePlan, engine: LocalEngine, source_rows: int) -> Members | None:
-    """The source's values of the key that tells most: no other rows can match. None where the core can't look it up."""
+    """The source's values of the key that tells most: no other rows can match. None where the core
+    can't look it up."""
     keys = [k for k in plan.keys if len(k.column) == 1 and k.type.name in _LOOKED_UP]
     if not keys or source_rows > _MOST_MEMBERS:
         return None
@@ -59,7 +64,8 @@ def key_members(plan: MergePlan, engine: LocalEngine, source_rows: int) -> Membe
 
 
 def _range(key: Key, engine: LocalEngine) -> tree.Node:
-    """The condition that a column's value equals one of the source's, or lies within their range."""
+    """The condition that a column's value equals one of the source's, or lies within their
+    range."""
     column = tree.column(key.column)
     found = engine.values(sql.keys_up_to(key, _LISTED_KEYS + 1))
     if len(found) > _LISTED_KEYS:

@@ -1,4 +1,5 @@
-"""The metrics of a MERGE under delta-spark's names. Knows no engine; called by those that run one."""
+"""The metrics of a MERGE under delta-spark's names. Knows no engine; called by those that run
+one."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _TARGET = {
 
 
 def changed_rows(clauses: Sequence[Clause], counts: Mapping[int, int]) -> dict[str, int]:
-    """How many rows are changed in all, and of which kind; `counts` has those of each clause by its number."""
+    """How many rows are changed in all, and of which kind; `counts` has those of each clause by its
+    number."""
     counted: dict[str, int] = {}
     for number, clause in enumerate(clauses):
         name = ("Matched" if clause.kind == "matched" else "NotMatchedBySource") + _DONE[clause.action]

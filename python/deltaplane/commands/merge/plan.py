@@ -1,4 +1,5 @@
-"""What a MERGE means for two schemas: its names found, its expressions typed and lowered for the embedded engine.
+"""What a MERGE means for two schemas: its names found, its expressions typed and lowered for the
+embedded engine.
 
 Owns everything about clauses that needs no row, but for the columns (`merge_columns`).
 """
@@ -50,7 +51,8 @@ _EXACT = (*_RANGED, "binary")
 
 @dataclass(frozen=True)
 class Key:
-    """A column of the target that must equal a value of the source; `source` is DuckDB text over the source."""
+    """A column of the target that must equal a value of the source; `source` is DuckDB text over
+    the source."""
 
     column: list[str]
     source: str
@@ -60,8 +62,8 @@ class Key:
 
 @dataclass(frozen=True)
 class Value:
-    """A new value as DuckDB text, and the Delta type, as JSON, in which it comes. `failing` are the paths of the column's parts
-    which some values of the source don't fit."""
+    """A new value as DuckDB text, and the Delta type, as JSON, in which it comes. `failing` are the
+    paths of the column's parts which some values of the source don't fit."""
 
     sql: str
     type: Any
@@ -72,9 +74,10 @@ class Value:
 class BoundClause:
     """A clause as the engine runs it: DuckDB text over `t` and `s`.
 
-    `condition` is None where it is always met. `values` are the new values: of the columns `assigned` for an update,
-    of `columns` for an insert. `used` are the target's columns, by their numbers, of which an update's values are made, and
-    `whole` those that it doesn't leave any part of; `same` are the ones that get the value which they have.
+    `condition` is None where it is always met. `values` are the new values: of the columns
+    `assigned` for an update, of `columns` for an insert. `used` are the target's columns, by their
+    numbers, of which an update's values are made, and `whole` those that it doesn't leave any part
+    of; `same` are the ones that get the value which they have.
     """
 
     clause: Clause
@@ -91,7 +94,8 @@ class BoundClause:
 class _New:
     """A value of a clause: the column's name as it was written, its path, and the expression.
 
-    With `keeps_null` it is no value of its own: a struct stays null where this one of the source is null, too.
+    With `keeps_null` it is no value of its own: a struct stays null where this one of the source is
+    null, too.
     """
 
     name: str
@@ -120,7 +124,8 @@ class MergePlan(MergeColumns):
     Raises:
         InvalidArgumentError: an unknown or ambiguous column, a wrong expression or clause.
         SchemaMismatchError: a value of a type that its column doesn't take.
-        UnsupportedExpressionError: what the embedded engine doesn't evaluate as Spark does, by name.
+        UnsupportedExpressionError: what the embedded engine doesn't evaluate as Spark does, by
+            name.
     """
 
     predicate: str
@@ -130,7 +135,8 @@ class MergePlan(MergeColumns):
     # What every row of the target meets that can match.
     reads: list[tree.Node] = field(init=False, default_factory=list)
     joined_columns: set[int] = field(init=False, default_factory=set)
-    # Columns of the target with the numbers of the source's whose values they have in rows that match.
+    # Columns of the target with the numbers of the source's whose values they have in rows that
+    # match.
     _equal: set[tuple[str, int]] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
@@ -161,8 +167,8 @@ class MergePlan(MergeColumns):
         node, guarded = parsed(self.predicate), False
         for part in conjuncts(node):
             bound = self._boolean(binder, part, self.predicate)
-            # The join takes parts in any order: one that can fail needs what stands before it. Keys it needs as they are,
-            # and so does Spark's, which computes them for all rows.
+            # The join takes parts in any order: one that can fail needs what stands before it. Keys
+            # it needs as they are, and so does Spark's, which computes them for all rows.
             fails = (bound.throws or bound.partial) and not self._joins(part, binder)
             guarded |= fails
             if not fails:
@@ -178,7 +184,8 @@ class MergePlan(MergeColumns):
         self.on = " AND ".join(lowered)
 
     def _joins(self, part: Syntax, binder: JoinedBinder) -> bool:
-        """Whether a value of one table has to equal one of the other, so that rows are found by it."""
+        """Whether a value of one table has to equal one of the other, so that rows are found by
+        it."""
         if not isinstance(part, Call) or part.name not in _EQUALS or len(part.args) != 2:
             return False
         sides = [{binder.place(name)[0].sql for name in names(arg)} for arg in part.args]
@@ -196,7 +203,8 @@ class MergePlan(MergeColumns):
                 continue
             column, value = binder.bind(here), binder.bind(there)
             to = coerce.common(column.type, value.type)
-            # Otherwise the column is converted before it is compared, and its order may be another one.
+            # Otherwise the column is converted before it is compared, and its order may be another
+            # one.
             ranged = (
                 to is not None and to.name in _RANGED and (to == column.type or (to.integral and column.type.integral))
             )
@@ -206,7 +214,8 @@ class MergePlan(MergeColumns):
                 yield Key([self.target_columns[number], *below], value.sql, to, part.name == "<=>")
 
     def _equals(self, part: Syntax, binder: JoinedBinder) -> set[tuple[str, int]]:
-        """The columns, one of each table, that a condition holds to be the same value of the same type."""
+        """The columns, one of each table, that a condition holds to be the same value of the same
+        type."""
         if not isinstance(part, Call) or part.name not in _EQUALS or len(part.args) != 2:
             return set()
         if not all(isinstance(arg, Name) for arg in part.args):
@@ -232,7 +241,8 @@ class MergePlan(MergeColumns):
         return {n for sql in conditions for n in self._target_columns(parsed(sql), "not_matched_by_source")}
 
     def reads_by_source(self) -> tree.Node | None:
-        """What every row meets that a clause for rows without match can change; None for all rows."""
+        """What every row meets that a clause for rows without match can change; None for all
+        rows."""
         binder, found = self._binder("not_matched_by_source"), []
         for clause in self.of_kind("not_matched_by_source"):
             part = clause.condition and pruning(parsed(clause.condition), binder, self._sides.target)
@@ -259,7 +269,8 @@ class MergePlan(MergeColumns):
             return self._bound_insert(clause, condition, fields)
         assigned, values = AssignedColumns(fields), list[Value]()
         used, same = set[int](), set[str]()
-        # `*` leaves fields that the source lacks as they are, a value that was named says all of its column.
+        # `*` leaves fields that the source lacks as they are, a value that was named says all of
+        # its column.
         named = self.merge_schema and clause.values is not None
         stay_null = dict[int, Sequence[str]]()
         for number, new in enumerate(self._values(clause, fields)):
@@ -279,7 +290,8 @@ class MergePlan(MergeColumns):
         return BoundClause(clause, condition, values, assigned=assigned, used=used, whole=whole, same=same)
 
     def _is_same(self, node: Syntax, path: Sequence[str], places: Sequence[tuple[Side, int, Sequence[str]]]) -> bool:
-        """Whether a column gets a value of the source that it has to equal to the bit, or the rows wouldn't match."""
+        """Whether a column gets a value of the source that it has to equal to the bit, or the rows
+        wouldn't match."""
         if not isinstance(node, Name) or len(path) > 1:
             return False
         ((side, number, below),) = places
@@ -320,7 +332,8 @@ class MergePlan(MergeColumns):
             yield _New(".".join(path), path, ".".join(path), Name(tuple(path)), binder, keeps_null)
 
     def _located(self, new: _New) -> tuple[str, Any]:
-        """A column, or a field below one, as DuckDB text, and its type as JSON; None where there is no such field."""
+        """A column, or a field below one, as DuckDB text, and its type as JSON; None where there is
+        no such field."""
         assert isinstance(new.node, Name)
         side, number, below = new.binder.place(new.node)
         found = (self._source_fields if side is self._sides.source else self._fields)[number]
@@ -333,7 +346,8 @@ class MergePlan(MergeColumns):
         return sql, of
 
     def _value(self, new: _New, path: list[str], to: Any, *, lacks: bool) -> Value:
-        """A new value, with each part in the type of its column's; structs have the fields that they come with."""
+        """A new value, with each part in the type of its column's; structs have the fields that
+        they come with."""
         column, target = ".".join(path), of_json(to)
         if isinstance(new.node, Name):
             sql, given_json = self._located(new)

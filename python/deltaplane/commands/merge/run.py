@@ -1,4 +1,5 @@
-"""MERGE on the embedded engine: rows of a source, joined to the table's, change, delete and add rows in one commit.
+"""MERGE on the embedded engine: rows of a source, joined to the table's, change, delete and add
+rows in one commit.
 
 The source is read once. Only the columns that decide are joined; rows that change are read once
 more, by their places.
@@ -33,8 +34,9 @@ __all__ = ["Merge", "merge"]
 
 @dataclass(frozen=True)
 class Merge:
-    """A MERGE as the user gives it; `source` is anything that gives record batches of `source_schema`. With `reads_others` it
-    was made of the table's own rows, any of which may decide what becomes of another one."""
+    """A MERGE as the user gives it; `source` is anything that gives record batches of
+    `source_schema`. With `reads_others` it was made of the table's own rows, any of which may
+    decide what becomes of another one."""
 
     source: pa.RecordBatchReader
     predicate: str
@@ -93,7 +95,8 @@ def _said(what: Merge) -> dict[str, str]:
 
 
 class _Run:
-    """The steps of one MERGE; `matching` is a tree that every row of the table meets which can match."""
+    """The steps of one MERGE; `matching` is a tree that every row of the table meets which can
+    match."""
 
     def __init__(
         self, job: Rewriting, target: Target, plan: MergePlan, engine: LocalEngine, matching: str | None
@@ -107,8 +110,8 @@ class _Run:
         self._rows_of: dict[int, int] = {}
 
     def run(self, patches: bool) -> dict[str, int] | None:
-        """The steps, in order; returns the commit's metrics, None where there is nothing to commit. `patches` tells
-        whether files may keep columns as they are.
+        """The steps, in order; returns the commit's metrics, None where there is nothing to commit.
+        `patches` tells whether files may keep columns as they are.
         """
         job, engine = self._job, self._engine
         sources = engine.count("SELECT count(*) FROM source")
@@ -142,7 +145,8 @@ class _Run:
         self._engine.run(self._sql.join(columns))
 
     def _join_unmatched(self) -> None:
-        """Finds the rows of the table that match none of the source, where a clause changes them."""
+        """Finds the rows of the table that match none of the source, where a clause changes
+        them."""
         reads = self._plan.reads_by_source()
         known = reads is not None and understands(self._snapshot, reads, checked_elsewhere=True)
         condition = json.dumps(reads) if known else None

@@ -1,5 +1,5 @@
-"""The rows that a merge is given, for a builder that may be executed more than once: what is in memory is read again, a
-stream isn't, since it would have no rows the second time.
+"""The rows that a merge is given, for a builder that may be executed more than once: what is in
+memory is read again, a stream isn't, since it would have no rows the second time.
 
 Knows no table.
 """

@@ -1,8 +1,9 @@
 """The DuckDB statements of one MERGE: a bound plan in, texts out.
 
-Reads nothing and runs nothing. Relations: `source` holds the rows of the source, `given` and `picked`
-are streams of the table's rows, `matched` holds the positions of rows (file number `f`, row `r`) with
-the source's row `sid` and the number of the clause `act`, and `patched` the numbers of patched files.
+Reads nothing and runs nothing. Relations: `source` holds the rows of the source, `given` and
+`picked` are streams of the table's rows, `matched` holds the positions of rows (file number `f`,
+row `r`) with the source's row `sid` and the number of the clause `act`, and `patched` the numbers
+of patched files.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ def key_bounds(key: Key) -> str:
 class MergeSql:
     """The statements of one MERGE whose clauses are bound to the schema that the commit leaves.
 
-    `changing` are the clauses that change rows of the table: a clause's index there is its number in
-    `matched`. `inserts` are those that add rows.
+    `changing` are the clauses that change rows of the table: a clause's index there is its number
+    in `matched`. `inserts` are those that add rows.
     """
 
     # The positions of rows that change, in the order of files.
@@ -85,7 +86,8 @@ class MergeSql:
         return f"INSERT INTO matched {found}"
 
     def join_unmatched(self, columns: Sequence[int]) -> list[str]:
-        """Puts the rows of the table that match no row of the source into `matched`, where a clause changes them."""
+        """Puts the rows of the table that match no row of the source into `matched`, where a clause
+        changes them."""
         given = _renamed("given", [*(f"c{n}" for n in columns), "f", "r"])
         act = _first(self._by_source, len(self._matched))
         return [
@@ -96,7 +98,8 @@ class MergeSql:
         ]
 
     def count_several_matches(self) -> str:
-        """The number of rows that several pairs change: those that all of them delete, and the others."""
+        """The number of rows that several pairs change: those that all of them delete, and the
+        others."""
         deletes = [n for n, c in enumerate(self.changing) if c.clause.action == "delete"]
         all_delete = f"bool_and(act IN ({_listed(deletes)}))" if deletes else "false"
         twice = f"SELECT {all_delete} AS fine FROM matched WHERE act IS NOT NULL GROUP BY f, r HAVING count(*) > 1"
@@ -117,24 +120,27 @@ class MergeSql:
         patched: bool | None = None,
         few: bool = False,
     ) -> str:
-        """Changed rows: clause, file, row, then columns of `picked`, then the new values of these clauses.
+        """Changed rows: clause, file, row, then columns of `picked`, then the new values of these
+        clauses.
 
         Args:
             numbers: the clauses, by their numbers in `matched`.
-            columns: the numbers of the columns that `picked` has before file and row; without any it isn't
-                read. Numbers beyond the target's columns are columns of files that users don't see.
-            patched: whether the rows are those of patched files, in the files' order; None for all files. Without
-                an order rows come about as they stand in the table, so that new files have near values
-                together where the old ones had.
-            few: whether the changed rows, which all have a match, are no more than those of the source.
+            columns: the numbers of the columns that `picked` has before file and row; without any
+                it isn't read. Numbers beyond the target's columns are columns of files that users
+                don't see.
+            patched: whether the rows are those of patched files, in the files' order; None for all
+                files. Without an order rows come about as they stand in the table, so that new
+                files have near values together where the old ones had.
+            few: whether the changed rows, which all have a match, are no more than those of the
+                source.
         """
         names = [f"c{n}" for n in columns]
         rows = "matched m"
         if names:
             rows = f"{_renamed('picked', [*names, 'f', 'r'])} JOIN matched m ON t.f = m.f AND t.r = m.r"
         if self._matched:
-            # DuckDB holds the right side in memory: positions are shorter than the values that they are given.
-            # Rows come in the order of the left side.
+            # DuckDB holds the right side in memory: positions are shorter than the values that they
+            # are given. Rows come in the order of the left side.
             held = bool(patched) and few and not names and not self._by_source
             rows = f"{_SOURCE} JOIN {rows}" if held else f"{rows} LEFT JOIN {_SOURCE}"
             rows += " ON s.sid = m.sid"
@@ -147,7 +153,8 @@ class MergeSql:
         return f"{sql} AND m.f IN ({files}) ORDER BY m.f, m.r" if patched else f"{sql} AND m.f NOT IN ({files})"
 
     def insert(self, number: int) -> str:
-        """The rows that one of the clauses in `inserts` adds: its values, in the order of its columns."""
+        """The rows that one of the clauses in `inserts` adds: its values, in the order of its
+        columns."""
         clause = self.inserts[number]
         values = _numbered([value.sql for value in clause.values])
         lacking = "" if clause.clause.kind == "source" else " ANTI JOIN matched m ON s.sid = m.sid"

@@ -1,4 +1,5 @@
-"""Rows of the table that a MERGE changes, as DuckDB reads them: streamed with numbers of files in place of names.
+"""Rows of the table that a MERGE changes, as DuckDB reads them: streamed with numbers of files in
+place of names.
 
 Knows no clause.
 """
@@ -22,7 +23,8 @@ __all__ = ["TargetRows"]
 
 
 class TargetRows:
-    """Streams of one table's rows into DuckDB, in which every file has one number throughout the command."""
+    """Streams of one table's rows into DuckDB, in which every file has one number throughout the
+    command."""
 
     def __init__(self, snapshot: _native.Snapshot, engine: LocalEngine) -> None:
         self._snapshot, self._engine = snapshot, engine
@@ -33,7 +35,8 @@ class TargetRows:
         return [self._files[path] for path in paths]
 
     def scan(self, columns: Sequence[str], condition: str | None, members: Members | None = None) -> None:
-        """Makes the relation `given`: these columns of the rows that can meet a condition, then file and row."""
+        """Makes the relation `given`: these columns of the rows that can meet a condition, then
+        file and row."""
         import pyarrow as pa
 
         scan = Scan(self._snapshot.scan([*columns, *PLACE], condition, encoded_files=True, members=members))

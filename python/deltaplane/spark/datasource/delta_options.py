@@ -1,4 +1,5 @@
-"""Options and settings that delta-spark's users know: what they give to readers and writers becomes our arguments."""
+"""Options and settings that delta-spark's users know: what they give to readers and writers becomes
+our arguments."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ _AT = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<moment>\d{17}))", re
 
 
 class Options:
-    """Format and options as a user gives them; Spark is told too, in case that the format isn't ours."""
+    """Format and options as a user gives them; Spark is told too, in case that the format isn't
+    ours."""
 
     _format: str | None
     _given: dict[str, str]
@@ -85,7 +87,8 @@ class Options:
         return self
 
     def _take(self, options: Mapping[str, Any], **told: Any) -> None:
-        """What a last call says besides: each of `told` as the method of its name would, None as if it weren't there."""
+        """What a last call says besides: each of `told` as the method of its name would, None as if
+        it weren't there."""
         for method, value in told.items():
             if value is not None:
                 getattr(self, method)(value)
@@ -95,7 +98,8 @@ class Options:
         return self._format in FORMATS
 
     def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
-        """The options of ours, in lower case, and those for the store; which of them are unknown is logged once."""
+        """The options of ours, in lower case, and those for the store; which of them are unknown is
+        logged once."""
         mine = {key.lower(): value for key, value in self._given.items() if key.lower() in own}
         others = {key: value for key, value in self._given.items() if key.lower() not in own}
         if self._for_store is None or self._for_store[0] != others:
@@ -114,8 +118,8 @@ class Options:
 
 
 def for_store(options: Mapping[str, str], own: Iterable[str]) -> dict[str, str] | None:
-    """What of options that aren't `own` the store is told; those that nobody knows are logged and left out, as delta-spark
-    ignores them."""
+    """What of options that aren't `own` the store is told; those that nobody knows are logged and
+    left out, as delta-spark ignores them."""
     if left_out := [key for key in options if key.lower() in _MEANINGLESS]:
         _log.info("of a Delta table these options mean nothing: %s", ", ".join(left_out))
     kept = {key: value for key, value in options.items() if key not in left_out}
@@ -128,7 +132,8 @@ def for_store(options: Mapping[str, str], own: Iterable[str]) -> dict[str, str] 
 
 @functools.cache
 def _is_for_store(key: str) -> bool:
-    """Whether an option is a store's, or meant to be: of one whose name is nearly that the store itself says so."""
+    """Whether an option is a store's, or meant to be: of one whose name is nearly that the store
+    itself says so."""
     if "unknown storage option" not in _refusal("memory://options/t", key):
         return True
     for location in ("s3://options/t", "az://options/t", "gs://options/t"):
@@ -192,8 +197,9 @@ def checks_retention(spark: SparkSession) -> bool:
 
 
 def retention_hours(spark: SparkSession, hours: float | None) -> float | None:
-    """The retention of a VACUUM by SQL or `DeltaTable.vacuum`, None for the table's own. As in delta-spark 4.4 any retention
-    but zero is ignored with a warning, unless `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
+    """The retention of a VACUUM by SQL or `DeltaTable.vacuum`, None for the table's own. As in
+    delta-spark 4.4 any retention but zero is ignored with a warning, unless
+    `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
 
     >>> retention_hours(spark, None), retention_hours(spark, 0.0)
     (None, 0.0)
@@ -212,8 +218,9 @@ def retention_hours(spark: SparkSession, hours: float | None) -> float | None:
 
 
 def tells_of_vacuum(spark: SparkSession, location: str) -> Literal["always", "deleting", "never"]:
-    """When commits tell of a VACUUM: always or never, as the session says; else always on the stores where delta-spark tells of it. On
-    others, such as S3, where it doesn't, for fear of two writers, they tell of files that are deleted: a RESTORE has to know.
+    """When commits tell of a VACUUM: always or never, as the session says; else always on the
+    stores where delta-spark tells of it. On others, such as S3, where it doesn't, for fear of two
+    writers, they tell of files that are deleted: a RESTORE has to know.
 
     >>> tells_of_vacuum(spark, "/lake/t"), tells_of_vacuum(spark, "s3://lake/t")
     ('always', 'deleting')
@@ -226,7 +233,8 @@ def tells_of_vacuum(spark: SparkSession, location: str) -> Literal["always", "de
 
 
 def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> bool:
-    """Whether a table takes new columns of what is written to it: a write's option says it, else the session.
+    """Whether a table takes new columns of what is written to it: a write's option says it, else
+    the session.
 
     Raises:
         InvalidArgumentError: neither true nor false.
@@ -262,7 +270,8 @@ def schema_mode(spark: SparkSession, own: Mapping[str, str], mode: str) -> Any:
 def transaction(
     spark: SparkSession, own: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> tuple[str, int] | None:
-    """The application and its version that make a change happen once: a write's own options, else the session's settings.
+    """The application and its version that make a change happen once: a write's own options, else
+    the session's settings.
 
     Raises:
         InvalidArgumentError: one without the other, or a version that is no number.
@@ -297,7 +306,8 @@ def number(own: Mapping[str, str], name: str) -> int:
 
 
 def versioned_path(path: str, options: Mapping[str, str] | None = None) -> tuple[str, int | None, str | None]:
-    """A path, and the version or the moment that stands behind it; a table may be called so, too. `options` are the store's.
+    """A path, and the version or the moment that stands behind it; a table may be called so, too.
+    `options` are the store's.
 
     >>> versioned_path("/data/t@v3"), versioned_path("/data/t@20240131120000000"), versioned_path("/data/t")
     (('/data/t', 3, None), ('/data/t', None, '2024-01-31 12:00:00.000'), ('/data/t', None, None))

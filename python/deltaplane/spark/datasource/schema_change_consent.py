@@ -1,4 +1,5 @@
-"""Leave to go on over columns that were renamed, dropped or changed their type: a source's options, or the session's settings.
+"""Leave to go on over columns that were renamed, dropped or changed their type: a source's options,
+or the session's settings.
 
 Names and values of the settings, and the number that stands for a checkpoint location, are those of
 Spark's Delta source. Knows neither Spark nor the log.
@@ -16,7 +17,8 @@ _SETTING = "spark.databricks.delta.streaming."
 _RENAME, _DROP, _TYPE = "allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange"
 # A setting for both; no option.
 _RENAME_AND_DROP = "allowSourceColumnRenameAndDrop"
-# What may happen to columns, by the core's names: the option, and the settings of which one is enough.
+# What may happen to columns, by the core's names: the option, and the settings of which one is
+# enough.
 _KINDS = {
     "renamed": (_RENAME, (_RENAME, _RENAME_AND_DROP)),
     "dropped": (_DROP, (_DROP, _RENAME_AND_DROP)),
@@ -40,8 +42,8 @@ class Leave:
     Args:
         options: `always` or a version, by the option's name in lower case.
         setting: the session's settings by name; None where there is no session to ask.
-        place: where Spark keeps what belongs to this source of the query, below its checkpoint location; None where that
-            isn't known.
+        place: where Spark keeps what belongs to this source of the query, below its checkpoint
+            location; None where that isn't known.
     """
 
     options: Mapping[str, str]
@@ -54,7 +56,8 @@ class Leave:
         return None if place is None else f".ckpt_{checkpoint_number(place)}"
 
     def lacking(self, steps: Mapping[str, Sequence[str]], version: int) -> list[Step]:
-        """The steps to the columns of a version that nothing allows; `steps` has columns by what happened to them."""
+        """The steps to the columns of a version that nothing allows; `steps` has columns by what
+        happened to them."""
         return [
             Step(option, steps[kind])
             for kind, (option, names) in _KINDS.items()
@@ -100,7 +103,8 @@ def _sets(names: Sequence[str], value: object) -> str:
 
 
 def checkpoint_number(place: str) -> int:
-    """The number by which settings name a source's place below a checkpoint location: the hash code that Java has for the text.
+    """The number by which settings name a source's place below a checkpoint location: the hash code
+    that Java has for the text.
 
     >>> checkpoint_number("file:/tmp/query/sources/0")
     -1615392567

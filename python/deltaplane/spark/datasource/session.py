@@ -1,4 +1,5 @@
-"""Sessions: the data source's registration, and a local session with settings that suit Delta tables.
+"""Sessions: the data source's registration, and a local session with settings that suit Delta
+tables.
 
 Knows no table.
 """
@@ -24,7 +25,8 @@ _DOUBLE_QUOTES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifi
 
 
 def session_text(spark: SparkSession, text: str) -> str:
-    """An expression or statement with names in backticks where the session reads double-quoted texts as names."""
+    """An expression or statement with names in backticks where the session reads double-quoted
+    texts as names."""
     if '"' not in text or any(spark.conf.get(key) != "true" for key in _DOUBLE_QUOTES):
         return text
     try:
@@ -35,8 +37,8 @@ def session_text(spark: SparkSession, text: str) -> str:
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `spark.read.format("deltaplane")` and `df.write.format("deltaplane")` known to this session, and the format
-    `delta` too unless delta-spark's jar holds that name.
+    """Makes `spark.read.format("deltaplane")` and `df.write.format("deltaplane")` known to this
+    session, and the format `delta` too unless delta-spark's jar holds that name.
 
     Works on classic sessions and on Spark Connect, where the server's Python needs deltaplane too.
     """
@@ -55,7 +57,8 @@ def _register(spark: SparkSession) -> None:
 
 
 def register_once(spark: SparkSession, source: type[DataSource]) -> None:
-    """Registers a data source, unless the session has it from the one that it was made by (`newSession`)."""
+    """Registers a data source, unless the session has it from the one that it was made by
+    (`newSession`)."""
     from pyspark.errors import PySparkException
 
     try:
@@ -80,7 +83,8 @@ def _name_is_free(spark: SparkSession) -> bool:
 
 
 def portable_reader(spark: SparkSession) -> DataFrameReader:
-    """A reader of the data source: Spark's own, also where `enable` has given the session's `read` to the native paths."""
+    """A reader of the data source: Spark's own, also where `enable` has given the session's `read`
+    to the native paths."""
     from pyspark.sql import DataFrameReader
 
     _register(spark)
@@ -100,8 +104,8 @@ def portable_stream_reader(spark: SparkSession) -> DataStreamReader:
 def session(app: str = "deltaplane", master: str = "local[*]", **conf: Any) -> SparkSession:
     """A local Spark session, or the one that runs already, with the data source registered.
 
-    Workers run this very interpreter unless `PYSPARK_PYTHON` names another one. Extra settings are keyword arguments with
-    `__` for each dot: `session(spark__driver__memory="4g")`.
+    Workers run this very interpreter unless `PYSPARK_PYTHON` names another one. Extra settings are
+    keyword arguments with `__` for each dot: `session(spark__driver__memory="4g")`.
 
     >>> from deltaplane import spark as dp
     >>> dp.session("nightly").version >= "4.1"
@@ -109,7 +113,8 @@ def session(app: str = "deltaplane", master: str = "local[*]", **conf: Any) -> S
     """
     from pyspark.sql import SparkSession
 
-    # PySpark's own default is the `python3` of PATH, which need not be this one, nor have this package.
+    # PySpark's own default is the `python3` of PATH, which need not be this one, nor have this
+    # package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.ui.enabled": "false",

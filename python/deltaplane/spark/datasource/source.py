@@ -1,4 +1,5 @@
-"""The data source `deltaplane`: the portable path, in Spark's public Python API only, also for Spark Connect.
+"""The data source `deltaplane`: the portable path, in Spark's public Python API only, also for
+Spark Connect.
 
 Spark pickles these classes to its planning and executing workers. Rows are the Rust core's. The
 reader takes no pushed filters: all queries on one frame, and all scans within one, share what Spark
@@ -63,12 +64,15 @@ _WRITE = (
 class DeltaplaneDataSource(DataSource):
     """`spark.read.format("deltaplane")` and `df.write.format("deltaplane")`.
 
-    Read options: `versionAsOf` or `timestampAsOf`; `predicate`, a condition in Spark SQL that skips files and rows before
-    Spark sees them (it applies the filters of a query to the rows, but doesn't tell this source). `readChangeFeed` with
-    `startingVersion` or `startingTimestamp`, and optionally an end, shows the rows that changed instead. Write options: `partitionBy` (names separated by commas), `mergeSchema`,
-    `overwriteSchema`, `replaceWhere`, `txnAppId` with `txnVersion`, `userMetadata`, `compression`, `targetFileSize`. The
-    others reach the store. Constraints, generated columns and defaults are evaluated in the tasks by the embedded engine,
-    which refuses by name what it doesn't do as Spark does; `deltaplane.spark.write` has Spark evaluate them.
+    Read options: `versionAsOf` or `timestampAsOf`; `predicate`, a condition in Spark SQL that skips
+    files and rows before Spark sees them (it applies the filters of a query to the rows, but
+    doesn't tell this source). `readChangeFeed` with `startingVersion` or `startingTimestamp`, and
+    optionally an end, shows the rows that changed instead. Write options: `partitionBy` (names
+    separated by commas), `mergeSchema`, `overwriteSchema`, `replaceWhere`, `txnAppId` with
+    `txnVersion`, `userMetadata`, `compression`, `targetFileSize`. The others reach the store.
+    Constraints, generated columns and defaults are evaluated in the tasks by the embedded engine,
+    which refuses by name what it doesn't do as Spark does; `deltaplane.spark.write` has Spark
+    evaluate them.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -128,7 +132,8 @@ class DeltaplaneDataSource(DataSource):
             last = FollowedTable(self._location(), self._store, StreamOptions.of(own)).tail.snapshot
             schema = last.change_schema() if flag(own, "readchangefeed") else last.schema
         elif flag(own, "readchangefeed"):
-            # A stream shares this; the range of a batch, if it is none, is refused where it is read.
+            # A stream shares this; the range of a batch, if it is none, is refused where it is
+            # read.
             ends = "endingversion" in own or "endingtimestamp" in own
             changes = self._range() if ends else None
             last = self._snapshot() if changes is None else changes.last
@@ -181,12 +186,14 @@ class DeltaplaneDataSource(DataSource):
         return BatchWriter(self._location(), self._store, schema_json, request)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """Writes each micro-batch and commits it once. `overwrite`: it replaces all rows (output mode complete)."""
+        """Writes each micro-batch and commits it once. `overwrite`: it replaces all rows (output
+        mode complete)."""
         if "txnversion" in self._own:
             raise InvalidArgumentError("a stream's batches number themselves: leave txnVersion out")
         app_id = self._own.get("txnappid") or query_id(self._own.get("checkpointlocation"))
         schema_json = delta_schema_json(schema)
-        # The committing process makes a source and a writer of its own, which must come to the same names for columns.
+        # The committing process makes a source and a writer of its own, which must come to the same
+        # names for columns.
         seed = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{app_id} {schema_json}"))
         request = self._request(schema_json, overwrite, seed)
         return StreamWriter(self._location(), self._store, schema_json, request, app_id, overwrite)

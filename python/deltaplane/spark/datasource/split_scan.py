@@ -1,4 +1,5 @@
-"""The rows of a split of files, in a Spark task: what travels there, and reading it by the Rust core."""
+"""The rows of a split of files, in a Spark task: what travels there, and reading it by the Rust
+core."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class SplitScan:
         columns: StructType,
         predicate: str | None = None,
     ) -> SplitScan:
-        """A scan of a version with these columns; `table_schema` is the version's schema or that of its changes, as JSON."""
+        """A scan of a version with these columns; `table_schema` is the version's schema or that of
+        its changes, as JSON."""
         partition_columns = snapshot.info.partition_columns
         mapping = snapshot.column_mapping
         return cls(snapshot.location, store, table_schema, mapping, partition_columns, columns, predicate)

@@ -1,5 +1,5 @@
-"""The columns that a stream's rows have: the table's, or those in the log below `schemaTrackingLocation`, which a stream moves
-on, ending, where it comes to others.
+"""The columns that a stream's rows have: the table's, or those in the log below
+`schemaTrackingLocation`, which a stream moves on, ending, where it comes to others.
 
 The log's files are those of Spark's Delta source. Knows neither Spark nor rows.
 """
@@ -19,13 +19,15 @@ from deltaplane.spark.jvm.location import absolute_location
 __all__ = ["FollowedTable", "told_steps"]
 
 _HEAD = "v1"
-# The session's setting in delta-spark: rows with other columns under the newest ones, where columns were renamed or dropped.
+# The session's setting in delta-spark: rows with other columns under the newest ones, where columns
+# were renamed or dropped.
 _UNSAFE = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """What the log says: its number, the columns as the core takes them, which query wrote it, and the entry before."""
+    """What the log says: its number, the columns as the core takes them, which query wrote it, and
+    the entry before."""
 
     number: int
     columns: _native.TrackedColumns
@@ -143,9 +145,11 @@ class FollowedTable:
         self._kept: _Entry | None = None
         self._log: _SchemaLog | None = None
         self._begun: set[str | None] = set()
-        # Where a run, or a batch that Spark asks for again at its start, begins with rows of the columns that are shown.
+        # Where a run, or a batch that Spark asks for again at its start, begins with rows of the
+        # columns that are shown.
         self._same: set[tuple[str | None, bool]] = set()
-        # Where Spark keeps what belongs to this source of the query that the calling thread runs, for who can tell.
+        # Where Spark keeps what belongs to this source of the query that the calling thread runs,
+        # for who can tell.
         self.checkpoint: Callable[[], str | None] = lambda: None
         if options.schema_location is not None:
             table_id = self.tail.snapshot.info.id
@@ -158,12 +162,12 @@ class FollowedTable:
         self.tail = _native.Tail.open(self._location, self._store, self._options.request_with(entry.columns))
 
     def begin(self, query: str | None, at: str, *, resumed: bool = False) -> None:
-        """Makes sure, once for each run of a query, that rows at an offset may be shown with the columns that are kept to.
-        `resumed`: an earlier run came to the offset.
+        """Makes sure, once for each run of a query, that rows at an offset may be shown with the
+        columns that are kept to. `resumed`: an earlier run came to the offset.
 
         Raises:
-            SchemaMismatchError: they have other columns, which are in the log now; the log has moved on; or its last step needs
-                leave that wasn't given.
+            SchemaMismatchError: they have other columns, which are in the log now; the log has
+                moved on; or its last step needs leave that wasn't given.
             InvalidArgumentError: the log is another query's.
         """
         if self._log is None:
@@ -191,8 +195,9 @@ class FollowedTable:
         self._begun.add(query)
 
     def _refuse_renamed(self, query: str | None, at: str, *, again: bool = False) -> None:
-        """Makes sure, once for each run of a query, that no columns were renamed or dropped since the version of an offset, as
-        Spark's Delta source does; `again`: the offset is the start of a batch that Spark may ask for again.
+        """Makes sure, once for each run of a query, that no columns were renamed or dropped since
+        the version of an offset, as Spark's Delta source does; `again`: the offset is the start of
+        a batch that Spark may ask for again.
 
         Raises:
             SchemaMismatchError: some were.
@@ -222,8 +227,8 @@ class FollowedTable:
         self._same -= {(query, False), (query, True)}
 
     def begin_with(self, query: str | None, start: str, end: str) -> bool:
-        """The same before a batch between two offsets; false where all its rows came through under older columns, as those
-        of the last batch did that Spark asks for again at a start."""
+        """The same before a batch between two offsets; false where all its rows came through under
+        older columns, as those of the last batch did that Spark asks for again at a start."""
         if self._log is None:
             self._refuse_renamed(query, start, again=True)
             return True
@@ -233,7 +238,8 @@ class FollowedTable:
         return not (offset.is_between_versions and kept is not None and offset.version <= kept.version)
 
     def stop_before_others(self, query: str | None, at: str, until: int | None) -> None:
-        """Where a stream with nothing to read stands before a commit with other columns: notes these, and ends it.
+        """Where a stream with nothing to read stands before a commit with other columns: notes
+        these, and ends it.
 
         Raises:
             SchemaMismatchError: it does.

@@ -1,4 +1,5 @@
-"""The offsets of a stream as Spark keeps them: the core's, and in that of a first batch also where the batch began.
+"""The offsets of a stream as Spark keeps them: the core's, and in that of a first batch also where
+the batch began.
 
 After a crash Spark asks for a first batch again without saying so, and a newer version may be the
 newest one by then. Beside these stand the keys that Spark's Delta source has, for scripts that
@@ -40,7 +41,8 @@ def moved(offset: Offset, end: str) -> Offset:
 
 
 def _as_delta_source(end: str) -> Offset:
-    """An offset in the keys of Spark's Delta source, whose index is that of the last file that was taken, -1 where there is none.
+    """An offset in the keys of Spark's Delta source, whose index is that of the last file that was
+    taken, -1 where there is none.
 
     >>> _as_delta_source('{"index": 1, "isStartingVersion": true, "tableId": "t", "version": 3}')
     {'sourceVersion': 1, 'reservoirId': 't', 'reservoirVersion': 3, 'index': 0, 'isStartingVersion': True}
@@ -56,7 +58,8 @@ def _as_delta_source(end: str) -> Offset:
 
 
 def between(start: Offset | None, end: Offset) -> tuple[str, str]:
-    """Where a batch begins and ends, in the core's offsets. A first batch begins where its end says.
+    """Where a batch begins and ends, in the core's offsets. A first batch begins where its end
+    says.
 
     >>> between({"start": "newer"}, {"end": "b", "start": "a"}), between({"end": "b", "start": "a"}, {"end": "c"})
     (('a', 'b'), ('b', 'c'))

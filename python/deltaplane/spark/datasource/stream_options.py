@@ -1,4 +1,5 @@
-"""The options of a streaming source as Spark's Delta source names them: where it begins, how much it takes, what it passes over.
+"""The options of a streaming source as Spark's Delta source names them: where it begins, how much
+it takes, what it passes over.
 
 Knows neither Spark nor rows.
 """
@@ -16,7 +17,8 @@ from deltaplane.table.follow import limits, tail_request
 
 __all__ = ["STREAM_OPTIONS", "StreamOptions", "flag"]
 
-# Leave to go on where columns are renamed, dropped or changed their type, with `schemaTrackingLocation`.
+# Leave to go on where columns are renamed, dropped or changed their type, with
+# `schemaTrackingLocation`.
 _LEAVES = ("allowsourcecolumnrename", "allowsourcecolumndrop", "allowsourcecolumntypechange")
 _SPELT = {
     name.lower(): name
@@ -51,14 +53,16 @@ _FILES = 1000
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """The options of one source: what the core takes; the bounds also by themselves, None where there is none."""
+    """The options of one source: what the core takes; the bounds also by themselves, None where
+    there is none."""
 
     request: _native.TailRequest
     start: _native.TailStart
     max_files: int | None
     max_bytes: int | None
     read_change_feed: bool
-    # Below which the columns are logged that rows have, and what tells the logs of one query's sources apart.
+    # Below which the columns are logged that rows have, and what tells the logs of one query's
+    # sources apart.
     schema_location: str | None = None
     tracking_id: str | None = None
     # `always`, or the version whose columns may come, by the option's name.
@@ -78,7 +82,8 @@ class StreamOptions:
         """From options whose names are in lower case.
 
         Raises:
-            InvalidArgumentError: an option that isn't what its name says, or two that don't go together.
+            InvalidArgumentError: an option that isn't what its name says, or two that don't go
+                together.
         """
         if batch := [
             name for name in ("versionasof", "timestampasof", "endingversion", "endingtimestamp") if name in own

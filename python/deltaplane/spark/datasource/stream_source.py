@@ -1,4 +1,5 @@
-"""The data source's streaming reader: offsets, bounds and splits of new rows, in Spark's public Python API only.
+"""The data source's streaming reader: offsets, bounds and splits of new rows, in Spark's public
+Python API only.
 
 One of it stays in a worker on the driver for as long as the query runs; tasks get a scan and a
 split.
@@ -40,7 +41,8 @@ T = TypeVar("T")
 
 
 def _with_condition(method: Callable[P, T]) -> Callable[P, T]:
-    """A method whose errors say delta-spark's condition in their text, which is all that Spark keeps of them."""
+    """A method whose errors say delta-spark's condition in their text, which is all that Spark
+    keeps of them."""
 
     @functools.wraps(method)
     def named(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -95,7 +97,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return initial(self._begins)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options say of a micro-batch; where they bound both files and bytes, `latestOffset` heeds both."""
+        """What the options say of a micro-batch; where they bound both files and bytes,
+        `latestOffset` heeds both."""
         if self._options.max_files is not None:
             return ReadMaxFiles(self._options.max_files)
         return ReadMaxBytes(self._options.max_bytes or 0)

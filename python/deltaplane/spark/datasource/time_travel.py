@@ -1,5 +1,5 @@
-"""Which version a moment means on Spark. As in delta-spark, one after the newest commit means none and is refused; names without Spark
-open the newest version then, as delta-rs does.
+"""Which version a moment means on Spark. As in delta-spark, one after the newest commit means none
+and is refused; names without Spark open the newest version then, as delta-rs does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def asked_version(
 
 
 def version_at(location: str, options: Mapping[str, str] | None, moment: VersionLike, doing: str = "") -> int:
-    """The newest version at a moment. `doing`: the statement or the `Class.method` that asks, which names the error's condition.
+    """The newest version at a moment. `doing`: the statement or the `Class.method` that asks, which
+    names the error's condition.
 
     Raises:
         TableNotFoundError: no table is there.
@@ -53,7 +54,8 @@ def version_at(location: str, options: Mapping[str, str] | None, moment: Version
 
 
 def refuse_after_newest(table: _native.Snapshot, moment: VersionLike, doing: str = "") -> None:
-    """Raises where a moment is after the table's newest commit, whose time a log that lost that commit doesn't tell.
+    """Raises where a moment is after the table's newest commit, whose time a log that lost that
+    commit doesn't tell.
 
     Raises:
         VersionNotFoundError: it is.

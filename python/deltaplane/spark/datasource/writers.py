@@ -1,4 +1,5 @@
-"""The data source's writers, for a batch and for each micro-batch of a stream: files in tasks, one commit where Spark commits.
+"""The data source's writers, for a batch and for each micro-batch of a stream: files in tasks, one
+commit where Spark commits.
 
 Spark's public Python API only, also for Spark Connect. Spark pickles them.
 """
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchWriter", "StreamWriter"]
 
-# What the files that were written depend on: also how far identity columns went, and the rules of the rows.
+# What the files that were written depend on: also how far identity columns went, and the rules of
+# the rows.
 _LAYOUT = ("schema", "partition_columns", "mapping", "partition_columns_in_files", "identity", "row_rules")
 
 
@@ -38,7 +40,8 @@ class _Written(WriterCommitMessage):
 
 
 class _Files:
-    """Files of one write in tasks. The job can't travel to the committing process, which begins it again from the request."""
+    """Files of one write in tasks. The job can't travel to the committing process, which begins it
+    again from the request."""
 
     def __init__(self, location: str, store: dict[str, str] | None, schema_json: str, request: str) -> None:
         import pyarrow as pa
@@ -107,7 +110,8 @@ class BatchWriter(_Files, DataSourceArrowWriter):
 
 
 class StreamWriter(_Files, DataSourceStreamArrowWriter):
-    """The micro-batches of a query: each is committed with its number, once, however often Spark runs it."""
+    """The micro-batches of a query: each is committed with its number, once, however often Spark
+    runs it."""
 
     def __init__(
         self,

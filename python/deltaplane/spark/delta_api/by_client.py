@@ -1,5 +1,6 @@
-"""What a DeltaTable of a Spark Connect session does: the client reaches the table itself, and runs commands on the embedded engine,
-as `deltaplane.DeltaTable` does. A merge brings the source's rows here.
+"""What a DeltaTable of a Spark Connect session does: the client reaches the table itself, and runs
+commands on the embedded engine, as `deltaplane.DeltaTable` does. A merge brings the source's rows
+here.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class ClientTable:
         )
 
     def merge(self, what: SparkMerge) -> CommandResult:
-        """As `deltaplane.spark.dml.merge.merge`, with all of the source's rows in the client's memory."""
+        """As `deltaplane.spark.dml.merge.merge`, with all of the source's rows in the client's
+        memory."""
         source: Any = what.source
         rows = source.toArrow()
         given = Merge(
@@ -68,7 +70,8 @@ class ClientTable:
 
 
 def newest_rows(spark: SparkSession, location: str, options: Mapping[str, str] | None) -> DataFrame:
-    """The table's rows, of the newest version when the server first looks at the frame, which it may remember after that."""
+    """The table's rows, of the newest version when the server first looks at the frame, which it
+    may remember after that."""
     return portable_reader(spark).options(**(options or {})).load(location)
 
 

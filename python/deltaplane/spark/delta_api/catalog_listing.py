@@ -1,4 +1,5 @@
-"""`spark.catalog` of a session that knows Delta tables by their names: columns as the table's log has them, tables as who made them said.
+"""`spark.catalog` of a session that knows Delta tables by their names: columns as the table's log
+has them, tables as who made them said.
 
 Spark's own catalog keeps the columns of the day when the name was made, and takes no table of ours
 for its own.
@@ -26,7 +27,8 @@ __all__ = ["created_table", "described_table", "is_table_at", "listed_columns", 
 
 
 def listed_columns(spark: SparkSession, name: str) -> list[Column] | None:
-    """The columns of a Delta table by its name, as `spark.catalog.listColumns` gives them; None for what is no Delta table."""
+    """The columns of a Delta table by its name, as `spark.catalog.listColumns` gives them; None for
+    what is no Delta table."""
     location = located(spark, name)
     if location is None:
         return None
@@ -53,7 +55,8 @@ def is_table_at(name: str) -> bool | None:
 
 
 def listed_table(spark: SparkSession, table: Table) -> Table:
-    """An entry of `spark.catalog.listTables`, which says of a Delta table whether its files go with its name."""
+    """An entry of `spark.catalog.listTables`, which says of a Delta table whether its files go with
+    its name."""
     name = ".".join(f"`{part}`" for part in (*(table.namespace or ()), table.name))
     if table.isTemporary or held_location(spark, name) is None:
         return table
@@ -61,8 +64,8 @@ def listed_table(spark: SparkSession, table: Table) -> Table:
 
 
 def described_table(spark: SparkSession, name: str, table: Table | None) -> Table | None:
-    """What `spark.catalog.getTable` gives, where Spark's own answer is `table`, or None for a location's name; None for what is no Delta
-    table."""
+    """What `spark.catalog.getTable` gives, where Spark's own answer is `table`, or None for a
+    location's name; None for what is no Delta table."""
     path = path_of(name)
     if path is not None:
         description = DeltaTable(absolute_location(path)).metadata().description
@@ -81,7 +84,8 @@ def created_table(
     description: str | None,
     options: Mapping[str, Any],
 ) -> None:
-    """Makes what `spark.catalog.createTable` is asked for: a new table, or a name for the one at the path."""
+    """Makes what `spark.catalog.createTable` is asked for: a new table, or a name for the one at
+    the path."""
     builder = SparkTable.create(spark).tableName(name)
     if path is not None:
         builder = builder.location(path)

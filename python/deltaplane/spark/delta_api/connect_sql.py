@@ -1,4 +1,5 @@
-"""Spark Connect's expressions as Spark SQL: the client holds them as trees, which only the server turns into text.
+"""Spark Connect's expressions as Spark SQL: the client holds them as trees, which only the server
+turns into text.
 
 Called for conditions and values of commands that run without Spark.
 """

@@ -1,4 +1,5 @@
-"""What delta-spark refuses to drop of a table's features, which `DROP FEATURE` by Spark refuses as well.
+"""What delta-spark refuses to drop of a table's features, which `DROP FEATURE` by Spark refuses as
+well.
 
 The embedded `TableAlterer.drop_feature` takes more of them.
 """
@@ -22,7 +23,8 @@ _FEATURE_TABLES = 7
 
 
 def refuse_fixed(table: DeltaTable, feature: str) -> None:
-    """Refuses to drop a feature that delta-spark never drops from a table that has it, and a property's name in a feature's place.
+    """Refuses to drop a feature that delta-spark never drops from a table that has it, and a
+    property's name in a feature's place.
 
     Raises:
         UnsupportedFeatureError: the feature stays.

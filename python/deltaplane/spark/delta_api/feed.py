@@ -1,4 +1,5 @@
-"""The change data feed as delta-spark's users ask for it: by options of a reader, or by `table_changes`.
+"""The change data feed as delta-spark's users ask for it: by options of a reader, or by
+`table_changes`.
 
 Bounds and columns of a feed are delta-spark's here; its rows are those of `read_changes`.
 """
@@ -30,12 +31,14 @@ __all__ = ["Bound", "check_fed", "feed"]
 # A version, a moment, or nothing.
 Bound = int | datetime | None
 _FED = "delta.enableChangeDataFeed"
-# The session's setting in delta-spark: changes of renamed and dropped columns under the columns of one version all the same.
+# The session's setting in delta-spark: changes of renamed and dropped columns under the columns of
+# one version all the same.
 _UNSAFE = "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled"
 
 
 class _Range(NamedTuple):
-    """The first and the last version that two bounds mean; None where the bound lies behind or before all versions."""
+    """The first and the last version that two bounds mean; None where the bound lies behind or
+    before all versions."""
 
     first: int | None
     last: int | None
@@ -44,7 +47,8 @@ class _Range(NamedTuple):
 def feed(
     spark: SparkSession, location: str, store: Mapping[str, str] | None, starting: Bound, ending: Bound
 ) -> DataFrame:
-    """The rows that changed between two bounds. Where the session lets bounds lie behind the newest version there are none.
+    """The rows that changed between two bounds. Where the session lets bounds lie behind the newest
+    version there are none.
 
     Raises:
         InvalidArgumentError, VersionNotFoundError, SchemaMismatchError: as `read_changes`.
@@ -93,8 +97,8 @@ def _refuse_renamed(snapshot: _native.Snapshot, first: int, last: int) -> None:
     steps = _native.Tail.column_steps(begins.tracked_columns, end.tracked_columns)
     if not (steps.renamed or steps.dropped):
         return
-    # delta-spark tells what the table was when the range began from what a commit of the range made of it, as the first one does,
-    # and takes a version without column mapping for no hindrance.
+    # delta-spark tells what the table was when the range began from what a commit of the range made
+    # of it, as the first one does, and takes a version without column mapping for no hindrance.
     began = begins.column_mapping != "none" and first > 0
     what = f"version {first}, with which they begin," if began else f"since version {first} the table"
     raise SchemaMismatchError(
@@ -137,8 +141,8 @@ def _columns(snapshot: _native.Snapshot) -> StructType:
 
 
 def _under_newest(frame: DataFrame, snapshot: _native.Snapshot) -> DataFrame:
-    """The rows under the newest version's columns, as delta-spark shows them where no column mapping tells which were there;
-    as they are where more is new than some columns."""
+    """The rows under the newest version's columns, as delta-spark shows them where no column
+    mapping tells which were there; as they are where more is new than some columns."""
     if snapshot.column_mapping != "none":
         return frame
     newest, has = _columns(snapshot), {field.name: field.dataType for field in frame.schema.fields}

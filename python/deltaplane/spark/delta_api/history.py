@@ -31,8 +31,8 @@ def history_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def detail_frame(spark: SparkSession, rows: pa.Table, name: str | None) -> DataFrame:
-    """The row of `deltaplane.report.describe.detail_row`, with the location as Hadoop's paths have it, and the name that the catalog
-    holds the table by, if it does."""
+    """The row of `deltaplane.report.describe.detail_row`, with the location as Hadoop's paths have
+    it, and the name that the catalog holds the table by, if it does."""
     at = rows.schema.get_field_index("location")
     location = hadoop_path(rows.column(at)[0].as_py())
     rows = rows.set_column(at, "location", [[location]])

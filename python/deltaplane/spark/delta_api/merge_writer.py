@@ -1,4 +1,5 @@
-"""`df.mergeInto` of a session that knows Delta tables by their familiar names: Spark's own builder, for a table of ours."""
+"""`df.mergeInto` of a session that knows Delta tables by their familiar names: Spark's own builder,
+for a table of ours."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _Add = Callable[[DeltaMergeBuilder], DeltaMergeBuilder]
 
 @with_spark_errors
 class MergeWriter:
-    """A merge of a frame's rows into a table, to be run by `merge`; with the methods of PySpark's `MergeIntoWriter`."""
+    """A merge of a frame's rows into a table, to be run by `merge`; with the methods of PySpark's
+    `MergeIntoWriter`."""
 
     def __init__(self, frame: DataFrame, name: str, condition: Column) -> None:
         spark, path = frame.sparkSession, path_of(name)

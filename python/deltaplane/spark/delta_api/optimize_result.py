@@ -1,4 +1,5 @@
-"""What OPTIMIZE and REORG came to, as the frame that delta-spark gives: a path and the struct of its metrics."""
+"""What OPTIMIZE and REORG came to, as the frame that delta-spark gives: a path and the struct of
+its metrics."""
 
 from __future__ import annotations
 
@@ -57,8 +58,9 @@ _METRICS = (
 
 @dataclass(frozen=True)
 class Optimized:
-    """What was done: the command's metrics under deltalake's names, whether rows were ordered by columns that the caller
-    named or the table is clustered by, when, and how many columns the table has and has statistics of."""
+    """What was done: the command's metrics under deltalake's names, whether rows were ordered by
+    columns that the caller named or the table is clustered by, when, and how many columns the table
+    has and has statistics of."""
 
     metrics: Mapping[str, Any]
     ordered: bool
@@ -79,7 +81,8 @@ class Optimized:
 
 
 def purged_metrics(table: DeltaTable, considered: int, version: int | None) -> dict[str, Any]:
-    """What REORG made, as the metrics of OPTIMIZE; of `considered` files those that aren't in its version's commit stayed."""
+    """What REORG made, as the metrics of OPTIMIZE; of `considered` files those that aren't in its
+    version's commit stayed."""
     added, removed, partitions = _Sizes(), _Sizes(), set[str]()
     if version is not None:
         store = _native.RawStore.open(table.location, storage_options_text(table.storage_options))

@@ -1,4 +1,5 @@
-"""Parquet tables of a session's catalog, and Parquet files at a path, as CONVERT TO DELTA and SHALLOW CLONE take them."""
+"""Parquet tables of a session's catalog, and Parquet files at a path, as CONVERT TO DELTA and
+SHALLOW CLONE take them."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ _OF_CATALOG = ("spark.", "transient_lastDdlTime", "EXTERNAL", "numFiles", "total
 
 @dataclass(frozen=True)
 class ParquetTable:
-    """Parquet files at a location, and what the session's catalog says of them if it holds them under a name.
+    """Parquet files at a location, and what the session's catalog says of them if it holds them
+    under a name.
 
     `is_delta`: a Delta table is there already, or the name is one's.
     """
@@ -75,8 +77,9 @@ class ParquetTable:
 def parquet_table(
     spark: SparkSession, parts: Sequence[str], doing: str, options: dict[str, str] | None = None
 ) -> ParquetTable:
-    """What a name means: ``parquet.`path` ``, or a table of the session's catalog. `doing` is what asks; `options` are those of
-    a path's store.
+    """What a name means:
+    ``parquet.`path` ``, or a table of the session's catalog. `doing` is what asks; `options` are
+    those of a path's store.
 
     Raises:
         TableNotFoundError: the catalog holds nothing under the name.
@@ -158,13 +161,14 @@ def convert(
     dry_run: bool = False,
     options: dict[str, str] | None = None,
 ) -> tuple[str, WouldConvert | None]:
-    """Makes a Delta table of Parquet files where they are, and the name that the catalog holds them under a Delta table's. What is
-    one already stays as it is. Returns the location, and for a dry run what the table would be.
+    """Makes a Delta table of Parquet files where they are, and the name that the catalog holds them
+    under a Delta table's. What is one already stays as it is. Returns the location, and for a dry
+    run what the table would be.
 
     Raises:
         TableNotFoundError: no such name.
-        InvalidArgumentError: a view, a table of another format, files that no table could hold so, or other partition columns
-            than the catalog has.
+        InvalidArgumentError: a view, a table of another format, files that no table could hold so,
+            or other partition columns than the catalog has.
         UnsupportedFeatureError: a partition that is elsewhere.
     """
     table = parquet_table(spark, parts, _CONVERTS, options)
@@ -212,13 +216,15 @@ def _check_properties(table: ParquetTable) -> None:
 
 
 def _hold_as_delta(spark: SparkSession, name: str, table: ParquetTable) -> None:
-    """Makes a name of the catalog, which is a Parquet table's, the Delta table's at the same place."""
+    """Makes a name of the catalog, which is a Parquet table's, the Delta table's at the same
+    place."""
     schema = json.dumps(shown(_native.Snapshot.open(table.location, None).schema.to_value()))
     properties = {MANAGED: "true"} if table.managed else {}
     Jvm.of(spark).change_catalog_entry(spark, name, "deltaplane", schema, properties)
     held = held_table(spark, name)
     if held is None or held[0] not in FORMATS or (held_property(spark, name, MANAGED) == "true") != table.managed:
-        # Hive's catalog leaves the format as it was. The entry is an external table's now, so that its files stay.
+        # Hive's catalog leaves the format as it was. The entry is an external table's now, so that
+        # its files stay.
         drop_entry(spark, name)
         register_name(spark, name, table.location, managed=table.managed)
 
@@ -232,11 +238,13 @@ def clone(
     *,
     has_version: bool = False,
 ) -> dict[str, int] | None:
-    """Makes a table that names the files of a Parquet table, or of a path, where they are; the metrics. None where the name
-    is a Delta table's. `has_version`: the statement asks for a version of the source.
+    """Makes a table that names the files of a Parquet table, or of a path, where they are; the
+    metrics. None where the name is a Delta table's. `has_version`: the statement asks for a version
+    of the source.
 
     Raises:
-        TableNotFoundError, InvalidArgumentError, UnsupportedFeatureError: as `convert`, and what no such clone can be.
+        TableNotFoundError, InvalidArgumentError, UnsupportedFeatureError: as `convert`, and what no
+            such clone can be.
     """
     store = None if options is None else dict(options)
     table = parquet_table(spark, parts, _CLONES, store)

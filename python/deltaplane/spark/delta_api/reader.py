@@ -1,4 +1,5 @@
-"""`spark.read` and `spark.readStream` of a session that knows Delta tables by their familiar names."""
+"""`spark.read` and `spark.readStream` of a session that knows Delta tables by their familiar
+names."""
 
 from __future__ import annotations
 
@@ -153,10 +154,12 @@ class StreamReader(_Loading, DataStreamReader):
 
 
 def _bound(spark: SparkSession, own: Mapping[str, str], which: str, *, named: bool) -> Bound:
-    """Where a change feed begins (`starting`) or ends (`ending`); `named`: the table was asked for by its name.
+    """Where a change feed begins (`starting`) or ends (`ending`); `named`: the table was asked for
+    by its name.
 
     Raises:
-        InvalidArgumentError: not a bound, or two bounds of one kind for a name, which delta-spark refuses.
+        InvalidArgumentError: not a bound, or two bounds of one kind for a name, which delta-spark
+            refuses.
     """
     version, timestamp = f"{which}version", f"{which}timestamp"
     # As in delta-spark the version counts where both are given with a path.

@@ -1,4 +1,5 @@
-"""Delta tables that a session's own analyser meets: whatever Spark runs finds them, by their paths and by their names.
+"""Delta tables that a session's own analyser meets: whatever Spark runs finds them, by their paths
+and by their names.
 
 The JVM's rule (`java/Relations`) asks while Spark analyses, on the thread that asked Spark.
 """
@@ -33,7 +34,8 @@ _reading = threading.local()
 
 
 class Seen:
-    """The locations of tables that were asked for meanwhile, and the versions in which some are to be read."""
+    """The locations of tables that were asked for meanwhile, and the versions in which some are to
+    be read."""
 
     def __init__(self, held: Mapping[str, int]) -> None:
         self.held = {absolute_location(location): version for location, version in held.items()}
@@ -46,7 +48,8 @@ class Seen:
 
 @contextmanager
 def reading(held: Mapping[str, int]) -> Iterator[Seen]:
-    """What Spark analyses inside of the block reads tables at some locations in a version, and it is noted which ones it reads."""
+    """What Spark analyses inside of the block reads tables at some locations in a version, and it
+    is noted which ones it reads."""
     before = getattr(_reading, "seen", None)
     seen = Seen({**(before.held if before is not None else {}), **held})
     _reading.seen = seen
@@ -59,8 +62,8 @@ def reading(held: Mapping[str, int]) -> Iterator[Seen]:
 
 
 def ask(spark: SparkSession, run: _Run | None = None) -> bool:
-    """Has a session's analyser ask; whether it does. `run` runs the statements of scripts that are about Delta tables, and gives
-    None for others."""
+    """Has a session's analyser ask; whether it does. `run` runs the statements of scripts that are
+    about Delta tables, and gives None for others."""
     try:
         jvm = Jvm.of(spark)
     except NativeScanUnavailable:
@@ -85,7 +88,8 @@ def asks(spark: SparkSession) -> bool:
 
 
 class _Answers:
-    """What the rule asks of one session. Questions are texts with NULs between their parts, see `java/Relations`."""
+    """What the rule asks of one session. Questions are texts with NULs between their parts, see
+    `java/Relations`."""
 
     def __init__(self, spark: SparkSession, run: _Run | None) -> None:
         self._of, self._run = weakref.ref(spark), run

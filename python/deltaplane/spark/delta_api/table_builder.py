@@ -1,4 +1,5 @@
-"""The builder of new tables under delta-spark's names: columns, partitions, clustering and properties, made in one commit."""
+"""The builder of new tables under delta-spark's names: columns, partitions, clustering and
+properties, made in one commit."""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ class DeltaTableBuilder:
             colName: its name.
             dataType: its type, or that as text.
             nullable: whether it may hold nulls.
-            generatedAlwaysAs: Spark SQL over other columns (P105), or an identity column that takes no other values.
+            generatedAlwaysAs: Spark SQL over other columns (P105), or an identity column that takes
+                no other values.
             generatedByDefaultAs: an identity column that takes other values, too (P108).
             comment: what it is about.
         """
@@ -172,8 +174,10 @@ class DeltaTableBuilder:
         Raises:
             TableAlreadyExistsError: `create` where a table is.
             TableNotFoundError: `replace` where none is.
-            InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no table can have.
-            UnsupportedFeatureError: a property that this version doesn't know, or that a table can't lose; says what to do.
+            InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no
+                table can have.
+            UnsupportedFeatureError: a property that this version doesn't know, or that a table
+                can't lose; says what to do.
         """
         if self._name is not None:
             check_free(self._spark, self._name, replaces=self._replaces == "overwrite")
@@ -190,7 +194,8 @@ class DeltaTableBuilder:
             )
         managed = named and is_managed(self._spark, str(self._name), self._location)
         if there and named and held is None and self._location is not None:
-            # As in delta-spark a new name takes the table that is there, if it is the one that is described.
+            # As in delta-spark a new name takes the table that is there, if it is the one that is
+            # described.
             self._check_same(location)
         elif not (there and self._replaces == "ignore"):
             check_unused(location)
@@ -263,7 +268,8 @@ def _identity(given: Any, says: str, *, explicit: bool) -> dict[str, Any]:
 
 
 def _measured(field: dict[str, Any], of: DataType) -> dict[str, Any]:
-    """A column whose texts of a given length are texts, and how long they are stands beside its type, as Spark has it."""
+    """A column whose texts of a given length are texts, and how long they are stands beside its
+    type, as Spark has it."""
     plain = _unmeasured(field["type"])
     if plain == field["type"]:
         return field

@@ -1,4 +1,5 @@
-"""`table_changes` and `table_changes_by_path` in a query's text: the change feed of a table, which becomes a temp view."""
+"""`table_changes` and `table_changes_by_path` in a query's text: the change feed of a table, which
+becomes a temp view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`delta.tables` for this package: `DeltaTable` with delta-spark's methods, builders, arguments and results.
+"""`delta.tables` for this package: `DeltaTable` with delta-spark's methods, builders, arguments and
+results.
 
 Rows are changed by Spark's tasks; what only touches the log is the embedded table's.
 """
@@ -72,8 +73,9 @@ _NAME = re.compile(rf"\s*{_PART}(?:\s*\.\s*{_PART}){{0,2}}\s*")
 class DeltaTable:
     """A Delta table on a Spark session.
 
-    Conditions and values are Spark SQL or `pyspark.sql.Column`s, with all of Spark's functions; those that give another
-    result each time are refused in conditions. Each command is one commit; where it fails the table is as it was.
+    Conditions and values are Spark SQL or `pyspark.sql.Column`s, with all of Spark's functions;
+    those that give another result each time are refused in conditions. Each command is one commit;
+    where it fails the table is as it was.
 
     >>> from deltaplane.spark import DeltaTable
     >>> _ = DeltaTable.create(spark).location("people").addColumn("id", "long").addColumn("name", "string").execute()
@@ -97,15 +99,16 @@ class DeltaTable:
         self._spark, self._location, self._options, self._alias = spark, location, options, alias
         # What the catalog holds the table by, where it was found so.
         self._name: str | None = None
-        # The frames that `toDF` gave, by the table's columns: their columns may stand in conditions and values.
+        # The frames that `toDF` gave, by the table's columns: their columns may stand in conditions
+        # and values.
         self._frames: dict[str, DataFrame] = {}
 
     # --- which table ----------------------------------------------------------------------------------------------------
 
     @classmethod
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
-        """The table at a path. `hadoopConf` has settings of Spark's file systems (`fs.…`), and beside them deltaplane's
-        storage options.
+        """The table at a path. `hadoopConf` has settings of Spark's file systems (`fs.…`), and
+        beside them deltaplane's storage options.
 
         Raises:
             TableNotFoundError: no table is there.
@@ -117,7 +120,8 @@ class DeltaTable:
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
-        """The table of a name: ``delta.`path` ``, or one that the session's catalog has a location for.
+        """The table of a name: ``delta.`path` ``, or one that the session's catalog has a location
+        for.
 
         Raises:
             TableNotFoundError: no such name, or no Delta table.
@@ -158,8 +162,9 @@ class DeltaTable:
         identifier: str,
         partitionSchema: str | StructType | None = None,
     ) -> DeltaTable:
-        """Makes a Delta table of Parquet files where they are; `identifier` is ``parquet.`path` ``, a path, or a Parquet table
-        of the session's catalog, whose name is a Delta table's afterwards. One that is there already stays as it is.
+        """Makes a Delta table of Parquet files where they are; `identifier` is ``parquet.`path` ``,
+        a path, or a Parquet table of the session's catalog, whose name is a Delta table's
+        afterwards. One that is there already stays as it is.
 
         Raises:
             TableNotFoundError: the catalog has no such name.
@@ -188,8 +193,9 @@ class DeltaTable:
     # --- its rows -------------------------------------------------------------------------------------------------------
 
     def toDF(self) -> DataFrame:
-        """The table's rows; each query sees the newest version. Its columns may stand in conditions and values of this
-        table's commands. On Spark Connect the frame has the version that was the newest at its first query."""
+        """The table's rows; each query sees the newest version. Its columns may stand in conditions
+        and values of this table's commands. On Spark Connect the frame has the version that was the
+        newest at its first query."""
         if is_connect(self._spark):
             rows = newest_rows(self._spark, self._location, split_options(self._options)[0])
             return rows if self._alias is None else rows.alias(self._alias)
@@ -206,8 +212,10 @@ class DeltaTable:
         With `dry_run` nothing is written; returns what would be, which takes Spark's jobs as well.
 
         Raises:
-            InvalidArgumentError: an append-only table (P100), or a condition that isn't the same each time.
-            DeltaConcurrentModificationException: another writer changed such rows first; nothing was committed.
+            InvalidArgumentError: an append-only table (P100), or a condition that isn't the same
+                each time.
+            DeltaConcurrentModificationException: another writer changed such rows first; nothing
+                was committed.
         """
         _check_expression(condition, "'condition'")
         condition = clear(self._spark, condition, self._columns())
@@ -222,7 +230,8 @@ class DeltaTable:
         *,
         dry_run: bool = False,
     ) -> DryRun | None:
-        """Gives columns new values in the rows for which a condition is true, in all rows without one.
+        """Gives columns new values in the rows for which a condition is true, in all rows without
+        one.
 
         Args:
             condition: which rows.
@@ -288,18 +297,20 @@ class DeltaTable:
         for name, given in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
             if not isinstance(given, int):
                 raise ValueError(f"The {name} needs to be an integer but got '{type(given)}'.")
-        # The properties by which delta-spark asks for versions and features; its history names those.
+        # The properties by which delta-spark asks for versions and features; its history names
+        # those.
         versions = {"delta.minReaderVersion": str(readerVersion), "delta.minWriterVersion": str(writerVersion)}
         self._table().alter.set_table_properties(versions)
 
     def addFeatureSupport(self, featureName: str) -> None:
-        """Supports a table feature without using it yet; the protocol's versions rise where they must."""
+        """Supports a table feature without using it yet; the protocol's versions rise where they
+        must."""
         _check_type(featureName, str, "featureName", "a string")
         self._table().alter.set_table_properties({f"delta.feature.{featureName}": "supported"})
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Stops supporting a table feature, as `deltaplane.table.alter.TableAlterer.drop_feature` does, but for those that delta-spark
-        refuses to drop."""
+        """Stops supporting a table feature, as `deltaplane.table.alter.TableAlterer.drop_feature`
+        does, but for those that delta-spark refuses to drop."""
         _check_type(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
             _check_type(truncateHistory, bool, "truncateHistory", "a boolean")
@@ -308,9 +319,10 @@ class DeltaTable:
         table.alter.drop_feature(featureName, truncate_history=bool(truncateHistory))
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
-        """Deletes files that no version within the retention needs; returns an empty frame. As in delta-spark 4.4, any
-        `retentionHours` but 0 is ignored with a warning: the table's `delta.deletedFileRetentionDuration` decides, unless the
-        session's `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
+        """Deletes files that no version within the retention needs; returns an empty frame. As in
+        delta-spark 4.4, any `retentionHours` but 0 is ignored with a warning: the table's
+        `delta.deletedFileRetentionDuration` decides, unless the session's
+        `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
 
         Raises:
             InvalidArgumentError: a retention shorter than the table's, unless the session's
@@ -326,7 +338,8 @@ class DeltaTable:
         return DeltaOptimizeBuilder(self)
 
     def generate(self, mode: str) -> None:
-        """Writes manifests of the table's files for other programs; the mode is `symlink_format_manifest`."""
+        """Writes manifests of the table's files for other programs; the mode is
+        `symlink_format_manifest`."""
         _check_type(mode, str, "mode", "a string")
         if mode.lower() != "symlink_format_manifest":
             raise InvalidArgumentError(f"{mode!r} is no kind of manifest: use symlink_format_manifest")
@@ -338,8 +351,8 @@ class DeltaTable:
         return self._restored(self._table().restore(version))
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Makes the table what it was at a time, as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss`, in the session's time zone unless it
-        says another one."""
+        """Makes the table what it was at a time, as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss`, in the
+        session's time zone unless it says another one."""
         _check_type(timestamp, str, "timestamp", "a string")
         at, table = moment(self._spark, timestamp), self._table()
         # The commit says the moment, not the version.
@@ -349,7 +362,8 @@ class DeltaTable:
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
     ) -> DeltaTable:
-        """Makes another table at a path, with copies of this one's files, or naming them (`isShallow`)."""
+        """Makes another table at a path, with copies of this one's files, or naming them
+        (`isShallow`)."""
         return self._cloned(self._table(), target, isShallow, replace, properties)
 
     def cloneAtVersion(
@@ -438,8 +452,8 @@ class DeltaTable:
 
 @with_spark_errors
 class DeltaMergeBuilder:
-    """A merge to be run by `execute`. Clauses of a kind are tried in their order: the first one whose condition is true
-    applies, and only the last may have none. `DeltaTable` has an example.
+    """A merge to be run by `execute`. Clauses of a kind are tried in their order: the first one
+    whose condition is true applies, and only the last may have none. `DeltaTable` has an example.
     """
 
     def __init__(self, table: DeltaTable, what: SparkMerge) -> None:
@@ -450,7 +464,8 @@ class DeltaMergeBuilder:
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,
     ) -> DeltaMergeBuilder:
-        """Gives columns new values in rows that match; without any and without a condition it is no clause."""
+        """Gives columns new values in rows that match; without any and without a condition it is no
+        clause."""
         return self._updates("matched", condition, _values(set, "'set' in whenMatchedUpdate"))
 
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
@@ -464,7 +479,8 @@ class DeltaMergeBuilder:
     def whenNotMatchedInsert(
         self, condition: Expression | None = None, values: Mapping[str, Expression] | None = None
     ) -> DeltaMergeBuilder:
-        """Adds rows of the source that match none; columns without a value get what the table gives them."""
+        """Adds rows of the source that match none; columns without a value get what the table gives
+        them."""
         return self._with("not_matched", "insert", condition, _values(values, "'values' in whenNotMatchedInsert"))
 
     def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
@@ -501,15 +517,17 @@ class DeltaMergeBuilder:
             dry_run: as `DeltaTable.delete`; the source is evaluated for it.
 
         Returns:
-            One row: `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`, `num_inserted_rows`.
+            One row: `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`,
+            `num_inserted_rows`.
 
         Raises:
-            InvalidArgumentError: no clause, one that can never apply, one that isn't the same each time, an unknown
-                column, several rows of the source that change one row, or an append-only table (P100).
+            InvalidArgumentError: no clause, one that can never apply, one that isn't the same each
+                time, an unknown column, several rows of the source that change one row, or an
+                append-only table (P100).
             SchemaMismatchError: a value of a type that its column doesn't take.
             ConstraintViolationError: a new row or value breaks a constraint (P101-P105).
-            DeltaConcurrentModificationException: another writer changed what the merge read first; nothing was
-                committed.
+            DeltaConcurrentModificationException: another writer changed what the merge read first;
+                nothing was committed.
         """
         check(self._what.clauses)
         session, table = self._table._spark, self._table
@@ -545,7 +563,8 @@ class DeltaMergeBuilder:
 
 @with_spark_errors
 class DeltaOptimizeBuilder:
-    """A rearrangement of the table's files, to be run by `executeCompaction` or `executeZOrderBy`."""
+    """A rearrangement of the table's files, to be run by `executeCompaction` or
+    `executeZOrderBy`."""
 
     def __init__(self, table: DeltaTable, partition_filter: str | None = None) -> None:
         self._table, self._filter = table, partition_filter
@@ -556,7 +575,8 @@ class DeltaOptimizeBuilder:
         return DeltaOptimizeBuilder(self._table, partitionFilter)
 
     def executeCompaction(self) -> DataFrame:
-        """Makes large files of small ones, each group of them in a Spark task; clusters a clustered table.
+        """Makes large files of small ones, each group of them in a Spark task; clusters a clustered
+        table.
 
         Returns:
             One row: the table's `path`, and `metrics`, under delta-spark's names.
@@ -567,10 +587,12 @@ class DeltaOptimizeBuilder:
         return self._run(())
 
     def executeZOrderBy(self, *cols: str | Sequence[str]) -> DataFrame:
-        """Writes the rows anew along a curve through these columns; returns what `executeCompaction` does.
+        """Writes the rows anew along a curve through these columns; returns what
+        `executeCompaction` does.
 
         Raises:
-            InvalidArgumentError: a partition column, or one that rows can't be ordered by; as `executeCompaction`.
+            InvalidArgumentError: a partition column, or one that rows can't be ordered by; as
+                `executeCompaction`.
         """
         return self._run(names_of(cols, "Z-order column must be str."))
 

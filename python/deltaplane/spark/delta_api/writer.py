@@ -144,8 +144,9 @@ class Writer(Options, DataFrameWriter):
             register_name(spark, name, location, store, managed="path" not in own)
 
     def _is_saved_here(self, name: str, known: str | None) -> bool:
-        """Whether `saveAsTable` is for us, after making room for it; else Spark has done it, or nothing was to do. As in delta-spark
-        an overwrite may change a table's format, an append may not."""
+        """Whether `saveAsTable` is for us, after making room for it; else Spark has done it, or
+        nothing was to do. As in delta-spark an overwrite may change a table's format, an append may
+        not."""
         spark, mode = self._frame.sparkSession, (self._how or "error").lower()
         if not self._is_ours():
             holds_ours = known is not None and self._format is not None
@@ -198,8 +199,8 @@ class Writer(Options, DataFrameWriter):
         self._write(location, "overwrite" if replaces else "append")
 
     def _placed(self, location: str) -> DataFrame:
-        """The rows as `insertInto` stores them: columns and fields of structs are found by their places. Where the session lets
-        schemas grow, those behind the table's are new.
+        """The rows as `insertInto` stores them: columns and fields of structs are found by their
+        places. Where the session lets schemas grow, those behind the table's are new.
 
         Raises:
             InvalidArgumentError: fewer columns than the table has.
@@ -239,7 +240,8 @@ class Writer(Options, DataFrameWriter):
         how: Any = {"errorifexists": "error", "default": "error"}.get(mode.lower(), mode.lower())
         columns = schema_mode(spark, own, how)
         if columns == "overwrite" and self._by is None:
-            # A table whose columns are replaced keeps its partitions unless it is told that it has none.
+            # A table whose columns are replaced keeps its partitions unless it is told that it has
+            # none.
             self._by = []
         if partitions_given and columns != "overwrite" and how in ("append", "overwrite"):
             check_partitions(self._frame.columns, location, store)
@@ -247,7 +249,8 @@ class Writer(Options, DataFrameWriter):
         if defaults := default_properties(spark):
             configuration = {**defaults, **configuration}
         if columns == "overwrite" and configuration and _native.is_table(location, store):
-            # As in delta-spark they are properties of new tables: a table that is there keeps its own.
+            # As in delta-spark they are properties of new tables: a table that is there keeps its
+            # own.
             configuration = {}
         write(
             self._frame,
@@ -277,7 +280,8 @@ class Writer(Options, DataFrameWriter):
         return own, properties, {key: v for key, v in (others or {}).items() if key not in properties} or None
 
     def _dynamic(self, own: Mapping[str, str], mode: str) -> Any:
-        """Whether only partitions that rows are written to are replaced: the option says it, else the session."""
+        """Whether only partitions that rows are written to are replaced: the option says it, else
+        the session."""
         if mode != "overwrite":
             return "static"
         if "partitionoverwritemode" in own:
@@ -427,7 +431,8 @@ class StreamWriter(Options, DataStreamWriter):
             each={
                 **_of_files(own),
                 **({"schema_mode": columns} if columns == "overwrite" else {}),
-                # As in delta-spark: a query makes its table and its versions also where it finds no rows.
+                # As in delta-spark: a query makes its table and its versions also where it finds no
+                # rows.
                 "empty_commit": True,
                 "configuration": default_properties(spark) or None,
             },

@@ -54,7 +54,8 @@ _OWN = frozenset(
 
 @with_spark_errors
 class WriterV2(DataFrameWriterV2):
-    """Writes to a table of ours where the name is a path's, a Delta table's, or `using` says so; else Spark writes."""
+    """Writes to a table of ours where the name is a path's, a Delta table's, or `using` says so;
+    else Spark writes."""
 
     def __init__(self, df: DataFrame, table: str) -> None:
         super().__init__(df, table)
@@ -132,7 +133,8 @@ class WriterV2(DataFrameWriterV2):
         self._write(self._there(), "overwrite", None if text.lower() == "true" else text)
 
     def overwritePartitions(self) -> None:
-        """Replaces the partitions that rows are written to; of a table without partitions all rows."""
+        """Replaces the partitions that rows are written to; of a table without partitions all
+        rows."""
         if not self._is_written_here():
             super().overwritePartitions()
             return
@@ -217,7 +219,8 @@ class WriterV2(DataFrameWriterV2):
         # What Spark has beside a table's properties.
         properties = {key: value for key, value in self._properties.items() if key not in ("comment", "location")}
         write(
-            # As in delta-spark, a table takes what a cast makes of values of other types, where it doesn't grow by them.
+            # As in delta-spark, a table takes what a cast makes of values of other types, where it
+            # doesn't grow by them.
             self._frame if makes or merges else as_table_takes(self._frame, location, self._store()),
             location,
             mode,

@@ -1,4 +1,5 @@
-"""A command's condition on Spark: Spark decides which rows are meant, the core is told what every one of them meets.
+"""A command's condition on Spark: Spark decides which rows are meant, the core is told what every
+one of them meets.
 
 What the core isn't told is left out there, never approximated.
 """
@@ -34,10 +35,12 @@ _INSTANT = "TIMESTAMP"
 
 
 def clear(spark: SparkSession, given: Any, columns: Columns, *, is_condition: bool = True) -> Any:
-    """An expression of the Python API as the session reads it; its double-quoted texts can't be meant as columns.
+    """An expression of the Python API as the session reads it; its double-quoted texts can't be
+    meant as columns.
 
-    Where `spark.sql.ansi.doubleQuotedIdentifiers` is on, they are columns. Else they are texts, as in Spark SQL, and one
-    that is a column's name, or is compared with no column, is refused: DataFrame libraries mean columns by them.
+    Where `spark.sql.ansi.doubleQuotedIdentifiers` is on, they are columns. Else they are texts, as
+    in Spark SQL, and one that is a column's name, or is compared with no column, is refused:
+    DataFrame libraries mean columns by them.
 
     Raises:
         InvalidArgumentError: such a text; says both ways to write it.
@@ -56,11 +59,12 @@ def clear(spark: SparkSession, given: Any, columns: Columns, *, is_condition: bo
 
 @dataclass(frozen=True)
 class Subqueried:
-    """A condition of a statement, which may hold subqueries: `text` is the session's, `said` what was written.
+    """A condition of a statement, which may hold subqueries: `text` is the session's, `said` what
+    was written.
 
-    Every row that is meant meets all of `parts`, which hold no subquery; `plain` is the whole condition over the table's own
-    columns, where it holds none. With `reads_others` a subquery may read rows of
-    the same table.
+    Every row that is meant meets all of `parts`, which hold no subquery; `plain` is the whole
+    condition over the table's own columns, where it holds none. With `reads_others` a subquery may
+    read rows of the same table.
     """
 
     text: str
@@ -73,8 +77,9 @@ class Subqueried:
 class SparkCondition:
     """A condition on the rows of a table; None for all rows.
 
-    `tree` is met by every row that is meant, as JSON for the core; `text` is Spark SQL. `is_exact` says that the tree is
-    all of the condition, `reads_others` that any row of the table may decide whether another one is meant.
+    `tree` is met by every row that is meant, as JSON for the core; `text` is Spark SQL. `is_exact`
+    says that the tree is all of the condition, `reads_others` that any row of the table may decide
+    whether another one is meant.
 
     Raises:
         InvalidArgumentError: a condition that differs from one evaluation to the next.
@@ -140,13 +145,15 @@ def bound(target: SparkTarget, parts: list[Any]) -> list[Any]:
 
 
 def _padded(target: SparkTarget) -> set[str]:
-    """The columns of CHAR, which Spark pads with blanks where it reads and compares them; files may have them shorter."""
+    """The columns of CHAR, which Spark pads with blanks where it reads and compares them; files may
+    have them shorter."""
     fields = target.snapshot.schema.to_value()["fields"]
     return {f["name"].lower() for f in fields if _CHAR.search(str(f.get("metadata", {}).get(LENGTHS, "")))}
 
 
 def _of_zone(target: SparkTarget) -> set[str]:
-    """The columns of instants, and `timestamp` for literals, where texts of these mean another moment in the session's time zone."""
+    """The columns of instants, and `timestamp` for literals, where texts of these mean another
+    moment in the session's time zone."""
     if target.spark.conf.get("spark.sql.session.timeZone") == "UTC":
         return set()
     fields = target.snapshot.schema.to_value()["fields"]

@@ -1,4 +1,5 @@
-"""MERGE on Spark: one join finds the pairs that matter and keeps them; all else is read off these and the source.
+"""MERGE on Spark: one join finds the pairs that matter and keeps them; all else is read off these
+and the source.
 
 The source is evaluated once. What the clauses mean for the columns is `commands.merge_columns`'
 matter.
@@ -54,10 +55,11 @@ _MATCHED_ROW = "__deltaplane_matched_row"
 
 @dataclass(frozen=True)
 class SparkMerge:
-    """A MERGE as the user gives it. Conditions and values of clauses are Spark SQL or Spark's own expressions.
+    """A MERGE as the user gives it. Conditions and values of clauses are Spark SQL or Spark's own
+    expressions.
 
-    `operation` and `parameters` are what the history says of it, where it is no MERGE to the user. With `reads_others` the
-    source was made of any of the table's rows.
+    `operation` and `parameters` are what the history says of it, where it is no MERGE to the user.
+    With `reads_others` the source was made of any of the table's rows.
     """
 
     source: DataFrame
@@ -70,13 +72,15 @@ class SparkMerge:
 
 
 def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandResult:
-    """Merges in one commit; returns its metrics under delta-spark's names, without any if nothing was to do.
+    """Merges in one commit; returns its metrics under delta-spark's names, without any if nothing
+    was to do.
 
-    Where an executor is lost with its part of the kept source, all begins anew: nothing was committed by then.
+    Where an executor is lost with its part of the kept source, all begins anew: nothing was
+    committed by then.
 
     Raises:
-        InvalidArgumentError: a wrong clause, one that differs from one evaluation to the next, or several rows of the
-            source that change one row.
+        InvalidArgumentError: a wrong clause, one that differs from one evaluation to the next, or
+            several rows of the source that change one row.
         SchemaMismatchError: a value of a type that its column doesn't take.
     """
     for _ in range(_ATTEMPTS - 1):
@@ -131,7 +135,8 @@ def _text(jvm: Jvm, expression: Expression) -> str:
 
 
 class _Run:
-    """The steps of one MERGE. In the kept pairs `ACT` is the number of the clause that changes the row, if one does."""
+    """The steps of one MERGE. In the kept pairs `ACT` is the number of the clause that changes the
+    row, if one does."""
 
     def __init__(
         self,
@@ -156,10 +161,12 @@ class _Run:
         self.reads = json.dumps(all_of(known)) if known else None
 
     def __call__(self, job: Rewriting) -> dict[str, int] | None:
-        """The steps, in order; returns the commit's metrics, None where there is nothing to commit."""
+        """The steps, in order; returns the commit's metrics, None where there is nothing to
+        commit."""
         work = Work(job, self._target)
         job.reads(self.reads)
-        # One frame for all: expressions find its columns by what they are, not by their names alone.
+        # One frame for all: expressions find its columns by what they are, not by their names
+        # alone.
         self._table = self._target.frame(work.stored_ids)
         pairs = self._pairs()
         self._check_values(work, pairs)
@@ -176,7 +183,8 @@ class _Run:
         return job.commit(merge_metrics(job.finish(), rows, self._sources, inserted))
 
     def _check_values(self, work: Work, pairs: DataFrame) -> None:
-        """Has Spark analyse what every clause gives to columns, also of those that no row will meet."""
+        """Has Spark analyse what every clause gives to columns, also of those that no row will
+        meet."""
         for number, clause in enumerate(self._changing):
             if clause.action == "update":
                 refuse_windows(self._updated(work, pairs, number), pairs, "a value of a clause")
@@ -186,8 +194,8 @@ class _Run:
     # --- which rows ---------------------------------------------------------------------------------------------------
 
     def _pairs(self) -> DataFrame:
-        """The pairs that a clause changes, those that match where rows are inserted, and rows without a match that a
-        clause changes."""
+        """The pairs that a clause changes, those that match where rows are inserted, and rows
+        without a match that a clause changes."""
         table, source = self._table, self._source
         for condition in self._pruning:
             table = table.where(condition)
@@ -209,7 +217,8 @@ class _Run:
     # --- what becomes of them -----------------------------------------------------------------------------------------
 
     def _change(self, work: Work, pairs: DataFrame) -> dict[int, int]:
-        """Takes changed rows out of their files and writes updated ones; returns how many, by the clause's number."""
+        """Takes changed rows out of their files and writes updated ones; returns how many, by the
+        clause's number."""
         deletes = [n for n, clause in enumerate(self._changing) if clause.action == "delete"]
         counts = work.delete_rows(pairs.where(F.col(ACT).isNotNull()), deletes, always_recorded=True)
         updates = [n for n, clause in enumerate(self._changing) if clause.action == "update" and n in counts]
@@ -264,8 +273,9 @@ class _Run:
     def _values(
         self, clause: Clause, fields: Sequence[Mapping[str, Any]]
     ) -> list[tuple[str | None, list[str], Column]]:
-        """The columns that a clause gives values to: name, path and value. Without a name it is the path of a struct, of which
-        `*` assigns some fields, and whether the source's is null: then the struct stays null where it was.
+        """The columns that a clause gives values to: name, path and value. Without a name it is the
+        path of a struct, of which `*` assigns some fields, and whether the source's is null: then
+        the struct stays null where it was.
         """
         if clause.values is None:
             found = self._columns.starred(clause, fields)
@@ -273,7 +283,8 @@ class _Run:
                 return [(name, [name], self._source[quoted(name)]) for name in found]
             source = json.loads(delta_schema_json(self._what.source.schema))["fields"]
             return [one for name in found for one in self._star_values(name, fields, source)]
-        # None at all: as in delta-spark the row is what it was, or made of what the table gives its columns.
+        # None at all: as in delta-spark the row is what it was, or made of what the table gives its
+        # columns.
         values: list[tuple[str | None, list[str], Column]] = []
         for name, given in clause.values.items():
             of_default = isinstance(given, str) and is_default(given)

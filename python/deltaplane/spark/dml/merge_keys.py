@@ -1,4 +1,5 @@
-"""Which rows of a table a MERGE's source can match: what the keys of the source say, for Spark's scan and for the core."""
+"""Which rows of a table a MERGE's source can match: what the keys of the source say, for Spark's
+scan and for the core."""
 
 from __future__ import annotations
 
@@ -24,9 +25,11 @@ __all__ = ["SourceKeys"]
 
 # Up to so many values of a key are looked for one by one; of more only the range.
 _LISTED_KEYS = 64
-# Of a larger source values aren't listed: its keys are hardly few, and counting them costs a shuffle.
+# Of a larger source values aren't listed: its keys are hardly few, and counting them costs a
+# shuffle.
 _LISTED_ROWS = 1_000_000
-# Types whose values come back from Spark as they are, and whose bounds say which rows can equal one of them.
+# Types whose values come back from Spark as they are, and whose bounds say which rows can equal one
+# of them.
 _RANGED = ("byte", "short", "integer", "long", "decimal", "string", "date", "boolean")
 
 
@@ -39,7 +42,8 @@ class _Key:
 
     @property
     def values(self) -> Column:
-        """The source's values as they come back from Spark: days of dates, since Python's calendar doesn't reach all of them."""
+        """The source's values as they come back from Spark: days of dates, since Python's calendar
+        doesn't reach all of them."""
         of = F.col(quoted(self.source))
         return F.unix_date(of) if self.type.name == "date" else of
 
@@ -56,11 +60,13 @@ class _Key:
 
 @dataclass
 class SourceKeys:
-    """The columns of the target that must equal columns of the source, as far as the condition's text tells.
+    """The columns of the target that must equal columns of the source, as far as the condition's
+    text tells.
 
     Args:
         condition: Spark SQL over both.
-        target, source: their columns, as Delta's JSON, and the names that the condition may use for them.
+        target, source: their columns, as Delta's JSON, and the names that the condition may use for
+            them.
     """
 
     condition: str
@@ -109,7 +115,8 @@ class SourceKeys:
             yield _Key(list(side.columns)[number], list(other.columns)[of], part.name == "<=>", types[1])
 
     def looked_up(self, source: DataFrame) -> tuple[int, list[Column], list[tree.Node]]:
-        """The source's rows, and what rows of the target must meet to match one: for Spark, and for the core."""
+        """The source's rows, and what rows of the target must meet to match one: for Spark, and for
+        the core."""
         bounds = [
             f(key.values).alias(f"k{i}{name}")
             for i, key in enumerate(self.keys)

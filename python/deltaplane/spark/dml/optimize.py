@@ -1,5 +1,6 @@
-"""OPTIMIZE, CONVERT, CLONE and VACUUM by Spark's tasks: each group of files is moved in one task, footers and directories are read,
-and files copied and deleted, in many. Plans and commits are the core's, as without Spark.
+"""OPTIMIZE, CONVERT, CLONE and VACUUM by Spark's tasks: each group of files is moved in one task,
+footers and directories are read, and files copied and deleted, in many. Plans and commits are the
+core's, as without Spark.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ _LISTED = "path string, length long, isDir boolean, modificationTime long"
 
 
 def _spread(spark: SparkSession, texts: Sequence[str], each: int = 1) -> DataFrame:
-    """One column of texts, so many to a task at least; large texts travel with their tasks alone."""
+    """One column of texts, so many to a task at least; large texts travel with their tasks
+    alone."""
     tasks = max(1, min(-(-len(texts) // each), 4 * spark.sparkContext.defaultParallelism if each > 1 else len(texts)))
     rows = spark.sparkContext.parallelize([(text,) for text in texts], tasks)
     return spark.createDataFrame(rows, "one string")
@@ -65,7 +67,8 @@ def _spread(spark: SparkSession, texts: Sequence[str], each: int = 1) -> DataFra
 
 
 def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> dict[str, Any]:
-    """As `commands.optimize`, with a task for each group of files; its rows never pass Spark. On Spark Connect without tasks."""
+    """As `commands.optimize`, with a task for each group of files; its rows never pass Spark. On
+    Spark Connect without tasks."""
     if _internals.is_connect(target.spark):
         return optimize(target, what, settings)
     options = with_sources(target.location, split_options(target.options)[0])
@@ -167,7 +170,8 @@ class _FilesByTasks:
 def clone_by_tasks(
     spark: SparkSession, table: DeltaTable, target: str, what: Clone, options: Mapping[str, str] | None = None
 ) -> dict[str, int]:
-    """As `DeltaTable.clone`, with files copied by tasks where there are many; `options` are those of the target's store.
+    """As `DeltaTable.clone`, with files copied by tasks where there are many; `options` are those
+    of the target's store.
 
     Raises:
         ImportError: the workers' Python is another one, or doesn't have deltaplane.
@@ -217,7 +221,8 @@ def _setting(spark: SparkSession, name: str, otherwise: int) -> int:
 
 
 def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, inventory: Any = None) -> list[str]:
-    """As `DeltaTable.vacuum`, with directories listed by tasks, and files deleted by them where there are many.
+    """As `DeltaTable.vacuum`, with directories listed by tasks, and files deleted by them where
+    there are many.
 
     Raises:
         ImportError: the workers' Python is another one, or doesn't have deltaplane.
@@ -250,8 +255,8 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
 
 
 def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str] | None) -> pa.Table | None:
-    """The files below a table's root as an inventory, a directory of the first level to a task; None where there are too few
-    of these to divide the work, or the store can't tell them.
+    """The files below a table's root as an inventory, a directory of the first level to a task;
+    None where there are too few of these to divide the work, or the store can't tell them.
 
     Raises:
         ImportError: the workers' Python is another one, or doesn't have deltaplane.

@@ -1,4 +1,5 @@
-"""What DELETE, UPDATE and MERGE share on Spark: rows with their places, and the jobs that take rows out and write others.
+"""What DELETE, UPDATE and MERGE share on Spark: rows with their places, and the jobs that take rows
+out and write others.
 
 Tasks make the files and deletion vectors; the driver gets one text for each task, adopts it and
 commits.
@@ -58,8 +59,9 @@ def column(expression: Expression) -> Column:
 
 @dataclass(frozen=True)
 class SparkTarget(Target):
-    """A table that a session changes, under the name that expressions may use for it, whose parts are `qualifiers` where there
-    are several. `like` is a frame of its rows whose columns stand in expressions."""
+    """A table that a session changes, under the name that expressions may use for it, whose parts
+    are `qualifiers` where there are several. `like` is a frame of its rows whose columns stand in
+    expressions."""
 
     spark: SparkSession
     options: Mapping[str, str] | None = None
@@ -182,7 +184,8 @@ class Work:
         *,
         evolves: bool = False,
     ) -> DataFrame:
-        """Rows with their new values, in the table's types and with their ids; to be asked for after `delete_rows`.
+        """Rows with their new values, in the table's types and with their ids; to be asked for
+        after `delete_rows`.
 
         Args:
             rows: old rows with their places.
@@ -191,7 +194,8 @@ class Work:
             evolves: whether structs may lack fields that the table has, which are null then.
 
         Raises:
-            SchemaMismatchError: a value of a type that its column doesn't take, or with other fields.
+            SchemaMismatchError: a value of a type that its column doesn't take, or with other
+                fields.
         """
         given = rows.select(*values)
         types = [f.dataType.jsonValue() for f in given.schema.fields]
@@ -223,10 +227,12 @@ class Work:
     def inserted(
         self, rows: DataFrame, columns: Sequence[str], values: Sequence[Column], *, lacks: bool = True
     ) -> DataFrame:
-        """New rows with these columns, in the table's types. `lacks`: whether structs may do without fields that the table has.
+        """New rows with these columns, in the table's types. `lacks`: whether structs may do
+        without fields that the table has.
 
         Raises:
-            SchemaMismatchError: a value of a type that its column doesn't take, or with other fields.
+            SchemaMismatchError: a value of a type that its column doesn't take, or with other
+                fields.
         """
         new = rows.select(*[value.alias(name) for name, value in zip(columns, values, strict=True)])
         types = {f.name: f.dataType.jsonValue() for f in new.schema.fields}
@@ -247,7 +253,8 @@ class Work:
     def write(
         self, frames: Sequence[DataFrame], change: str | None, *, inserts: bool = False, broken: Column | None = None
     ) -> int:
-        """Writes rows in one job, recorded as this change; returns how many. `broken` tells what else is wrong with a row.
+        """Writes rows in one job, recorded as this change; returns how many. `broken` tells what
+        else is wrong with a row.
 
         Raises:
             ConstraintViolationError: a row that breaks a rule of the table.
@@ -283,10 +290,11 @@ class Work:
 
 
 def _assigned(old: Column, was: Any, of: Any, node: Node, values: Sequence[Column]) -> Column:
-    """A column of this type with the new values in it; a struct that was null gets its other fields as nulls, as in Spark.
+    """A column of this type with the new values in it; a struct that was null gets its other fields
+    as nulls, as in Spark.
 
-    `was` is its type before the command, None for a column or field that the command adds. Of such ones only those that
-    are assigned are in the result.
+    `was` is its type before the command, None for a column or field that the command adds. Of such
+    ones only those that are assigned are in the result.
     """
     if node.value is not None:
         return values[node.value]

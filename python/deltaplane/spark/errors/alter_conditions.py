@@ -1,5 +1,5 @@
-"""The part of the table of delta-spark's conditions that is about declarations: properties, features, generated and identity
-columns, and the options of readers and writers.
+"""The part of the table of delta-spark's conditions that is about declarations: properties,
+features, generated and identity columns, and the options of readers and writers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The part of the table of delta-spark's conditions that is about columns and their types, partitions, clustering and subqueries."""
+"""The part of the table of delta-spark's conditions that is about columns and their types,
+partitions, clustering and subqueries."""
 
 from __future__ import annotations
 

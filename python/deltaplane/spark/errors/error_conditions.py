@@ -594,7 +594,8 @@ _KNOWN = (
         r"'(?P<mode>.*)' is no kind of manifest",
         spark=IllegalArgumentException,
     ),
-    # Spark's own parser takes INT and BIGINT and refuses other types; delta-spark refuses INT, and all of them of the builder.
+    # Spark's own parser takes INT and BIGINT and refuses other types; delta-spark refuses INT, and
+    # all of them of the builder.
     Known(
         "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
         InvalidArgumentError,
@@ -623,7 +624,8 @@ _NAMED = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 
 
 class Told(NamedTuple):
-    """What delta-spark says of an error: its condition, the SQL state and parameters of that, and which class PySpark raises."""
+    """What delta-spark says of an error: its condition, the SQL state and parameters of that, and
+    which class PySpark raises."""
 
     condition: str
     sql_state: str
@@ -632,7 +634,8 @@ class Told(NamedTuple):
 
 
 def told(error: DeltaError, doing: str) -> Told | None:
-    """What delta-spark says of an error of ours that came of a statement or a method, where it has a word for it.
+    """What delta-spark says of an error of ours that came of a statement or a method, where it has
+    a word for it.
 
     >>> told(TableNotFoundError("no Delta table here", table="/lake/t"), "VACUUM delta.`/lake/t`").condition
     'DELTA_MISSING_DELTA_TABLE'

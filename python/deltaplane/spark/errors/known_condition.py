@@ -12,9 +12,10 @@ __all__ = ["Known"]
 
 
 class Known(NamedTuple):
-    """A condition, and by what an error of ours is known as it: its class, a part of its text, and a part of what was done (a
-    statement, or `Class.method`). `location` and `version` name the parameters that have the table's; `spark`: what PySpark
-    raises; `in_folder`: the location is a local folder."""
+    """A condition, and by what an error of ours is known as it: its class, a part of its text, and
+    a part of what was done (a statement, or `Class.method`). `location` and `version` name the
+    parameters that have the table's; `spark`: what PySpark raises; `in_folder`: the location is a
+    local folder."""
 
     condition: str
     kind: type[DeltaError]

@@ -1,4 +1,5 @@
-"""The part of the table of delta-spark's conditions that is about names and paths that hold no Delta table."""
+"""The part of the table of delta-spark's conditions that is about names and paths that hold no
+Delta table."""
 
 from __future__ import annotations
 

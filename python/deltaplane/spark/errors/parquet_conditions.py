@@ -1,4 +1,5 @@
-"""The conditions of what goes wrong where Parquet files become a Delta table, or a clone is made of them.
+"""The conditions of what goes wrong where Parquet files become a Delta table, or a clone is made of
+them.
 
 A part of the table in `_error_conditions`.
 """

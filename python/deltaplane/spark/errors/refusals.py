@@ -1,9 +1,8 @@
-"""Errors on their way through the JVM: what the file index refuses while Spark plans comes out of the user's call as it was, and
-what a stream's source or sink refuses is the cause of the query's end.
+"""Carries errors through the JVM: an error of planning comes out of the user's call as it was.
 
-They are handed over as text, the JVM's class `deltaplane.Refused` carries them through Catalyst,
-and PySpark's own conversion of the JVM's exceptions makes them errors of Python again, as
-delta-spark's package has it do with its own.
+An error of a stream's source or sink becomes the cause of the query's end. Errors cross as text in
+the JVM's class `deltaplane.Refused`, and PySpark's conversion of the JVM's exceptions, which
+delta-spark's package extends too, makes them errors of Python again.
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ _OF_STREAMS = "org.apache.spark.sql.streaming.StreamingQueryException"
 _WORD = re.compile("[A-Z][a-z]+")
 # What an error is made of again.
 _ABOUT = ("kind", "table", "version", "path")
-# SQL states of errors that delta-spark has no condition for. Spark's scripts find a handler by condition and state, and fail
-# where one is missing; SQLEXCEPTION handles all states but those of warnings, of no data (02) and of internal errors (XX).
+# SQL states of errors that delta-spark has no condition for. Spark's scripts find a handler by
+# condition and state, and fail where one is missing; SQLEXCEPTION handles all states but those of
+# warnings, of no data (02) and of internal errors (XX).
 _STATES = {
     "TableNotFoundError": "42P01",
     "VersionNotFoundError": "22023",
@@ -52,7 +52,8 @@ _STATES = {
 
 
 def refusal(error: DeltaError, doing: str = "") -> str:
-    """The answer to the JVM that stands for an error: no other one begins so. `doing` is what it came of."""
+    """The answer to the JVM that stands for an error: no other one begins so. `doing` is what it
+    came of."""
     about = {name: getattr(error, name) for name in _ABOUT}
     # A store of the user's may raise a class of its own.
     kind = next(one.__name__ for one in type(error).__mro__ if one.__name__ in exceptions.__all__)

@@ -1,4 +1,5 @@
-"""Errors as delta-spark's users catch them: each is PySpark's too, beside its own class, with the condition that delta-spark gives it."""
+"""Errors as delta-spark's users catch them: each is PySpark's too, beside its own class, with the
+condition that delta-spark gives it."""
 
 from __future__ import annotations
 
@@ -85,10 +86,11 @@ def _both(kind: type[DeltaError], sparks: tuple[type[PySparkException], ...]) ->
 
 
 def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
-    """The error as one of PySpark's too; `doing` is the statement or the `Class.method` that it came of.
+    """The error as one of PySpark's too; `doing` is the statement or the `Class.method` that it
+    came of.
 
-    What is found wrong before rows are read is an `AnalysisException`, also where delta-spark raises another class, which it is then
-    beside that.
+    What is found wrong before rows are read is an `AnalysisException`, also where delta-spark
+    raises another class, which it is then beside that.
 
     >>> missing = as_sparks(TableNotFoundError("no Delta table is here: create one", table="/lake/t"))
     >>> missing.getCondition(), missing.getSqlState(), missing.getMessageParameters()

@@ -1,4 +1,5 @@
-"""Which places the files of shallow clones are at, for tasks: this process trusts the clones that it made, tasks run in others.
+"""Which places the files of shallow clones are at, for tasks: this process trusts the clones that
+it made, tasks run in others.
 
 Called within `deltaplane.spark`.
 """
@@ -17,7 +18,8 @@ _sources: dict[str, set[str]] = {}
 
 
 def note_clone(clone: str, source: str, options: Mapping[str, str] | None = None) -> None:
-    """Remembers that a table was made a shallow clone of a source, which was read with these options."""
+    """Remembers that a table was made a shallow clone of a source, which was read with these
+    options."""
     own = {source, *_sources.get(_path(source), ()), *_places(options)}
     _sources.setdefault(_path(clone), set()).update(own)
 

@@ -1,4 +1,5 @@
-"""Spark jobs whose tasks write files: the frame as tasks take it, and what they report. Knows no table."""
+"""Spark jobs whose tasks write files: the frame as tasks take it, and what they report. Knows no
+table."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ __all__ = ["judged", "run_tasks"]
 
 
 def judged(df: DataFrame, broken: Column | None) -> tuple[DataFrame, list[str]]:
-    """The frame with a last column that tells what a row breaks, under plain names; and the names of its columns.
+    """The frame with a last column that tells what a row breaks, under plain names; and the names
+    of its columns.
 
     PySpark looks columns up by their unquoted names in `mapInArrow`, which fails for some.
     """

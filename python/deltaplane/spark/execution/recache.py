@@ -1,4 +1,5 @@
-"""Cached frames after a commit of this session: Spark computes cached rows of a table that changed again.
+"""Cached frames after a commit of this session: Spark computes cached rows of a table that changed
+again.
 
 As delta-spark does after its commands.
 """
@@ -19,8 +20,9 @@ _log = logging.getLogger(__name__)
 
 
 def recache(spark: SparkSession) -> None:
-    """Lets go of cached rows of Delta tables that have a newer version, in this session and those beside it; frames of one
-    version keep theirs. A failure of the cache doesn't undo the commit, so nothing is raised."""
+    """Lets go of cached rows of Delta tables that have a newer version, in this session and those
+    beside it; frames of one version keep theirs. A failure of the cache doesn't undo the commit, so
+    nothing is raised."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

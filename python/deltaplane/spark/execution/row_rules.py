@@ -1,4 +1,5 @@
-"""A table's defaults, generated columns and checks on a frame: Spark evaluates the SQL, in the plan of the write itself.
+"""A table's defaults, generated columns and checks on a frame: Spark evaluates the SQL, in the plan
+of the write itself.
 
 What applies to which column is `deltaplane.commands.row_rules`' matter.
 """
@@ -30,11 +31,12 @@ _WORD = re.compile(r"`((?:[^`]|``)*)`|([^\W\d]\w*)")
 
 
 def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -> tuple[DataFrame, Column | None]:
-    """The frame with the values of defaults and generated columns, and a column that tells what a row breaks.
+    """The frame with the values of defaults and generated columns, and a column that tells what a
+    row breaks.
 
-    The column is null for a row that breaks nothing; there is none where nothing is to be checked. Conditions see the
-    rows as the table will have them: in its types, with null in columns that the frame lacks. Columns `beside` the
-    table's stay.
+    The column is null for a row that breaks nothing; there is none where nothing is to be checked.
+    Conditions see the rows as the table will have them: in its types, with null in columns that the
+    frame lacks. Columns `beside` the table's stay.
 
     Raises:
         InvalidArgumentError: an expression of the table that Spark can't analyse.
@@ -90,7 +92,8 @@ def _mentioned(sql: str, fields: Iterable[str]) -> list[str]:
 
 
 def relaxed(schema_json: str) -> StructType:
-    """A schema with everything nullable and no metadata: what NOT NULL and CHAR ask is judged by the file writer."""
+    """A schema with everything nullable and no metadata: what NOT NULL and CHAR ask is judged by
+    the file writer."""
     schema: StructType = StructType.fromJson(_relaxed(_native.TableSchema(schema_json).to_value()))
     return schema
 

@@ -1,4 +1,5 @@
-"""Shuffles before rows are written: a partition's rows side by side, tasks of a good size. Knows no table."""
+"""Shuffles before rows are written: a partition's rows side by side, tasks of a good size. Knows no
+table."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def has_few_tasks(df: DataFrame) -> bool:
-    """Whether a frame is evaluated by so few tasks that each partition gets few files from them: a shuffle costs a third of a
-    write."""
+    """Whether a frame is evaluated by so few tasks that each partition gets few files from them: a
+    shuffle costs a third of a write."""
     try:
         tasks = Jvm.of(df.sparkSession).tasks_of(df)
     except NativeScanUnavailable:
@@ -51,7 +52,8 @@ def has_few_tasks(df: DataFrame) -> bool:
 
 
 def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Rows of a partition side by side: adaptive execution joins small partitions and splits large ones.
+    """Rows of a partition side by side: adaptive execution joins small partitions and splits large
+    ones.
 
     A column that the frame lacks is the same in every row.
     """

@@ -1,5 +1,6 @@
-"""New data files by Spark's own Parquet writer: rows stay in the JVM, which costs little more than half of what it takes to
-hand them to Python's workers. For frames that are written as they are, where renaming a file is one step.
+"""New data files by Spark's own Parquet writer: rows stay in the JVM, which costs little more than
+half of what it takes to hand them to Python's workers. For frames that are written as they are,
+where renaming a file is one step.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ __all__ = ["files_by_spark"]
 # VACUUM knows these folders: it looks at what tasks that weren't done left in them.
 _FOLDER = "spark-"
 _CODECS = {None: "zstd", "zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "uncompressed": "none"}
-# Types whose values Spark writes as the protocol wants them, and those that a directory's name tells exactly.
+# Types whose values Spark writes as the protocol wants them, and those that a directory's name
+# tells exactly.
 _PLAIN = {"boolean", "byte", "short", "integer", "long", "string", "date"}
 _SIMPLE = _PLAIN | {"float", "double", "binary", "timestamp", "timestamp_ntz"}
 
@@ -32,12 +34,12 @@ _SIMPLE = _PLAIN | {"float", "double", "binary", "timestamp", "timestamp_ntz"}
 def files_by_spark(
     df: DataFrame, location: str, options: Mapping[str, str] | None, spec: str, max_rows: int | None = None
 ) -> list[str] | None:
-    """The adds of new files with the frame's rows, of which each has at most `max_rows`; None where the rows need our own
-    writer.
+    """The adds of new files with the frame's rows, of which each has at most `max_rows`; None where
+    the rows need our own writer.
 
-    That is where a row may break a rule that is judged while it is written, gets a value or a place on the way, or where
-    files have names, sizes or types that Spark's writer doesn't give them; and on object stores, where Spark moves a file by
-    copying it.
+    That is where a row may break a rule that is judged while it is written, gets a value or a place
+    on the way, or where files have names, sizes or types that Spark's writer doesn't give them; and
+    on object stores, where Spark moves a file by copying it.
     """
     parsed = json.loads(spec)
     columns = _native.TableSchema(parsed["schema"]).to_value()["fields"]
@@ -103,7 +105,8 @@ def _is_simple(of: Any) -> bool:
 
 
 def _fits(df: DataFrame, columns: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the frame has just the table's columns, with nulls only where they may be, and no text of a given length.
+    """Whether the frame has just the table's columns, with nulls only where they may be, and no
+    text of a given length.
 
     Our own writer converts types and looks at values; Spark's does neither.
     """
@@ -168,8 +171,9 @@ def _partitions(
 
 
 def _settle(root: str, files: Sequence[str]) -> None:
-    """Makes files durable: Spark's writer leaves that to the system, and a commit may not name what a crash can take away.
-    Hadoop leaves a sum beside each file on a local disk, which nobody reads."""
+    """Makes files durable: Spark's writer leaves that to the system, and a commit may not name what
+    a crash can take away. Hadoop leaves a sum beside each file on a local disk, which nobody
+    reads."""
     folders = {f"{root}/{file.rpartition('/')[0]}" for file in files}
     while above := {folder.rpartition("/")[0] for folder in folders if folder != root} - folders:
         folders |= above

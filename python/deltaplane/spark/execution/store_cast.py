@@ -1,4 +1,5 @@
-"""Values as a statement stores them into columns of other types: by the casts that the session's store assignment policy names.
+"""Values as a statement stores them into columns of other types: by the casts that the session's
+store assignment policy names.
 
 As in delta-spark, `spark.sql.storeAssignmentPolicy` decides and `spark.sql.ansi.enabled` doesn't.
 """
@@ -45,7 +46,8 @@ def store_policy(spark: SparkSession, *, changes_rows: bool = False) -> str:
 
     Args:
         spark: the session.
-        changes_rows: whether the statement is an UPDATE or a MERGE, which may follow the casts of the session's queries.
+        changes_rows: whether the statement is an UPDATE or a MERGE, which may follow the casts of
+            the session's queries.
     """
     if changes_rows and is_on(spark, _FOLLOWS_ANSI):
         return "ANSI" if str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true" else "LEGACY"
@@ -53,13 +55,15 @@ def store_policy(spark: SparkSession, *, changes_rows: bool = False) -> str:
 
 
 def as_table_takes(rows: DataFrame, location: str, options: Mapping[str, str] | None = None) -> DataFrame:
-    """The rows with their columns as the newest version of a table has them; see `stored_by_name`."""
+    """The rows with their columns as the newest version of a table has them; see
+    `stored_by_name`."""
     snapshot = _native.Snapshot.open(location, split_options(options)[0])
     return stored_by_name(rows, relaxed(snapshot.schema.to_json()))
 
 
 def check_partitions(columns: Sequence[str], location: str, options: Mapping[str, str] | None = None) -> None:
-    """Refuses rows for a table that is there without all of its partition columns, which would be null, or with these alone.
+    """Refuses rows for a table that is there without all of its partition columns, which would be
+    null, or with these alone.
 
     Raises:
         SchemaMismatchError: a partition column is lacking, or every other column.
@@ -84,24 +88,27 @@ def check_partitions(columns: Sequence[str], location: str, options: Mapping[str
 
 
 def stored_by_position(rows: DataFrame, schema: StructType, *, listed: bool = False) -> DataFrame:
-    """The rows with the schema's columns, which are as many, and fields of structs, found by their places. As in delta-spark, fields
-    are found by name in rows that have the columns' names and need no cast, unless the statement lists the columns.
+    """The rows with the schema's columns, which are as many, and fields of structs, found by their
+    places. As in delta-spark, fields are found by name in rows that have the columns' names and
+    need no cast, unless the statement lists the columns.
 
     Raises:
-        SchemaMismatchError: a type that the session's policy has no cast for, or a struct of another number of fields.
+        SchemaMismatchError: a type that the session's policy has no cast for, or a struct of
+            another number of fields.
     """
     return _placed(rows, schema, listed=listed, grows=False, widens=False)
 
 
 def stored_and_grown(rows: DataFrame, schema: StructType, *, listed: bool = False, widens: bool = False) -> DataFrame:
-    """The rows for a table with this schema that takes new columns: as `stored_by_position`, and columns and fields of structs
-    behind those of the schema keep their names and types.
+    """The rows for a table with this schema that takes new columns: as `stored_by_position`, and
+    columns and fields of structs behind those of the schema keep their names and types.
 
     Args:
         rows: the rows, with at least as many columns as the schema.
         schema: the table's, relaxed.
         listed: whether the statement lists the columns.
-        widens: whether columns become wider where values of a wider type come, so that these aren't cast.
+        widens: whether columns become wider where values of a wider type come, so that these aren't
+            cast.
 
     Raises:
         SchemaMismatchError: as `stored_by_position`, or a struct with fewer fields than its column.
@@ -132,7 +139,8 @@ def _placed(rows: DataFrame, schema: StructType, *, listed: bool, grows: bool, w
 
 
 def _is_read_compatible(own: DataType, brought: DataType, widens: bool) -> bool:
-    """Whether values of a type are values of a column's without a cast; structs may have more fields, in any order."""
+    """Whether values of a type are values of a column's without a cast; structs may have more
+    fields, in any order."""
     if isinstance(own, StructType) and isinstance(brought, StructType):
         types = {field.name: field.dataType for field in brought.fields}
         return all(f.name in types and _is_read_compatible(f.dataType, types[f.name], widens) for f in own.fields)
@@ -145,7 +153,8 @@ def _is_read_compatible(own: DataType, brought: DataType, widens: bool) -> bool:
 
 
 def _by_place(brought: DataType, own: DataType, path: str, *, grows: bool, widens: bool) -> DataType:
-    """The type that values of one type are cast to for a column of another one, where fields of structs are found by their places."""
+    """The type that values of one type are cast to for a column of another one, where fields of
+    structs are found by their places."""
     if isinstance(brought, StructType) and isinstance(own, StructType):
         if len(brought.fields) < len(own.fields):
             raise SchemaMismatchError(
@@ -172,15 +181,18 @@ def _by_place(brought: DataType, own: DataType, path: str, *, grows: bool, widen
 
 
 def widens_columns(configuration: Mapping[str, str]) -> bool:
-    """Whether a write that may change the schema of a table with these properties makes columns wider."""
+    """Whether a write that may change the schema of a table with these properties makes columns
+    wider."""
     return configuration.get("delta.enableTypeWidening", "false").lower() == "true"
 
 
 def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The rows with those of their columns as the schema has them that it has; others stay as they are.
+    """The rows with those of their columns as the schema has them that it has; others stay as they
+    are.
 
     Raises:
-        SchemaMismatchError: a type that Spark has no cast for, a struct with a field that its column lacks.
+        SchemaMismatchError: a type that Spark has no cast for, a struct with a field that its
+            column lacks.
     """
     own = {field.name.lower(): field.dataType for field in schema.fields}
     fields = [StructField(f.name, own.get(f.name.lower(), f.dataType)) for f in rows.schema.fields]
@@ -191,8 +203,9 @@ def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:
 
 
 def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> DataFrame:
-    """The rows with these columns, found by their names at every depth; others are left out, and fields that a struct
-    lacks are null. `policy`: as `store_policy` gives it; None for that of statements that add rows.
+    """The rows with these columns, found by their names at every depth; others are left out, and
+    fields that a struct lacks are null. `policy`: as `store_policy` gives it; None for that of
+    statements that add rows.
 
     Raises:
         AnalysisException: a type that the policy has no cast for.
@@ -210,7 +223,8 @@ def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> Da
 
 
 def _check_void(name: str, given: DataType, to: DataType) -> None:
-    """Refuses values for a column without a type: Spark's own error says no more than that there is no cast."""
+    """Refuses values for a column without a type: Spark's own error says no more than that there is
+    no cast."""
     if isinstance(to, NullType) and not isinstance(given, NullType):
         raise SchemaMismatchError(
             f"column `{name}` has no type in the table yet (void: only nulls), found {given.simpleString()} in the data: the "
@@ -230,8 +244,8 @@ def holds_void(of: DataType) -> bool:
 
 
 def _with_leaves(given: DataType, to: DataType) -> DataType:
-    """The type with its fields, and what is in them as in another one; itself where that is so already. What a cast changes may be
-    null: LEGACY casts give nulls for values that don't fit."""
+    """The type with its fields, and what is in them as in another one; itself where that is so
+    already. What a cast changes may be null: LEGACY casts give nulls for values that don't fit."""
     if isinstance(given, NullType):
         return given
     if isinstance(given, StructType) and isinstance(to, StructType):

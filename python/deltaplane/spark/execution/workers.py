@@ -1,4 +1,5 @@
-"""What is wrong with the Python of Spark's workers, told by what their tasks failed with, and what to do about it."""
+"""What is wrong with the Python of Spark's workers, told by what their tasks failed with, and what
+to do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What runs on executors: rows of one task, judged by the table's rules, to data files. No driver, no commit."""
+"""What runs on executors: rows of one task, judged by the table's rules, to data files. No driver,
+no commit."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ __all__ = [
     "write_unjudged",
 ]
 
-# What is wrong with the rows themselves: trying again would find the same, so the driver is told instead of Spark.
+# What is wrong with the rows themselves: trying again would find the same, so the driver is told
+# instead of Spark.
 REFUSED: dict[str, type[DeltaError]] = {
     cls.default_kind: cls
     for cls in (ConstraintViolationError, SchemaMismatchError, UnsupportedExpressionError, UnsupportedFeatureError)
@@ -48,7 +50,8 @@ TaskResult = tuple[list[str], "str | None"]
 
 
 class _Judged:
-    """Rows of which Spark has judged each: the last column says what is wrong with it, and isn't written."""
+    """Rows of which Spark has judged each: the last column says what is wrong with it, and isn't
+    written."""
 
     def __init__(self, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> None:
         import pyarrow as pa
@@ -73,8 +76,9 @@ class _Judged:
 def write_judged(
     location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch], *, keep: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """Writes one task's rows, judged by Spark, in the shape of `mapInArrow`: columns `add` and `refusal`, one of them
-    set in each row. Without `keep` the files are made, and stored nowhere."""
+    """Writes one task's rows, judged by Spark, in the shape of `mapInArrow`: columns `add` and
+    `refusal`, one of them set in each row. Without `keep` the files are made, and stored
+    nowhere."""
 
     def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
         return _native.write_files(location, options, spec, reader, task, keep)
@@ -90,10 +94,11 @@ def write_changed(
     first_task: int | None,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Writes rows of a command that changes a table, as `write_judged` does; what was done stands in `add`.
+    """Writes rows of a command that changes a table, as `write_judged` does; what was done stands
+    in `add`.
 
-    `spec` is that of the command's tasks. With `first_task` the rows are new in the table, and this is the number of the
-    job's first task."""
+    `spec` is that of the command's tasks. With `first_task` the rows are new in the table, and this
+    is the number of the job's first task."""
 
     def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
         number = (first_task or 0) + task
@@ -110,7 +115,8 @@ def delete_rows(
     records: bool,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Takes rows out of the files of one task, which stand there in whole; see `_native.take_out_rows`."""
+    """Takes rows out of the files of one task, which stand there in whole; see
+    `_native.take_out_rows`."""
     import pyarrow as pa
 
     first = next(batches, None)
@@ -200,8 +206,8 @@ def _reported(adds: list[str], refusal: str | None) -> pa.RecordBatch:
 def write_unjudged(
     location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch], now_us: int
 ) -> TaskResult:
-    """Writes one task's rows as they came; the table's rules are evaluated here, at the session's time zone as far as
-    the rows tell it. `now_us` is the time of the whole write."""
+    """Writes one task's rows as they came; the table's rules are evaluated here, at the session's
+    time zone as far as the rows tell it. `now_us` is the time of the whole write."""
     import pyarrow as pa
 
     # Most tasks have no rules to evaluate.
@@ -218,8 +224,8 @@ def write_unjudged(
 
 
 def _zone(schema: pa.Schema) -> str:
-    """The session's time zone: as Spark tells its tasks where somebody has set it, else as the rows' instants have it.
-    Where neither knows, what depends on it is refused."""
+    """The session's time zone: as Spark tells its tasks where somebody has set it, else as the
+    rows' instants have it. Where neither knows, what depends on it is refused."""
     import pyarrow as pa
     from pyspark import TaskContext
 
@@ -241,7 +247,8 @@ def _written(
     if first is None:
         return [], None
     context = TaskContext.get()
-    # The rows of a partition get the same identity values in every attempt, of which one is committed.
+    # The rows of a partition get the same identity values in every attempt, of which one is
+    # committed.
     task = context.partitionId() if context else 0
     try:
         rows = rows_of(first, batches)
@@ -258,7 +265,8 @@ def raise_refusal(refusals: list[str], location: str) -> None:
     """Raises the first task's refusal on the driver.
 
     Raises:
-        ConstraintViolationError, SchemaMismatchError, UnsupportedExpressionError, UnsupportedFeatureError: as the task did.
+        ConstraintViolationError, SchemaMismatchError, UnsupportedExpressionError,
+            UnsupportedFeatureError: as the task did.
     """
     for text in refusals[:1]:
         refusal = json.loads(text)

@@ -1,4 +1,5 @@
-"""The table's columns above Spark's relation of its files, which has them under the names that files use.
+"""The table's columns above Spark's relation of its files, which has them under the names that
+files use.
 
 A renamed column is an alias, through which Spark pushes filters and prunes.
 """
@@ -19,7 +20,8 @@ __all__ = ["logical_columns", "with_file_names"]
 
 
 def with_file_names(relation_schema: str, table_schema: str) -> str:
-    """The relation's schema where notes of CHAR and VARCHAR in structs call fields as files do: Spark pads values by them.
+    """The relation's schema where notes of CHAR and VARCHAR in structs call fields as files do:
+    Spark pads values by them.
 
     Args:
         relation_schema, table_schema: as of `logical_columns`.
@@ -84,8 +86,8 @@ def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str
     Args:
         relation: the frame of the files; columns after those of the schema stay as they are.
         relation_schema, table_schema: both schemas as JSON; they differ in names and metadata only.
-        by_id: Spark finds the columns in files by id. It forgets the ids of nested fields when it reads only some of
-            them, and would find none: they are kept together.
+        by_id: Spark finds the columns in files by id. It forgets the ids of nested fields when it
+            reads only some of them, and would find none: they are kept together.
     """
     from pyspark.sql import functions as sf
 
@@ -110,7 +112,8 @@ def _renamed(column: Column, there: Any, here: Any, by_id: bool) -> Column:
         pairs = list(zip(there["fields"], here["fields"], strict=True))
         kept = sum(1 for a, b in pairs if a["name"] == b["name"])
         if _are_apart(pairs, kept):
-            # Of what Spark has to rename fields, only this lets filters and pruning of nested fields through.
+            # Of what Spark has to rename fields, only this lets filters and pruning of nested
+            # fields through.
             for a, b in pairs:
                 column_of = _renamed(column.getField(a["name"]), a["type"], b["type"], by_id)
                 if a["name"] != b["name"] or _names(a["type"]) != _names(b["type"]):
@@ -121,7 +124,8 @@ def _renamed(column: Column, there: Any, here: Any, by_id: bool) -> Column:
 
 
 def _are_apart(pairs: list[Any], kept: int) -> bool:
-    """Whether new names can be added behind the old ones: those that stay come first, and no two are equal."""
+    """Whether new names can be added behind the old ones: those that stay come first, and no two
+    are equal."""
     before = [a["name"].lower() for a, _ in pairs]
     after = [b["name"].lower() for _, b in pairs]
     stay = all(a["name"] == b["name"] for a, b in pairs[:kept])

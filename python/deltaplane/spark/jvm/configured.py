@@ -1,4 +1,5 @@
-"""Builders of sessions that are configured for delta-spark, as its documentation has it, where its jar isn't there."""
+"""Builders of sessions that are configured for delta-spark, as its documentation has it, where its
+jar isn't there."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def without_delta_sparks(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wrapped_builder(builder: Any, packages: Iterable[str] | None, taken: Callable[[SparkSession], None]) -> Any:
-    """A builder with the same settings but for delta-spark's, and these Maven packages; `taken` has each session it gives."""
+    """A builder with the same settings but for delta-spark's, and these Maven packages; `taken` has
+    each session it gives."""
     from pyspark.sql import SparkSession
 
     if not isinstance(builder, SparkSession.Builder):

@@ -1,4 +1,5 @@
-"""Spark's internal JVM classes: the only module that names one beside `_java`, with a probe that says whether they are as expected.
+"""Spark's internal JVM classes: the only module that names one beside `_java`, with a probe that
+says whether they are as expected.
 
 It knows no table.
 """
@@ -75,7 +76,8 @@ _OBJECTS = {
 # What knows its tasks from the plan.
 _SCANS = {"FileSourceScanExec", "LocalTableScanExec", "RangeExec", "RDDScanExec", "ExternalRDDScanExec"}
 _DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
-# The setting for the session's own catalog, and what delta-spark's documentation has users set it to.
+# The setting for the session's own catalog, and what delta-spark's documentation has users set it
+# to.
 CATALOG, DELTA_CATALOG = "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 # What a stream needs beside them.
 _STREAM_CLASSES = {"offset": _EXECUTION + "runtime.SerializedOffset", "read_limit": _STREAMS + "ReadLimit"}
@@ -85,8 +87,8 @@ _STREAM_OBJECTS = {
 # The thread-local name of the stream that a planning thread works for.
 _STREAM_ID = "sql.streaming.queryId"
 
-# What files must be like, whatever a session asks of Parquet files that aren't a table's; and files of tasks that failed never
-# leave the job's own folder.
+# What files must be like, whatever a session asks of Parquet files that aren't a table's; and files
+# of tasks that failed never leave the job's own folder.
 _FILES = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -120,7 +122,8 @@ def delta_jar(spark: Any) -> bool:
 
 
 def let_go_of_catalog(spark: Any) -> None:
-    """Gives a session Spark's own catalog where it names delta-spark's and hasn't its class: it could resolve no name at all."""
+    """Gives a session Spark's own catalog where it names delta-spark's and hasn't its class: it
+    could resolve no name at all."""
     if is_connect(spark) or spark.conf.get(CATALOG, "") != DELTA_CATALOG or _has_class(spark, DELTA_CATALOG):
         return
     spark.conf.unset(CATALOG)
@@ -138,7 +141,8 @@ def _has_class(spark: Any, name: str) -> bool:
 
 
 def held_table(spark: Any, name: str) -> tuple[str, str] | None:
-    """Format and location of the table that the session's own catalog holds under a name; None for a view, and for none."""
+    """Format and location of the table that the session's own catalog holds under a name; None for
+    a view, and for none."""
     table = _held(spark, name)
     if table is None or not table.provider().isDefined() or not table.storage().locationUri().isDefined():
         return None
@@ -146,8 +150,9 @@ def held_table(spark: Any, name: str) -> tuple[str, str] | None:
 
 
 def held_entry(spark: Any, name: str) -> tuple[str, str | None] | None:
-    """Format and location of what the session's own catalog holds under a name, "view" for a view that it keeps; None where it
-    holds nothing. Temp views are looked past, as by what makes tables."""
+    """Format and location of what the session's own catalog holds under a name, "view" for a view
+    that it keeps; None where it holds nothing. Temp views are looked past, as by what makes
+    tables."""
     table = _held(spark, name, past_temp_views=True)
     if table is None:
         return None
@@ -188,8 +193,8 @@ def _in_catalog(name: str) -> str:
 
 
 def definition(spark: Any, name: str) -> tuple[str, list[str], str | None, dict[str, str]] | None:
-    """The columns of a table or a view of Spark's as JSON, the names of those that it is partitioned by, its comment and its
-    properties; None where the catalog has none of this name."""
+    """The columns of a table or a view of Spark's as JSON, the names of those that it is
+    partitioned by, its comment and its properties; None where the catalog has none of this name."""
     table = _held(spark, name)
     if table is None:
         from pyspark.errors import PySparkException
@@ -210,7 +215,8 @@ def definition(spark: Any, name: str) -> tuple[str, list[str], str | None, dict[
 
 
 def _held(spark: Any, name: str, *, past_temp_views: bool = False) -> Any:
-    """The catalog's table of a name, None for a temp view unless they are looked past, and for none."""
+    """The catalog's table of a name, None for a temp view unless they are looked past, and for
+    none."""
     if is_connect(spark):
         raise UnsupportedFeatureError(
             f"the name {name} stands in the server's catalog, which a Spark Connect client can't ask: give the table's path instead, to "
@@ -252,7 +258,8 @@ def spark_schema(schema: Any) -> Any:
 
 
 def _items(seq: Any) -> Iterator[Any]:
-    """The elements of a Scala sequence. Iterating costs an exception in the JVM at its end, which takes eighty calls to tell."""
+    """The elements of a Scala sequence. Iterating costs an exception in the JVM at its end, which
+    takes eighty calls to tell."""
     return map(seq.apply, range(seq.size()))
 
 
@@ -263,7 +270,8 @@ def _nodes(plan: Any) -> Iterator[Any]:
         yield from _nodes(child)
 
 
-# What row tracking calls the columns of files that store ids and versions of rows; None for a table without row tracking.
+# What row tracking calls the columns of files that store ids and versions of rows; None for a table
+# without row tracking.
 RowTrackingColumns: TypeAlias = tuple[str | None, str | None] | None
 
 
@@ -272,7 +280,8 @@ def _joined(tracking: RowTrackingColumns) -> str | None:
 
 
 class Jvm:
-    """Handles to one JVM's classes: a handle costs a twentieth of a look-up by name at each call."""
+    """Handles to one JVM's classes: a handle costs a twentieth of a look-up by name at each
+    call."""
 
     _known: ClassVar[weakref.WeakKeyDictionary[Any, Jvm]] = weakref.WeakKeyDictionary()
 
@@ -291,7 +300,8 @@ class Jvm:
         """The handles for this session's JVM, probed at the first call.
 
         Raises:
-            NativeScanUnavailable: a Connect session, an untried Spark version, or internals that changed.
+            NativeScanUnavailable: a Connect session, an untried Spark version, or internals that
+                changed.
         """
         if is_connect(spark):
             raise NativeScanUnavailable("a Spark Connect client has no access to the JVM")
@@ -363,8 +373,8 @@ class Jvm:
     def file_index(
         self, spark: Any, python: Any, name: str, root: str, partition_schema_json: str, *, pinned: bool
     ) -> Any:
-        """The index that Spark's relations take, which asks an object of Python's. Those with one name are equal; `pinned`:
-        their queries see one version."""
+        """The index that Spark's relations take, which asks an object of Python's. Those with one
+        name are equal; `pinned`: their queries see one version."""
         return self._frames.index(python, spark._jsparkSession, name, root, partition_schema_json, pinned)
 
     @staticmethod
@@ -416,8 +426,9 @@ class Jvm:
         streaming: bool = False,
         tracking: RowTrackingColumns = None,
     ) -> Any:
-        """A DataFrame that scans the Parquet files of a file index; the schema holds the partition columns too.
-        `streaming`: it is a micro-batch. `tracking`: as of `Snapshot.row_tracking_columns`."""
+        """A DataFrame that scans the Parquet files of a file index; the schema holds the partition
+        columns too. `streaming`: it is a micro-batch. `tracking`: as of
+        `Snapshot.row_tracking_columns`."""
         from pyspark.sql import DataFrame
 
         said = "\0".join(text for option in options.items() for text in option)
@@ -432,7 +443,8 @@ class Jvm:
         return DataFrame(self._frames.withMetadata(session._jsparkSession, frame._jdf), session)
 
     def ask_for_relations(self, spark: Any, python: Any) -> bool:
-        """Has a session's analyser ask an object of Python's for the rows of Delta tables; False where its rules can't be changed."""
+        """Has a session's analyser ask an object of Python's for the rows of Delta tables; False
+        where its rules can't be changed."""
         return bool(self._frames.asks(python, spark._jsparkSession))
 
     def ask_no_more(self, spark: Any) -> None:
@@ -442,8 +454,8 @@ class Jvm:
 
     @contextmanager
     def in_script(self, is_script: bool = True) -> Iterator[None]:
-        """Inside of the block Spark's analyser asks for statements on Delta tables, as for relations, or doesn't; behind it the
-        other way round."""
+        """Inside of the block Spark's analyser asks for statements on Delta tables, as for
+        relations, or doesn't; behind it the other way round."""
         self._frames.script(is_script)
         try:
             yield
@@ -455,7 +467,8 @@ class Jvm:
         return bool(self._frames.isAsking(spark._jsparkSession))
 
     def names_of(self, spark: Any, text: str, *, expression: bool = False) -> list[list[str]] | None:
-        """What a statement or an expression names, as `java/Statements` tells it; None where Spark's parser refuses it."""
+        """What a statement or an expression names, as `java/Statements` tells it; None where
+        Spark's parser refuses it."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -480,7 +493,8 @@ class Jvm:
         self._frames.changeHeld(spark._jsparkSession, _in_catalog(name), provider, schema_json, java)
 
     def plain_view(self, view: Any) -> list[str] | None:
-        """The table of which a view's frame shows columns, see `java/Views`; None where it shows anything else."""
+        """The table of which a view's frame shows columns, see `java/Views`; None where it shows
+        anything else."""
         found = self._frames.plainView(view._jdf)
         return None if found is None else [str(part) for part in found]
 
@@ -504,12 +518,14 @@ class Jvm:
         return [str(text) for text in self._frames.selected(frame._jdf)]
 
     def constants(self, frame: Any) -> list[str] | None:
-        """The SQL of the values that a query without relations selects; None where one isn't a constant."""
+        """The SQL of the values that a query without relations selects; None where one isn't a
+        constant."""
         found = self._frames.constants(frame._jdf)
         return None if found is None else [str(text) for text in found]
 
     def recache(self, spark: Any) -> None:
-        """Has Spark compute cached rows of tables that changed again, when they are asked for next."""
+        """Has Spark compute cached rows of tables that changed again, when they are asked for
+        next."""
         self._frames.recache(spark._jsparkSession)
 
     def load_streams(self, spark: Any) -> None:
@@ -527,13 +543,15 @@ class Jvm:
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
 
     def streaming_frame(self, spark: Any, python: Any, schema_json: str, tracking: RowTrackingColumns = None) -> Any:
-        """A streaming DataFrame of a source that asks an object of Python's. `tracking`: as of `Snapshot.row_tracking_columns`."""
+        """A streaming DataFrame of a source that asks an object of Python's. `tracking`: as of
+        `Snapshot.row_tracking_columns`."""
         from pyspark.sql import DataFrame
 
         return DataFrame(self._frames.followed(spark._jsparkSession, python, schema_json, _joined(tracking)), spark)
 
     def hand_batches(self, writer: Any, python: Any) -> None:
-        """Has the batches of a stream that a `DataStreamWriter` will start go to an object of Python's."""
+        """Has the batches of a stream that a `DataStreamWriter` will start go to an object of
+        Python's."""
         self._frames.sink(writer._jwrite, python)
 
     def stream_id(self, spark: Any) -> str | None:
@@ -542,9 +560,9 @@ class Jvm:
         return found
 
     def source_checkpoint(self, spark: Any, source: Any) -> str | None:
-        """Where Spark would keep what belongs to this source of the streaming query that the calling thread runs, below its
-        checkpoint location: sources are numbered in the order in which the query names them. None where the query isn't one
-        of this session's."""
+        """Where Spark would keep what belongs to this source of the streaming query that the
+        calling thread runs, below its checkpoint location: sources are numbered in the order in
+        which the query names them. None where the query isn't one of this session's."""
         running = self.stream_id(spark)
         query = None if running is None else spark._jsparkSession.streams().get(running)
         if query is None:
@@ -554,10 +572,12 @@ class Jvm:
         return None if number < 0 else f"{execution.resolvedCheckpointRoot()}/sources/{number}"
 
     def without_rows(self, frame: Any, bits: str) -> Any:
-        """The rows of the frame whose bit isn't set: a binary column has one for each physical row of its file (P124).
+        """The rows of the frame whose bit isn't set: a binary column has one for each physical row
+        of its file (P124).
 
-        A file's position in the column comes from Spark's own reader, which counts rows that it skips. The bits are looked
-        at in place; what they don't cover isn't deleted, and isn't looked at either: the index stays within them.
+        A file's position in the column comes from Spark's own reader, which counts rows that it
+        skips. The bits are looked at in place; what they don't cover isn't deleted, and isn't
+        looked at either: the index stays within them.
         """
         from pyspark.sql import Column, DataFrame
         from pyspark.sql import functions as F
@@ -575,7 +595,8 @@ class Jvm:
         return DataFrame(frame._jdf.filter(live._jc), frame.sparkSession)
 
     def with_places(self, frame: Any, places: Places) -> Any:
-        """The frame of a relation's files, but for what only helps to read it, with the columns of `places`."""
+        """The frame of a relation's files, but for what only helps to read it, with the columns of
+        `places`."""
         from pyspark.sql import Column
 
         metadata = frame._jdf.metadataColumn("_metadata")
@@ -609,7 +630,8 @@ class Jvm:
         return None
 
     def rebalanced(self, frame: Any, columns: Sequence[Any], size_bytes: int) -> Any:
-        """The frame's rows in partitions of about so many bytes, those side by side that are equal in some columns."""
+        """The frame's rows in partitions of about so many bytes, those side by side that are equal
+        in some columns."""
         from pyspark.sql import DataFrame
 
         plan = frame.select("*")._jdf.queryExecution().analyzed()
@@ -630,7 +652,8 @@ class Jvm:
         return int(plan.execute().getNumPartitions())
 
     def parquet_writer(self, frame: Any, codec: str) -> Any:
-        """The JVM's writer of a frame's rows as files of a table; in a session of its own, so that the frame's keeps its settings."""
+        """The JVM's writer of a frame's rows as files of a table; in a session of its own, so that
+        the frame's keeps its settings."""
         session = frame.sparkSession._jsparkSession.cloneSession()
         for key, value in _FILES.items():
             session.conf().set(key, value)
@@ -657,7 +680,8 @@ class Jvm:
         return any(leaf.exprId().id() in ids for leaf in named)
 
     def with_columns_of(self, frame: Any, like: Any) -> Any:
-        """The frame, whose columns expressions find by those of another frame with columns of these names."""
+        """The frame, whose columns expressions find by those of another frame with columns of these
+        names."""
         from pyspark.sql import Column
 
         ids = {attribute.name(): attribute.exprId() for attribute in self._output(like)}
@@ -671,10 +695,11 @@ class Jvm:
         return frame.select(*columns)
 
     def store_cast(self, column: Any, to: Any, policy: str) -> Any:
-        """The column as another type, by the cast of a `spark.sql.storeAssignmentPolicy`, whatever the session's own casts do.
+        """The column as another type, by the cast of a `spark.sql.storeAssignmentPolicy`, whatever
+        the session's own casts do.
 
-        ANSI fails where a value doesn't fit, LEGACY never fails, and STRICT is refused by the analysis unless every value of
-        the old type is one of the new type.
+        ANSI fails where a value doesn't fit, LEGACY never fails, and STRICT is refused by the
+        analysis unless every value of the old type is one of the new type.
         """
         from pyspark.sql import Column
 

@@ -1,7 +1,7 @@
 """Small classes in Java's text, which the compiler that Spark ships makes of it in the running JVM.
 
-They are what Python can't be for Spark, whose objects there implement interfaces only, and what would take many calls from
-Python. They know no table. Compiled by `deltaplane.spark.jvm.internals`.
+They are what Python can't be for Spark, whose objects there implement interfaces only, and what
+would take many calls from Python. They know no table. Compiled by `deltaplane.spark.jvm.internals`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Which version of which table, how to reach it, and sizes, said so that the driver and every executor understand the same.
-Called within `deltaplane.spark`."""
+"""Which version of which table, how to reach it, and sizes, said so that the driver and every
+executor understand the same. Called within `deltaplane.spark`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def absolute_location(path: TableUri) -> str:
     """The location, absolute: workers run in other directories than the driver.
 
     Raises:
-        UnsupportedFeatureError: a location of a registered log store, which other processes don't have.
+        UnsupportedFeatureError: a location of a registered log store, which other processes don't
+            have.
 
     >>> absolute_location("s3://bucket/table"), absolute_location("/data/../t")
     ('s3://bucket/table', '/t')
@@ -50,7 +51,8 @@ def version_of(version: int | None, timestamp: VersionLike | None) -> tuple[int 
 
 
 def split_options(options: Mapping[str, str] | None) -> tuple[dict[str, str] | None, dict[str, str]]:
-    """The options for deltaplane's stores, None when there are none, and those for Spark's file systems.
+    """The options for deltaplane's stores, None when there are none, and those for Spark's file
+    systems.
 
     >>> split_options({"AWS_REGION": "eu-north-1", "fs.s3a.threads.max": "8"})
     ({'AWS_REGION': 'eu-north-1'}, {'fs.s3a.threads.max': '8'})

@@ -1,4 +1,5 @@
-"""Moments as Spark's users write them: in the session's time zone unless the text says another one."""
+"""Moments as Spark's users write them: in the session's time zone unless the text says another
+one."""
 
 from __future__ import annotations
 

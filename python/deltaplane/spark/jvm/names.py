@@ -1,4 +1,5 @@
-"""Names of tables in a session: ``delta.`path` ``, and those that its catalog holds with a location."""
+"""Names of tables in a session: ``delta.`path` ``, and those that its catalog holds with a
+location."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ __all__ = [
 ]
 
 _PATH = re.compile(r"\s*(?:delta|deltaplane)\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
-# Says of a name in the catalog that its table is where Spark puts tables of the database: Spark itself takes every table at a
-# location for somebody else's.
+# Says of a name in the catalog that its table is where Spark puts tables of the database: Spark
+# itself takes every table at a location for somebody else's.
 MANAGED = "deltaplane.managed"
 # What Delta tables are called as a format.
 FORMATS = ("delta", "deltaplane")
@@ -97,13 +98,15 @@ def _is_view(spark: SparkSession, name: str) -> bool:
 
 
 def held_location(spark: SparkSession, name: str) -> str | None:
-    """Where the Delta table is that the session's catalog holds under this name; None where it holds none."""
+    """Where the Delta table is that the session's catalog holds under this name; None where it
+    holds none."""
     held = held_table(spark, name)
     return shown_path(held[1]) if held is not None and held[0].lower() in FORMATS else None
 
 
 def located(spark: SparkSession, name: str) -> str | None:
-    """Where the Delta table of a name is, by its path or as the session's catalog holds it; None where it is none."""
+    """Where the Delta table of a name is, by its path or as the session's catalog holds it; None
+    where it is none."""
     return path_of(name) or held_location(spark, name)
 
 
@@ -116,8 +119,9 @@ def qualified_name(spark: SparkSession, name: str) -> str:
 
 
 def catalog_facts(spark: SparkSession, name: str) -> tuple[dict[str, str | None], bool]:
-    """What Spark's catalog is told to say of a table of ours, in the order in which Spark shows it, and whether it is where Spark puts
-    tables. As in delta-spark a path is a name whose database is the format.
+    """What Spark's catalog is told to say of a table of ours, in the order in which Spark shows it,
+    and whether it is where Spark puts tables. As in delta-spark a path is a name whose database is
+    the format.
 
     >>> from deltaplane.spark.jvm.names import catalog_facts
     >>> list(catalog_facts(spark, "delta.`/data/t`")[0].values())
@@ -141,8 +145,8 @@ def catalog_facts(spark: SparkSession, name: str) -> tuple[dict[str, str | None]
 
 
 def other_holder(spark: SparkSession, name: str) -> str | None:
-    """What the session's catalog holds under a name that isn't a Delta table: "a view", or "a table of the format …". None
-    where the name is free, a Delta table's or a path."""
+    """What the session's catalog holds under a name that isn't a Delta table: "a view", or "a table
+    of the format …". None where the name is free, a Delta table's or a path."""
     if path_of(name) is not None:
         return None
     held = held_entry(spark, name)
@@ -152,8 +156,9 @@ def other_holder(spark: SparkSession, name: str) -> str | None:
 
 
 def check_free(spark: SparkSession, name: str, *, replaces: bool = False) -> None:
-    """Refuses to make, or with `replaces` to put in the place of a table, a Delta table whose name something else has: its
-    rows would go where nobody looks for them, or among files of another format.
+    """Refuses to make, or with `replaces` to put in the place of a table, a Delta table whose name
+    something else has: its rows would go where nobody looks for them, or among files of another
+    format.
 
     Raises:
         TableAlreadyExistsError: the catalog holds a table of another format, or a view.
@@ -171,8 +176,8 @@ def check_free(spark: SparkSession, name: str, *, replaces: bool = False) -> Non
 
 
 def drop_held(spark: SparkSession, name: str, reads: Sequence[str]) -> None:
-    """Drops what the catalog holds under a name, for a table of another format that takes its place. `reads`: the files that the
-    new rows are made of.
+    """Drops what the catalog holds under a name, for a table of another format that takes its
+    place. `reads`: the files that the new rows are made of.
 
     Raises:
         InvalidArgumentError: the new rows are read from the table itself.
@@ -206,15 +211,16 @@ def default_location(spark: SparkSession, name: str) -> str:
 
 
 def is_managed(spark: SparkSession, name: str, place: str | None) -> bool:
-    """Whether the table that is made under a name, at a place if one is given, is where Spark puts tables: a name that is there already
-    keeps what it was."""
+    """Whether the table that is made under a name, at a place if one is given, is where Spark puts
+    tables: a name that is there already keeps what it was."""
     if path_of(name) is not None:
         return False
     return place is None if held_table(spark, name) is None else held_property(spark, name, MANAGED) == "true"
 
 
 def check_unused(location: str, options: Mapping[str, str] | None = None, *, even_tables: bool = False) -> None:
-    """Refuses to make a table among files that are no table's, or with `even_tables` where a table is.
+    """Refuses to make a table among files that are no table's, or with `even_tables` where a table
+    is.
 
     Raises:
         TableAlreadyExistsError: some are at the location.
@@ -240,8 +246,8 @@ def check_unused(location: str, options: Mapping[str, str] | None = None, *, eve
 def register_name(
     spark: SparkSession, name: str, location: str, options: Mapping[str, str] | None = None, *, managed: bool = False
 ) -> None:
-    """Has Spark's catalog hold a table's name, unless it does already; the table must be there. The files of a `managed` one, whose
-    place nobody chose, go with its name (`drop_name`).
+    """Has Spark's catalog hold a table's name, unless it does already; the table must be there. The
+    files of a `managed` one, whose place nobody chose, go with its name (`drop_name`).
 
     Without a catalog plug-in Spark itself can drop it by its name, but not read it.
     """
@@ -267,13 +273,15 @@ def drop_name(spark: SparkSession, name: str, statement: str) -> DataFrame:
 
 
 def drop_entry(spark: SparkSession, name: str) -> None:
-    """Drops a name by Spark's own statement alone: files of what Spark takes for an external table stay."""
+    """Drops a name by Spark's own statement alone: files of what Spark takes for an external table
+    stay."""
     _of_spark(spark, f"DROP TABLE IF EXISTS {name}")
 
 
 def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> DataFrame:
-    """Renames a Delta table in the catalog by Spark's own statement. The files of one that is managed move to where Spark puts
-    a table of the new name, or another one couldn't have the old name; where they can't move, the name holds them where they are.
+    """Renames a Delta table in the catalog by Spark's own statement. The files of one that is
+    managed move to where Spark puts a table of the new name, or another one couldn't have the old
+    name; where they can't move, the name holds them where they are.
     """
     held = held_table(spark, name)
     managed = held_property(spark, name, MANAGED) == "true"
@@ -287,8 +295,8 @@ def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> Data
 
 
 def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
-    """Has the catalog hold a Delta table's name at another location. Files of either place are left as they are, also when the name
-    is dropped later.
+    """Has the catalog hold a Delta table's name at another location. Files of either place are left
+    as they are, also when the name is dropped later.
 
     Raises:
         TableNotFoundError: no Delta table is there.

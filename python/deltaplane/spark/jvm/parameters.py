@@ -1,4 +1,5 @@
-"""Parameters of a statement: `:name` of a dict and `?` of a list become the SQL of what Spark itself binds for them."""
+"""Parameters of a statement: `:name` of a dict and `?` of a list become the SQL of what Spark
+itself binds for them."""
 
 from __future__ import annotations
 
@@ -76,8 +77,8 @@ def with_values(
     run: Callable[[str, Any], DataFrame],
     jvm: Jvm,
 ) -> str | None:
-    """A statement with its parameters' values in its text; None where it has no parameter. `run` has Spark run a query with
-    values.
+    """A statement with its parameters' values in its text; None where it has no parameter. `run`
+    has Spark run a query with values.
 
     Raises:
         InvalidArgumentError: a statement with more parameters than values.
@@ -109,7 +110,8 @@ def with_values(
 def _replaced(text: str, found: Sequence[re.Match[str]], values: Sequence[str]) -> str:
     shown, at = "", 0
     for one, value in zip(found, values, strict=True):
-        # A literal is one word for the words around it, as in INTERVAL '1' DAY; a sign or a call isn't.
+        # A literal is one word for the words around it, as in INTERVAL '1' DAY; a sign or a call
+        # isn't.
         plain = re.fullmatch(r"\w+|'(?:[^'\\]|\\.)*'", value)
         shown += text[at : one.start()] + (value if plain else f"({value})")
         at = one.end()

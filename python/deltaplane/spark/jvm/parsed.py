@@ -1,4 +1,5 @@
-"""A statement as Spark's own parser reads it: what it does, and which names it is about, writes to and reads."""
+"""A statement as Spark's own parser reads it: what it does, and which names it is about, writes to
+and reads."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ _ON_ROWS = frozenset("DeleteFromTable UpdateTable MergeIntoTable".split())
 
 @dataclass(frozen=True)
 class Parsed:
-    """A statement: its plan's class, the names that it writes to or changes, those that it is about, and those that it reads,
-    each with the place in the text where it begins."""
+    """A statement: its plan's class, the names that it writes to or changes, those that it is
+    about, and those that it reads, each with the place in the text where it begins."""
 
     kind: str
     is_command: bool

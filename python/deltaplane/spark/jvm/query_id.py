@@ -1,4 +1,5 @@
-"""The id of a streaming query, which it keeps as long as its checkpoint location: from the file where Spark keeps it."""
+"""The id of a streaming query, which it keeps as long as its checkpoint location: from the file
+where Spark keeps it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def query_id(checkpoint: str | None) -> str:
     """The id of the query with this checkpoint location.
 
     Raises:
-        InvalidArgumentError: no location, or one whose file can't be read from here; `txnAppId` is the way out.
+        InvalidArgumentError: no location, or one whose file can't be read from here; `txnAppId` is
+            the way out.
     """
     advice = "set the option txnAppId to a name of your own for the query, the same after each restart"
     if checkpoint is None:

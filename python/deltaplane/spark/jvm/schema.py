@@ -1,4 +1,5 @@
-"""Spark schemas as Delta schemas and back: the same JSON, apart from metadata that only one of them should see.
+"""Spark schemas as Delta schemas and back: the same JSON, apart from metadata that only one of them
+should see.
 
 Called within `deltaplane.spark`.
 """
@@ -17,8 +18,9 @@ __all__ = ["LENGTHS", "delta_schema_json", "quoted", "shown"]
 # The key under which Spark notes a type with lengths of texts.
 LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
 
-# Field metadata that a frame inherits from where its columns came from. In a Delta schema these would declare features
-# (column mapping, generated or default values) that the table to be written doesn't have, or mean nothing.
+# Field metadata that a frame inherits from where its columns came from. In a Delta schema these
+# would declare features (column mapping, generated or default values) that the table to be written
+# doesn't have, or mean nothing.
 _INHERITED_PREFIXES = ("delta.", "__")
 # What only writers need to know of a column.
 _HIDDEN = ("delta.columnMapping.", "delta.generationExpression", "delta.identity.", "delta.typeChanges")
@@ -27,8 +29,9 @@ _NULLABLE = frozenset({"nullable", "containsNull", "valueContainsNull"})
 
 
 def delta_schema_json(schema: StructType, *, nullable: bool = False, keeps_lengths: bool = False) -> str:
-    """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be `nullable`, at
-    every depth, as JSON text. `keeps_lengths`: columns of CHAR and VARCHAR stay such ones (P102)."""
+    """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be
+    `nullable`, at every depth, as JSON text. `keeps_lengths`: columns of CHAR and VARCHAR stay such
+    ones (P102)."""
     given = schema.jsonValue()
     found = _clean(given)
     if keeps_lengths:
@@ -56,8 +59,8 @@ def shown(node: Any) -> Any:
 
 
 def _nullable(node: Any) -> Any:
-    """The same where everything may be null, at every depth: that a query gives no null within a struct says nothing of the
-    struct itself, which then couldn't be null either."""
+    """The same where everything may be null, at every depth: that a query gives no null within a
+    struct says nothing of the struct itself, which then couldn't be null either."""
     if isinstance(node, list):
         return [_nullable(item) for item in node]
     if not isinstance(node, dict):

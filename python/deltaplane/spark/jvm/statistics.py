@@ -1,4 +1,5 @@
-"""Statistics of a scan's columns for Spark's cost-based optimiser, from what the log says of the files that are left.
+"""Statistics of a scan's columns for Spark's cost-based optimiser, from what the log says of the
+files that are left.
 
 Only what it tells exactly, and leaves out the rest: Spark takes what it gets for the truth. Knows
 no Spark.
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnStatistics", "Condition", "column_statistics"]
 
-# Of other types the log's bounds are rounded, cut, or don't say everything (NaN). Spark's estimates also fail on some
-# types that it meets statistics of, and take a column without bounds for one without values unless it is of text or bytes.
+# Of other types the log's bounds are rounded, cut, or don't say everything (NaN). Spark's estimates
+# also fail on some types that it meets statistics of, and take a column without bounds for one
+# without values unless it is of text or bytes.
 _ORDERED = ("byte", "short", "integer", "long", "date")
 _PLAIN = ("string", "binary")
-# Text in another order than by its bytes has a type of its own, at which Spark's estimates fail too.
+# Text in another order than by its bytes has a type of its own, at which Spark's estimates fail
+# too.
 _COLLATIONS = "__COLLATIONS"
 # More bounds than this aren't kept to tell how many values a column has.
 _MOST_VALUES = 1 << 16
@@ -38,7 +41,8 @@ _EPOCH = 719_163
 
 @dataclass(frozen=True)
 class Condition:
-    """One of a scan's filters: Spark's text of it, and what the columns in it may be qualified with."""
+    """One of a scan's filters: Spark's text of it, and what the columns in it may be qualified
+    with."""
 
     text: str
     qualifiers: Sequence[Sequence[str]] = ()
@@ -57,10 +61,12 @@ class ColumnStatistics:
 def column_statistics(
     snapshot: _native.Snapshot, plan: _native.SparkPlan, conditions: Sequence[Condition], files: str
 ) -> dict[str, ColumnStatistics]:
-    """By the names that columns have in Spark's relation; empty where the plan's files can't be told by these conditions.
-    `files`: all, or those without ("whole") or with ("marked") a deletion vector.
+    """By the names that columns have in Spark's relation; empty where the plan's files can't be
+    told by these conditions. `files`: all, or those without ("whole") or with ("marked") a deletion
+    vector.
 
-    Distinct values are counted where the log names them all: partition values, and columns whose bounds leave none open.
+    Distinct values are counted where the log names them all: partition values, and columns whose
+    bounds leave none open.
     """
     if not plan.rows:
         return {}
@@ -83,7 +89,8 @@ def column_statistics(
             columns = {name: column for name, column in columns.items() if column.add(batch)}
     except DeltaError:
         return {}
-    # Spark's filters and their texts may prune unlike each other; the same files have all of these in common.
+    # Spark's filters and their texts may prune unlike each other; the same files have all of these
+    # in common.
     if found != [plan.files, plan.size_bytes, plan.rows]:
         return {}
     said = {in_files[name]: column.statistics() for name, column in columns.items()}
@@ -177,7 +184,8 @@ class _Partition(_Column):
 
 
 class _Bounded(_Column):
-    """A column in the files. One of them with a deletion vector doesn't tell: its bounds may be those of rows that are gone."""
+    """A column in the files. One of them with a deletion vector doesn't tell: its bounds may be
+    those of rows that are gone."""
 
     def add(self, batch: pa.RecordBatch) -> bool:
         import pyarrow.compute as pc
@@ -210,7 +218,8 @@ class _Bounded(_Column):
 
 
 class _Values:
-    """Different values of a column, until they are too many to keep; and the smallest and the greatest."""
+    """Different values of a column, until they are too many to keep; and the smallest and the
+    greatest."""
 
     def __init__(self) -> None:
         self.kept: set[Any] | None = set()
@@ -232,7 +241,8 @@ class _Values:
                 self.kept = None
 
     def forget_if_far_apart(self) -> None:
-        """Lets the values go where they can't fill what is between the bounds, so that nothing is made of them."""
+        """Lets the values go where they can't fill what is between the bounds, so that nothing is
+        made of them."""
         if self.low is not None and self.high - self.low >= _MOST_VALUES:
             self.kept = None
 

@@ -1,4 +1,5 @@
-"""What the file index asks that Catalyst asks for files while it plans: a snapshot for each query, pruned by the Rust core.
+"""What the file index asks that Catalyst asks for files while it plans: a snapshot for each query,
+pruned by the Rust core.
 
 The JVM's class (`java/DeltaplaneFileIndex.java`) calls it from Spark's own threads, through py4j.
 It knows no Spark class by name (that is `_internals`) and never sees a row.
@@ -24,8 +25,8 @@ from deltaplane.spark.scan.replay import Files
 
 __all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan", "Plans"]
 
-# Queries whose snapshot is remembered. Forgetting one early only matters to a query that plans another scan of the
-# same view after this many newer ones began.
+# Queries whose snapshot is remembered. Forgetting one early only matters to a query that plans
+# another scan of the same view after this many newer ones began.
 _QUERIES = 256
 # A long of the JVM's.
 _MOST = (1 << 63) - 1
@@ -35,9 +36,9 @@ _serial = itertools.count()
 
 @dataclass(frozen=True)
 class Plan:
-    """One answer to Catalyst: how many filters it asked with, how many the Rust core understood and how many files that
-    left; then the directories that Spark's own evaluation of the partition filters left of these; and whether a Spark job
-    found the files.
+    """One answer to Catalyst: how many filters it asked with, how many the Rust core understood and
+    how many files that left; then the directories that Spark's own evaluation of the partition
+    filters left of these; and whether a Spark job found the files.
     """
 
     version: int
@@ -68,7 +69,8 @@ class Plans(Protocol):
 
 
 class PinnedSnapshot:
-    """The same version for every query. Two of the same table and version are equal, so Spark may share their work."""
+    """The same version for every query. Two of the same table and version are equal, so Spark may
+    share their work."""
 
     def __init__(self, snapshot: _native.Snapshot) -> None:
         self.first = snapshot
@@ -82,7 +84,8 @@ class PinnedSnapshot:
 class LiveSnapshots:
     """The newest version for each query, the same one for all parts of a query.
 
-    The view's columns are those of `first`; a newer version must still have them, with the same types.
+    The view's columns are those of `first`; a newer version must still have them, with the same
+    types.
     """
 
     def __init__(self, snapshot: _native.Snapshot, options: Mapping[str, str] | None = None) -> None:
@@ -117,7 +120,8 @@ class LiveSnapshots:
             return newest
 
     def _update(self) -> _native.Snapshot:
-        """The newest version. One request tells whether the table still is the one that it was: a commit never changes."""
+        """The newest version. One request tells whether the table still is the one that it was: a
+        commit never changes."""
         last = self._newest
         if self._commit is not None and self._seen(last.version) == self._commit:
             newest = last.update()
@@ -169,7 +173,8 @@ class LiveSnapshots:
 
 
 def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
-    """Each column's type as text; whether nulls are allowed matters too, since Spark optimises by it."""
+    """Each column's type as text; whether nulls are allowed matters too, since Spark optimises by
+    it."""
     partition = snapshot.info.partition_columns
     columns = {}
     in_files = json.loads(_native.spark_schema_json(snapshot))["fields"]
@@ -187,8 +192,8 @@ def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
 class DeltaplaneFileIndex:
     """Answers what the JVM's file index asks.
 
-    It shows all files, or those without a deletion vector ("whole"), or those with one ("marked"), each with its vector's
-    bits as a last partition value, `deleted`.
+    It shows all files, or those without a deletion vector ("whole"), or those with one ("marked"),
+    each with its vector's bits as a last partition value, `deleted`.
     """
 
     def __init__(
@@ -233,8 +238,8 @@ class DeltaplaneFileIndex:
         return plans
 
     def apply(self, question: str, conditions: Any) -> bytes | str | None:
-        """Answers the JVM, whose question is one text; `conditions` are Catalyst's filters themselves, where statistics of
-        columns are asked for. An error is an answer too."""
+        """Answers the JVM, whose question is one text; `conditions` are Catalyst's filters
+        themselves, where statistics of columns are asked for. An error is an answer too."""
         try:
             return self._answer(_native.SparkQuestion.parse(question), conditions).to_jvm()
         except DeltaError as e:
@@ -258,7 +263,8 @@ class DeltaplaneFileIndex:
         return _native.SparkAnswer.found(snapshot, plan, {}, by_job)
 
     def _has_changed(self) -> bool:
-        """Whether the newest version isn't the one of the last call; where it can't be shown, what was shown is old."""
+        """Whether the newest version isn't the one of the last call; where it can't be shown, what
+        was shown is old."""
         last = self._told_version
         try:
             self._told_version = self._snapshots.for_query(None).version
@@ -267,15 +273,17 @@ class DeltaplaneFileIndex:
         return last != self._told_version
 
     def size_bytes(self, snapshot: _native.Snapshot) -> int:
-        """Bytes of all files, by which Spark chooses between joins: goes through the file list once for each version."""
+        """Bytes of all files, by which Spark chooses between joins: goes through the file list once
+        for each version."""
         if snapshot.version not in self._sizes:
             of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
             self._sizes = {snapshot.version: of(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
     def _prepared(self, question: _native.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
-        """For the optimiser, which does without where a job finds the files: Spark may ask for them otherwise then. So it does
-        where something goes wrong, which is raised when Spark asks for the files."""
+        """For the optimiser, which does without where a job finds the files: Spark may ask for them
+        otherwise then. So it does where something goes wrong, which is raised when Spark asks for
+        the files."""
         try:
             snapshot = self._snapshots.for_query(question.query)
             if question.known_version == snapshot.version:

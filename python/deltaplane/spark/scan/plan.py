@@ -31,32 +31,37 @@ def plan(
     timestamp: VersionLike | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The files of one version that may hold a row for which the predicate is true, as a DataFrame: rows and columns are those
-    of `DeltaTable.plan`, in no order, and timestamps are in microseconds, which is all that Spark has.
+    """The files of one version that may hold a row for which the predicate is true, as a DataFrame:
+    rows and columns are those of `DeltaTable.plan`, in no order, and timestamps are in
+    microseconds, which is all that Spark has.
 
-    For logs beyond one machine: checkpoints, sidecars and commits are read in Spark's tasks by the core, pruned there, and
-    reconciled by a join on the files' keys. The frame is lazy and pinned to the version.
+    For logs beyond one machine: checkpoints, sidecars and commits are read in Spark's tasks by the
+    core, pruned there, and reconciled by a join on the files' keys. The frame is lazy and pinned to
+    the version.
 
-    Cost: the driver lists the log and reads what opening a table reads, each commit after the checkpoint and the checkpoint's
-    few state rows, and holds nothing of what they say of files. Each use of the frame reads the checkpoint once and the
-    commits after it twice. Source: protocol sections 4 and 8, P041 to P043, P164 to P170.
+    Cost: the driver lists the log and reads what opening a table reads, each commit after the
+    checkpoint and the checkpoint's few state rows, and holds nothing of what they say of files.
+    Each use of the frame reads the checkpoint once and the commits after it twice. Source: protocol
+    sections 4 and 8, P041 to P043, P164 to P170.
 
     Args:
         spark: the session, classic or Spark Connect.
         path: the table's path or URL.
         predicate: a condition in Spark SQL, or tuples.
-        version: a version number; or `timestamp`: the newest version at that time (ISO 8601 text or a datetime, UTC unless
-            it has a zone). The newest one without either.
+        version: a version number; or `timestamp`: the newest version at that time (ISO 8601 text or
+            a datetime, UTC unless it has a zone). The newest one without either.
         options: how deltaplane reaches the store, on the driver and in tasks.
 
     Raises:
         TableNotFoundError, VersionNotFoundError: the table or version doesn't exist, or the
             timestamp is after the newest commit.
-        InvalidArgumentError: a predicate that isn't Spark SQL or names no column; version and timestamp together.
-        UnsupportedFeatureError: a feature of the table that this version lacks; a table that other processes can't see.
+        InvalidArgumentError: a predicate that isn't Spark SQL or names no column; version and
+            timestamp together.
+        UnsupportedFeatureError: a feature of the table that this version lacks; a table that other
+            processes can't see.
 
-    While it runs, a log file that is damaged or gone fails the job, by name. `DeltaTable.plan` would go on from an older
-    checkpoint, which tasks that have sent rows already can't.
+    While it runs, a log file that is damaged or gone fails the job, by name. `DeltaTable.plan`
+    would go on from an older checkpoint, which tasks that have sent rows already can't.
 
     >>> from deltaplane import spark as dp
     >>> for n in (1, 2, 3):

@@ -42,7 +42,8 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-# Files of other writers carry no note of their calendar: theirs is the proleptic Gregorian one, as in Delta's protocol.
+# Files of other writers carry no note of their calendar: theirs is the proleptic Gregorian one, as
+# in Delta's protocol.
 _READ_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 
 
@@ -62,26 +63,31 @@ def read(
     options: Mapping[str, str] | None = None,
     distributed_plan: bool | None = None,
 ) -> DataFrame:
-    """The table as a DataFrame, pinned to one version: the newest at the time of this call, or the one asked for.
+    """The table as a DataFrame, pinned to one version: the newest at the time of this call, or the
+    one asked for.
 
-    Spark plans, prunes and scans it as its own Parquet tables; only files that can match reach the JVM. A session whose
-    internals can't take the native scan (Spark Connect, an untried Spark version) gets the data source `deltaplane`.
+    Spark plans, prunes and scans it as its own Parquet tables; only files that can match reach the
+    JVM. A session whose internals can't take the native scan (Spark Connect, an untried Spark
+    version) gets the data source `deltaplane`.
 
     Args:
         spark: the session.
         path: the table's path or URL.
         version: a version number.
-        timestamp: the newest version at that time: an ISO 8601 text or a datetime (UTC unless it has a zone).
-        options: how deltaplane reaches the store. Keys that begin with `fs.` go to Spark's file systems, which read the
-            data files with their own configuration.
-        distributed_plan: whether a Spark job finds each query's files (see `plan`) instead of the driver alone. None: if the
-            log is larger than the session's `spark.deltaplane.distributedPlanBytes`, by default 4 GiB. The job runs while
-            the query is planned, so it counts against timeouts of what waits for the query, as Spark's for a broadcast.
+        timestamp: the newest version at that time: an ISO 8601 text or a datetime (UTC unless it
+            has a zone).
+        options: how deltaplane reaches the store. Keys that begin with `fs.` go to Spark's file
+            systems, which read the data files with their own configuration.
+        distributed_plan: whether a Spark job finds each query's files (see `plan`) instead of the
+            driver alone. None: if the log is larger than the session's
+            `spark.deltaplane.distributedPlanBytes`, by default 4 GiB. The job runs while the query
+            is planned, so it counts against timeouts of what waits for the query, as Spark's for a
+            broadcast.
 
     Raises:
         TableNotFoundError, VersionNotFoundError: not there; a timestamp after the newest commit.
-        UnsupportedFeatureError: the table needs a feature that this version doesn't have; or `distributed_plan` is True and
-            the session can't take the native scan.
+        UnsupportedFeatureError: the table needs a feature that this version doesn't have; or
+            `distributed_plan` is True and the session can't take the native scan.
         InvalidArgumentError: version and timestamp together; a setting that is no number of bytes.
 
     >>> from deltaplane import spark as dp
@@ -120,23 +126,30 @@ def read_changes(
     ending_timestamp: VersionLike | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The rows that changed between two versions, both inclusive, with what happened to them, as a DataFrame.
+    """The rows that changed between two versions, both inclusive, with what happened to them, as a
+    DataFrame.
 
-    Columns and meaning are those of `DeltaTable.load_cdf` (protocol section 7.4, P131, P132). Rows are read when the
-    DataFrame is, in as many tasks as the changed files need, by deltaplane's own reader.
+    Columns and meaning are those of `DeltaTable.load_cdf` (protocol section 7.4, P131, P132). Rows
+    are read when the DataFrame is, in as many tasks as the changed files need, by deltaplane's own
+    reader.
 
     Args:
         spark: the session.
         path: the table's path or URL.
-        starting_version: the first version; or `starting_timestamp`: the first version at or after this moment.
-        ending_version: the last version, the newest one if it is later than that; or `ending_timestamp`: the last
-            version at or before this moment. Without either it is the newest version at the time of this call.
+        starting_version: the first version; or `starting_timestamp`: the first version at or after
+            this moment.
+        ending_version: the last version, the newest one if it is later than that; or
+            `ending_timestamp`: the last version at or before this moment. Without either it is the
+            newest version at the time of this call.
         options: how deltaplane reaches the store.
 
     Raises:
-        VersionNotFoundError: no version is in the range, a bound's timestamp is after the newest commit (both unless the session's
-            `spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled` is true), or log cleanup removed commits of it.
-        InvalidArgumentError: no start; or the feed was off in a version of the range (`delta.enableChangeDataFeed`).
+        VersionNotFoundError: no version is in the range, a bound's timestamp is after the newest
+            commit (both unless the session's
+            `spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled` is true), or log
+            cleanup removed commits of it.
+        InvalidArgumentError: no start; or the feed was off in a version of the range
+            (`delta.enableChangeDataFeed`).
         SchemaMismatchError: a column went or changed its type in the range.
 
     >>> from deltaplane import spark as dp
@@ -180,14 +193,17 @@ def create_or_replace_temp_view(
     options: Mapping[str, str] | None = None,
     distributed_plan: bool | None = None,
 ) -> None:
-    """A temp view that shows the newest version at each query; all parts of a query see the same one.
+    """A temp view that shows the newest version at each query; all parts of a query see the same
+    one.
 
-    Its columns are those of now: columns that are added later don't show, and when one of its own is dropped, renamed or
-    changes its type a query fails and asks to create the view again. `distributed_plan` is that of `read`.
+    Its columns are those of now: columns that are added later don't show, and when one of its own
+    is dropped, renamed or changes its type a query fails and asks to create the view again.
+    `distributed_plan` is that of `read`.
 
     Raises:
         TableNotFoundError: no table is there.
-        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
+        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried
+            Spark version).
 
     >>> from deltaplane import spark as dp
     >>> one = spark.createDataFrame([("mon", 1)], "day string, n int")
@@ -206,7 +222,8 @@ def live_frame(
     options: Mapping[str, str] | None = None,
     distributed_plan: bool | None = None,
 ) -> DataFrame:
-    """A frame that shows the newest version at each query, as `create_or_replace_temp_view` has it."""
+    """A frame that shows the newest version at each query, as `create_or_replace_temp_view` has
+    it."""
     location = absolute_location(path)
     store_options, spark_options = split_options(options)
     snapshot = _native.Snapshot.open(location, store_options)
@@ -223,8 +240,8 @@ def live_frame(
 
 
 def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str] | None = None) -> DataFrame:
-    """A frame as delta-spark's users know it, which shows the newest version at each query; where the session can't take
-    the native scan it stays with the version of now."""
+    """A frame as delta-spark's users know it, which shows the newest version at each query; where
+    the session can't take the native scan it stays with the version of now."""
     try:
         _internals.Jvm.of(spark)
     except _internals.NativeScanUnavailable:
@@ -233,7 +250,8 @@ def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str]
 
 
 def named_as(frame: DataFrame, name: str) -> DataFrame:
-    """A frame whose columns can be called by a table's name in full, where the session can take the native scan."""
+    """A frame whose columns can be called by a table's name in full, where the session can take the
+    native scan."""
     try:
         jvm = _internals.Jvm.of(frame.sparkSession)
     except _internals.NativeScanUnavailable:
@@ -254,7 +272,8 @@ def data_frame(
     streaming: bool = False,
     places: Places | None = None,
 ) -> Any:
-    """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a micro-batch."""
+    """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a
+    micro-batch."""
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
     # Commands have hidden columns of their own.
@@ -295,7 +314,8 @@ def jvm_of_commands(spark: SparkSession, table: str) -> _internals.Jvm:
     """The session's internals, for a command that changes rows of a table.
 
     Raises:
-        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried Spark version).
+        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried
+            Spark version).
     """
     try:
         return _internals.Jvm.of(spark)

@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = ["DISTRIBUTED_BYTES", "PART_BYTES", "JobPlans", "live_files"]
 
-# Bytes of a log from which a scan's files are planned by a job unless the caller or the session says otherwise: Parquet of
-# this size is some forty million files, minutes of one machine.
+# Bytes of a log from which a scan's files are planned by a job unless the caller or the session
+# says otherwise: Parquet of this size is some forty million files, minutes of one machine.
 DISTRIBUTED_BYTES = 4 << 30
 # Bytes of the log that one task reads: compressed ones of a checkpoint, text of commits.
 PART_BYTES = 32 << 20
-# Up to so many bytes of commits the keys that they name go to every executor; their keys are a part of that. With more,
-# Spark chooses the join.
+# Up to so many bytes of commits the keys that they name go to every executor; their keys are a part
+# of that. With more, Spark chooses the join.
 _BROADCAST_BYTES = 64 << 20
 
-# How the error of a task names damage of a log's file: what has an older checkpoint or the commits as a way around.
+# How the error of a task names damage of a log's file: what has an older checkpoint or the commits
+# as a way around.
 _DAMAGE = ("CorruptFileError", "CorruptLogError", "FileMissingError", "VersionNotFoundError")
 
 Files = Literal["all", "whole", "marked"]
@@ -43,7 +44,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Replay:
-    """One plan's constants on their way to tasks. Storage options may hold credentials, so they aren't shown."""
+    """One plan's constants on their way to tasks. Storage options may hold credentials, so they
+    aren't shown."""
 
     location: str
     options: dict[str, str] | None = field(repr=False)
@@ -71,7 +73,8 @@ def live_files(
         spark: the session.
         location, options: the table, and how tasks reach its store.
         log: the version's state and the parts of its log, as JSON (`_native.replay_json`).
-        show: the columns of `DeltaTable.plan`; or `add`, each action as JSON without statistics; or `size_bytes`.
+        show: the columns of `DeltaTable.plan`; or `add`, each action as JSON without statistics; or
+            `size_bytes`.
         predicate: a condition, as the JSON tree of `deltaplane.expr`.
         filters: instead, Catalyst's filters as JSON and the time zone that they were written in.
         files: all, or those without ("whole") or with ("marked") a deletion vector.
@@ -98,8 +101,8 @@ def live_files(
 
 
 def _of_commits(spark: SparkSession, replay: _Replay, shown: Any) -> DataFrame:
-    """The files whose newest word in the commits is an add. What isn't that is dropped before anything is made of it: as in
-    the core's walk, a file that is gone can't fail a plan."""
+    """The files whose newest word in the commits is an add. What isn't that is dropped before
+    anything is made of it: as in the core's walk, a file that is gone can't fail a plan."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -166,9 +169,9 @@ def _with_text(columns: Any, name: str) -> Any:
 class JobPlans:
     """Scan plans made by Spark jobs: which versions get one, and the plan.
 
-    Catalyst waits for the job while it plans the query, as it does for the files of other tables. The job is planned and run
-    by itself, and reads nothing of the session's tables, so it waits for nothing that the query holds; it inherits the
-    query's job group, and cancelling that ends both.
+    Catalyst waits for the job while it plans the query, as it does for the files of other tables.
+    The job is planned and run by itself, and reads nothing of the session's tables, so it waits for
+    nothing that the query holds; it inherits the query's job group, and cancelling that ends both.
     """
 
     def __init__(self, spark: SparkSession, options: dict[str, str] | None, least_bytes: float) -> None:
@@ -220,7 +223,8 @@ class JobPlans:
 
 
 def _sound(job: Callable[[], T], walk: Callable[[], T]) -> T:
-    """The job's result; the core's own walk's where the job met damage, of which the walk knows ways around."""
+    """The job's result; the core's own walk's where the job met damage, of which the walk knows
+    ways around."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,4 +1,5 @@
-"""What runs on executors for a distributed plan: a part of the log to rows, in the core. No driver, no table in memory."""
+"""What runs on executors for a distributed plan: a part of the log to rows, in the core. No driver,
+no table in memory."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def commit_words(
     keys_only: bool,
     wanted: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """What some parts of the commits say of files: keys alone, or each word with its version and its turn within it."""
+    """What some parts of the commits say of files: keys alone, or each word with its version and
+    its turn within it."""
     for number in _numbers(wanted):
         yield from Scan(_native.replay_commits(location, options, parts[number], keys_only)).batches()
 

@@ -1,5 +1,5 @@
-"""Tables and temp views that statements make by a name. A table's rows are ours at a location, its name is held by Spark's own
-catalog; a view is a frame's.
+"""Tables and temp views that statements make by a name. A table's rows are ours at a location, its
+name is held by Spark's own catalog; a view is a frame's.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _IF_NOT_EXISTS = ["if", "not", "exists"]
 
 @dataclass(frozen=True)
 class CreatedTable:
-    """The name of a new table, as Spark's catalog takes it, and where Spark would put it or has it; and whether a table of another
-    format has the name, which IF NOT EXISTS leaves as it is."""
+    """The name of a new table, as Spark's catalog takes it, and where Spark would put it or has it;
+    and whether a table of another format has the name, which IF NOT EXISTS leaves as it is."""
 
     name: str
     location: str
@@ -58,8 +58,8 @@ class CreatedTable:
 
     @classmethod
     def of(cls, spark: SparkSession, cursor: Grammar) -> CreatedTable | None:
-        """What CREATE or REPLACE TABLE … USING delta (or deltaplane), … CLONE or … LIKE a Delta table makes by a name; None for
-        other statements.
+        """What CREATE or REPLACE TABLE … USING delta (or deltaplane), … CLONE or … LIKE a Delta
+        table makes by a name; None for other statements.
 
         Raises:
             UnsupportedFeatureError: a name of another catalog than Spark's own.
@@ -100,12 +100,13 @@ class CreatedTable:
         register_name(spark, self.name, absolute_location(told or self.location), managed=told is None)
 
     def checked(self, spark: SparkSession, command: Command) -> Command:
-        """What is to be run of the statement, which knows whether the table is managed: one that says of a location what the table there
-        is only takes that table.
+        """What is to be run of the statement, which knows whether the table is managed: one that
+        says of a location what the table there is only takes that table.
 
         Raises:
             InvalidArgumentError: it gives a location to a name that is held with another one.
-            TableAlreadyExistsError: the table at a new name's location is another one than it says, or other files are there.
+            TableAlreadyExistsError: the table at a new name's location is another one than it says,
+                or other files are there.
             TableNotFoundError: it replaces a table, and the name is none's.
         """
         told = _told(command)
@@ -128,7 +129,8 @@ class CreatedTable:
         return command if told is None or held is not None else self._at(told, command)
 
     def _at(self, told: str, command: Create) -> Create:
-        """A statement that gives a new name and a place: a table that is there is taken, or filled anew by a query that may replace it."""
+        """A statement that gives a new name and a place: a table that is there is taken, or filled
+        anew by a query that may replace it."""
         if command.rows is not None:
             if command.mode != "overwrite":
                 check_unused(absolute_location(told), even_tables=True)
@@ -144,7 +146,8 @@ class CreatedTable:
 
 
 def dropped_table(spark: SparkSession, cursor: Grammar) -> str | None:
-    """The name of the catalog's Delta table that DROP TABLE takes away; None for other statements."""
+    """The name of the catalog's Delta table that DROP TABLE takes away; None for other
+    statements."""
     cursor.at = 0
     if not cursor.take("drop", "table"):
         return None
@@ -155,7 +158,8 @@ def dropped_table(spark: SparkSession, cursor: Grammar) -> str | None:
 
 
 def renamed_table(cursor: Grammar) -> tuple[str, str] | None:
-    """The names of ALTER TABLE … RENAME TO, the old one and the new one; None for other statements, and for a location."""
+    """The names of ALTER TABLE … RENAME TO, the old one and the new one; None for other statements,
+    and for a location."""
     cursor.at = 0
     if not cursor.take("alter", "table"):
         return None
@@ -168,7 +172,8 @@ def renamed_table(cursor: Grammar) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class CreatedView:
-    """A temp view that CREATE … VIEW, or CACHE TABLE, makes of a query on Delta tables, which begins at a token."""
+    """A temp view that CREATE … VIEW, or CACHE TABLE, makes of a query on Delta tables, which
+    begins at a token."""
 
     name: str
     columns: tuple[str, ...]

@@ -1,4 +1,5 @@
-"""The names that Delta's users know, on one Spark session: `format("delta")`, names of tables, `spark.sql`.
+"""The names that Delta's users know, on one Spark session: `format("delta")`, names of tables,
+`spark.sql`.
 
 Python's side of the session takes them; there is no plug-in in the JVM.
 """
@@ -116,13 +117,15 @@ _READS = re.compile(
 )
 # Statements that may have another table's name in them beside the Delta table that makes them ours.
 _MAY_NAME_NONE = re.compile(r"\s*(?:create|convert)\b", re.IGNORECASE)
-# What is kept of a table is nothing to care for: each query asks for the newest version, and a cached one couldn't follow it.
+# What is kept of a table is nothing to care for: each query asks for the newest version, and a
+# cached one couldn't follow it.
 _KEPT = ("cache", "uncache", "refresh")
 # Queries that need no more than Spark's word for their tables.
 _QUERIES = ("explain", "from")
 # … and QUERY, which a query follows.
 _DESCRIBES = ("describe", "desc")
-# Says that a session is enabled to those that Spark copies from it, as it does for the batches of a stream.
+# Says that a session is enabled to those that Spark copies from it, as it does for the batches of a
+# stream.
 _MARK = "spark.deltaplane.familiarNames"
 # As many values Spark 4.2 binds by their places; of more it mixes them up.
 _PLACES = 4
@@ -135,19 +138,22 @@ _CONVERTS = ["convert", "to", "delta"]
 
 
 def enable(spark: SparkSession) -> None:
-    """From now on this session's familiar names for Delta tables take deltaplane's native paths; `disable` undoes it.
+    """From now on this session's familiar names for Delta tables take deltaplane's native paths;
+    `disable` undoes it.
 
-    These do: `spark.read` and `spark.readStream` with `format("delta")` (or `"deltaplane"`), `df.write` and
-    `df.writeStream` with it, `df.writeTo`, `saveAsTable` and `toTable`, `spark.table`, and `spark.sql` as of `sql`. Names of tables stand
-    in Spark's own catalog, as tables of the format `deltaplane` at a location; dropping one leaves its files, unless they are
+    These do: `spark.read` and `spark.readStream` with `format("delta")` (or `"deltaplane"`),
+    `df.write` and `df.writeStream` with it, `df.writeTo`, `saveAsTable` and `toTable`,
+    `spark.table`, and `spark.sql` as of `sql`. Names of tables stand in Spark's own catalog, as
+    tables of the format `deltaplane` at a location; dropping one leaves its files, unless they are
     where Spark puts tables of its database.
 
-    The session's analyser finds Delta tables, too: in views, also those that the catalog keeps, functions of SQL and scripts. Statements
-    that change tables go through `spark.sql`. Without a plug-in in the JVM these can't be served: JDBC, and programs in Scala.
+    The session's analyser finds Delta tables, too: in views, also those that the catalog keeps,
+    functions of SQL and scripts. Statements that change tables go through `spark.sql`. Without a
+    plug-in in the JVM these can't be served: JDBC, and programs in Scala.
 
     Raises:
-        UnsupportedFeatureError: a Spark Connect session, where `register` gives the format `deltaplane`; or a session with
-            delta-spark's jar, whose names these are.
+        UnsupportedFeatureError: a Spark Connect session, where `register` gives the format
+            `deltaplane`; or a session with delta-spark's jar, whose names these are.
 
     >>> from deltaplane import spark as dp
     >>> dp.enable(spark)
@@ -179,15 +185,17 @@ def enable(spark: SparkSession) -> None:
 def configure_spark_with_delta_pip(
     spark_session_builder: SparkSession.Builder, extra_packages: Sequence[str] | None = None
 ) -> SparkSession.Builder:
-    """A builder whose sessions are enabled, for scripts that call delta-spark's function of this name.
+    """A builder whose sessions are enabled, for scripts that call delta-spark's function of this
+    name.
 
-    No jar comes with it: delta-spark's extension, catalog and Maven packages are left out of the settings, whichever of them the
-    builder has, and `extra_packages` are what `spark.jars.packages` names beside the others. A Spark Connect session has
-    what `register` gives.
+    No jar comes with it: delta-spark's extension, catalog and Maven packages are left out of the
+    settings, whichever of them the builder has, and `extra_packages` are what `spark.jars.packages`
+    names beside the others. A Spark Connect session has what `register` gives.
 
     Raises:
         InvalidArgumentError: not a builder.
-        UnsupportedFeatureError: by `getOrCreate`, as of `enable`: the session has delta-spark's jar.
+        UnsupportedFeatureError: by `getOrCreate`, as of `enable`: the session has delta-spark's
+            jar.
 
     >>> from deltaplane.spark import configure_spark_with_delta_pip
     >>> from pyspark.sql import SparkSession
@@ -226,14 +234,17 @@ def disable(spark: SparkSession) -> None:
 def sql(spark: SparkSession, text: str) -> DataFrame:
     """Runs a statement in Spark SQL: one that names Delta tables natively, any other one by Spark.
 
-    Delta tables are written as delta.`their location`, with `VERSION AS OF` or `TIMESTAMP AS OF` behind them, or by a name of
-    Spark's catalog, in up to three parts, under which `saveAsTable` or CREATE TABLE … USING delta made one. Of such tables every
-    statement of `deltaplane.sql` runs: queries are Spark's, others give what `deltaplane.sql` gives, as a frame, OPTIMIZE behind
-    delta-spark's `path` and `metrics`. CACHE TABLE and UNCACHE TABLE of one do nothing, CACHE TABLE … AS makes the view. A new table without a LOCATION is where Spark puts tables of its database; one with
-    nothing else takes the table that is there.
+    Delta tables are written as delta.`their location`, with `VERSION AS OF` or `TIMESTAMP AS OF`
+    behind them, or by a name of Spark's catalog, in up to three parts, under which `saveAsTable` or
+    CREATE TABLE … USING delta made one. Of such tables every statement of `deltaplane.sql` runs:
+    queries are Spark's, others give what `deltaplane.sql` gives, as a frame, OPTIMIZE behind
+    delta-spark's `path` and `metrics`. CACHE TABLE and UNCACHE TABLE of one do nothing, CACHE TABLE
+    … AS makes the view. A new table without a LOCATION is where Spark puts tables of its database;
+    one with nothing else takes the table that is there.
 
     Raises:
-        UnsupportedFeatureError: a statement on a Delta table that this version doesn't have, by name; a Spark Connect session.
+        UnsupportedFeatureError: a statement on a Delta table that this version doesn't have, by
+            name; a Spark Connect session.
         SqlSyntaxError, DeltaError, PySparkException: as `deltaplane.sql`, or as Spark.
 
     >>> from deltaplane import spark as dp
@@ -249,7 +260,8 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 
 
 def _sql_with(spark: SparkSession, text: str, by_spark: Callable[[], DataFrame]) -> DataFrame:
-    """As `sql`; `by_spark` runs the statement where it is Spark's and nothing of its text had to be replaced."""
+    """As `sql`; `by_spark` runs the statement where it is Spark's and nothing of its text had to be
+    replaced."""
     text = session_text(spark, text)
     with spark_texts(), changes_in_views(spark, _identified(text)) as shown:
         said = _said_otherwise(shown)
@@ -344,7 +356,8 @@ def _ran(
 
 
 def _is_misread(text: str) -> bool:
-    """Whether Spark's parser takes a statement for another one: DESCRIBE HISTORY and DETAIL for a table with such a name."""
+    """Whether Spark's parser takes a statement for another one: DESCRIBE HISTORY and DETAIL for a
+    table with such a name."""
     words = [one.lower() for one in text.split(None, 2)[:2]]
     return len(words) == 2 and words[0] in _DESCRIBES and words[1] in ("history", "detail")
 
@@ -366,7 +379,8 @@ def _new_place(text: str) -> str | None:
 
 
 def _tables_of(spark: SparkSession, text: str, parsed: Parsed) -> dict[str, str] | None:
-    """The names of Delta tables in a statement, with their locations; None where it isn't about one, so that it is Spark's."""
+    """The names of Delta tables in a statement, with their locations; None where it isn't about
+    one, so that it is Spark's."""
     made = CreatedTable.of(spark, Grammar(text, own_queries=False)) if parsed.kind in _MAKING else None
     # Some commands name their table as a query does.
     targets = {name: _location_of(spark, name) for _, name in parsed.targets or parsed.reads}
@@ -382,7 +396,8 @@ def _tables_of(spark: SparkSession, text: str, parsed: Parsed) -> dict[str, str]
 
 
 def _inserted_in_turn(spark: SparkSession, text: str, parsed: Parsed) -> DataFrame:
-    """FROM … INSERT … INSERT …: each INSERT as a statement, all of which read what was there before the first one."""
+    """FROM … INSERT … INSERT …: each INSERT as a statement, all of which read what was there before
+    the first one."""
     cursor = Grammar(text, own_queries=False)
     heads = [at for at, token in enumerate(cursor.tokens) if token.text.lower() == "insert" and _is_outside(cursor, at)]
     source = text[: cursor.tokens[heads[0]].start]
@@ -437,7 +452,8 @@ def _is_about_tables(spark: SparkSession, text: str, parsed: Parsed) -> bool:
 
 
 def _immediate(spark: SparkSession, text: str) -> str | None:
-    """The statement of EXECUTE IMMEDIATE … USING with its values, where it changes a Delta table; None for others."""
+    """The statement of EXECUTE IMMEDIATE … USING with its values, where it changes a Delta table;
+    None for others."""
     given = Immediate.of(text)
     if given is None:
         return None
@@ -465,7 +481,8 @@ def _optimized(spark: SparkSession, command: Optimize, session: Session) -> Data
 
 
 def _purged(spark: SparkSession, command: Purge, session: Session) -> DataFrame:
-    """What REORG gives in delta-spark, which is what OPTIMIZE does, and behind it what it gives in `deltaplane.sql`."""
+    """What REORG gives in delta-spark, which is what OPTIMIZE does, and behind it what it gives in
+    `deltaplane.sql`."""
     began = now_ms()
     done = command.carried_out(session)
     metrics = purged_metrics(done.table, done.considered, done.version)
@@ -527,7 +544,8 @@ def _of_spark(spark: SparkSession, text: str, *args: Any, **kwargs: Any) -> Data
 
 
 def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
-    """The names of the catalog's Delta tables in a statement, with their locations; None where it names no Delta table."""
+    """The names of the catalog's Delta tables in a statement, with their locations; None where it
+    names no Delta table."""
     try:
         cursor = Grammar(text, own_queries=False)
     except SqlSyntaxError:

@@ -1,4 +1,5 @@
-"""EXECUTE IMMEDIATE of a statement that changes a Delta table: the statement's text, with the values of USING in it.
+"""EXECUTE IMMEDIATE of a statement that changes a Delta table: the statement's text, with the
+values of USING in it.
 
 Spark computes the text and the values, which may be session variables.
 """
@@ -22,7 +23,8 @@ __all__ = ["Immediate"]
 
 @dataclass(frozen=True)
 class Immediate:
-    """An EXECUTE IMMEDIATE with USING: the expression of the statement's text, its values, and whether INTO takes a result."""
+    """An EXECUTE IMMEDIATE with USING: the expression of the statement's text, its values, and
+    whether INTO takes a result."""
 
     statement: str
     values: str

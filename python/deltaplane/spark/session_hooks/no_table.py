@@ -1,5 +1,6 @@
-"""Statements that only Delta tables have, on names that hold none: which of a view, a table of another format, or nothing has the
-name is said, where Spark's parser would stop at the statement's first word.
+"""Statements that only Delta tables have, on names that hold none: which of a view, a table of
+another format, or nothing has the name is said, where Spark's parser would stop at the statement's
+first word.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ _CHANGES_ROWS = ("delete", "update", "merge")
 
 
 def refuse_no_table(spark: SparkSession, text: str) -> None:
-    """Refuses a statement that is for Delta tables alone and names something else, or nothing; others pass.
+    """Refuses a statement that is for Delta tables alone and names something else, or nothing;
+    others pass.
 
     Raises:
         TableNotFoundError: no Delta table has the name; says what has it.
@@ -94,7 +96,8 @@ def _check(spark: SparkSession, cursor: Grammar, words: Words, at: int) -> None:
 
 
 def _alters_delta(behind: Words) -> bool:
-    """Whether a change of a table isn't one of Spark's own, or one that Spark fails to refuse on views."""
+    """Whether a change of a table isn't one of Spark's own, or one that Spark fails to refuse on
+    views."""
     return list(behind[:2]) in (["drop", "feature"], ["add", "constraint"]) or list(behind[-2:]) == ["sync", "identity"]
 
 

@@ -29,8 +29,9 @@ _COLUMNS: dict[type, tuple[str, ...]] = {
 
 
 def result_frame(spark: SparkSession, command: Command, result: pa.Table) -> DataFrame:
-    """The result of a statement as a frame: one row of delta-spark's columns, none where it has no columns, and as
-    `deltaplane.sql` gives it for statements of which delta-spark gives nothing or the same.
+    """The result of a statement as a frame: one row of delta-spark's columns, none where it has no
+    columns, and as `deltaplane.sql` gives it for statements of which delta-spark gives nothing or
+    the same.
     """
     columns = _COLUMNS.get(type(command))
     if columns is None:

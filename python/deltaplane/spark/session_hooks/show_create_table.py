@@ -15,7 +15,8 @@ __all__ = ["create_text"]
 
 
 def create_text(table: DeltaTable, name: str, *, managed: bool) -> str:
-    """The statement that makes such a table, without rows, under a name; at its own location unless that is `managed`.
+    """The statement that makes such a table, without rows, under a name; at its own location unless
+    that is `managed`.
 
     >>> import pyarrow as pa
     >>> table = DeltaTable.create("memory://doc-show-create/t", pa.schema({"x": pa.int64()}))

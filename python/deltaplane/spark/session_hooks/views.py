@@ -1,4 +1,5 @@
-"""DELETE, UPDATE and MERGE of a temp view that shows columns of one Delta table: the statement as one about the table.
+"""DELETE, UPDATE and MERGE of a temp view that shows columns of one Delta table: the statement as
+one about the table.
 
 As in delta-spark a view that does more, as one with a condition, is refused.
 """
@@ -22,11 +23,13 @@ __all__ = ["about_the_table"]
 
 
 def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: int, run: str) -> str | None:
-    """A statement about a temp view, whose name begins at a place in its text, as one about the view's table; None where the
-    name is no temp view, or one that has nothing to do with a Delta table. `run` is the statement's first word.
+    """A statement about a temp view, whose name begins at a place in its text, as one about the
+    view's table; None where the name is no temp view, or one that has nothing to do with a Delta
+    table. `run` is the statement's first word.
 
     Raises:
-        InvalidArgumentError: a view that is more than columns of a table, or what can't be said of the table.
+        InvalidArgumentError: a view that is more than columns of a table, or what can't be said of
+            the table.
     """
     jvm = Jvm.of(spark)
     if not jvm.is_temp_view(spark, name):

@@ -1,4 +1,5 @@
-"""A table as a streaming frame whose micro-batches are Spark's own Parquet scans: what Spark's `Source` asks, in Python.
+"""A table as a streaming frame whose micro-batches are Spark's own Parquet scans: what Spark's
+`Source` asks, in Python.
 
 Spark calls it from the thread of the query; it never sees a row. What is new is the core's matter.
 """
@@ -41,31 +42,35 @@ _log = logging.getLogger(__name__)
 def read_stream(
     spark: SparkSession, path: TableUri, options: Mapping[str, Any] | None = None, **stream_options: Any
 ) -> DataFrame:
-    """The table as a streaming frame: all rows of the newest version, oldest files first, then the rows of later commits.
+    """The table as a streaming frame: all rows of the newest version, oldest files first, then the
+    rows of later commits.
 
-    The rules are those of Spark's Delta source: commits that only move rows have none; one that deletes or changes rows ends
-    the query unless an option says otherwise. Micro-batches are Spark's own scans of the new files. Sessions that can't
-    take them (Spark Connect, an untried Spark), and the change data feed, go through `spark.readStream.format("deltaplane")`.
+    The rules are those of Spark's Delta source: commits that only move rows have none; one that
+    deletes or changes rows ends the query unless an option says otherwise. Micro-batches are
+    Spark's own scans of the new files. Sessions that can't take them (Spark Connect, an untried
+    Spark), and the change data feed, go through `spark.readStream.format("deltaplane")`.
 
     Args:
         spark: the session.
         path: the table's path or URL.
         options: how deltaplane reaches the store, as of `read`.
-        stream_options: `startingVersion` (a number, or `latest`), `startingTimestamp`, `waitForStart` (whether either may be
-            still to come), `maxFilesPerTrigger` (1000 unless
-            `maxBytesPerTrigger` is given), `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`, `readChangeFeed`,
-            `failOnDataLoss`, `excludeRegex`, `schemaTrackingLocation` with `streamingSourceTrackingId`,
-            `allowSourceColumnRename`, `allowSourceColumnDrop` and `allowSourceColumnTypeChange`.
+        stream_options: `startingVersion` (a number, or `latest`), `startingTimestamp`,
+            `waitForStart` (whether either may be still to come), `maxFilesPerTrigger` (1000 unless
+            `maxBytesPerTrigger` is given), `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`,
+            `readChangeFeed`, `failOnDataLoss`, `excludeRegex`, `schemaTrackingLocation` with
+            `streamingSourceTrackingId`, `allowSourceColumnRename`, `allowSourceColumnDrop` and
+            `allowSourceColumnTypeChange`.
 
     Raises:
         TableNotFoundError: no table is there.
         InvalidArgumentError: an unknown option, or one that isn't what its name says.
         CorruptLogError: the schema log below `schemaTrackingLocation` holds something else.
 
-    A query ends with an error that names the commit where it deletes or changes rows, where the table's columns changed
-    (define the stream anew and start the query again: it goes on where it was), where log cleanup took commits that weren't
-    read, and where the table was deleted or made anew. With `schemaTrackingLocation` it reads the rows before a change of
-    columns under their old ones first, and goes on over renamed and dropped columns too, with leave.
+    A query ends with an error that names the commit where it deletes or changes rows, where the
+    table's columns changed (define the stream anew and start the query again: it goes on where it
+    was), where log cleanup took commits that weren't read, and where the table was deleted or made
+    anew. With `schemaTrackingLocation` it reads the rows before a change of columns under their old
+    ones first, and goes on over renamed and dropped columns too, with leave.
 
     >>> from deltaplane import spark as dp
     >>> for n in range(3):
@@ -115,13 +120,14 @@ class TableSource:
         self._spark = spark
         self._jvm = jvm
         self._table = table
-        # The source that the thread of a query asks for. Not held beyond that, since it holds this object.
+        # The source that the thread of a query asks for. Not held beyond that, since it holds this
+        # object.
         self._asks = threading.local()
         table.checkpoint = lambda: jvm.source_checkpoint(spark, self._asks.source)
         self._options = options
         self._spark_options = spark_options
-        # By query, since a frame may be started more than once: where it ends, and where it begins, which stays as it was
-        # until there is a first batch.
+        # By query, since a frame may be started more than once: where it ends, and where it begins,
+        # which stays as it was until there is a first batch.
         self._until: dict[str | None, int] = {}
         self._begins: dict[str | None, str] = {}
 
@@ -136,7 +142,8 @@ class TableSource:
             del self._asks.source
 
     def getDefaultReadLimit(self, *_: None) -> Any:
-        """What the options say of a micro-batch; where they bound both files and bytes, `latestOffset` heeds both."""
+        """What the options say of a micro-batch; where they bound both files and bytes,
+        `latestOffset` heeds both."""
         if self._options.max_files is not None:
             return self._jvm.read_limit.maxFiles(min(self._options.max_files, (1 << 31) - 1))
         return self._jvm.read_limit.maxBytes(self._options.max_bytes)
@@ -170,8 +177,8 @@ class TableSource:
         return frame._jdf
 
     def getBatchWithMetadata(self, start: Any, end: Any) -> Any:
-        """The same with the hidden column behind the others. It has the fields that it had when the stream was defined: a
-        stream keeps to one version's metadata."""
+        """The same with the hidden column behind the others. It has the fields that it had when the
+        stream was defined: a stream keeps to one version's metadata."""
         from pyspark.sql import DataFrame
 
         frame = DataFrame(self.getBatch(start, end), self._spark)
@@ -195,7 +202,8 @@ class TableSource:
 
 
 class _Batch(PinnedSnapshot):
-    """The snapshot whose columns a micro-batch has. No two batches are equal, so that Spark doesn't take one for another."""
+    """The snapshot whose columns a micro-batch has. No two batches are equal, so that Spark doesn't
+    take one for another."""
 
     def __init__(self, snapshot: _native.Snapshot, between: str) -> None:
         super().__init__(snapshot)

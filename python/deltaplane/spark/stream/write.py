@@ -1,4 +1,5 @@
-"""Writing a stream: each micro-batch is a commit that carries the query's id and the batch's number, so it is there once.
+"""Writing a stream: each micro-batch is a commit that carries the query's id and the batch's
+number, so it is there once.
 
 The rows of a batch go through `write`, in Spark's own plan; Spark Connect takes the data source.
 """
@@ -48,24 +49,28 @@ def write_stream(
     *,
     each: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
-    """Starts a query that writes a streaming frame's rows to a table, exactly once over restarts and crashes.
+    """Starts a query that writes a streaming frame's rows to a table, exactly once over restarts
+    and crashes.
 
-    Each micro-batch is one commit with the query's id and the batch's number as application version (P076): a batch that
-    Spark runs again is skipped. One without rows leaves no version. Values are cast to the types of the table's columns. On Spark Connect the rows go through the data source
+    Each micro-batch is one commit with the query's id and the batch's number as application version
+    (P076): a batch that Spark runs again is skipped. One without rows leaves no version. Values are
+    cast to the types of the table's columns. On Spark Connect the rows go through the data source
     `deltaplane`, as with `df.writeStream.format("deltaplane")`.
 
     Args:
         df: a streaming frame.
         path: the table's path or URL; it is made with the first batch.
         checkpoint: Spark's checkpoint location of this query, its own alone.
-        output_mode: `append` adds rows, `complete` replaces all of them with each batch. For update see `foreach_batch`.
+        output_mode: `append` adds rows, `complete` replaces all of them with each batch. For update
+            see `foreach_batch`.
         partition_by: columns to partition a new table by.
         merge_schema: whether the frame's new columns are added to the table.
         trigger: arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`.
         query_name: the query's name in Spark.
         options: how to reach the store; keys as in deltalake and object_store.
         user_metadata: free text for the history of each commit.
-        each: more arguments of `write` for each batch, such as `optimize_write`; a Spark Connect session knows none.
+        each: more arguments of `write` for each batch, such as `optimize_write`; a Spark Connect
+            session knows none.
 
     Raises:
         InvalidArgumentError: a frame that isn't streaming, or another output mode.
@@ -102,7 +107,8 @@ def write_stream(
     how: dict[str, Any] = {"schema_mode": "merge" if merge_schema else None, "empty_commit": False, **(each or {})}
 
     def written(batch: DataFrame, txn: tuple[str, int]) -> None:
-        # As Spark's Delta sink does: rows of other types are cast, unlike those of a batch's `save`.
+        # As Spark's Delta sink does: rows of other types are cast, unlike those of a batch's
+        # `save`.
         casts = how["schema_mode"] is None and _native.is_table(location, storage_options_text(options))
         write(
             as_table_takes(batch, location, options) if casts else batch,
@@ -130,19 +136,22 @@ def foreach_batch(
     trigger: Mapping[str, Any] | None = None,
     query_name: str | None = None,
 ) -> StreamingQuery:
-    """Starts a query that hands each micro-batch to a function with what makes its effect happen once.
+    """Starts a query that hands each micro-batch to a function with what makes its effect happen
+    once.
 
-    The function gets the batch, a frame, and a pair of the query's id and the batch's number. It gives the pair on to each
-    write of the batch: `write(…, txn=txn)`, or `CommitProperties(app_transactions=[Transaction(*txn)])` of a MERGE, UPDATE
-    or DELETE. Spark runs a batch again whose end it didn't note; the write is then skipped. Several tables can be written,
-    each once; several writes to one table need ids of their own, such as `(f"{txn[0]} second", txn[1])`.
+    The function gets the batch, a frame, and a pair of the query's id and the batch's number. It
+    gives the pair on to each write of the batch: `write(…, txn=txn)`, or
+    `CommitProperties(app_transactions=[Transaction(*txn)])` of a MERGE, UPDATE or DELETE. Spark
+    runs a batch again whose end it didn't note; the write is then skipped. Several tables can be
+    written, each once; several writes to one table need ids of their own, such as
+    `(f"{txn[0]} second", txn[1])`.
 
     Args:
         df: a streaming frame.
         function: called with each batch, one after the other, in a thread of the driver.
         checkpoint: Spark's checkpoint location of this query, its own alone.
-        output_mode: what a batch of an aggregating query holds: `update` the groups that changed, `complete` all groups,
-            `append` those that won't change any more.
+        output_mode: what a batch of an aggregating query holds: `update` the groups that changed,
+            `complete` all groups, `append` those that won't change any more.
         trigger: arguments of `DataStreamWriter.trigger`.
         query_name: the query's name in Spark.
 
@@ -183,7 +192,8 @@ def _started(
     query_name: str | None,
     hand: Callable[[Any, Callable[[DataFrame, int], None]], object],
 ) -> StreamingQuery:
-    """A query whose batches a function gets with what makes its effect happen once; `hand` tells a writer who takes them."""
+    """A query whose batches a function gets with what makes its effect happen once; `hand` tells a
+    writer who takes them."""
     started = threading.Event()
     query: list[StreamingQuery] = []
 
@@ -204,7 +214,8 @@ def _started(
 
 
 def _hand(df: DataFrame, writer: Any, each: Callable[[DataFrame, int], None]) -> None:
-    """Tells a writer that a sink of ours takes the batches: its errors end the query as they are."""
+    """Tells a writer that a sink of ours takes the batches: its errors end the query as they
+    are."""
     try:
         jvm = _internals.Jvm.of(df.sparkSession)
     except _internals.NativeScanUnavailable:

@@ -110,60 +110,73 @@ def write(
     Args:
         df: the rows; evaluated once. Its schema, with nullability and comments, is a new table's.
         path: the table's path or URL; executors must reach it as the driver does.
-        mode: what to do with an existing table: `error` fails, `append` adds, `overwrite` replaces all rows (or those
-            that `replace_where` selects), `ignore` does nothing.
+        mode: what to do with an existing table: `error` fails, `append` adds, `overwrite` replaces
+            all rows (or those that `replace_where` selects), `ignore` does nothing.
         partition_by: columns to partition a new table by.
-        schema_mode: `merge` adds the frame's new columns to the table, `overwrite` (with mode overwrite) replaces its
-            columns.
-        replace_where: with mode overwrite, the rows to replace, as Spark SQL. Every row of the frame must match it. Over
-            partition columns alone whole files make room; else the rows are looked for as in a DELETE.
-        txn: application id and version. A version that this application committed before is skipped, so a job that runs
-            again writes once.
+        schema_mode: `merge` adds the frame's new columns to the table, `overwrite` (with mode
+            overwrite) replaces its columns.
+        replace_where: with mode overwrite, the rows to replace, as Spark SQL. Every row of the
+            frame must match it. Over partition columns alone whole files make room; else the rows
+            are looked for as in a DELETE.
+        txn: application id and version. A version that this application committed before is
+            skipped, so a job that runs again writes once.
         options: how to reach the store; keys as in deltalake and object_store.
         user_metadata: free text for the table's history.
         name, description, configuration: metadata and properties of a new table.
         target_file_size: bytes, about, of one data file.
         writer_properties: codec and row groups of the files.
         max_commit_retries: how often a lost race is tried again.
-        rebalance: for partitioned tables, shuffle the rows so that each partition gets few files, where the frame is evaluated
-            by more than eight tasks. Spark splits partitions that are large. False keeps the frame's own tasks, of which each
-            writes to each partition it meets.
-        optimize_write: shuffle the rows, also of tables without partitions, so that each task writes a file of about the bytes
-            that the session's `spark.databricks.delta.optimizeWrite.binSize` says (512 MiB, before compression). None: as the
-            session's `spark.databricks.delta.optimizeWrite.enabled` says, else the table's
+        rebalance: for partitioned tables, shuffle the rows so that each partition gets few files,
+            where the frame is evaluated by more than eight tasks. Spark splits partitions that are
+            large. False keeps the frame's own tasks, of which each writes to each partition it
+            meets.
+        optimize_write: shuffle the rows, also of tables without partitions, so that each task
+            writes a file of about the bytes that the session's
+            `spark.databricks.delta.optimizeWrite.binSize` says (512 MiB, before compression). None:
+            as the session's `spark.databricks.delta.optimizeWrite.enabled` says, else the table's
             `delta.autoOptimize.optimizeWrite`.
-        partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that rows are written to.
+        partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that
+            rows are written to.
         cluster_by: columns by which OPTIMIZE keeps a new table's rows together (P152).
-        replace_using: with mode overwrite, columns: the table's rows that equal one of the frame in all of them are
-            replaced, a null equals nothing. Nothing is done without rows.
-        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the table's rows for which it is
-            true with one of the frame's are replaced.
+        replace_using: with mode overwrite, columns: the table's rows that equal one of the frame in
+            all of them are replaced, a null equals nothing. Nothing is done without rows.
+        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the
+            table's rows for which it is true with one of the frame's are replaced.
         source_alias, target_alias: names for the frame and the table in `replace_on`.
-        read_version: the version that the frame reads, if its rows are made of this table's (with mode append or
-            overwrite): the write fails with ConcurrentAppendException or ConcurrentDeleteReadException where other writers
-            changed rows since; `delta.isolationLevel` says whether rows count that they added without reading the table.
-        max_records_per_file: how many rows a file has at most, where Spark's own Parquet writer makes it: on a local disk or
-            HDFS, with nothing to judge or to convert. Elsewhere files are as large as without it.
-        all_nullable: whether columns that the write makes may be null, whatever the frame's schema says.
+        read_version: the version that the frame reads, if its rows are made of this table's (with
+            mode append or overwrite): the write fails with ConcurrentAppendException or
+            ConcurrentDeleteReadException where other writers changed rows since;
+            `delta.isolationLevel` says whether rows count that they added without reading the
+            table.
+        max_records_per_file: how many rows a file has at most, where Spark's own Parquet writer
+            makes it: on a local disk or HDFS, with nothing to judge or to convert. Elsewhere files
+            are as large as without it.
+        all_nullable: whether columns that the write makes may be null, whatever the frame's schema
+            says.
         empty_commit: whether a frame without rows makes a version of a table that is there.
         operation: what the history says that the write was, where it is a part of something larger.
-        data_change: False says that the rows are those that were there before, written anew: who follows the table doesn't see
-            them, and an append of another writer is no conflict. Nobody checks it.
-        dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The frame is evaluated for it: tasks
-            make files as the write's do, and store them nowhere.
+        data_change: False says that the rows are those that were there before, written anew: who
+            follows the table doesn't see them, and an append of another writer is no conflict.
+            Nobody checks it.
+        dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The frame is
+            evaluated for it: tasks make files as the write's do, and store them nowhere.
 
     Returns:
         The new version and its metrics, or why nothing was written (`skipped`).
 
     Raises:
         TableAlreadyExistsError: mode error and a table is there.
-        SchemaMismatchError: the frame's columns don't fit; the message names each one, expected and found.
-        ConstraintViolationError: a null in a column without nulls, or a row that breaks a constraint, an invariant or a
-            generated column's expression; the message shows the row's values (P101-P105). Where an expression fails for
-            a row (overflow, division by zero), Spark's own error comes through.
+        SchemaMismatchError: the frame's columns don't fit; the message names each one, expected and
+            found.
+        ConstraintViolationError: a null in a column without nulls, or a row that breaks a
+            constraint, an invariant or a generated column's expression; the message shows the row's
+            values (P101-P105). Where an expression fails for a row (overflow, division by zero),
+            Spark's own error comes through.
         DeltaConcurrentModificationException: another writer won; nothing was committed.
-        InvalidArgumentError, UnsupportedFeatureError, UnsupportedExpressionError: the call is wrong, or not possible yet.
-        ImportError: the workers' Python doesn't have deltaplane, is another one than the driver's, or isn't there.
+        InvalidArgumentError, UnsupportedFeatureError, UnsupportedExpressionError: the call is
+            wrong, or not possible yet.
+        ImportError: the workers' Python doesn't have deltaplane, is another one than the driver's,
+            or isn't there.
 
     >>> from deltaplane import spark as dp
     >>> df = spark.createDataFrame([("2024-01-31", 1250)], "day string, cents long")
@@ -242,8 +255,8 @@ def write(
 def _replaced(
     df: DataFrame, location: str, options: Mapping[str, str] | None, intent: WriteIntent
 ) -> WriteResult | DryRun | None:
-    """An overwrite that finds the rows to replace one by one; None for other writes and where no row of the old ones is
-    needed."""
+    """An overwrite that finds the rows to replace one by one; None for other writes and where no
+    row of the old ones is needed."""
     matching, condition = intent.matching(), intent.condition()
     if matching is not None:
         return replace_matching(df, location, options, matching, intent)
@@ -267,7 +280,8 @@ def _skipped(location: str, options: dict[str, str] | None, why: str, dry_run: b
 
 
 def _optimizes(df: DataFrame, job: _native.WriteJob, asked: bool | None) -> bool:
-    """Whether rows are shuffled to files of a good size: the caller says it, or the session, or the table."""
+    """Whether rows are shuffled to files of a good size: the caller says it, or the session, or the
+    table."""
     if asked is not None:
         return asked
     told = df.sparkSession.conf.get(_OPTIMIZE_WRITE, None)
@@ -284,8 +298,8 @@ def _run(
     keep: bool,
     rows: int | None,
 ) -> tuple[list[str], list[str]]:
-    """Runs the writing tasks; their adds, and the reasons of those that refused their rows. Without `keep` their files
-    are stored nowhere. `rows`: how many a file of Spark's own has at most."""
+    """Runs the writing tasks; their adds, and the reasons of those that refused their rows. Without
+    `keep` their files are stored nowhere. `rows`: how many a file of Spark's own has at most."""
     if keep and broken is None:
         adds = files_by_spark(df, location, options, spec, rows)
         if adds is not None:

@@ -1,5 +1,5 @@
-"""Overwrites of some rows by Spark's tasks: of those that match new ones, by a merge that deletes what matches and adds all
-new rows; or of those that meet a condition, which new rows must meet too.
+"""Overwrites of some rows by Spark's tasks: of those that match new ones, by a merge that deletes
+what matches and adds all new rows; or of those that meet a condition, which new rows must meet too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def replace_matching(
     matching: Matching,
     intent: WriteIntent,
 ) -> WriteResult | DryRun | None:
-    """Replaces rows that match one of the frame's, in one commit; nothing is done without rows, None where no table is."""
+    """Replaces rows that match one of the frame's, in one commit; nothing is done without rows,
+    None where no table is."""
     try:
         snapshot = _native.Snapshot.open(location, split_options(options)[0], intent.read_version)
     except TableNotFoundError:
@@ -78,11 +79,12 @@ def replace_rows(
     condition: str,
     intent: WriteIntent,
 ) -> WriteResult | DryRun | None:
-    """Replaces the rows that meet a condition, in one commit; None where no table is, or where whole partitions are
-    replaced: that needs no row of the old ones.
+    """Replaces the rows that meet a condition, in one commit; None where no table is, or where
+    whole partitions are replaced: that needs no row of the old ones.
 
     Raises:
-        InvalidArgumentError: a new row that doesn't meet it; a condition on rows where no data is to change.
+        InvalidArgumentError: a new row that doesn't meet it; a condition on rows where no data is
+            to change.
     """
     try:
         snapshot = _native.Snapshot.open(location, split_options(options)[0], intent.read_version)

@@ -1,1 +1,2 @@
-"""What statements share: their base class, tables that they name, columns, partitions, conditions."""
+"""What statements share: their base class, tables that they name, columns, partitions,
+conditions."""

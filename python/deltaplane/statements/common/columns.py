@@ -1,4 +1,5 @@
-"""Declarations of columns, as CREATE TABLE and ALTER TABLE … ADD COLUMNS have them, and lists of properties.
+"""Declarations of columns, as CREATE TABLE and ALTER TABLE … ADD COLUMNS have them, and lists of
+properties.
 
 Knows no table; what a declaration means for the table is the core's to judge.
 """
@@ -33,7 +34,8 @@ _RESERVED = {
 
 @dataclass
 class Declaration:
-    """A column: its path, its type, and what was said of it. `place` is `first`, or the column that it comes after."""
+    """A column: its path, its type, and what was said of it. `place` is `first`, or the column that
+    it comes after."""
 
     path: tuple[str, ...]
     type: DataType

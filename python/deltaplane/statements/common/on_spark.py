@@ -1,4 +1,5 @@
-"""A query's text on a Spark session: tables at locations and of the caller's become temp views, the rest is Spark's.
+"""A query's text on a Spark session: tables at locations and of the caller's become temp views, the
+rest is Spark's.
 
 Spark's own parser says where relations stand, for a Connect session the words before them; nothing
 else of the text is changed. A session that finds the tables itself takes the text as it is.
@@ -40,7 +41,8 @@ _BEFORE = ("from", "join")
 
 @dataclass
 class _Level:
-    """One pair of parentheses: whether relations stand at this place of it, and whether it holds a query."""
+    """One pair of parentheses: whether relations stand at this place of it, and whether it holds a
+    query."""
 
     relations: bool = False
     query: bool = False
@@ -62,11 +64,12 @@ def on_spark(
 ) -> Iterator[DataFrame]:
     """The rows of a query, whose text begins at a token and ends with the statement, as a frame.
 
-    The frame is to be used inside of the block: the views behind it are dropped at its end. If it `follows` its tables,
-    their newest versions are what it shows each time.
+    The frame is to be used inside of the block: the views behind it are dropped at its end. If it
+    `follows` its tables, their newest versions are what it shows each time.
 
     Raises:
-        InvalidArgumentError: a table that nobody said where it is, or a name that is a query's and a table's.
+        InvalidArgumentError: a table that nobody said where it is, or a name that is a query's and
+            a table's.
     """
     span = start, len(cursor.tokens)
     relations = _relations_of(spark, cursor, span, catalog)
@@ -83,8 +86,9 @@ def new_rows_on_spark(
     table: DeltaTable | None,
     end: int | None = None,
 ) -> Iterator[tuple[DataFrame, int | None]]:
-    """As `on_spark`, of a query that may end before another token and whose rows go to a table, if there is one; and the
-    version of it that they're made of, as far as the catalog knows: a view of Spark's own isn't looked into.
+    """As `on_spark`, of a query that may end before another token and whose rows go to a table, if
+    there is one; and the version of it that they're made of, as far as the catalog knows: a view of
+    Spark's own isn't looked into.
 
     Raises:
         InvalidArgumentError: as `on_spark`.
@@ -129,7 +133,8 @@ def condition_on_spark(
 def values_on_spark(
     spark: SparkSession, clauses: Sequence[Clause | str], table: DeltaTable, catalog: Catalog
 ) -> Iterator[tuple[list[str], bool]]:
-    """The texts of new values, which may hold subqueries, to be used inside of the block, and whether they may read the table.
+    """The texts of new values, which may hold subqueries, to be used inside of the block, and
+    whether they may read the table.
 
     Raises:
         InvalidArgumentError: as `on_spark`.
@@ -167,8 +172,9 @@ def _with_views(
     *,
     follows: bool = False,
 ) -> Iterator[tuple[str, Seen | None]]:
-    """The text of some tokens with views for the relations that are known; they are dropped at the block's end. Where the
-    session finds the tables itself the text is what it was, `table` is read as it shows, and what is read is noted."""
+    """The text of some tokens with views for the relations that are known; they are dropped at the
+    block's end. Where the session finds the tables itself the text is what it was, `table` is read
+    as it shows, and what is read is noted."""
     views = list[str]()
     at, end = _extent(cursor, span)
     if catalog.by_session:
@@ -204,8 +210,8 @@ def _extent(cursor: Grammar, span: tuple[int, int]) -> tuple[int, int]:
 
 
 def frame_of(spark: SparkSession, name: TableName, catalog: Catalog, *, follows: bool = False) -> Any:
-    """The rows of a table or of the caller's data, by a name that the catalog knows; if it `follows` the table, those of its
-    newest version at each query.
+    """The rows of a table or of the caller's data, by a name that the catalog knows; if it
+    `follows` the table, those of its newest version at each query.
 
     Raises:
         InvalidArgumentError: a version of data.
@@ -224,7 +230,8 @@ def frame_of(spark: SparkSession, name: TableName, catalog: Catalog, *, follows:
 
 
 def _alias(cursor: Grammar, name: TableName, end: int) -> str:
-    """The caller's own name for a relation, unless the text gives it one, or takes none, as behind TABLE."""
+    """The caller's own name for a relation, unless the text gives it one, or takes none, as behind
+    TABLE."""
     if name.path is not None or (name.token > 0 and cursor.tokens[name.token - 1].text.lower() == "table"):
         return ""
     i = next((i for i, token in enumerate(cursor.tokens) if token.start >= end), len(cursor.tokens))
@@ -239,7 +246,8 @@ def _alias(cursor: Grammar, name: TableName, end: int) -> str:
 def _relations_of(
     spark: SparkSession, cursor: Grammar, span: tuple[int, int], catalog: Catalog, *, expression: bool = False
 ) -> list[_Relation]:
-    """The relations that some tokens name, but for the text's own queries, in the order in which they stand."""
+    """The relations that some tokens name, but for the text's own queries, in the order in which
+    they stand."""
     from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
 
     begin, end = _extent(cursor, span)
@@ -259,7 +267,8 @@ def _relations_of(
 
 
 def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Iterator[_Relation]:
-    """The relations that some tokens name by the words before them, but for the text's own queries."""
+    """The relations that some tokens name by the words before them, but for the text's own
+    queries."""
     named = _named_queries(cursor, start)
     # A query may begin with FROM.
     levels = [_Level(query=start < end and cursor.tokens[start].text.lower() == "from")]
@@ -303,7 +312,8 @@ def _is_distinct_from(cursor: Grammar) -> bool:
 
 
 def _begins_relation(cursor: Grammar) -> bool:
-    """Whether a relation's name may begin at the next token: behind FROM, JOIN, a comma or a parenthesis."""
+    """Whether a relation's name may begin at the next token: behind FROM, JOIN, a comma or a
+    parenthesis."""
     before = cursor.tokens[cursor.at - 1].text.lower() if cursor.at else ""
     return cursor.kind() in ("name", "quoted") and before in (*_BEFORE, "table", ",", "(")
 

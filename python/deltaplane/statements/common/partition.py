@@ -1,4 +1,5 @@
-"""PARTITION (column = value, column) of INSERT: values that every new row has, and the partitions that make room for them."""
+"""PARTITION (column = value, column) of INSERT: values that every new row has, and the partitions
+that make room for them."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class PartitionSpec:
         """The values in their columns' types.
 
         Raises:
-            InvalidArgumentError: a column that isn't one of the table's partitions, or a value that isn't of its type.
+            InvalidArgumentError: a column that isn't one of the table's partitions, or a value that
+                isn't of its type.
         """
         partitions = {name.lower() for name in table.metadata().partition_columns}
         found = []
@@ -103,7 +105,8 @@ def _cast(text: str, field: Field) -> pa.Scalar:
 
 
 def _literal(scalar: pa.Scalar) -> str:
-    """Spark SQL for a value. Dates and timestamps are made of their numbers: Python's reach a part of either type's range."""
+    """Spark SQL for a value. Dates and timestamps are made of their numbers: Python's reach a part
+    of either type's range."""
     import pyarrow as pa
 
     if pa.types.is_date(scalar.type):

@@ -1,4 +1,5 @@
-"""What a statement is: the words that it begins with, how it is read, and what it gives when it is run.
+"""What a statement is: the words that it begins with, how it is read, and what it gives when it is
+run.
 
 Knows no statement.
 """
@@ -59,7 +60,8 @@ class Session:
 
 
 def runs_tasks(spark: SparkSession) -> bool:
-    """Whether a session's tasks can do a command's work; those of Spark Connect are out of this process's reach."""
+    """Whether a session's tasks can do a command's work; those of Spark Connect are out of this
+    process's reach."""
     return hasattr(spark, "_jsparkSession")
 
 
@@ -107,7 +109,8 @@ class Rehearsable(Command, Protocol):
 
 @dataclass(frozen=True)
 class Statement:
-    """One member of the list: `words` are what it begins with, `read` takes all of it but for the end."""
+    """One member of the list: `words` are what it begins with, `read` takes all of it but for the
+    end."""
 
     words: tuple[str, ...]
     read: Callable[[Grammar], Command]
@@ -148,7 +151,8 @@ class Clause:
 
     @classmethod
     def of_rows(cls, cursor: Grammar, *, subqueries: bool = False) -> Clause:
-        """As `read`, of what a command on rows evaluates: Spark takes all that it has, in the text as it is.
+        """As `read`, of what a command on rows evaluates: Spark takes all that it has, in the text
+        as it is.
 
         Raises:
             UnsupportedExpressionError: as `read`.
@@ -176,7 +180,8 @@ class Clause:
 
 
 def unqualified_names(tree: Syntax, name: TableName, table: DeltaTable) -> Syntax:
-    """A condition's tree with the columns of a table as they are called without the table's name before them."""
+    """A condition's tree with the columns of a table as they are called without the table's name
+    before them."""
     columns, n = {field.name.lower() for field in table.schema().fields}, len(name.qualifiers)
 
     def change(one: Syntax) -> Syntax | None:
@@ -206,7 +211,8 @@ def one_row(**values: str | int | None) -> pa.Table:
 
 
 def counted(affected: int | None, metrics: Mapping[str, Any], version: int | None) -> pa.Table:
-    """What a command on rows gives: `num_affected_rows`, the command's metrics, and the version that it made.
+    """What a command on rows gives: `num_affected_rows`, the command's metrics, and the version
+    that it made.
 
     Null where nobody counted the rows, and where nothing was to do.
     """
@@ -215,7 +221,8 @@ def counted(affected: int | None, metrics: Mapping[str, Any], version: int | Non
 
 
 def altered(plan: AlterPlan) -> pa.Table:
-    """What a change of a table gives: the operation, and the version that it made unless nothing was to change."""
+    """What a change of a table gives: the operation, and the version that it made unless nothing
+    was to change."""
     return one_row(operation=plan.operation, version=plan.version)
 
 

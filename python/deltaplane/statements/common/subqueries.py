@@ -1,4 +1,5 @@
-"""Commands on the rows that meet a condition: with subqueries found by DuckDB, or any by Spark where a session is given."""
+"""Commands on the rows that meet a condition: with subqueries found by DuckDB, or any by Spark
+where a session is given."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ Both = tuple[Callable[[Target, RowSelection], CommandResult], Callable[["SparkTa
 def run_where(
     session: Session, where: Clause, name: TableName, table: DeltaTable, command: Both, always: Sequence[str]
 ) -> dict[str, Any] | DryRun:
-    """Runs a command on the rows of a table that meet a condition; returns its metrics, `always` among them.
+    """Runs a command on the rows of a table that meet a condition; returns its metrics, `always`
+    among them.
 
     Raises:
         UnsupportedFeatureError: a session of Spark Connect.
@@ -57,7 +59,8 @@ def run_where(
 def target_on_spark(
     target: Target, spark: SparkSession, name: TableName, table: DeltaTable, catalog: Catalog
 ) -> SparkTarget:
-    """A command's table, whose columns Spark's expressions may call by the statement's name for it."""
+    """A command's table, whose columns Spark's expressions may call by the statement's name for
+    it."""
     from deltaplane.spark.dml.rewriting import SparkTarget
     from deltaplane.spark.jvm.location import absolute_location
     from deltaplane.spark.jvm.names import qualified_name

@@ -1,4 +1,5 @@
-"""The types of columns as SQL writes them, read. CHAR(n) and VARCHAR(n) are texts whose lengths the column's metadata says (P102).
+"""The types of columns as SQL writes them, read. CHAR(n) and VARCHAR(n) are texts whose lengths the
+column's metadata says (P102).
 
 Knows no statement.
 """

@@ -47,7 +47,8 @@ pub(crate) async fn check_kept(
     }
 }
 
-/// The path of one file of the base that the commit neither removes nor adds again; `None` if there is none.
+/// The path of one file of the base that the commit neither removes nor adds again; `None` if there
+/// is none.
 pub(crate) async fn first_kept(base: &Snapshot, removes: &[Remove], adds: &[Add]) -> Result<Option<String>> {
     let named = removes.iter().map(|r| &r.path).chain(adds.iter().map(|a| &a.path));
     let named = named.map(|p| paths::decode(p)).collect::<Result<HashSet<_>>>()?;

@@ -488,7 +488,8 @@ fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
     Ok(Replace::Partitions(predicate))
 }
 
-/// The columns that the write leaves, and those of them that it partitions by; `mapping` is the table's after the write.
+/// The columns that the write leaves, and those of them that it partitions by; `mapping` is the
+/// table's after the write.
 fn new_schema(
     base: &Snapshot,
     incoming: StructType,

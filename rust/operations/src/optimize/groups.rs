@@ -1,4 +1,5 @@
-//! Groups of files that tasks on other machines move: what a task must know, and what it returns, as text.
+//! Groups of files that tasks on other machines move: what a task must know, and what it returns,
+//! as text.
 
 use std::sync::Arc;
 
@@ -55,8 +56,8 @@ pub fn parsed<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a group of files: {e}")))
 }
 
-/// Moves the rows of one group to new files, holding up to `memory_bytes` of rows while they are sorted. Returns what
-/// [`Optimize::adopt`](super::Optimize::adopt) takes.
+/// Moves the rows of one group to new files, holding up to `memory_bytes` of rows while they are
+/// sorted. Returns what [`Optimize::adopt`](super::Optimize::adopt) takes.
 ///
 /// # Errors
 /// What reading, sorting and writing the files raises; the new files are deleted then.

@@ -1,6 +1,6 @@
-//! OPTIMIZE: groups of files are rewritten, several at a time, and committed as often as the caller likes.
-//! Which files are rewritten is decided by the log, how rows move by the data crate. Methods block the
-//! calling thread. Knows no Python.
+//! OPTIMIZE: groups of files are rewritten, several at a time, and committed as often as the caller
+//! likes. Which files are rewritten is decided by the log, how rows move by the data crate. Methods
+//! block the calling thread. Knows no Python.
 
 pub mod groups;
 mod moved_rows;
@@ -137,8 +137,8 @@ impl Optimize {
         }
     }
 
-    /// Files and bytes that a scan with this predicate would read if each group were one file: one file of a group that
-    /// may match makes its whole group match.
+    /// Files and bytes that a scan with this predicate would read if each group were one file: one
+    /// file of a group that may match makes its whole group match.
     pub fn read_after(&self, predicate: Option<&str>) -> Result<(u64, i64)> {
         let base = self.plan.rewrite().base();
         let pruner = bind(base, predicate)?.map(|(_, pruner)| pruner);
@@ -168,7 +168,8 @@ impl Optimize {
         Ok((files + met.len() as u64, merged.fold(bytes, i64::saturating_add)))
     }
 
-    /// Begins to move groups: `tasks` of them at a time, which together hold up to `memory_bytes` of rows in a sort.
+    /// Begins to move groups: `tasks` of them at a time, which together hold up to `memory_bytes`
+    /// of rows in a sort.
     pub fn start(&self, tasks: usize, memory_bytes: usize) -> Result<()> {
         let tasks = tasks.clamp(1, self.plan.bins().len().max(1));
         let job = self.job(tasks, memory_bytes)?;
@@ -237,7 +238,8 @@ impl Optimize {
         Ok(bin.bytes())
     }
 
-    /// Commits the groups that were moved since the last commit, except those of which another writer took a file.
+    /// Commits the groups that were moved since the last commit, except those of which another
+    /// writer took a file.
     ///
     /// # Errors
     /// Errors of the commit; the groups can be committed again then.
@@ -268,8 +270,8 @@ impl Optimize {
         })
     }
 
-    /// Stops moving rows and deletes the files that no commit names. With `committing` the last commit may have happened,
-    /// so its files stay.
+    /// Stops moving rows and deletes the files that no commit names. With `committing` the last
+    /// commit may have happened, so its files stay.
     pub fn abort(&self, committing: bool) -> Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         let mut state = self.locked();

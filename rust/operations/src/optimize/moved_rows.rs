@@ -1,5 +1,6 @@
-//! Resolves conflicts by row for OPTIMIZE: rows that other writers deleted by vectors while their files
-//! were rewritten are deleted in the new files. How rows are found there is decided by the data crate.
+//! Resolves conflicts by row for OPTIMIZE: rows that other writers deleted by vectors while their
+//! files were rewritten are deleted in the new files. How rows are found there is decided by the
+//! data crate.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +29,8 @@ struct MarkedMeanwhile {
 }
 
 impl MovedRows {
-    /// Of groups that aren't committed yet; `lineages` says where rows of new files were, by the files' paths.
+    /// Of groups that aren't committed yet; `lineages` says where rows of new files were, by the
+    /// files' paths.
     pub(super) fn new(
         store: Store,
         moved: &[Moved],

@@ -87,7 +87,8 @@ impl Command {
         TaskSpec::of(&self.plan, self.spec(), self.by_vector)
     }
 
-    /// The live files that have these URIs. `uris_of` gives the URI and the add action of each file of a batch.
+    /// The live files that have these URIs. `uris_of` gives the URI and the add action of each file
+    /// of a batch.
     ///
     /// # Errors
     /// `InvalidArgument` for a URI that no file of the version has.

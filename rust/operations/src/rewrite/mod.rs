@@ -1,6 +1,7 @@
-//! Commands that change rows of live files: DELETE, UPDATE, MERGE, and commands that only move rows.
-//! A command is `Rewrite` (begun), `Selected` (its rows are known), `Staged` (its files are written),
-//! and ends with a commit or a dry run. Its methods block the calling thread. Knows no Python.
+//! Commands that change rows of live files: DELETE, UPDATE, MERGE, and commands that only move
+//! rows. A command is `Rewrite` (begun), `Selected` (its rows are known), `Staged` (its files are
+//! written), and ends with a commit or a dry run. Its methods block the calling thread. Knows no
+//! Python.
 
 mod command;
 mod patches;

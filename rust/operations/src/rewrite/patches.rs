@@ -57,8 +57,9 @@ impl Patches {
         })
     }
 
-    /// Writes the files with the values that batches have for rows, named by `_file` and `_row`, in the files' order.
-    /// Returns the files that were written, also where it failed; no file is being written afterwards.
+    /// Writes the files with the values that batches have for rows, named by `_file` and `_row`, in
+    /// the files' order. Returns the files that were written, also where it failed; no file is
+    /// being written afterwards.
     pub fn write(mut self, batches: impl Iterator<Item = Result<RecordBatch>>) -> (PatchedFiles, Result<()>) {
         let mut taken = Ok(());
         for batch in batches {
@@ -114,7 +115,8 @@ impl Patches {
         let (number, patcher) = (self.begun, self.patcher.clone());
         let made = patcher.new_path(&file.add, number)?;
         self.begun += 1;
-        // Those that are made, of which the patcher knows how many it makes at a time, may wait for the store.
+        // Those that are made, of which the patcher knows how many it makes at a time, may wait for
+        // the store.
         let most = 3 * deltaplane_data::processors();
         while self.under_way.len() >= most {
             self.collect_one()?;

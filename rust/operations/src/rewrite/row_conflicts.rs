@@ -34,9 +34,9 @@ struct State {
 }
 
 impl MarkedRows {
-    /// The rows of those of these files which `marked` has, with their new vectors, and of files that tasks on other
-    /// machines marked (`adopted`: as they were, and with their new vectors). `ids` reads row ids and positions, in
-    /// tables whose rows have ids.
+    /// The rows of those of these files which `marked` has, with their new vectors, and of files
+    /// that tasks on other machines marked (`adopted`: as they were, and with their new vectors).
+    /// `ids` reads row ids and positions, in tables whose rows have ids.
     pub fn new(
         store: Store,
         files: &[SelectedFile],
@@ -57,7 +57,8 @@ impl MarkedRows {
         }
     }
 
-    /// Takes the paths of the vector files that attempts of the commit wrote, relative to the table's root.
+    /// Takes the paths of the vector files that attempts of the commit wrote, relative to the
+    /// table's root.
     pub fn take_vector_files(&self) -> Vec<String> {
         std::mem::take(&mut self.locked().vector_files)
     }
@@ -66,8 +67,8 @@ impl MarkedRows {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The picked rows of the files with these decoded paths; those that tasks marked are what their new vectors have and
-    /// the old ones haven't.
+    /// The picked rows of the files with these decoded paths; those that tasks marked are what
+    /// their new vectors have and the old ones haven't.
     async fn selected_in(&self, wanted: &HashSet<String>) -> Result<Vec<SelectedFile>> {
         let is_wanted = |add: &Add| paths::decode(&add.path).is_ok_and(|path| wanted.contains(&path));
         let (mut selected, adopted) = {

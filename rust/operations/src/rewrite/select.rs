@@ -77,7 +77,8 @@ impl Rewrite {
     /// Selects the rows that batches name by `_file` (string) and `_row` (long); returns how many.
     ///
     /// # Errors
-    /// The first error of the batches; `InvalidArgument` for other columns and for a file that isn't of the version.
+    /// The first error of the batches; `InvalidArgument` for other columns and for a file that
+    /// isn't of the version.
     pub fn select_rows(self, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<(Selected, u64)> {
         let mut found = RowsByPath::new();
         for batch in batches {
@@ -88,12 +89,14 @@ impl Rewrite {
         Ok((self.selected(files), rows))
     }
 
-    /// Selects no row: for a command that only brings new ones, or whose rows tasks on other machines select.
+    /// Selects no row: for a command that only brings new ones, or whose rows tasks on other
+    /// machines select.
     pub fn select_nothing(self) -> Selected {
         self.selected(Vec::new())
     }
 
-    /// Selects all rows of the files that the command's condition selects; returns how many, if the log says so.
+    /// Selects all rows of the files that the command's condition selects; returns how many, if the
+    /// log says so.
     pub fn select_files(self) -> Result<(Selected, Option<i64>)> {
         let found =
             self.command
@@ -114,8 +117,8 @@ impl Rewrite {
         Ok((self.selected(files), rows))
     }
 
-    /// Selects no row of the files that hold columns or values which the table no longer has, so that all their rows
-    /// are copied.
+    /// Selects no row of the files that hold columns or values which the table no longer has, so
+    /// that all their rows are copied.
     pub fn select_outdated(self) -> Result<Selected> {
         let base = self.command.base();
         let spec = read_spec(base, None)?;
@@ -131,7 +134,8 @@ impl Rewrite {
         Ok(self.selected(files))
     }
 
-    /// Selects no row of any file where the command gives columns other names in files, so that all rows are copied.
+    /// Selects no row of any file where the command gives columns other names in files, so that all
+    /// rows are copied.
     pub fn select_renamed(self) -> Result<Selected> {
         if !self.command.plan.renames_columns() {
             return Ok(self.select_nothing());
@@ -207,14 +211,16 @@ impl Selected {
         self.scan(self.rewritten(), all_columns(&self.command.plan)?)
     }
 
-    /// These columns of the selected rows, with their ids where they have some, and their positions.
+    /// These columns of the selected rows, with their ids where they have some, and their
+    /// positions.
     pub fn positioned_rows(&self, columns: Vec<String>) -> Result<Scan> {
         let ids = id_columns(&self.command.plan)?.iter().map(|c| (*c).to_owned());
         let columns = columns.into_iter().chain(ids).chain(positions()).collect();
         self.scan(self.rewritten(), columns)
     }
 
-    /// Copies the rows beside the selected ones to new files, where files are not marked. A dry run only counts them.
+    /// Copies the rows beside the selected ones to new files, where files are not marked. A dry run
+    /// only counts them.
     pub fn copy_others(&mut self) -> Result<()> {
         if self.command.plan.is_dry_run() {
             return self.count_others();
@@ -232,9 +238,10 @@ impl Selected {
         })
     }
 
-    /// Chooses the files of selected rows that keep all but these columns as they are, byte for byte; returns how many.
-    /// From then on [`rows`](Self::rows) and [`copy_others`](Self::copy_others) leave them out. Files of fewer than
-    /// `min_bytes` bytes are not chosen.
+    /// Chooses the files of selected rows that keep all but these columns as they are, byte for
+    /// byte; returns how many. From then on [`rows`](Self::rows) and
+    /// [`copy_others`](Self::copy_others) leave them out. Files of fewer than `min_bytes` bytes are
+    /// not chosen.
     pub fn patch_columns(&mut self, columns: &[String], min_bytes: i64) -> Result<usize> {
         let plan = &self.command.plan;
         let may_patch = plan.stored_ids()?.is_none()
@@ -268,8 +275,8 @@ impl Selected {
         self.scan(files, columns.into_iter().chain(positions()).collect())
     }
 
-    /// Begins to patch the chosen files; `None` where none was chosen. What [`Patches::write`] wrote goes to
-    /// [`adopt_patched`](Self::adopt_patched), also where it failed.
+    /// Begins to patch the chosen files; `None` where none was chosen. What [`Patches::write`]
+    /// wrote goes to [`adopt_patched`](Self::adopt_patched), also where it failed.
     pub fn patches(&self) -> Result<Option<Patches>> {
         let Some(patcher) = self.patcher.clone() else {
             return Ok(None);
@@ -298,8 +305,8 @@ impl Selected {
         Ok(())
     }
 
-    /// Writes rows that are new in the table, recorded as this change; identity columns that they lack are filled.
-    /// Returns how many rows.
+    /// Writes rows that are new in the table, recorded as this change; identity columns that they
+    /// lack are filled. Returns how many rows.
     pub fn insert(&mut self, rows: impl Iterator<Item = Result<RecordBatch>>, change: Option<&str>) -> Result<usize> {
         let mut identity = match self.identity.take() {
             Some(identity) => identity,
@@ -338,7 +345,8 @@ impl Selected {
         })
     }
 
-    /// Completes the new files and deletes the selected rows: by deletion vectors, or with their files.
+    /// Completes the new files and deletes the selected rows: by deletion vectors, or with their
+    /// files.
     pub fn finish(mut self) -> Result<Staged> {
         let identity = self.identity.take().map(|identity| identity.last()).transpose()?;
         if let Some(sink) = self.written.sink.take() {

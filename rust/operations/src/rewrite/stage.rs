@@ -45,7 +45,8 @@ pub struct FileSummary {
     pub num_added_change_files: usize,
     /// New deletion vectors.
     pub num_deletion_vectors_added: usize,
-    /// Those that replace another one. As in delta-spark, each of them also counts as added and as removed.
+    /// Those that replace another one. As in delta-spark, each of them also counts as added and as
+    /// removed.
     pub num_deletion_vectors_updated: usize,
     /// Deletion vectors that were replaced, or that went with their file.
     pub num_deletion_vectors_removed: usize,
@@ -99,14 +100,16 @@ impl Staged {
         block_on(plan.dry_run(self.rewritten(metrics), &self.copies, target))
     }
 
-    /// Commits with these metrics; returns the version. The new files are deleted where the error says that the commit
-    /// didn't happen; after any other error it may have happened, and they stay.
+    /// Commits with these metrics; returns the version. The new files are deleted where the error
+    /// says that the commit didn't happen; after any other error it may have happened, and they
+    /// stay.
     ///
     /// # Errors
     /// A conflict kind when another writer changed what the command read; errors of the store.
     pub fn commit(self, metrics: BTreeMap<String, Value>) -> Result<u64> {
         let rewritten = self.rewritten(metrics);
-        // A panic drops the command, and the commit may have happened before it: the files stay then.
+        // A panic drops the command, and the commit may have happened before it: the files stay
+        // then.
         let written = ManuallyDrop::new(self.written);
         let committed = block_on(self.command.plan.commit(rewritten));
         let mut written = ManuallyDrop::into_inner(written);

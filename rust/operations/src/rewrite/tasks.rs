@@ -1,5 +1,6 @@
-//! What tasks on other machines do for a command that changes rows: they write rows, and delete rows of files. The
-//! driver's `Command` gives what they must know (`TaskSpec`) and `Selected` adopts what they did (`Outcome`), both text.
+//! What tasks on other machines do for a command that changes rows: they write rows, and delete
+//! rows of files. The driver's `Command` gives what they must know (`TaskSpec`) and `Selected`
+//! adopts what they did (`Outcome`), both text.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -137,11 +138,12 @@ impl Outcome {
 
 /// Writes rows of one task to files that no log names yet, recorded as this change.
 ///
-/// With `inserts` the rows are new in the table: identity columns that they lack are filled from the range of the
-/// task's number.
+/// With `inserts` the rows are new in the table: identity columns that they lack are filled from
+/// the range of the task's number.
 ///
 /// # Errors
-/// The first error of the rows, of their cast to the table's types or of the store; the files are deleted then.
+/// The first error of the rows, of their cast to the table's types or of the store; the files are
+/// deleted then.
 pub fn write_rows(
     store: &Store,
     spec: &TaskSpec,
@@ -183,13 +185,15 @@ pub fn write_rows(
 
 /// Deletes rows of files: by deletion vectors where files take one, else by copying the other rows.
 ///
-/// `rows` has a row for each row to be deleted, with its file's decoded path (`file`), its position (`row`) and the
-/// number of the clause that deletes it (`act`), and for each file a row with its add action as JSON (`add`). Clauses in
-/// `deletes` may name a row several times. With `records` the old rows are recorded, where the table records changes, as
-/// deleted by these and as updated by others.
+/// `rows` has a row for each row to be deleted, with its file's decoded path (`file`), its position
+/// (`row`) and the number of the clause that deletes it (`act`), and for each file a row with its
+/// add action as JSON (`add`). Clauses in `deletes` may name a row several times. With `records`
+/// the old rows are recorded, where the table records changes, as deleted by these and as updated
+/// by others.
 ///
 /// # Errors
-/// `Internal` for other columns and for a file without its add action; what reading and writing files raises.
+/// `Internal` for other columns and for a file without its add action; what reading and writing
+/// files raises.
 pub fn take_out_rows(
     store: &Store,
     spec: &TaskSpec,
@@ -329,7 +333,8 @@ async fn take(store: &Store, spec: &TaskSpec, going: Vec<Going>, records: bool) 
     }
 }
 
-/// Records the rows that go, and writes those that stay in files that go; a dry run doesn't read these.
+/// Records the rows that go, and writes those that stay in files that go; a dry run doesn't read
+/// these.
 async fn write_others(
     store: &Store,
     spec: &TaskSpec,

@@ -1,4 +1,5 @@
-//! A command's states over tables in temporary directories: rows after the commit, and files in the store.
+//! A command's states over tables in temporary directories: rows after the commit, and files in the
+//! store.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

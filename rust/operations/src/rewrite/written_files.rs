@@ -1,5 +1,5 @@
-//! The files that a command wrote and that no commit names yet. They are deleted when the command is
-//! dropped, unless they are kept: because a commit names them, or may name them.
+//! The files that a command wrote and that no commit names yet. They are deleted when the command
+//! is dropped, unless they are kept: because a commit names them, or may name them.
 
 use deltaplane_data::RowSink;
 use deltaplane_error::Result;
@@ -47,7 +47,8 @@ impl WrittenFiles {
         self.vector_files.clear();
     }
 
-    /// Deletes the files. The first error of the store ends it; files that remain are left to vacuum.
+    /// Deletes the files. The first error of the store ends it; files that remain are left to
+    /// vacuum.
     pub(super) fn delete(&mut self) -> Result<()> {
         if let Some(sink) = self.sink.take() {
             block_on(sink.abort());

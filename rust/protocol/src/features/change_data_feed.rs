@@ -1,5 +1,5 @@
-//! Change data feed (P130): appends and whole-file removes need no change files, and this build writes nothing
-//! else. What a commit changed is in `crate::changes`.
+//! Change data feed (P130): appends and whole-file removes need no change files, and this build
+//! writes nothing else. What a commit changed is in `crate::changes`.
 
 use super::hooks::removal::{Removable, Removal};
 use super::{Kind, TableFeature, View};
@@ -17,8 +17,8 @@ pub fn is_on(m: &Metadata) -> bool {
         .is_some_and(|v| v.eq_ignore_ascii_case("true"))
 }
 
-/// Refuses a table whose feed is on and which has columns that the feed adds to rows (P133). `before`: what the table was, if
-/// it was there.
+/// Refuses a table whose feed is on and which has columns that the feed adds to rows (P133).
+/// `before`: what the table was, if it was there.
 ///
 /// # Errors
 /// `InvalidArgument` that says whether the column or the feed is what came.

@@ -24,7 +24,8 @@ pub(super) fn protect(metadata: &Metadata, before: u64) -> Metadata {
     metadata
 }
 
-/// New metadata of a protected table keeps the mark (P023): a mark that got lost would free its checkpoints.
+/// New metadata of a protected table keeps the mark (P023): a mark that got lost would free its
+/// checkpoints.
 fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     let old = attempt.base.and_then(|b| b.metadata.configuration.get(BEFORE).cloned());
     if attempt.supports(FEATURE.name)

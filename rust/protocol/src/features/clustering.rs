@@ -1,5 +1,5 @@
-//! Clustering (P152): which columns a table's rows are kept together by, in a domain of its own. Plain writes need not
-//! cluster; the columns must have statistics.
+//! Clustering (P152): which columns a table's rows are kept together by, in a domain of its own.
+//! Plain writes need not cluster; the columns must have statistics.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,8 @@ fn path_of(column: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// The domain of a table clustered by these columns (logical names, dots between the levels), which are checked.
+/// The domain of a table clustered by these columns (logical names, dots between the levels), which
+/// are checked.
 pub fn domain_for(metadata: &Metadata, schema: &StructType, columns: &[String]) -> Result<DomainMetadata> {
     if !metadata.partition_columns.is_empty() {
         return Err(Error::invalid_argument(

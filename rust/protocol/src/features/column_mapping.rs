@@ -1,5 +1,6 @@
-//! Column mapping (P110–P116) as a table feature: when it is active, and how a schema gets, keeps and changes its
-//! ids and physical names. What these mean for files is in `mapping`. Pure: new names come from the caller.
+//! Column mapping (P110–P116) as a table feature: when it is active, and how a schema gets, keeps
+//! and changes its ids and physical names. What these mean for files is in `mapping`. Pure: new
+//! names come from the caller.
 
 use std::collections::BTreeMap;
 
@@ -89,8 +90,8 @@ pub struct Assigned {
     pub max_id: i32,
 }
 
-/// Gives an id above `max_id` and a physical name from `fresh` to each field that has none: depth first, a field
-/// before those inside of it (P110, P111).
+/// Gives an id above `max_id` and a physical name from `fresh` to each field that has none: depth
+/// first, a field before those inside of it (P110, P111).
 ///
 /// # Errors
 /// `InvalidArgument` when the ids are used up.
@@ -98,8 +99,8 @@ pub fn assign(schema: &StructType, max_id: i32, fresh: &mut dyn FnMut() -> Strin
     give(schema, max_id, &mut |_| fresh())
 }
 
-/// The schema of a table that had no mapping when it gets one: files are there already, so each field's physical
-/// name is its name (P111).
+/// The schema of a table that had no mapping when it gets one: files are there already, so each
+/// field's physical name is its name (P111).
 ///
 /// # Errors
 /// `InvalidArgument` when the ids are used up.
@@ -130,8 +131,8 @@ fn assigned(schema: StructType, last: Option<i32>) -> Result<Assigned> {
     Ok(Assigned { schema, max_id })
 }
 
-/// Gives an id above `max_id` to each element, key and value that has none, kept by path with the nearest field
-/// (P115). Fields must have their physical names.
+/// Gives an id above `max_id` to each element, key and value that has none, kept by path with the
+/// nearest field (P115). Fields must have their physical names.
 ///
 /// # Errors
 /// `InvalidArgument` when the ids are used up.
@@ -186,7 +187,8 @@ fn max_id_of(schema: &StructType, known: i32) -> i32 {
     max
 }
 
-/// The highest id that a table with this metadata ever gave: what the property says, or a column has (P110).
+/// The highest id that a table with this metadata ever gave: what the property says, or a column
+/// has (P110).
 pub fn max_id(configuration: &BTreeMap<String, String>, schema: &StructType) -> i32 {
     let stored = configuration.get(MAX_ID).and_then(|v| v.trim().parse().ok());
     max_id_of(schema, stored.unwrap_or(0))
@@ -207,8 +209,8 @@ pub(super) fn is_mapped(m: &Metadata) -> bool {
         .is_some_and(|mode| mode != Mapping::None.as_str())
 }
 
-/// Why the files of a table can't do without the mapping; `None` where they have the names of its columns, and no
-/// columns that it doesn't have.
+/// Why the files of a table can't do without the mapping; `None` where they have the names of its
+/// columns, and no columns that it doesn't have.
 pub fn needed(view: View<'_>) -> Option<String> {
     if !is_mapped(view.metadata) {
         return None;

@@ -1,5 +1,6 @@
-//! Deletion vectors (P120–P125): the codec is `crate::deletion_vectors`. Vectors are applied wherever rows are
-//! read, whatever the property says; adding and removing whole files is always legal on such a table.
+//! Deletion vectors (P120–P125): the codec is `crate::deletion_vectors`. Vectors are applied
+//! wherever rows are read, whatever the property says; adding and removing whole files is always
+//! legal on such a table.
 
 use super::hooks::removal::{FeatureUsage, Removable, Removal};
 use super::hooks::safe_property::{safe, switched_on};

@@ -1,5 +1,5 @@
-//! Domain metadata (P151): named configurations of a table. Those of unknown domains stay as they are; names that begin
-//! with `delta.` belong to the protocol.
+//! Domain metadata (P151): named configurations of a table. Those of unknown domains stay as they
+//! are; names that begin with `delta.` belong to the protocol.
 
 use std::collections::HashSet;
 

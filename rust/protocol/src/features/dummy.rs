@@ -1,4 +1,5 @@
-//! A table feature of the tests, which is this file and its lines in the list of features: every rule must take it.
+//! A table feature of the tests, which is this file and its lines in the list of features: every
+//! rule must take it.
 
 use serde_json::json;
 

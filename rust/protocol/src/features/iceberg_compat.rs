@@ -1,5 +1,6 @@
-//! Compatibility with Iceberg, versions 1 to 3 (P155): what a table must be so that an Iceberg reader can be shown
-//! its files. Checked before each write; nested ids and partition columns in files follow from it.
+//! Compatibility with Iceberg, versions 1 to 3 (P155): what a table must be so that an Iceberg
+//! reader can be shown its files. Checked before each write; nested ids and partition columns in
+//! files follow from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +54,8 @@ fn common(v: View<'_>, own: &str) -> Option<Refusal> {
     })
 }
 
-/// A version that a change of the metadata switches on, and what it asks of the files that are there.
+/// A version that a change of the metadata switches on, and what it asks of the files that are
+/// there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchedOn {
     /// The feature's name.
@@ -102,7 +104,8 @@ pub fn check_partitioning(before: &Metadata, after: View<'_>) -> Result<()> {
     )))
 }
 
-/// What the protocol says that a version can't be with: for the first, that files may have deletion vectors at all.
+/// What the protocol says that a version can't be with: for the first, that files may have deletion
+/// vectors at all.
 fn refuse_beside(v: View<'_>, supported: &BTreeSet<String>) -> Refusal {
     let listed = supported.contains(FEATURE_V1.name) && supported.contains(super::deletion_vectors::FEATURE.name);
     (listed && v.is_on(V1)).then(|| {
@@ -156,7 +159,8 @@ fn computed_default(v: View<'_>) -> Refusal {
     })
 }
 
-/// Whether Spark SQL text is one literal: null, a boolean, a number, text, or a typed text such as a date.
+/// Whether Spark SQL text is one literal: null, a boolean, a number, text, or a typed text such as
+/// a date.
 fn is_literal(sql: &str) -> bool {
     let sql = sql.trim();
     let lower = sql.to_ascii_lowercase();

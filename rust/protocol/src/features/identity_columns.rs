@@ -1,6 +1,7 @@
-//! Identity columns (P108, P109): values that writers hand out, one for each row, none twice. Pure: which
-//! columns to fill and from where on, and the schema that remembers how far it went. `data` makes the
-//! values where the rows are, `log` plans them and commits the new mark together with the files.
+//! Identity columns (P108, P109): values that writers hand out, one for each row, none twice. Pure:
+//! which columns to fill and from where on, and the schema that remembers how far it went. `data`
+//! makes the values where the rows are, `log` plans them and commits the new mark together with the
+//! files.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -137,7 +138,8 @@ pub fn overflow(column: &str) -> Error {
     )
 }
 
-/// Refuses identity columns that no writer could fill: a wrong definition, a partition column, a nested one.
+/// Refuses identity columns that no writer could fill: a wrong definition, a partition column, a
+/// nested one.
 pub fn check(schema: &StructType, partition_columns: &[String]) -> Result<()> {
     for f in schema.fields() {
         if Identity::of(f)?.is_some() && partition_columns.contains(&f.name) {
@@ -204,12 +206,14 @@ pub fn take_marks(adds: &mut [Add]) -> Vec<(String, i64)> {
     marks
 }
 
-/// The identity column whose high-water mark covers the values that its rows have, of which `furthest` lies furthest in the
-/// direction of its steps (P108). The mark becomes a value of the column's own series, and never moves back: values that lie
-/// before the series begins say nothing of it.
+/// The identity column whose high-water mark covers the values that its rows have, of which
+/// `furthest` lies furthest in the direction of its steps (P108). The mark becomes a value of the
+/// column's own series, and never moves back: values that lie before the series begins say nothing
+/// of it.
 ///
 /// # Errors
-/// `InvalidArgument` for a column that is none of these, `ConstraintViolation` where no later value of the series is a long.
+/// `InvalidArgument` for a column that is none of these, `ConstraintViolation` where no later value
+/// of the series is a long.
 pub fn synced(f: &Field, furthest: Option<i64>) -> Result<Field> {
     let Some(identity) = Identity::of(f)? else {
         return Err(Error::invalid_argument(format!(
@@ -264,8 +268,8 @@ pub fn advance(schema: &StructType, marks: &[(String, i64)]) -> StructType {
     StructType::new(fields.collect())
 }
 
-/// The schema whose high-water marks lie as far as those of the same columns in another one, or further: values that were
-/// handed out never come again, whatever version the table goes back to.
+/// The schema whose high-water marks lie as far as those of the same columns in another one, or
+/// further: values that were handed out never come again, whatever version the table goes back to.
 fn advance_as(schema: &StructType, other: &StructType) -> StructType {
     let same = |f: &&Field, g: &Field| match (id_of(f), id_of(g)) {
         (Some(a), Some(b)) => a == b,

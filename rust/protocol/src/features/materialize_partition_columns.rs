@@ -1,10 +1,11 @@
-//! Partition columns in data files (P156), for readers that know no partition values. Ours use the log's values.
+//! Partition columns in data files (P156), for readers that know no partition values. Ours use the
+//! log's values.
 
 use super::{Kind, TableFeature, View, iceberg_compat, supported};
 use crate::actions::Protocol;
 
-/// Whether data files hold the partition columns too: the feature or an Iceberg reader needs them, or the table
-/// asks for them without needing the feature.
+/// Whether data files hold the partition columns too: the feature or an Iceberg reader needs them,
+/// or the table asks for them without needing the feature.
 fn in_files(protocol: &Protocol, view: View<'_>) -> bool {
     supported(protocol).contains(FEATURE.name)
         || iceberg_compat::is_active(view)

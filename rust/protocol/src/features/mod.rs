@@ -1,5 +1,5 @@
-//! Table features as data: a file each with all facts of it, which the rules about all features read in loops. The only
-//! place where feature names stand.
+//! Table features as data: a file each with all facts of it, which the rules about all features
+//! read in loops. The only place where feature names stand.
 
 mod append_only;
 pub mod change_data_feed;
@@ -221,8 +221,8 @@ pub fn check_readable_protocol(p: &Protocol) -> Result<()> {
     Ok(())
 }
 
-/// Lists of features exist exactly at the versions that have them, and reader version 3 needs writer
-/// version 7 (P092).
+/// Lists of features exist exactly at the versions that have them, and reader version 3 needs
+/// writer version 7 (P092).
 fn check_lists(p: &Protocol) -> Result<()> {
     let wrong = if p.reader_features.is_some() && p.min_reader_version != FEATURES_READER {
         "lists reader features without reader version 3"
@@ -274,7 +274,8 @@ fn check_kinds(p: &Protocol) -> Result<()> {
     Ok(())
 }
 
-/// A feature stands beside those that it requires, under their own names or those of their previews (section 6).
+/// A feature stands beside those that it requires, under their own names or those of their previews
+/// (section 6).
 fn check_requirements(p: &Protocol) -> Result<()> {
     let had = supported(p);
     let has = |name: &str| had.contains(name) || had.contains(&format!("{name}-preview"));

@@ -1,6 +1,7 @@
-//! Row tracking (P140–P143): every file has the id of its first row and the version that added it, both given at each
-//! attempt from the base's high-water mark; what enabling it on a table that exists needs. Rewritten rows carry theirs
-//! in stored columns; a commit that loses them without saying so is refused.
+//! Row tracking (P140–P143): every file has the id of its first row and the version that added it,
+//! both given at each attempt from the base's high-water mark; what enabling it on a table that
+//! exists needs. Rewritten rows carry theirs in stored columns; a commit that loses them without
+//! saying so is refused.
 
 use serde_json::{Value, json};
 
@@ -30,7 +31,8 @@ pub const BACKFILL: &str = "ROW TRACKING BACKFILL";
 
 /// What a commit says of the ids of the rows that it rewrote.
 const PRESERVED: &str = "delta.rowTracking.preserved";
-/// Operations whose new files hold rows of old ones: whoever carries their ids over sets the tag above beforehand.
+/// Operations whose new files hold rows of old ones: whoever carries their ids over sets the tag
+/// above beforehand.
 const REWRITES: &[&str] = &["UPDATE", "MERGE", "DELETE", "OPTIMIZE", "REORG"];
 
 /// Whether every row has an id, which whoever rewrites rows must carry over.
@@ -46,11 +48,12 @@ pub fn materialised(m: &Metadata) -> (Option<String>, Option<String>) {
     (name(ROW_ID_COLUMN), name(ROW_VERSION_COLUMN))
 }
 
-/// The field ids by which Iceberg readers know a row's id and the version that last wrote it: numbers that its format
-/// keeps for them.
+/// The field ids by which Iceberg readers know a row's id and the version that last wrote it:
+/// numbers that its format keeps for them.
 pub const ICEBERG_IDS: [i32; 2] = [2_147_483_540, 2_147_483_539];
 
-/// Says of a commit that it didn't carry the ids of rows over into the files that it rewrote (P142).
+/// Says of a commit that it didn't carry the ids of rows over into the files that it rewrote
+/// (P142).
 pub fn lost_ids(info: &mut CommitInfo) {
     let tags = info.entry("tags").or_insert_with(|| json!({}));
     if let Value::Object(tags) = tags {
@@ -68,8 +71,8 @@ pub fn ask(asked: &mut Directives) {
     asked.features.insert(FEATURE.name.to_owned());
 }
 
-/// Names the hidden columns of a table that enables row tracking, unless they have names (P141); `unique` makes them
-/// nobody else's.
+/// Names the hidden columns of a table that enables row tracking, unless they have names (P141);
+/// `unique` makes them nobody else's.
 pub fn complete(metadata: &mut Metadata, unique: &str) -> Result<()> {
     if !is_on(metadata) {
         return Ok(());
@@ -110,7 +113,8 @@ pub fn only_numbers_files(operation: &str) -> bool {
     [BACKFILL, UNBACKFILL].contains(&operation)
 }
 
-/// Refuses to enable row tracking where writers have been told to give no ids: they must be told otherwise first.
+/// Refuses to enable row tracking where writers have been told to give no ids: they must be told
+/// otherwise first.
 fn check_begin(before: &Metadata, after: &Metadata) -> Result<()> {
     if begins(before, after) && is_suspended(before) {
         return Err(Error::invalid_argument(format!(

@@ -151,8 +151,8 @@ pub fn widens_by_itself(view: View<'_>, from: Primitive, to: Primitive) -> bool 
 /// A column that has the type already is left alone.
 ///
 /// # Errors
-/// `InvalidArgument` for an unknown path, a column that isn't primitive, or a change that this table
-/// doesn't allow ([`check_change`]).
+/// `InvalidArgument` for an unknown path, a column that isn't primitive, or a change that this
+/// table doesn't allow ([`check_change`]).
 pub fn widen(view: View<'_>, path: &[String], to: Primitive) -> Result<StructType> {
     let column = path.join(".");
     let unknown = || Error::invalid_argument(format!("the table has no column `{column}` whose type could change"));

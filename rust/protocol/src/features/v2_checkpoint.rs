@@ -1,4 +1,5 @@
-//! V2 checkpoints (P056–P059): read in every form, written with sidecars where `delta.checkpointPolicy` is `v2`.
+//! V2 checkpoints (P056–P059): read in every form, written with sidecars where
+//! `delta.checkpointPolicy` is `v2`.
 
 use super::hooks::removal::{Removable, Removal};
 use super::hooks::safe_property::safe;

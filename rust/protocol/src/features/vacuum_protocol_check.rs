@@ -1,5 +1,5 @@
-//! Vacuum protocol check (P150): VACUUM must check the reader and the writer protocol first. It does so for every table, so that
-//! the feature needs no code of its own.
+//! Vacuum protocol check (P150): VACUUM must check the reader and the writer protocol first. It
+//! does so for every table, so that the feature needs no code of its own.
 
 use super::hooks::removal::{Removable, Removal};
 use super::{Kind, TableFeature};

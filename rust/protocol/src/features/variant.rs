@@ -1,11 +1,13 @@
-//! Variant columns (P154): semi-structured values, in files either one binary value or shredded into
-//! typed columns. Files of both forms are read whatever the property says, which says how new ones are written.
+//! Variant columns (P154): semi-structured values, in files either one binary value or shredded
+//! into typed columns. Files of both forms are read whatever the property says, which says how new
+//! ones are written.
 
 use super::{Kind, TableFeature, View, never, supported};
 use crate::actions::Protocol;
 use crate::schema::Primitive;
 
-/// Whether new files have typed columns for variants: the table asks for it, and its readers know them.
+/// Whether new files have typed columns for variants: the table asks for it, and its readers know
+/// them.
 fn is_shredded(protocol: &Protocol, view: View<'_>) -> bool {
     let names = supported(protocol);
     (SHREDDING.wanted)(view) && [&SHREDDING, &SHREDDING_PREVIEW].iter().any(|f| names.contains(f.name))

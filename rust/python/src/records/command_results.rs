@@ -10,8 +10,8 @@ use crate::records::record;
 use crate::records::table_info::Protocol;
 
 record! {
-    /// A command that makes at most one commit: `version` is None where there was nothing to do, and in a dry run.
-    /// Metrics have delta-spark's names.
+    /// A command that makes at most one commit: `version` is None where there was nothing to do,
+    /// and in a dry run. Metrics have delta-spark's names.
     CommandResult {
         version: Option<u64>,
         metrics: BTreeMap<String, i64>,
@@ -19,7 +19,8 @@ record! {
 }
 
 record! {
-    /// What a vacuum deleted, or would: `version` is that of its last commit, `paths` are below the table's root.
+    /// What a vacuum deleted, or would: `version` is that of its last commit, `paths` are below the
+    /// table's root.
     VacuumResult {
         files: usize,
         size_bytes: u64,
@@ -49,7 +50,8 @@ impl From<core::Finding> for Finding {
 }
 
 record! {
-    /// A checkpoint that was written: `kind` is `classic` or `v2`; of `sidecars`, `kept_sidecars` were there before.
+    /// A checkpoint that was written: `kind` is `classic` or `v2`; of `sidecars`, `kept_sidecars`
+    /// were there before.
     CheckpointResult {
         version: u64,
         kind: String,
@@ -76,7 +78,8 @@ impl From<core::CheckpointReport> for CheckpointResult {
 }
 
 record! {
-    /// Files of the log that a clean-up deleted; `kept_from` is the oldest version left, None if none was deleted.
+    /// Files of the log that a clean-up deleted; `kept_from` is the oldest version left, None if
+    /// none was deleted.
     CleanupResult {
         kept_from: Option<u64>,
         log_files: u64,
@@ -95,7 +98,8 @@ impl From<core::CleanupReport> for CleanupResult {
 }
 
 record! {
-    /// A change of metadata: `version` is None where it was only planned, or where there was nothing to change.
+    /// A change of metadata: `version` is None where it was only planned, or where there was
+    /// nothing to change.
     AlterResult {
         version: Option<u64>,
         changed: bool,
@@ -118,7 +122,8 @@ impl From<core::Altered> for AlterResult {
 }
 
 record! {
-    /// A feature that this build knows: `legacy` are the lowest reader and writer versions that imply it.
+    /// A feature that this build knows: `legacy` are the lowest reader and writer versions that
+    /// imply it.
     FeatureInfo {
         name: String,
         reader: bool,

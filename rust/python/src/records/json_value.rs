@@ -1,5 +1,5 @@
-//! Free JSON values of the format, such as a commit's own words or a field's metadata, as plain Python
-//! values. Everything whose shape is known crosses as a class instead.
+//! Free JSON values of the format, such as a commit's own words or a field's metadata, as plain
+//! Python values. Everything whose shape is known crosses as a class instead.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;

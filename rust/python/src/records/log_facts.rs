@@ -46,7 +46,8 @@ impl From<core::LogFiles> for LogFiles {
 }
 
 record! {
-    /// The newest complete checkpoint: `kind` is `classic`, `multi-part` or `v2`, and `files` has no sidecars.
+    /// The newest complete checkpoint: `kind` is `classic`, `multi-part` or `v2`, and `files` has
+    /// no sidecars.
     NewestCheckpoint {
         version: u64,
         kind: String,
@@ -110,7 +111,8 @@ impl From<core::LogFolder> for LogFolder {
 }
 
 record! {
-    /// What one commit did to the table's files; `removed_unsized` are files whose size it doesn't say.
+    /// What one commit did to the table's files; `removed_unsized` are files whose size it doesn't
+    /// say.
     CommitTotals {
         version: u64,
         timestamp_ms: i64,

@@ -1,4 +1,5 @@
-//! Frozen classes that only hold values: requests, results and facts of tables. They call nothing of the core.
+//! Frozen classes that only hold values: requests, results and facts of tables. They call nothing
+//! of the core.
 
 pub(crate) mod command_results;
 pub(crate) mod json_value;

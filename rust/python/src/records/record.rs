@@ -1,11 +1,11 @@
-//! Frozen classes whose only content is their fields: arguments, repr, equality and pickling come from
-//! one list of fields, so that they cannot disagree.
+//! Frozen classes whose only content is their fields: arguments, repr, equality and pickling come
+//! from one list of fields, so that they cannot disagree.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-/// Defines a frozen class `deltaplane._native.Name` with a getter for each field. Its constructor takes the
-/// fields in order, pickling calls it, and two records are equal if all fields are.
+/// Defines a frozen class `deltaplane._native.Name` with a getter for each field. Its constructor
+/// takes the fields in order, pickling calls it, and two records are equal if all fields are.
 macro_rules! record {
     ($(#[$about:meta])* $name:ident { $($(#[$field_about:meta])* $field:ident: $kind:ty $(= $default:expr)?,)+ }) => {
         $(#[$about])*
@@ -29,7 +29,8 @@ macro_rules! record {
                 $crate::records::repr(slf.as_any(), &[$(stringify!($field)),+])
             }
 
-            /// The fields by name, those of records within too, for callers whose own results are dicts.
+            /// The fields by name, those of records within too, for callers whose own results are
+            /// dicts.
             fn to_dict<'py>(slf: &pyo3::Bound<'py, Self>) -> PyResult<pyo3::Bound<'py, pyo3::types::PyDict>> {
                 $crate::records::dict(slf.as_any(), &[$(stringify!($field)),+])
             }

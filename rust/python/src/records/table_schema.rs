@@ -1,4 +1,5 @@
-//! Columns of a table as frozen classes: parsed once by the core, so that no caller reads schema JSON.
+//! Columns of a table as frozen classes: parsed once by the core, so that no caller reads schema
+//! JSON.
 
 use std::sync::Arc;
 

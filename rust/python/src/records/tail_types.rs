@@ -1,4 +1,5 @@
-//! What a follower asks for and is told, as frozen classes: requests, limits, starts, offsets, columns.
+//! What a follower asks for and is told, as frozen classes: requests, limits, starts, offsets,
+//! columns.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,8 @@ use crate::errors::to_python;
 use crate::records::record;
 
 record! {
-    /// The columns that a follower keeps to: those of a version, whose number is the last that is known to have them.
+    /// The columns that a follower keeps to: those of a version, whose number is the last that is
+    /// known to have them.
     TrackedColumns {
         version: u64,
         id: String,
@@ -73,7 +75,8 @@ impl From<TrackedColumns> for core::TrackedColumns {
 }
 
 record! {
-    /// How columns differ from older ones: paths of those renamed, dropped and of a wider type, and why rows can't go on.
+    /// How columns differ from older ones: paths of those renamed, dropped and of a wider type, and
+    /// why rows can't go on.
     ColumnSteps {
         renamed: Vec<String>,
         dropped: Vec<String>,
@@ -94,7 +97,8 @@ impl From<core::ColumnSteps> for ColumnSteps {
 }
 
 record! {
-    /// How a table is followed: what is done with commits that are no appends, which files are left out.
+    /// How a table is followed: what is done with commits that are no appends, which files are left
+    /// out.
     TailRequest {
         ignore_deletes: bool = false,
         ignore_changes: bool = false,
@@ -144,7 +148,8 @@ impl From<&TailLimits> for core::TailLimits {
 }
 
 record! {
-    /// Where a follower begins: a version, the first version from a time on, behind the newest one, or with all its rows.
+    /// Where a follower begins: a version, the first version from a time on, behind the newest one,
+    /// or with all its rows.
     TailStart {
         version: Option<u64> = None,
         timestamp_ms: Option<i64> = None,

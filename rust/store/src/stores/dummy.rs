@@ -1,5 +1,5 @@
-//! A store of the tests, which is this file, its line in `STORES` and its names in `location`: everything about stores
-//! must take it.
+//! A store of the tests, which is this file, its line in `STORES` and its names in `location`:
+//! everything about stores must take it.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,5 +1,5 @@
-//! Checkpointers: checkpoints of whatever version they have in hand, and compactions. The scheduler judges what they
-//! write when it appears.
+//! Checkpointers: checkpoints of whatever version they have in hand, and compactions. The scheduler
+//! judges what they write when it appears.
 
 use deltaplane_error::{Kind, Result};
 use deltaplane_log::Snapshot;

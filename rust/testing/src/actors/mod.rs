@@ -1,4 +1,5 @@
-//! Who works on the simulated table: writers, readers, checkpointers and cleaners, all of them the product's own code.
+//! Who works on the simulated table: writers, readers, checkpointers and cleaners, all of them the
+//! product's own code.
 
 mod checkpointer;
 mod cleaner;
@@ -96,7 +97,8 @@ impl Context {
         }
     }
 
-    /// Writes rows, which at times takes as long as the scheduler pleases: days may pass between a plan and its commit.
+    /// Writes rows, which at times takes as long as the scheduler pleases: days may pass between a
+    /// plan and its commit.
     async fn write_rows(&mut self) {
         if self.chance.happens(100) {
             let _ = ask(&self.world, self.who, Call::Sleep).await;

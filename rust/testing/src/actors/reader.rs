@@ -1,5 +1,5 @@
-//! Readers: the newest version is at least the one that was newest when they asked, older ones are what they were, and
-//! none is ever seen in half.
+//! Readers: the newest version is at least the one that was newest when they asked, older ones are
+//! what they were, and none is ever seen in half.
 
 use deltaplane_error::Kind;
 use deltaplane_log::Snapshot;

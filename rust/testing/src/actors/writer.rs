@@ -1,6 +1,6 @@
-//! Writers: appends, overwrites, deletes of partitions, deletes and updates of rows by deletion vectors,
-//! moves of rows, changes of properties, and appends that an application must make once. Everything
-//! goes through the product's planning, its resolver of row conflicts and its commit.
+//! Writers: appends, overwrites, deletes of partitions, deletes and updates of rows by deletion
+//! vectors, moves of rows, changes of properties, and appends that an application must make once.
+//! Everything goes through the product's planning, its resolver of row conflicts and its commit.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Actors with a planted bug: what writers, readers and cleaners would do if they forgot a rule of the protocol. The
-//! simulation has to find each of them.
+//! Actors with a planted bug: what writers, readers and cleaners would do if they forgot a rule of
+//! the protocol. The simulation has to find each of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -39,8 +39,8 @@ pub async fn repeat(me: &Context, intent: IntentId) {
     let _ = put(&me.store, Some(base), &staged).await;
 }
 
-/// Commits what was read in a version as if a newer one had been read: the newest, or the one before, so that the last of
-/// the winners is checked only.
+/// Commits what was read in a version as if a newer one had been read: the newest, or the one
+/// before, so that the last of the winners is checked only.
 pub async fn commit(me: &Context, bug: Bug, request: RewriteRequest, read: u64, done: Rewritten) -> Result<Committed> {
     let newest = Snapshot::open(&me.store, None).await?;
     let base = match (bug, newest.version().checked_sub(1)) {
@@ -109,8 +109,8 @@ pub async fn delete_old_commits(me: &Context, newest: &Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// A resolver of row conflicts that marks its rows again on the deletion vector which it read, instead of on the
-/// winner's: the rows that the winner deleted come back.
+/// A resolver of row conflicts that marks its rows again on the deletion vector which it read,
+/// instead of on the winner's: the rows that the winner deleted come back.
 pub struct Forgetful {
     resolver: MarkedRows,
     vector: Option<DeletionVector>,

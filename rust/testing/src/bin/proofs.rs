@@ -1,5 +1,6 @@
-//! `make sim`: many seeded schedules on every core, and the planted bugs; one schedule again, step by step, with `--seed`.
-//! `make model`: every state of the protocol in the small. Both write down what they counted.
+//! `make sim`: many seeded schedules on every core, and the planted bugs; one schedule again, step
+//! by step, with `--seed`. `make model`: every state of the protocol in the small. Both write down
+//! what they counted.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

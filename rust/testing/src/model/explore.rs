@@ -1,5 +1,6 @@
-//! Breadth-first search over all states, so that what it finds is shortest, and back from the ends, so that a state from
-//! which nobody can come to one is found too. `rust/testing/stateright` counts the same states by another program.
+//! Breadth-first search over all states, so that what it finds is shortest, and back from the ends,
+//! so that a state from which nobody can come to one is found too. `rust/testing/stateright` counts
+//! the same states by another program.
 
 use std::collections::HashMap;
 
@@ -20,8 +21,8 @@ pub struct Explored {
     pub violation: Option<(String, Vec<String>)>,
 }
 
-/// All states that can be reached while up to this many checkpoints are begun, each judged; and whether each can still
-/// come to an end.
+/// All states that can be reached while up to this many checkpoints are begun, each judged; and
+/// whether each can still come to an end.
 pub fn explore(checkpoints: u8, mistake: Option<Mistake>) -> Explored {
     let first = State::first(checkpoints);
     let mut numbers = HashMap::from([(first, 0_u32)]);

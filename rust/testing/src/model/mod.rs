@@ -1,5 +1,6 @@
-//! An exhaustive check of the commit and checkpoint protocol in the small: three writers, a checkpointer and a cleaner,
-//! with unclear and late puts and a crash of anybody at any moment. `states` is the protocol, `explore` the search.
+//! An exhaustive check of the commit and checkpoint protocol in the small: three writers, a
+//! checkpointer and a cleaner, with unclear and late puts and a crash of anybody at any moment.
+//! `states` is the protocol, `explore` the search.
 
 mod explore;
 mod states;

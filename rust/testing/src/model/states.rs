@@ -1,5 +1,6 @@
-//! The protocol as states and steps. Version 0 is there; writers A and B read all rows and replace them, C adds rows
-//! blindly. Assumed, as log retention has it: clean-up takes no version that a transaction or a request under way needs.
+//! The protocol as states and steps. Version 0 is there; writers A and B read all rows and replace
+//! them, C adds rows blindly. Assumed, as log retention has it: clean-up takes no version that a
+//! transaction or a request under way needs.
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
-//! The model of the commit and checkpoint protocol, searched by stateright: an explorer that isn't ours finds as many states as
-//! ours, and each planted mistake. Its argument is how many checkpoints are begun; `make model` and `make test` run it.
+//! The model of the commit and checkpoint protocol, searched by stateright: an explorer that isn't
+//! ours finds as many states as ours, and each planted mistake. Its argument is how many
+//! checkpoints are begun; `make model` and `make test` run it.
 
 use std::fs;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! One attempt of a commit as the rooms of features see and change it: what only the base decides comes out the same
-//! for the same base, intent and time (P073).
+//! One attempt of a commit as the rooms of features see and change it: what only the base decides
+//! comes out the same for the same base, intent and time (P073).
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,8 @@ pub struct Base<'a> {
     pub metadata: &'a Metadata,
     /// Its domains, needed where the table has any.
     pub domains: &'a BTreeMap<String, DomainMetadata>,
-    /// Whether some of its files stay live after the commit, needed where the commit enables row tracking.
+    /// Whether some of its files stay live after the commit, needed where the commit enables row
+    /// tracking.
     pub keeps_files: bool,
 }
 

@@ -1,5 +1,6 @@
 //! Instructions about the protocol that come among table properties and are never stored (P096):
-//! `delta.feature.<name>`, `delta.minReaderVersion`, `delta.minWriterVersion`, `delta.ignoreProtocolDefaults`.
+//! `delta.feature.<name>`, `delta.minReaderVersion`, `delta.minWriterVersion`,
+//! `delta.ignoreProtocolDefaults`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +26,8 @@ pub struct Directives {
 impl Directives {
     /// Takes the instructions out of properties as a user gave them; the rest stays.
     ///
-    /// Errors: `UnsupportedFeature` for a feature that nobody knows, `InvalidArgument` for a value that isn't one.
+    /// Errors: `UnsupportedFeature` for a feature that nobody knows, `InvalidArgument` for a value
+    /// that isn't one.
     pub fn take(properties: &mut BTreeMap<String, String>) -> Result<Self> {
         let mut taken = Directives::default();
         let mut rest = BTreeMap::new();

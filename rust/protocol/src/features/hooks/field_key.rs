@@ -1,4 +1,5 @@
-//! A key of a field's metadata that Arrow data may set, and the JSON type of its value (P103, P105, P107, P108).
+//! A key of a field's metadata that Arrow data may set, and the JSON type of its value (P103, P105,
+//! P107, P108).
 
 /// The JSON type of a key's value; Arrow's metadata has texts only.
 #[derive(Clone, Copy)]

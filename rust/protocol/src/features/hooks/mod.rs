@@ -1,5 +1,5 @@
-//! What features and the rules about all of them build upon: the record of one feature with its facts, one attempt of a
-//! commit, directives among table properties, rules for rows.
+//! What features and the rules about all of them build upon: the record of one feature with its
+//! facts, one attempt of a commit, directives among table properties, rules for rows.
 
 pub mod attempt;
 pub(in crate::features) mod directives;

@@ -1,4 +1,5 @@
-//! How a feature is dropped (P098): what goes from the metadata, and what must be gone from files and versions first.
+//! How a feature is dropped (P098): what goes from the metadata, and what must be gone from files
+//! and versions first.
 
 use crate::actions::{Action, DomainMetadata, Metadata};
 use crate::features::View;
@@ -44,9 +45,11 @@ pub(in crate::features) struct Removable {
     pub(in crate::features) removal: Removal,
     /// What live files may have of it.
     pub(in crate::features) usage: FeatureUsage,
-    /// Whether an action of an old version shows that it needs the feature; absent where no version does.
+    /// Whether an action of an old version shows that it needs the feature; absent where no version
+    /// does.
     pub(in crate::features) uses: Option<fn(&Action) -> bool>,
-    /// The metadata that keeps writers from leaving more of it in files while old files are cleaned.
+    /// The metadata that keeps writers from leaving more of it in files while old files are
+    /// cleaned.
     pub(in crate::features) suspended: fn(&Metadata) -> Metadata,
     /// What has to be done before, by the table's domains.
     pub(in crate::features) domains_in_use: fn(&[DomainMetadata]) -> Option<String>,

@@ -1,4 +1,5 @@
-//! The rules for written rows: conditions, and columns' values. The features that keep such expressions make them.
+//! The rules for written rows: conditions, and columns' values. The features that keep such
+//! expressions make them.
 
 use std::collections::BTreeSet;
 
@@ -32,11 +33,14 @@ pub struct ColumnRule {
 pub struct RowRules {
     /// Every row must make these true; false and null break them (P101, P103).
     pub checks: Vec<RowCheck>,
-    /// Columns whose value is an expression: computed when absent, compared null-safely when given (P105).
+    /// Columns whose value is an expression: computed when absent, compared null-safely when given
+    /// (P105).
     pub generated: Vec<ColumnRule>,
-    /// Columns with a value of their own when the data doesn't have them; an explicit null stays (P107).
+    /// Columns with a value of their own when the data doesn't have them; an explicit null stays
+    /// (P107).
     pub defaults: Vec<ColumnRule>,
-    /// The condition that each row of this write must meet: its rows are a new table's, of which an overwrite replaces none.
+    /// The condition that each row of this write must meet: its rows are a new table's, of which an
+    /// overwrite replaces none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
 }
@@ -65,7 +69,8 @@ impl RowRules {
     }
 }
 
-/// The top-level columns that have this text in their metadata; what isn't text can't be obeyed (P104).
+/// The top-level columns that have this text in their metadata; what isn't text can't be obeyed
+/// (P104).
 pub(in crate::features) fn columns_with(view: View<'_>, key: &str) -> Result<Vec<ColumnRule>> {
     let rule = |f: &Field| match f.metadata.get(key)? {
         Value::Null => None,
@@ -92,8 +97,8 @@ pub(in crate::features) fn nested_with(view: View<'_>, key: &str) -> Option<Stri
         .map(|(name, ())| name)
 }
 
-/// Whether every part of a column's path stands in an expression as a word. A string literal counts too: refusing
-/// more is safe, missing one isn't.
+/// Whether every part of a column's path stands in an expression as a word. A string literal counts
+/// too: refusing more is safe, missing one isn't.
 pub fn mentions(expression: &str, path: &[String]) -> bool {
     let lower = expression.to_lowercase();
     let words: BTreeSet<&str> = lower.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();

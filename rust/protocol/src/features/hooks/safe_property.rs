@@ -1,4 +1,5 @@
-//! A property that another writer may set while a transaction runs, where its feature is supported (section 5.1 rule 2).
+//! A property that another writer may set while a transaction runs, where its feature is supported
+//! (section 5.1 rule 2).
 
 /// One property.
 #[derive(Clone, Copy)]

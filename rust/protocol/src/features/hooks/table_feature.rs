@@ -1,5 +1,6 @@
-//! One table feature as data: its name, who must know it, and its answer to each question that the rules ask of every
-//! feature. A fact that a feature doesn't give has the default of `TableFeature::new`.
+//! One table feature as data: its name, who must know it, and its answer to each question that the
+//! rules ask of every feature. A fact that a feature doesn't give has the default of
+//! `TableFeature::new`.
 
 use std::collections::BTreeSet;
 
@@ -45,20 +46,23 @@ pub struct TableFeature {
     pub refuse_read: fn(View<'_>) -> Refusal,
     /// Why this build can't append to or overwrite such a table, if it can't.
     pub refuse_write: fn(View<'_>) -> Refusal,
-    /// Why a table can't be written whose protocol supports these features, of which each one alone would do.
+    /// Why a table can't be written whose protocol supports these features, of which each one alone
+    /// would do.
     pub(in crate::features) refuse_beside: fn(View<'_>, &BTreeSet<String>) -> Refusal,
     /// Other names that users have for it, in any case.
     pub(in crate::features) aliases: &'static [&'static str],
     /// Whether new tables that list features list it too, as those of delta-spark do (P095).
     pub(in crate::features) in_new_tables: bool,
-    /// Whether a commit of metadata alone may enable it on a table that has files: they satisfy it as they are, or by
-    /// what the log adds to them beforehand.
+    /// Whether a commit of metadata alone may enable it on a table that has files: they satisfy it
+    /// as they are, or by what the log adds to them beforehand.
     pub(in crate::features) may_begin: bool,
-    /// Whether it may appear in the protocol while a transaction runs: supporting it asks nothing of files.
+    /// Whether it may appear in the protocol while a transaction runs: supporting it asks nothing
+    /// of files.
     pub(in crate::features) may_appear: bool,
     /// Properties that may be set while a transaction runs.
     pub(in crate::features) safe_properties: &'static [SafeProperty],
-    /// Refuses a change of a table's metadata; without a view of the table before, a new table's metadata.
+    /// Refuses a change of a table's metadata; without a view of the table before, a new table's
+    /// metadata.
     pub(in crate::features) check_change: fn(Option<View<'_>>, View<'_>) -> Result<()>,
     /// How it is dropped; a feature without this can't be.
     pub(in crate::features) removable: Option<Removable>,
@@ -76,11 +80,13 @@ pub struct TableFeature {
     pub(in crate::features) log_properties: &'static [&'static str],
     /// Properties that stay with a table that is replaced as a whole.
     pub(in crate::features) lasting_properties: &'static [&'static str],
-    /// What never goes back where a table is restored: from the table now and then, into the new metadata.
+    /// What never goes back where a table is restored: from the table now and then, into the new
+    /// metadata.
     pub(in crate::features) restore: fn(View<'_>, View<'_>, &mut Metadata),
     /// Keys of a field's metadata that Arrow data may set.
     pub(in crate::features) field_keys: &'static [FieldKey],
-    /// How keys of a field's metadata begin that a table records of its own files: other tables don't get them.
+    /// How keys of a field's metadata begin that a table records of its own files: other tables
+    /// don't get them.
     pub(in crate::features) own_field_keys: &'static [&'static str],
     /// What makes a table use it.
     pub(in crate::features) example: fn(&mut Example),

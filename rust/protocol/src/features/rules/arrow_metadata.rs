@@ -1,5 +1,6 @@
-//! Field metadata of an Arrow schema as metadata of Delta fields, and back: which keys are kept, dropped because they
-//! describe another table's files or another library's arrays, converted from text, or refused. Pure.
+//! Field metadata of an Arrow schema as metadata of Delta fields, and back: which keys are kept,
+//! dropped because they describe another table's files or another library's arrays, converted from
+//! text, or refused. Pure.
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,8 @@ use crate::features::hooks::field_key::{FieldKey, Form};
 use crate::schema::{DataType, Field, StructType};
 use crate::{Error, Result};
 
-/// Keys that describe Arrow arrays, Parquet files or another library's frames, not columns of a table.
+/// Keys that describe Arrow arrays, Parquet files or another library's frames, not columns of a
+/// table.
 const FOREIGN_PREFIXES: &[&str] = &["ARROW:", "PARQUET:", "parquet.", "_PL_", "POLARS", "pandas"];
 
 const GENERATED: &str = crate::features::generated_columns::KEY;
@@ -22,14 +24,15 @@ fn known_keys() -> impl Iterator<Item = &'static FieldKey> {
     all().flat_map(|f| f.field_keys)
 }
 
-/// Whether a key says nothing of the column itself: it belongs to files, to arrays or to a table's own records.
+/// Whether a key says nothing of the column itself: it belongs to files, to arrays or to a table's
+/// own records.
 fn is_foreign(key: &str) -> bool {
     FOREIGN_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
         || all().flat_map(|f| f.own_field_keys).any(|own| key.starts_with(own))
 }
 
-/// The schema of Arrow data with each field's metadata as a Delta schema has it: foreign keys are dropped, numbers
-/// and flags of known keys converted from their text.
+/// The schema of Arrow data with each field's metadata as a Delta schema has it: foreign keys are
+/// dropped, numbers and flags of known keys converted from their text.
 ///
 /// # Errors
 /// `InvalidArgument` where the text of a known key isn't a value of its type.
@@ -74,8 +77,9 @@ pub fn shareable(schema: &StructType) -> StructType {
     })
 }
 
-/// Refuses what a field's Arrow metadata asks for and the table would not do: unknown `delta.*` keys, and for a
-/// column that is added to a table (`added`) values that the rows which are there would lack.
+/// Refuses what a field's Arrow metadata asks for and the table would not do: unknown `delta.*`
+/// keys, and for a column that is added to a table (`added`) values that the rows which are there
+/// would lack.
 ///
 /// # Errors
 /// `UnsupportedFeature`, which names the column and the key.

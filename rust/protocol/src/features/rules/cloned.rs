@@ -9,7 +9,8 @@ use crate::properties::canonical_key;
 use crate::schema::StructType;
 use crate::{Error, Result};
 
-/// The metadata: properties are the source's with some of the caller's, the id that of the table which is replaced, or `id`.
+/// The metadata: properties are the source's with some of the caller's, the id that of the table
+/// which is replaced, or `id`.
 pub fn metadata(
     source: &Metadata,
     replaced: Option<&Metadata>,
@@ -30,7 +31,8 @@ pub fn metadata(
     Ok(metadata)
 }
 
-/// The protocol: what the source needs, what the properties ask for and what the table had that is replaced.
+/// The protocol: what the source needs, what the properties ask for and what the table had that is
+/// replaced.
 ///
 /// # Errors
 /// `UnsupportedFeature` for a table that this build can't write.
@@ -51,7 +53,8 @@ pub fn protocol(
     Ok(protocol)
 }
 
-/// The domains to set, as their features decide from those of the source and of the table that is replaced.
+/// The domains to set, as their features decide from those of the source and of the table that is
+/// replaced.
 pub fn domains(source: &[DomainMetadata], replaced: &[DomainMetadata]) -> Result<Vec<DomainMetadata>> {
     let named = |all: &[DomainMetadata], name: &str| all.iter().find(|d| d.domain == name).cloned();
     let cloned = all()

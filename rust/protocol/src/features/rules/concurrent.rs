@@ -1,5 +1,6 @@
-//! What another writer may change of a table's protocol and metadata while a transaction runs, without spoiling it
-//! (section 5.1 rules 1 and 2): files that were planned before must be right after it too.
+//! What another writer may change of a table's protocol and metadata while a transaction runs,
+//! without spoiling it (section 5.1 rules 1 and 2): files that were planned before must be right
+//! after it too.
 
 use crate::actions::{Metadata, Protocol};
 use crate::features::hooks::safe_property::SafeProperty;
@@ -62,8 +63,8 @@ fn bare(m: &Metadata) -> Metadata {
     }
 }
 
-/// The schema without what may change: how far identity columns went and, where columns became mapped by the names
-/// that they have, their ids.
+/// The schema without what may change: how far identity columns went and, where columns became
+/// mapped by the names that they have, their ids.
 fn comparable(m: &Metadata, mapped_now: bool) -> Result<StructType> {
     let text = m.schema_string.as_deref();
     let text = text.ok_or_else(|| Error::corrupt_log("the table's metaData action has no schemaString"))?;
@@ -170,7 +171,8 @@ mod tests {
         ];
         for (feature, set) in fine {
             assert_eq!(of(&[], set, FEATURES), None, "{set:?}");
-            // Inert properties are nobody's promise: without the feature they might come to mean anything.
+            // Inert properties are nobody's promise: without the feature they might come to mean
+            // anything.
             let without: Vec<&str> = FEATURES.iter().copied().filter(|f| f != feature).collect();
             assert!(of(&[], set, &without).is_some(), "{set:?}");
         }

@@ -1,6 +1,7 @@
-//! Dropping a feature (P098): nobody may depend on it, its properties go, its traces must be gone, and for a feature
-//! that old versions need to be read these must stay readable as they are. Pure: what to look for in files and history
-//! is told, the log looks. What isn't safe is refused with the remedy.
+//! Dropping a feature (P098): nobody may depend on it, its properties go, its traces must be gone,
+//! and for a feature that old versions need to be read these must stay readable as they are. Pure:
+//! what to look for in files and history is told, the log looks. What isn't safe is refused with
+//! the remedy.
 
 use crate::actions::{Action, DomainMetadata, Metadata, Protocol};
 use crate::features::hooks::removal::{Removal, Removed};
@@ -15,7 +16,8 @@ pub struct Dropped {
     pub protocol: Protocol,
     /// The metadata without what belongs to it.
     pub metadata: Metadata,
-    /// The metadata that keeps writers from leaving more traces while old ones are looked for, where it isn't so yet.
+    /// The metadata that keeps writers from leaving more traces while old ones are looked for,
+    /// where it isn't so yet.
     pub prepared: Option<Metadata>,
     /// Tombstones of the domains that belong to it.
     pub domains: Vec<DomainMetadata>,
@@ -32,8 +34,8 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// The protocol and metadata where old versions stay, which only whoever knows the feature may take apart (P157):
-    /// `version` is the one that drops it.
+    /// The protocol and metadata where old versions stay, which only whoever knows the feature may
+    /// take apart (P157): `version` is the one that drops it.
     pub fn protected(&self, version: u64) -> (Protocol, Metadata) {
         let protocol = minimum_protocol::with(&self.protocol, checkpoint_protection::FEATURE.name);
         (protocol, checkpoint_protection::protect(&self.metadata, version))
@@ -42,8 +44,8 @@ impl Dropped {
 
 /// Plans the drop of a feature.
 ///
-/// Errors: `InvalidArgument` where the table doesn't support it, others depend on it or it is in use;
-/// `UnsupportedFeature` for features that can't be dropped here.
+/// Errors: `InvalidArgument` where the table doesn't support it, others depend on it or it is in
+/// use; `UnsupportedFeature` for features that can't be dropped here.
 pub fn without_feature(base: &Protocol, view: View<'_>, domains: &[DomainMetadata], name: &str) -> Result<Dropped> {
     let feature = known(name)?;
     let had = supported(base);
@@ -285,7 +287,8 @@ mod tests {
         assert!(plain.metadata.configuration.is_empty() && plain.rewrite.is_none());
         assert!(!plain.metadata.schema_string.unwrap().contains("columnMapping"));
         assert!(of(mapped("b", "a", 1), "1").unwrap().rewrite.unwrap().contains("`b`"));
-        // A column that was dropped would come back with its old rows when one of its name is added.
+        // A column that was dropped would come back with its old rows when one of its name is
+        // added.
         assert!(
             of(mapped("a", "a", 1), "2")
                 .unwrap()

@@ -1,5 +1,5 @@
-//! Which protocol a table gets: the weakest that supports a set of features (P075, P093–P095).
-//! Pure choice; what the caller asks for beside the metadata comes as [`crate::features::Directives`].
+//! Which protocol a table gets: the weakest that supports a set of features (P075, P093–P095). Pure
+//! choice; what the caller asks for beside the metadata comes as [`crate::features::Directives`].
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::{Error, Result};
 /// The legacy protocols, weakest first (protocol section 6).
 const LEGACY: &[(i32, i32)] = &[(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6)];
 
-/// The weakest protocol that supports what this metadata asks for, what the caller asks for, and all
-/// that `base` had; equal to `base` when nothing has to be added.
+/// The weakest protocol that supports what this metadata asks for, what the caller asks for, and
+/// all that `base` had; equal to `base` when nothing has to be added.
 ///
 /// Errors: `InvalidArgument` for versions that no legacy protocol has.
 pub fn protocol_with(base: Option<&Protocol>, view: View<'_>, asked: &Directives) -> Result<Protocol> {

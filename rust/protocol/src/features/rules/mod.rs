@@ -1,4 +1,5 @@
-//! Rules that take several features together: which changes of a table are legal, and which protocol it needs.
+//! Rules that take several features together: which changes of a table are legal, and which
+//! protocol it needs.
 
 pub mod arrow_metadata;
 pub mod cloned;

@@ -1,5 +1,5 @@
-//! What users' expressions ask of every written row: conditions to meet, values to compute, values of
-//! absent columns. Gathered from the features that keep them; evaluated by whoever has the rows.
+//! What users' expressions ask of every written row: conditions to meet, values to compute, values
+//! of absent columns. Gathered from the features that keep them; evaluated by whoever has the rows.
 
 use crate::Result;
 use crate::features::row_rule::RowRules;

@@ -1,5 +1,5 @@
-//! The columns of data files in which rewritten rows keep their ids (P142): how row tracking names them, and whether
-//! Iceberg readers look for them.
+//! The columns of data files in which rewritten rows keep their ids (P142): how row tracking names
+//! them, and whether Iceberg readers look for them.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,8 @@ pub struct StoredIds {
     pub id: String,
     /// The column of versions.
     pub version: String,
-    /// Whether Iceberg readers look for them, which know them by [`ICEBERG_IDS`](row_tracking::ICEBERG_IDS) (P155).
+    /// Whether Iceberg readers look for them, which know them by
+    /// [`ICEBERG_IDS`](row_tracking::ICEBERG_IDS) (P155).
     #[serde(default)]
     pub for_iceberg: bool,
 }

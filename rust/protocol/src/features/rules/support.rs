@@ -1,6 +1,6 @@
-//! What this build can do with each feature, asked of the rooms' own refusals: the one source of what deltaplane
-//! says about itself. The question is put about a table that uses everything at once, and for features that can't be
-//! with others about one that uses it alone.
+//! What this build can do with each feature, asked of the rooms' own refusals: the one source of
+//! what deltaplane says about itself. The question is put about a table that uses everything at
+//! once, and for features that can't be with others about one that uses it alone.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,8 @@ fn with<T>(schema: StructType, configuration: BTreeMap<String, String>, ask: imp
     })
 }
 
-/// Asks about a table of one plain column with the switches of the feature and of those that it needs.
+/// Asks about a table of one plain column with the switches of the feature and of those that it
+/// needs.
 fn alone<T>(f: &TableFeature, ask: impl FnOnce(View<'_>) -> T) -> T {
     let plain = || StructType::new(everything().fields().iter().take(1).cloned().collect());
     let needed = f

@@ -1,12 +1,14 @@
-//! Which changes of a table's metadata are legal by themselves: what may be switched on where rows are
-//! already (P093, P097), and what may never change back. Features that need work on rows or ids first are refused.
+//! Which changes of a table's metadata are legal by themselves: what may be switched on where rows
+//! are already (P093, P097), and what may never change back. Features that need work on rows or ids
+//! first are refused.
 
 use crate::features::{View, all, column_mapping, deletion_vectors, row_tracking, v2_checkpoint};
 use crate::{Error, Result, mapping};
 
 /// Refuses a change of an existing table's metadata that needs more than a commit of the metadata.
 ///
-/// Errors: `UnsupportedFeature` for a feature that can't be switched on so, `InvalidArgument` for one that clashes.
+/// Errors: `UnsupportedFeature` for a feature that can't be switched on so, `InvalidArgument` for
+/// one that clashes.
 pub fn check_change(before: View<'_>, after: View<'_>) -> Result<()> {
     for f in all().filter(|f| (f.wanted)(after) && !(f.wanted)(before)) {
         if !f.may_begin {
@@ -19,23 +21,26 @@ pub fn check_change(before: View<'_>, after: View<'_>) -> Result<()> {
     check_replacement(before, after)
 }
 
-/// The same where a commit replaces all rows: no old file is left that a new feature would ask something of.
+/// The same where a commit replaces all rows: no old file is left that a new feature would ask
+/// something of.
 ///
 /// Errors: `InvalidArgument` for a feature that clashes with what the table was.
 pub fn check_replacement(before: View<'_>, after: View<'_>) -> Result<()> {
     all().try_for_each(|f| (f.check_change)(Some(before), after))
 }
 
-/// Whether a property stays with a table that is replaced as a whole: columns keep a mapping, which readers of older
-/// versions need, and features what they noted of themselves. It may be given anew all the same.
+/// Whether a property stays with a table that is replaced as a whole: columns keep a mapping, which
+/// readers of older versions need, and features what they noted of themselves. It may be given anew
+/// all the same.
 pub fn outlives_replacement(key: &str, value: &str) -> bool {
     is_lasting(key) || outlives_definition(key, value)
 }
 
-/// Whether a property stays with a table that a new definition replaces (`CREATE OR REPLACE TABLE`), as in delta-spark: row
-/// tracking, deletion vectors and V2 checkpoints stay enabled, and features keep the properties that
-/// they wrote themselves. A column mapping goes, since no file of the old definition stays. The
-/// definition may name each of them with another value.
+/// Whether a property stays with a table that a new definition replaces
+/// (`CREATE OR REPLACE TABLE`), as in delta-spark: row tracking, deletion vectors and V2
+/// checkpoints stay enabled, and features keep the properties that they wrote themselves. A column
+/// mapping goes, since no file of the old definition stays. The definition may name each of them
+/// with another value.
 pub fn outlives_definition(key: &str, value: &str) -> bool {
     let is_enabled = match key {
         row_tracking::ENABLED | deletion_vectors::PROPERTY => value.eq_ignore_ascii_case("true"),
