@@ -97,14 +97,14 @@ def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_met
     positional, rest = parameters.positional, parameters.rest
     checks: dict[str, _Check] = {}
 
-    def taken(given: str, value: object, owner: object) -> object:
-        check = checks.get(given)
+    def taken(parameter: str, value: object, owner: object) -> object:
+        check = checks.get(parameter)
         if check is None:
             return value
-        found = check(value)
-        if found is not None:
+        wrong = check(value)
+        if wrong is not None:
             called = _called(function, owner if is_method else None)
-            raise InvalidTypeError(f"{called}: {given}{found.where} is {found.wanted}, not {_shown(found.value)}")
+            raise InvalidTypeError(f"{called}: {parameter}{wrong.where} is {wrong.wanted}, not {_shown(wrong.value)}")
         return _own(value)
 
     @functools.wraps(function)
@@ -114,10 +114,10 @@ def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_met
         owner = args[0] if args else None
         if not RENAMED_ARGUMENTS.keys().isdisjoint(kwargs):
             kwargs = use_new_names(_called(function, owner if is_method else None), kwargs, parameters.names)
-        own = [taken(given, value, owner) for given, value in zip(positional, args, strict=False)]
+        own = [taken(parameter, value, owner) for parameter, value in zip(positional, args, strict=False)]
         for value in args[len(positional) :]:
             own.append(value if rest is None else taken(rest, value, owner))
-        return function(*own, **{given: taken(given, value, owner) for given, value in kwargs.items()})
+        return function(*own, **{parameter: taken(parameter, value, owner) for parameter, value in kwargs.items()})
 
     call.is_checked = True  # type: ignore[attr-defined]
     return call
@@ -160,7 +160,7 @@ def _checks(parameters: _Parameters, instead: Mapping[str, str]) -> dict[str, _C
         if annotation is None:
             continue
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "object")
-        check = _of(_parse(text))
+        check = _union_check(_parse(text))
         if check is not None:
             made[name] = check
     # At least one entry, so that annotations are parsed only once.
@@ -208,9 +208,9 @@ def _own(value: Any) -> object:
     return value.item() if is_one and getattr(value, "ndim", 1) == 0 else value
 
 
-def _of(parts: Sequence[_Type]) -> _Check | None:
+def _union_check(parts: Sequence[_Type]) -> _Check | None:
     """The check of an annotation's alternatives; None takes everything."""
-    checks = [_one(part) for part in parts]
+    checks = [_type_check(part) for part in parts]
     known = [check for check in checks if check is not None]
     if len(known) < len(checks):
         return None
@@ -219,17 +219,17 @@ def _of(parts: Sequence[_Type]) -> _Check | None:
     wanted = _wanted(parts)
 
     def check(value: object) -> _Wrong | None:
-        found = [one(value) for one in known]
-        if None in found:
+        mismatches = [type_check(value) for type_check in known]
+        if None in mismatches:
             return None
         # If one alternative accepts the whole, only a part is invalid.
-        inner = next((f for f in found if f is not None and f.where), None)
+        inner = next((f for f in mismatches if f is not None and f.where), None)
         return inner or _Wrong("", wanted, value)
 
     return check
 
 
-def _one(part: _Type) -> _Check | None:
+def _type_check(part: _Type) -> _Check | None:
     name = part.name
     if name == "None":
         return _check(part, lambda value: value is None)
@@ -291,7 +291,7 @@ def _is_moment(value: object, name: str) -> bool:
 
 def _sequence(part: _Type) -> _Check:
     wanted, name = _wanted([part]), part.name
-    inner = _of(part.arguments[0]) if part.arguments and name != "tuple" else None
+    inner = _union_check(part.arguments[0]) if part.arguments and name != "tuple" else None
     kinds: tuple[type, ...] = (Sequence, Set) if name in ("Sequence", "Collection", "list") else (Iterable,)
     if name == "tuple":
         kinds = (tuple,)
@@ -302,9 +302,9 @@ def _sequence(part: _Type) -> _Check:
         # What may be gone after one look isn't looked at.
         for number, item in enumerate(value if inner is not None and isinstance(value, Sequence) else ()):
             assert inner is not None
-            found = inner(item)
-            if found is not None:
-                return found._replace(where=f"[{number}]{found.where}")
+            wrong = inner(item)
+            if wrong is not None:
+                return wrong._replace(where=f"[{number}]{wrong.where}")
         return None
 
     return check
@@ -312,18 +312,20 @@ def _sequence(part: _Type) -> _Check:
 
 def _mapping(part: _Type) -> _Check:
     wanted = _wanted([part])
-    key_check, value_check = (_of(inner) for inner in part.arguments) if len(part.arguments) == 2 else (None, None)
+    key_check, value_check = (
+        (_union_check(inner) for inner in part.arguments) if len(part.arguments) == 2 else (None, None)
+    )
 
     def check(value: object) -> _Wrong | None:
         if not isinstance(value, Mapping):
             return _Wrong("", wanted, value)
         for key, item in value.items():
-            found = key_check(key) if key_check is not None else None
-            if found is not None:
-                return found._replace(where="'s key")
-            found = value_check(item) if value_check is not None else None
-            if found is not None:
-                return found._replace(where=f"[{str(key)[:60]!r}]{found.where}")
+            wrong = key_check(key) if key_check is not None else None
+            if wrong is not None:
+                return wrong._replace(where="'s key")
+            wrong = value_check(item) if value_check is not None else None
+            if wrong is not None:
+                return wrong._replace(where=f"[{str(key)[:60]!r}]{wrong.where}")
         return None
 
     return check

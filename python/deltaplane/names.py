@@ -48,8 +48,8 @@ def modules_in(package: str, path: Iterable[str]) -> list[ModuleType]:
     """
     import pkgutil
 
-    found = sorted(module.name for module in pkgutil.iter_modules(path) if not module.ispkg)
-    return [import_module(f"{package}.{name}") for name in found]
+    names = sorted(module.name for module in pkgutil.iter_modules(path) if not module.ispkg)
+    return [import_module(f"{package}.{name}") for name in names]
 
 
 def late_names(

@@ -67,7 +67,7 @@ def _tried(spark: SparkSession, text: str) -> Any:
 def by_engine(program: Program, rows: pa.Table) -> list[list[Any]]:
     """The same from the embedded engine, for every expression of a program."""
     connection = program._connected()
-    connection.register("rows", program._given(rows.combine_chunks().to_batches()[0]))
+    connection.register("rows", program._input_table(rows.combine_chunks().to_batches()[0]))
     queries = [f"TRY([{e.sql}]) AS v{i}" for i, e in enumerate(program.expressions)]
     found = []
     for start in range(0, len(queries), AT_ONCE):

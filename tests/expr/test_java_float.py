@@ -71,7 +71,7 @@ def test_the_text_of_a_number_is_that_of_spark(spark: SparkSession) -> None:
 
 def _by_row(program: Any, sql: str, table: pa.Table) -> list[Any]:
     connection = program._connected()
-    connection.register("rows", program._given(table.combine_chunks().to_batches()[0]))
+    connection.register("rows", program._input_table(table.combine_chunks().to_batches()[0]))
     made = connection.sql(f"SELECT TRY([{sql}]) AS v FROM rows").to_arrow_table()
     return parity._unwrapped(made.column(0))
 

@@ -131,10 +131,10 @@ class TableUpkeep:
         return maintain(cast(Maintained, self), Budget(most, until), predicates, dry_run, progress)
 
 
-def _seconds(given: float | str | timedelta) -> float:
-    if not isinstance(given, (float, int, str)):
-        return given.total_seconds()
-    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smh]?)\s*", str(given))
+def _seconds(value: float | str | timedelta) -> float:
+    if not isinstance(value, (float, int, str)):
+        return value.total_seconds()
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smh]?)\s*", str(value))
     if match is None:
-        raise InvalidArgumentError(f"max_time is seconds or a text such as '90s', '30m' or '2h', not {given!r}")
+        raise InvalidArgumentError(f"max_time is seconds or a text such as '90s', '30m' or '2h', not {value!r}")
     return float(match[1]) * _TIMES[match[2]]

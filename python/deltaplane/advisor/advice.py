@@ -119,8 +119,8 @@ class Advice:
         lines.append(f"  costs   {size_text(self.read_bytes)} read, {size_text(self.written_bytes)} written")
         if self.basis:
             lines.append(f"  rests   on {self.basis}")
-        told = vars(self.commands).items()
-        return "\n".join([*lines, *(f"  {name:<7} {command}" for name, command in told if command)])
+        commands = vars(self.commands).items()
+        return "\n".join([*lines, *(f"  {name:<7} {command}" for name, command in commands if command)])
 
 
 @dataclass(frozen=True)
@@ -153,11 +153,11 @@ class AdviceReport:
 
     def of(self, kind: str) -> Advice | None:
         """The advice of a kind, if there is any."""
-        return next((one for one in self.advice if one.kind == kind), None)
+        return next((item for item in self.advice if item.kind == kind), None)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""
-        return {**asdict(self), "advice": [one.to_dict() for one in self.advice]}
+        return {**asdict(self), "advice": [item.to_dict() for item in self.advice]}
 
     def __str__(self) -> str:
         judged = {"given": "the given predicates", "drawn": "look-ups drawn from a sample, since no workload was given"}
@@ -166,11 +166,11 @@ class AdviceReport:
             f"judged by {judged[self.workload]}: {self.predicates:,}; a file that is opened counts as 4 MiB",
         ]
         lines += [f"left out: {text} ({why})" for text, why in self.left_out]
-        for one in self.candidates:
-            lines.append(f"  {one.name:<40} {one.reads}{'' if one.exact else '  (modelled)'}")
+        for candidate in self.candidates:
+            lines.append(f"  {candidate.name:<40} {candidate.reads}{'' if candidate.exact else '  (modelled)'}")
         if not self.advice:
             lines.append("nothing would pay")
-        return "\n".join([*lines, *(f"\n{one}" for one in self.advice)])
+        return "\n".join([*lines, *(f"\n{item}" for item in self.advice)])
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from deltaplane import _native
 from deltaplane.advisor.advice import OPEN_BYTES, Advice, AdviceReport, Candidate, Commands, Reads
 from deltaplane.advisor.facts import Facts, facts_of
 from deltaplane.advisor.layouts import Model, Sample, reads_of
-from deltaplane.advisor.workload import Columns, Lookup, Path_, Predicates, Workload, drawn, given, quoted
+from deltaplane.advisor.workload import Columns, Lookup, Path_, Predicates, Workload, drawn, predicate_workload, quoted
 from deltaplane.commands.optimize import Layout, begin
 from deltaplane.commands.plan_explanation import PlanExplanation, size_text
 from deltaplane.commands.rewriting import Settings, Target
@@ -71,9 +71,9 @@ class _Advisor:
         self.candidates: list[Candidate] = []
 
     def report(self) -> AdviceReport:
-        found = list(self._advice()) if self.facts.files else []
+        items = list(self._advice()) if self.facts.files else []
         # What costs nothing but a setting stands behind what is done.
-        found.sort(key=lambda one: (one.kind == "property", -one.gain_per_byte))
+        items.sort(key=lambda item: (item.kind == "property", -item.gain_per_byte))
         return AdviceReport(
             table=self.snapshot.uri,
             version=self.snapshot.version,
@@ -81,7 +81,7 @@ class _Advisor:
             size_bytes=self.facts.bytes,
             workload=self.workload.kind,
             predicates=len(self.workload.lookups),
-            advice=tuple(found),
+            advice=tuple(items),
             candidates=tuple(self.candidates),
             left_out=self.workload.left_out,
             sampled_rows=self.sample.rows if "sample" in self.__dict__ else 0,
@@ -101,7 +101,7 @@ class _Advisor:
     @cached_property
     def workload(self) -> Workload:
         if self.asked.predicates is not None:
-            return given(self.snapshot, self.asked.predicates, self.columns)
+            return predicate_workload(self.snapshot, self.asked.predicates, self.columns)
         wanted = self.sample.columns if self._rearranges else {}
         return drawn({path: wanted[path] for path in self._varied(wanted)}, self.columns)
 
@@ -132,8 +132,8 @@ class _Advisor:
         """The columns by which rows differ."""
         import pyarrow.compute as pc
 
-        told = [path for path, values in sample.items() if pc.count_distinct(values).as_py() >= _LEAST_VALUES]
-        return told[:_TRIED_COLUMNS]
+        varied = [path for path, values in sample.items() if pc.count_distinct(values).as_py() >= _LEAST_VALUES]
+        return varied[:_TRIED_COLUMNS]
 
     @cached_property
     def _now_of(self) -> list[Reads]:
@@ -174,7 +174,7 @@ class _Advisor:
             return self.now
         if plan["ordered"]:
             return (yield from self._clustering())
-        then = _sum(self.workload.lookups, [Reads(*job.read_after(one.whole)) for one in self.workload.lookups])
+        then = _sum(self.workload.lookups, [Reads(*job.read_after(lookup.whole)) for lookup in self.workload.lookups])
         self.candidates.append(Candidate("optimize", then, files=self.facts.files - plan["files"] + plan["groups"]))
         if not _pays(self.now, then):
             return self.now
@@ -225,7 +225,7 @@ class _Advisor:
         while len(chosen) < _MOST_COLUMNS:
             tried = [(*chosen, path) for path in paths if path not in chosen]
             reads = [(self._tried(columns, _CURVES[0]), columns) for columns in tried]
-            step = min(reads, key=lambda one: (one[0].cost, one[1]), default=None)
+            step = min(reads, key=lambda trial: (trial[0].cost, trial[1]), default=None)
             if step is None or (best is not None and step[0].cost > (1 - _LEAST_STEP) * best.cost):
                 break
             best, chosen = step
@@ -297,7 +297,9 @@ class _Advisor:
     def _tried(self, columns: tuple[Path_, ...], curve: str) -> Reads:
         """What is read in this order."""
         names = tuple(quoted(path) for path in columns)
-        known = next((one for one in self.candidates if (one.columns, one.curve) == (names, curve)), None)
+        known = next(
+            (candidate for candidate in self.candidates if (candidate.columns, candidate.curve) == (names, curve)), None
+        )
         if known is None:
             then = self._modelled(columns, curve)
             known = Candidate(f"{curve} ({', '.join(names)})", then, names, curve, self._modelled_files)
@@ -387,18 +389,18 @@ class _Advisor:
         """Columns that predicates are on and that new files have no statistics of."""
         if self.workload.kind != "given":
             return
-        lacks = sorted({path for one in self.workload.lookups for path in one.columns} - self.facts.measured)
+        lacks = sorted({path for lookup in self.workload.lookups for path in lookup.columns} - self.facts.measured)
         if not lacks:
             return
         names = [quoted(path) for path in lacks]
-        kept = sum(
-            len(PlanExplanation.of(self.snapshot.explain(one.whole)).selected_without_statistics or {}) > 0
-            for one in self.workload.lookups
+        predicate_count = sum(
+            len(PlanExplanation.of(self.snapshot.explain(lookup.whole)).selected_without_statistics or {}) > 0
+            for lookup in self.workload.lookups
         )
         measured = ",".join([*(quoted(path) for path in sorted(self.facts.measured)), *names])
-        why = f"{', '.join(names)}: no statistics, so that {kept:,} predicates skip no file by it; new files get some then"
-        told = self._property("delta.dataSkippingStatsColumns", measured, why)
-        yield Advice("statistics", why, told.commands, 0, exact=True, columns=tuple(names))
+        why = f"{', '.join(names)}: no statistics, so that {predicate_count:,} predicates skip no file by it; new files get some then"
+        change = self._property("delta.dataSkippingStatsColumns", measured, why)
+        yield Advice("statistics", why, change.commands, 0, exact=True, columns=tuple(names))
 
     # --- words --------------------------------------------------------------------------------------------------------
 
@@ -426,10 +428,10 @@ class _Advisor:
 
 
 def _sum(lookups: Sequence[Lookup], reads: Sequence[Reads]) -> Reads:
-    found = Reads()
-    for lookup, one in zip(lookups, reads, strict=True):
-        found += one.times(lookup.weight)
-    return found
+    total = Reads()
+    for lookup, reads_of_one in zip(lookups, reads, strict=True):
+        total += reads_of_one.times(lookup.weight)
+    return total
 
 
 def _pays(now: Reads, then: Reads, least: float = _LEAST_GAIN) -> bool:

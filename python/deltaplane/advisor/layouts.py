@@ -52,8 +52,8 @@ class Sample:
         """Of these columns. Reads pages at some 256 places of the table."""
         wanted = list(paths)
         names = list(dict.fromkeys(path[0] for path in wanted))
-        found = Scan(snapshot.sample(names, _FILES, rows, _SEED)).to_arrow()
-        return cls({path: _column(found, path) for path in wanted}, found.num_rows)
+        sample = Scan(snapshot.sample(names, _FILES, rows, _SEED)).to_arrow()
+        return cls({path: _column(sample, path) for path in wanted}, sample.num_rows)
 
     def most_files(self) -> int:
         """Files that it can stand for."""
@@ -112,12 +112,12 @@ def _nested(columns: Mapping[Path_, pa.ChunkedArray]) -> pa.Table:
 
     def struct(below: Mapping[Path_, pa.Array]) -> pa.Array:
         names = list(dict.fromkeys(path[0] for path in below))
-        return pa.StructArray.from_arrays([of(name, below) for name in names], names)
+        return pa.StructArray.from_arrays([column_of(name, below) for name in names], names)
 
-    def of(name: str, within: Mapping[Path_, pa.Array]) -> pa.Array:
+    def column_of(name: str, within: Mapping[Path_, pa.Array]) -> pa.Array:
         below = {path[1:]: values for path, values in within.items() if path[0] == name}
         return below[()] if () in below else struct(below)
 
     whole = {path: values.combine_chunks() for path, values in columns.items()}
     names = list(dict.fromkeys(path[0] for path in whole))
-    return pa.table({name: of(name, whole) for name in names})
+    return pa.table({name: column_of(name, whole) for name in names})

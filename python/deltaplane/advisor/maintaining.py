@@ -88,9 +88,9 @@ def maintain(
             # A step changes what the others are worth.
             table.update_incremental()
             run.advice = _advised(table, predicates)
-    for one in run.advice:
-        if one.kind not in run.seen:
-            run.tell(MaintenanceStep(one.kind, "skipped", f"changes how the table is used, do it by hand: {one.why}"))
+    for item in run.advice:
+        if item.kind not in run.seen:
+            run.tell(MaintenanceStep(item.kind, "skipped", f"changes how the table is used, do it by hand: {item.why}"))
     return MaintenanceReport(table.table_uri, dry_run, before, table.version(), tuple(run.steps))
 
 
@@ -122,8 +122,8 @@ class _Run:
 
     def next_step(self) -> bool:
         """Takes the step that pays most, if one is left."""
-        ordered = sorted(self.advice, key=lambda one: -one.gain_per_byte)
-        step = next((one for one in ordered if one.kind in _DONE and one.kind not in self.seen), None)
+        ordered = sorted(self.advice, key=lambda item: -item.gain_per_byte)
+        step = next((item for item in ordered if item.kind in _DONE and item.kind not in self.seen), None)
         if step is None:
             return False
         if self.budget.is_over:
@@ -169,10 +169,10 @@ class _Run:
         return MaintenanceStep(advice.kind, self._state, advice.why, size, done)
 
     def _purge(self, advice: Advice) -> MaintenanceStep:
-        told: DryRun = self.table.purge(dry_run=True)
-        if not told.changed:
+        result: DryRun = self.table.purge(dry_run=True)
+        if not result.changed:
             return MaintenanceStep("purge", "skipped", "nothing is left to purge")
-        if not self.budget.allows(told.bytes_removed):
+        if not self.budget.allows(result.bytes_removed):
             return MaintenanceStep("purge", "skipped", f"beyond the bytes that are left: {advice.why}")
-        details = told.to_dict() if self.dry_run else self.table.purge()
-        return MaintenanceStep("purge", self._state, advice.why, told.bytes_removed, details)
+        details = result.to_dict() if self.dry_run else self.table.purge()
+        return MaintenanceStep("purge", self._state, advice.why, result.bytes_removed, details)

@@ -23,7 +23,7 @@ from deltaplane.expr.types import of_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Columns", "Lookup", "Predicates", "Workload", "drawn", "given", "quoted"]
+__all__ = ["Columns", "Lookup", "Predicates", "Workload", "drawn", "predicate_workload", "quoted"]
 
 # Of more different predicates only the heaviest are judged by: each costs a plan for each layout.
 MOST_PREDICATES = 200
@@ -55,8 +55,8 @@ class Columns:
 
 
 def _leaves(fields: list[dict[str, Any]], above: Path_) -> Iterator[Path_]:
-    for one in fields:
-        path, kind = (*above, one["name"]), one["type"]
+    for column in fields:
+        path, kind = (*above, column["name"]), column["type"]
         if isinstance(kind, str):
             if kind not in _UNORDERED:
                 yield path
@@ -86,7 +86,7 @@ class Lookup:
     @classmethod
     def of(cls, trees: list[tree.Node], columns: Columns, weight: float = 1.0) -> Lookup:
         """From trees that are all met."""
-        conjuncts = [part for one in trees for part in _conjuncts(one)]
+        conjuncts = [part for node in trees for part in _conjuncts(node)]
         on_partitions, parts = [], []
         for part in conjuncts:
             paths = frozenset(tuple(name.lower() for name in path) for path in _paths(part))
@@ -146,7 +146,7 @@ class _Reading:
 
     snapshot: _native.Snapshot
     columns: Columns
-    found: dict[str | None, Lookup] = field(default_factory=dict)
+    lookups: dict[str | None, Lookup] = field(default_factory=dict)
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, predicate: Any, weight: float) -> None:
@@ -155,8 +155,8 @@ class _Reading:
         except DeltaError as e:
             self.leave(str(predicate), str(e))
             return
-        before = self.found.get(lookup.whole)
-        self.found[lookup.whole] = Lookup(
+        before = self.lookups.get(lookup.whole)
+        self.lookups[lookup.whole] = Lookup(
             weight + (before.weight if before else 0), lookup.whole, lookup.on_partitions, lookup.parts
         )
 
@@ -177,7 +177,7 @@ class _Reading:
         return [json.loads(text) for text in texts]
 
 
-def given(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) -> Workload:
+def predicate_workload(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) -> Workload:
     """The workload of a file or a list.
 
     Raises:
@@ -195,12 +195,12 @@ def given(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) 
             reading.leave(predicate, f"more than {_MOST_TEXTS:,} different predicates")
     for text, weight in weights.items():
         reading.take(text, weight)
-    if not reading.found:
+    if not reading.lookups:
         why = f": {reading.left_out[0][1]}" if reading.left_out else ""
         raise InvalidArgumentError(f"no predicate of the workload can be judged by{why}")
-    heaviest = sorted(reading.found.values(), key=lambda one: -one.weight)
-    for one in heaviest[MOST_PREDICATES:]:
-        reading.leave(one.whole or "", f"of more than {MOST_PREDICATES} different predicates the lightest")
+    heaviest = sorted(reading.lookups.values(), key=lambda lookup: -lookup.weight)
+    for lookup in heaviest[MOST_PREDICATES:]:
+        reading.leave(lookup.whole or "", f"of more than {MOST_PREDICATES} different predicates the lightest")
     return Workload("given", tuple(heaviest[:MOST_PREDICATES]), tuple(reading.left_out))
 
 
@@ -210,8 +210,8 @@ def _listed(predicates: Predicates) -> Iterator[tuple[Any, float]]:
             "predicates is a list of predicates or a pathlib.Path to a file of them, not one text"
         )
     if not isinstance(predicates, os.PathLike):
-        for one in predicates:
-            yield _weighted(one, repr(one)[:100])
+        for predicate in predicates:
+            yield _weighted(predicate, repr(predicate)[:100])
         return
     try:
         with Path(predicates).open(encoding="utf-8") as lines:
@@ -234,16 +234,16 @@ def _read(line: str, number: int) -> Any:
         raise InvalidArgumentError(f"line {number} of the predicates isn't JSON: {e}") from e
 
 
-def _weighted(one: Any, where: str) -> tuple[Any, float]:
-    if not isinstance(one, Mapping):
-        return one, 1.0
-    weight = one.get("weight", 1)
+def _weighted(predicate: Any, where: str) -> tuple[Any, float]:
+    if not isinstance(predicate, Mapping):
+        return predicate, 1.0
+    weight = predicate.get("weight", 1)
     sound = isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 < weight < float("inf")
-    if "predicate" not in one or not sound or set(one) - {"predicate", "weight"}:
+    if "predicate" not in predicate or not sound or set(predicate) - {"predicate", "weight"}:
         raise InvalidArgumentError(
             f'a predicate with a weight is {{"predicate": "x = 1", "weight": 2}}: {where} isn\'t'
         )
-    return one["predicate"], float(weight)
+    return predicate["predicate"], float(weight)
 
 
 def drawn(sample: Mapping[Path_, pa.ChunkedArray], columns: Columns) -> Workload:
@@ -276,12 +276,12 @@ def _draws(column: tree.Node, values: pa.ChunkedArray) -> Iterator[tree.Node]:
     if not rows:
         return
 
-    def at(share: float) -> tree.Node:
+    def quantile(share: float) -> tree.Node:
         return literal_nodes(ordered.slice(min(int(share * rows), rows - 1), 1), kind)[0]
 
     for i in range(_POINTS):
-        yield tree.compare("=", column, at((i + 0.5) / _POINTS))
+        yield tree.compare("=", column, quantile((i + 0.5) / _POINTS))
     for i in range(_RANGES):
         start = (i + 0.5) / _RANGES
-        bounds = tree.compare(">=", column, at(start)), tree.compare("<=", column, at(start + _RANGE))
+        bounds = tree.compare(">=", column, quantile(start)), tree.compare("<=", column, quantile(start + _RANGE))
         yield tree.all_of(list(bounds))

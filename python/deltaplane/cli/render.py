@@ -161,24 +161,24 @@ def steps(what: str, *, shown: bool) -> Iterator[Callable[[str], None]]:
         yield lambda done: None if status is None else status.update(f"{what}: {done}")
 
 
-def report(told: AdviceReport | MaintenanceReport, *, as_json: bool) -> None:
+def report(result: AdviceReport | MaintenanceReport, *, as_json: bool) -> None:
     """What would pay, or what was done."""
     if as_json:
-        print_json(told.to_dict())
+        print_json(result.to_dict())
     else:
-        print(told)
+        print(result)
 
 
-def stream(found: pa.RecordBatchReader, limit: int | None, *, as_json: bool) -> None:
+def stream(reader: pa.RecordBatchReader, limit: int | None, *, as_json: bool) -> None:
     """Rows as they come: a line of JSON each, or tables of some; memory is that of a batch."""
     shown = 0
-    for batch in found:
+    for batch in reader:
         rows = batch.slice(0, None if limit is None else limit - shown).to_pylist(maps_as_pydicts="strict")
         if as_json:
             for row in rows:
                 print(json.dumps(row, ensure_ascii=False, default=_plain))
         elif rows:
-            _table(found.schema.names, [list(row.values()) for row in rows])
+            _table(reader.schema.names, [list(row.values()) for row in rows])
         shown += len(rows)
         if limit is not None and shown >= limit:
             break
@@ -249,42 +249,44 @@ def names(title: str, values: Sequence[str]) -> None:
         _table((title,), [(value,) for value in values])
 
 
-def findings(found: list[dict[str, Any]], *, as_json: bool) -> None:
+def findings(problems: list[dict[str, Any]], *, as_json: bool) -> None:
     """What a check found."""
     if as_json:
-        print_json(found)
+        print_json(problems)
         return
-    if not found:
+    if not problems:
         Console().print(Text("nothing found: log and files agree"))
         return
-    _table(("kind", "file", "what"), [(one["kind"], one["path"] or "", one["message"]) for one in found])
+    _table(
+        ("kind", "file", "what"), [(problem["kind"], problem["path"] or "", problem["message"]) for problem in problems]
+    )
 
 
-def health(found: HealthReport, output: Path | None, *, as_json: bool) -> None:
+def health(page: HealthReport, output: Path | None, *, as_json: bool) -> None:
     """What of a health report fits on a terminal: what there is to do."""
     if as_json:
-        print_json(found.to_dict())
+        print_json(page.to_dict())
         return
-    files = found.facts.files
+    files = page.facts.files
     shown = {
-        "table": found.facts.table,
-        "version": found.facts.version,
+        "table": page.facts.table,
+        "version": page.facts.version,
         "files": f"{files.count:,}",
         "size": bytes_text(files.size_bytes),
         "page": "" if output is None else str(output),
     }
     facts({name: value for name, value in shown.items() if value != ""}, as_json=False)
-    pressing = [one for one in found.facts.advice if one.level != "fine"]
+    pressing = [advice for advice in page.facts.advice if advice.level != "fine"]
     if not pressing:
         Console().print(Text("nothing to do"))
         return
-    _table(("", "what", "command"), [(one.level, one.title, one.command or "") for one in pressing])
+    _table(("", "what", "command"), [(item.level, item.title, item.command or "") for item in pressing])
 
 
-def compat(found: Compatibility, *, as_json: bool) -> None:
+def compat(result: Compatibility, *, as_json: bool) -> None:
     """Who can read and write a table."""
     if as_json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
         return
     rows = [
         (
@@ -294,15 +296,15 @@ def compat(found: Compatibility, *, as_json: bool) -> None:
             "yes" if verdict.writes else "no",
             ", ".join(verdict.missing_to_write),
         )
-        for verdict in found.engines
+        for verdict in result.engines
     ]
     _table(("engine", "versions", "reads", "writes", "lacks"), rows)
-    if found.after is not None:
+    if result.after is not None:
         changes = {
-            "protocol now": str(found.protocol),
-            "protocol after": str(found.after),
-            "unreadable for": ", ".join(found.unreadable_for) or "nobody more",
-            "unwritable for": ", ".join(found.unwritable_for) or "nobody more",
+            "protocol now": str(result.protocol),
+            "protocol after": str(result.after),
+            "unreadable for": ", ".join(result.unreadable_for) or "nobody more",
+            "unwritable for": ", ".join(result.unwritable_for) or "nobody more",
         }
         facts(changes, as_json=False)
 
@@ -339,25 +341,25 @@ def schema(columns: Schema, partition_columns: list[str], *, as_json: bool) -> N
     _table(("column", "type", "null", ""), rows)
 
 
-def rows(found: pa.Table, *, as_json: bool) -> None:
+def rows(table: pa.Table, *, as_json: bool) -> None:
     """What a statement gave."""
-    names = found.column_names
+    names = table.column_names
     if as_json:
         if len(set(names)) < len(names):
             raise InvalidArgumentError("two columns have one name, which JSON can't show: give them names with AS")
-        print_json(found.to_pylist(maps_as_pydicts="strict"))
+        print_json(table.to_pylist(maps_as_pydicts="strict"))
         return
     # By place, since names may come twice.
-    columns = [column.to_pylist(maps_as_pydicts="strict") for column in found.columns]
+    columns = [column.to_pylist(maps_as_pydicts="strict") for column in table.columns]
     _table(names, list(zip(*columns, strict=True)))
 
 
-def dry_run(told: DryRun, *, as_json: bool) -> None:
+def dry_run(result: DryRun, *, as_json: bool) -> None:
     """What a statement would do."""
     if as_json:
-        print_json(told.to_dict())
+        print_json(result.to_dict())
     else:
-        print(told)
+        print(result)
 
 
 def head(columns: pa.Schema, rows: list[dict[str, Any]], *, as_json: bool) -> None:

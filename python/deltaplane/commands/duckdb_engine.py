@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import DeltaError, InternalError, InvalidArgumentError
-from deltaplane.expr.duckdb_values import connect, disable_optimizers, explained, given, zoneless
+from deltaplane.expr.duckdb_values import connect, disable_optimizers, explained, values_for_duckdb, zoneless
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -252,4 +252,6 @@ def _as(batch: pa.RecordBatch, to: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = batch.columns or [pa.nulls(batch.num_rows, pa.int32())]
-    return pa.RecordBatch.from_arrays([given(c, f.type) for c, f in zip(columns, to, strict=True)], schema=to)
+    return pa.RecordBatch.from_arrays(
+        [values_for_duckdb(c, f.type) for c, f in zip(columns, to, strict=True)], schema=to
+    )

@@ -193,10 +193,10 @@ def verdicts(protocol: Protocol, ours: str | None = None) -> list[Verdict]:
     >>> all(v.reads for v in plain)
     True
     """
-    found = [_verdict(engine, protocol) for engine in engines()]
+    by_engine = [_verdict(engine, protocol) for engine in engines()]
     if ours is not None:
-        found[0] = replace(found[0], writes=not ours, missing_to_write=[ours] if ours else [])
-    return found
+        by_engine[0] = replace(by_engine[0], writes=not ours, missing_to_write=[ours] if ours else [])
+    return by_engine
 
 
 def _verdict(engine: Engine, protocol: Protocol) -> Verdict:

@@ -135,33 +135,33 @@ def copy_into(
     if (commit_properties or CommitProperties()).app_transactions:
         raise InvalidArgumentError("a load is committed once by its files: leave app_transactions out")
     theirs = options if source_storage_options is None else storage_options_text(source_storage_options)
-    found = SourceFiles.listed(location_text(source), theirs, pattern, files)
+    source_files = SourceFiles.listed(location_text(source), theirs, pattern, files)
     settings = (writer_properties, commit_properties, post_commithook_properties)
-    load = _Load(location, options, found, file_format.lower(), dict(format_options or {}), asked, settings)
+    load = _Load(location, options, source_files, file_format.lower(), dict(format_options or {}), asked, settings)
     result = load.run()
     if table is not None and result.version is not None:
         table.update_incremental()
     return result
 
 
-def _flags(given: Mapping[str, str | bool]) -> set[str]:
+def _flags(options: Mapping[str, str | bool]) -> set[str]:
     """The options that are true, in lower case."""
-    unknown = [name for name in given if name.lower() not in _COPY_OPTIONS]
+    unknown = [name for name in options if name.lower() not in _COPY_OPTIONS]
     if unknown:
         raise UnsupportedFeatureError(
             f"the copy option {unknown[0]!r} isn't one of this version: mergeSchema and force are"
         )
-    wrong = [value for value in given.values() if str(value).lower() not in ("true", "false")]
+    wrong = [value for value in options.values() if str(value).lower() not in ("true", "false")]
     if wrong:
         raise InvalidArgumentError(f"a copy option is true or false, not {wrong[0]!r}")
-    return {name.lower() for name, value in given.items() if str(value).lower() == "true"}
+    return {name.lower() for name, value in options.items() if str(value).lower() == "true"}
 
 
 @dataclass(frozen=True)
 class _Load:
     location: str
     options: dict[str, str] | None
-    found: SourceFiles
+    source_files: SourceFiles
     format: str
     format_options: dict[str, str]
     asked: set[str]
@@ -186,8 +186,12 @@ class _Load:
         snapshot = _native.Snapshot.open(self.location, self.options)
         _check_memory(snapshot)
         before = Loaded.of(snapshot, self.options)
-        new = self.found if "force" in self.asked else self.found.without(before.which(self.found.keys))
-        skipped = len(self.found) - len(new)
+        new = (
+            self.source_files
+            if "force" in self.asked
+            else self.source_files.without(before.which(self.source_files.keys))
+        )
+        skipped = len(self.source_files) - len(new)
         if not len(new):
             return CopyResult(None, num_skipped_files=skipped)
         after = before.with_files(new.keys)

@@ -75,13 +75,13 @@ class Loaded:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = [pa.array([], keys.type)]
+        known = [pa.array([], keys.type)]
         for run in self.runs:
             size = run.files * KEY_BYTES
             for start in range(0, size, _READ_BYTES):
                 part = _keys(self.store.read_range(run.path, start, min(size, start + _READ_BYTES)))
-                found.append(part.filter(pc.is_in(part, value_set=keys)))
-        return pa.concat_arrays(found)
+                known.append(part.filter(pc.is_in(part, value_set=keys)))
+        return pa.concat_arrays(known)
 
     def with_files(self, keys: pa.Array) -> Noted:
         """The note that adds these keys."""

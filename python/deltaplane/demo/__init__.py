@@ -24,6 +24,6 @@ def run(path: Path | None = None, *, days: int = 10, rows: int = 4_000) -> bool:
     from deltaplane.demo.show import show
 
     if path is not None:
-        return show(path, days=days, rows=rows, kept=True)
+        return show(path, days=days, rows=rows, keep=True)
     with tempfile.TemporaryDirectory(prefix="deltaplane-demo-") as directory:
-        return show(Path(directory), days=days, rows=rows, kept=False)
+        return show(Path(directory), days=days, rows=rows, keep=False)

@@ -75,5 +75,5 @@ def read_csv(session: Any, delivery: Delivery) -> Any:
 def totals_by_day(session: Any, view: str, *, categories: bool) -> list[Any]:
     """Totals of a view's rows, one row per day; `categories`: whether it has the late column."""
     count = f"count({EXTRA_COLUMN})" if categories else "0"
-    found: list[Any] = session.sql(_TOTALS_SQL.format(view=view, categories=count)).collect()
-    return found
+    totals: list[Any] = session.sql(_TOTALS_SQL.format(view=view, categories=count)).collect()
+    return totals

@@ -59,16 +59,16 @@ class Ledger:
         self.now = {**self.now, delivery.day: totals(delivery.path)}
         self.versions[loaded.version] = self.now
 
-    def compare(self, what: str, found: ByDay, expected: ByDay) -> None:
+    def compare(self, what: str, actual: ByDay, expected: ByDay) -> None:
         """Compares totals of every day."""
-        wrong = sorted(day for day in {*found, *expected} if found.get(day) != expected.get(day))
-        rows, amount = sum(t.rows for t in found.values()), sum((t.amount for t in found.values()), Decimal(0))
-        text = f"{rows:,} rows, {amount:,} in {len(found)} days"
+        wrong = sorted(day for day in {*actual, *expected} if actual.get(day) != expected.get(day))
+        rows, amount = sum(t.rows for t in actual.values()), sum((t.amount for t in actual.values()), Decimal(0))
+        text = f"{rows:,} rows, {amount:,} in {len(actual)} days"
         self.check(what, not wrong, text + (f"; wrong: {', '.join(map(str, wrong))}" if wrong else ""))
 
-    def check(self, what: str, holds: bool, found: str) -> None:
+    def check(self, what: str, holds: bool, detail: str) -> None:
         """Records one comparison."""
-        self.checks.append((what, holds, found))
+        self.checks.append((what, holds, detail))
 
     @property
     def holds(self) -> bool:
@@ -76,7 +76,7 @@ class Ledger:
         return bool(self.checks) and all(holds for _, holds, _ in self.checks)
 
 
-def show(directory: Path, *, days: int, rows: int, kept: bool) -> bool:
+def show(directory: Path, *, days: int, rows: int, keep: bool) -> bool:
     """Runs the whole demo in `directory`; returns whether the ledger holds."""
     console = Console()
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
@@ -115,7 +115,7 @@ def show(directory: Path, *, days: int, rows: int, kept: bool) -> bool:
     _print_checks(console, ledger)
     verdict = "[bold green]Everything reconciles" if ledger.holds else "[bold red]Something doesn't reconcile"
     console.print(f"{verdict}[/] · {len(ledger.checks)} checks · {time.perf_counter() - started:.0f} s")
-    if kept:
+    if keep:
         console.print(f"Look around: deltaplane info {table} · deltaplane head {table} · deltaplane history {table}")
     return ledger.holds
 
@@ -147,8 +147,8 @@ def _load_all(console: Console, session: Any, deliveries: list[Delivery], table:
             progress.advance(task)
     console.print(listed)
     expected = list(range(len(ledger.deliveries)))
-    found = f"{len(ledger.versions)} versions of {len(deliveries)} deliveries"
-    ledger.check("Each other delivery makes one version", sorted(ledger.versions) == expected, found)
+    detail = f"{len(ledger.versions)} versions of {len(deliveries)} deliveries"
+    ledger.check("Each other delivery makes one version", sorted(ledger.versions) == expected, detail)
     return yesterday
 
 
@@ -241,8 +241,8 @@ def _print_history(console: Console, path: Path) -> None:
 
 def _print_checks(console: Console, ledger: Ledger) -> None:
     listed = Table("", "check", "found", show_edge=False)
-    for what, holds, found in ledger.checks:
-        listed.add_row("[green]✓" if holds else "[red]✗", what, found)
+    for what, holds, detail in ledger.checks:
+        listed.add_row("[green]✓" if holds else "[red]✗", what, detail)
     console.print(listed)
 
 

@@ -62,5 +62,5 @@ def necessary(condition: str) -> tuple[list[str], bool]:
     """
     from deltaplane.expr.condition_tree import understood
 
-    found, complete = understood(condition)
-    return [json.dumps(tree) for tree in found], complete
+    nodes, complete = understood(condition)
+    return [json.dumps(tree) for tree in nodes], complete

@@ -142,8 +142,8 @@ def _as_double(decimal: str, to: SparkType) -> str:
 
 @_pair(("decimal",), ("string",))
 def _plain_text(_: Context, value: Typed, to: SparkType) -> Typed:
-    of = value.type
-    if of.scale < of.precision:
+    source = value.type
+    if source.scale < source.precision:
         return _plain(value, to)
     # If no digit is left for it, DuckDB writes no zero before the point.
     return made(to, rf"regexp_replace(CAST({value.sql} AS VARCHAR), '^(-?)\.', '\10.')", value)
@@ -300,16 +300,16 @@ def _parsed_timestamp(context: Context, value: Typed, to: SparkType) -> Typed:
     hour, minute, second = (_part(_FULL, group) for group in (4, 5, 6))
     fraction = f"CAST(rpad(left(regexp_extract(t, '{_FULL}', 7), 6), 6, '0') AS INTEGER)"
     us = f"(({hour} * 3600 + {minute} * 60 + {second}) * CAST(1000000 AS BIGINT) + {fraction})"
-    at = f"(CAST({_day_of(_FULL)} AS TIMESTAMP) + to_microseconds({us}))"
+    instant = f"(CAST({_day_of(_FULL)} AS TIMESTAMP) + to_microseconds({us}))"
     if to == TIMESTAMP:
         midnight = context.shifted(midnight, to_local=False)
         zone = f"regexp_extract(t, '{_FULL}', 8)"
-        away = f"({at} - to_microseconds({_away(zone)}))"
-        at = f"CASE WHEN {zone} = '' THEN {context.shifted(at, to_local=False)} ELSE {away} END"
+        away = f"({instant} - to_microseconds({_away(zone)}))"
+        instant = f"CASE WHEN {zone} = '' THEN {context.shifted(instant, to_local=False)} ELSE {away} END"
     no_day = failing(_UNSUPPORTED, "a time without a date", to)
     body = (
         f"CASE WHEN regexp_matches(t, '{day}') THEN {_there(midnight, other)} "
-        f"WHEN regexp_matches(t, '{_FULL}') THEN {_there(at, other)} "
+        f"WHEN regexp_matches(t, '{_FULL}') THEN {_there(instant, other)} "
         f"WHEN regexp_matches(t, '{_FULL_IN_ZONE}') THEN {failing(_UNSUPPORTED, 'a time zone by its name', to)} "
         f"WHEN regexp_matches(t, '{_NO_DAY}') THEN {no_day if to == TIMESTAMP else other} ELSE {other} END"
     )
@@ -349,8 +349,8 @@ def _timestamp_text(context: Context, value: Typed, to: SparkType) -> Typed:
 
 @_pair(("date",), _TIMES)
 def _midnight(context: Context, value: Typed, to: SparkType) -> Typed:
-    at = f"CAST({value.sql} AS TIMESTAMP)"
-    return made(to, context.shifted(at, to_local=False) if to == TIMESTAMP else at, value)
+    instant = f"CAST({value.sql} AS TIMESTAMP)"
+    return made(to, context.shifted(instant, to_local=False) if to == TIMESTAMP else instant, value)
 
 
 @_pair(_TIMES, ("date",))

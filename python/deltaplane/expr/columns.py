@@ -44,6 +44,6 @@ def _leads(fields: object, parts: Sequence[str]) -> bool:
     first, *rest = parts
     for field in fields if isinstance(fields, list) else ():
         if field["name"].lower() == first.lower():
-            of = field["type"]
-            return not rest or (isinstance(of, dict) and _leads(of.get("fields"), rest))
+            field_type = field["type"]
+            return not rest or (isinstance(field_type, dict) and _leads(field_type.get("fields"), rest))
     return False

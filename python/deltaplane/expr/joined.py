@@ -39,10 +39,10 @@ class Side:
 
     def number(self, name: str) -> int | None:
         """The index of a column, ignoring case; None if there is none."""
-        found = [i for i, column in enumerate(self.columns) if column.lower() == name.lower()]
-        if len(found) > 1:
+        matches = [i for i, column in enumerate(self.columns) if column.lower() == name.lower()]
+        if len(matches) > 1:
             raise InvalidArgumentError(f"`{name}` could be any of several columns of {self.says}, by case alone")
-        return found[0] if found else None
+        return matches[0] if matches else None
 
     def sql_of(self, number: int) -> str:
         """A column in the form for DuckDB."""
@@ -83,10 +83,10 @@ class JoinedBinder(Binder):
                 )
             if there:
                 return *there[0], rest[1:]
-        found = [(side, n) for side in self._sides if (n := side.number(first)) is not None]
-        if len(found) == 1:
-            return *found[0], rest
-        if found:
+        matches = [(side, n) for side in self._sides if (n := side.number(first)) is not None]
+        if len(matches) == 1:
+            return *matches[0], rest
+        if matches:
             raise InvalidArgumentError(f"`{name}` is a column of both tables: put an alias before it")
         raise InvalidArgumentError(f"no column is called `{name}`: {' and '.join(map(_known, self._sides))}")
 
@@ -106,9 +106,9 @@ def columns_of_sides(sides: Sequence[Side]) -> Columns:
 
 def _leads(side: Side, parts: Sequence[str]) -> bool:
     first, *rest = parts
-    for name, of in side.columns.items():
+    for name, field_type in side.columns.items():
         if name.lower() == first.lower():
-            return not rest or (of is not None and rest[0].lower() in map(str.lower, of.fields))
+            return not rest or (field_type is not None and rest[0].lower() in map(str.lower, field_type.fields))
     return False
 
 
@@ -177,8 +177,8 @@ def pruning(node: Syntax, binder: JoinedBinder, side: Side) -> tree.Node | None:
 
 def _operand(node: Syntax, binder: JoinedBinder, side: Side) -> tree.Node | None:
     if isinstance(node, Name):
-        found, number, fields = binder.place(node)
-        return tree.column([list(side.columns)[number], *fields]) if found is side else None
+        owner, number, fields = binder.place(node)
+        return tree.column([list(side.columns)[number], *fields]) if owner is side else None
     if isinstance(node, Literal) and isinstance(node.value, str) and node.type.name in _PLAIN:
         return tree.literal(node.value, str(node.type))
     if isinstance(node, Cast) and isinstance(node.arg, Literal) and node.to.name == "date" and not node.attempt:

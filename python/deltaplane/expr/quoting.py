@@ -88,25 +88,25 @@ class _Quoted:
         if node.name == "." and isinstance(node.args[0], Literal) and node.args[0].double_quoted:
             self._refuse(str(node.args[0].value), ", and a text has no fields")
         # Calls in queries have other relations, whose columns are checked when these are planned.
-        found, named = None, type(node) is not Call
+        constant, named = None, type(node) is not Call
         for arg in node.args:
-            one, names = self.look(arg)
-            found, named = found or one, named or names
-        if node.name in _TESTS and found is not None and not named:
-            self._refuse(str(found.value), ", and what it is compared with names no column")
-        return found, named
+            arg_constant, names = self.look(arg)
+            constant, named = constant or arg_constant, named or names
+        if node.name in _TESTS and constant is not None and not named:
+            self._refuse(str(constant.value), ", and what it is compared with names no column")
+        return constant, named
 
     def refuse_constant(self, node: Syntax) -> None:
         """Refuses parts of a condition with a double-quoted text and no column."""
         left = [node]
         while left:
-            one = left.pop()
-            if type(one) is Call and one.name in _LOGIC:
-                left.extend(one.args)
+            part = left.pop()
+            if type(part) is Call and part.name in _LOGIC:
+                left.extend(part.args)
                 continue
-            found, named = self.look(one)
-            if found is not None and not named:
-                self._refuse(str(found.value), ", and the condition names no column")
+            constant, named = self.look(part)
+            if constant is not None and not named:
+                self._refuse(str(constant.value), ", and the condition names no column")
 
     def _refuse_column(self, node: Literal) -> None:
         text = str(node.value)
@@ -132,9 +132,9 @@ def with_backticks(sql: str) -> str:
     """
     if '"' not in sql:
         return sql
-    made, at = "", 0
+    made, copied = "", 0
     for start, end in double_quoted(sql):
         name = unescape(sql[start + 1 : end - 1], '"').replace("`", "``")
-        made += f"{sql[at:start]}`{name}`"
-        at = end
-    return made + sql[at:]
+        made += f"{sql[copied:start]}`{name}`"
+        copied = end
+    return made + sql[copied:]

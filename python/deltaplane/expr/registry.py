@@ -103,14 +103,14 @@ def admit_higher(family: str, *names: str) -> Callable[[HigherLowering], HigherL
     return register
 
 
-def forms(family: str, names: str, *of: Form) -> None:
+def forms(family: str, names: str, *overloads: Form) -> None:
     """Registers names (separated by blanks) that consist of these forms."""
 
     def lower(context: Context, args: list[Typed]) -> Typed:
-        fitting = [(n, i) for i, form in enumerate(of) if (n := form.fits(args)) is not None]
+        fitting = [(n, i) for i, form in enumerate(overloads) if (n := form.fits(args)) is not None]
         if not fitting:
             mistyped(names.split()[0], args)
-        return of[min(fitting)[1]].apply(context, args)
+        return overloads[min(fitting)[1]].apply(context, args)
 
     admit(family, *names.split())(lower)
 

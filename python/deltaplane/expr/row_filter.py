@@ -136,7 +136,7 @@ class FilteredRows:
         self._native = native
         self._checks = checks
         self._location = location
-        self._kept: KeptErrors | None = None
+        self._errors: KeptErrors | None = None
 
     def __arrow_c_schema__(self) -> object:
         return self._shown.__arrow_c_schema__()
@@ -145,13 +145,13 @@ class FilteredRows:
         import pyarrow as pa
 
         schema = pa.schema(self._shown)
-        self._kept = kept = KeptErrors(self._batches(len(schema)), self._location)
-        return pa.RecordBatchReader.from_batches(schema, iter(kept)).__arrow_c_stream__(requested_schema)
+        self._errors = errors = KeptErrors(self._batches(len(schema)), self._location)
+        return pa.RecordBatchReader.from_batches(schema, iter(errors)).__arrow_c_stream__(requested_schema)
 
     def raise_error(self) -> None:
         """Raises the error that ended the last stream, if one did."""
-        if self._kept is not None:
-            self._kept.raise_error()
+        if self._errors is not None:
+            self._errors.raise_error()
 
     def _batches(self, width: int) -> Iterator[pa.RecordBatch]:
         from dataclasses import replace

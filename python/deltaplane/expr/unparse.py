@@ -64,8 +64,8 @@ def _call(name: str, args: list[str]) -> str | None:
         return f"({args[0]} IN ({', '.join(args[1:])}))"
     if name == "like":
         return f"({args[0]} LIKE {args[1]}{f' ESCAPE {args[2]}' if len(args) > 2 else ''})"
-    one = {"not": "(NOT {})", "isnull": "({} IS NULL)", "isnotnull": "({} IS NOT NULL)"}.get(name)
-    return one.format(*args) if one is not None and len(args) == 1 else None
+    template = {"not": "(NOT {})", "isnull": "({} IS NULL)", "isnotnull": "({} IS NOT NULL)"}.get(name)
+    return template.format(*args) if template is not None and len(args) == 1 else None
 
 
 def _literal(node: Literal) -> str | None:

@@ -42,7 +42,7 @@ class Cursor(Parser):
 
     def expected(self, what: str) -> NoReturn:
         """Raises that something else was expected than the next token."""
-        self.wrong(f"expected {what}, found {self.found()}")
+        self.wrong(f"expected {what}, found {self.next_text()}")
 
     def expect(self, *wanted: str) -> None:
         for word in wanted:
@@ -62,7 +62,7 @@ class Cursor(Parser):
         """Where the next token begins."""
         return self.tokens[self.at].start if self.at < len(self.tokens) else len(self.sql.rstrip())
 
-    def found(self) -> str:
+    def next_text(self) -> str:
         """The next token as errors show it."""
         if self.at >= len(self.tokens):
             return "the end"
@@ -100,23 +100,23 @@ class Cursor(Parser):
 
     def names(self, what: str) -> tuple[str, ...]:
         """Names with dots between them."""
-        found = [self.name(what)]
+        names = [self.name(what)]
         while self.take("."):
-            found.append(self.name(what))
-        return tuple(found)
+            names.append(self.name(what))
+        return tuple(names)
 
     def dotted(self, what: str) -> str:
         """A column's path in the API's form: parts that aren't plain words are in backticks."""
         return ".".join(quoted(part) for part in self.names(what))
 
-    def listed(self, one: Callable[[], T]) -> list[T]:
+    def listed(self, read_item: Callable[[], T]) -> list[T]:
         """One or more items in parentheses, separated by commas."""
         self.expect("(")
-        found = [one()]
+        items = [read_item()]
         while self.take(","):
-            found.append(one())
+            items.append(read_item())
         self.expect(")")
-        return found
+        return items
 
     def text(self, what: str) -> str:
         """A string, read as Spark reads it."""
@@ -127,11 +127,11 @@ class Cursor(Parser):
     def whole_number(self, what: str, *, negative: bool = False) -> int:
         """A whole number."""
         sign = -1 if negative and self.take("-") else 1
-        found = self.tokens[self.at].text if self.kind() == "number" else ""
-        if not re.fullmatch(r"\d{1,19}[lL]?", found):
+        digits = self.tokens[self.at].text if self.kind() == "number" else ""
+        if not re.fullmatch(r"\d{1,19}[lL]?", digits):
             self.expected(what)
         self.at += 1
-        return sign * int(found.rstrip("lL"))
+        return sign * int(digits.rstrip("lL"))
 
     def close_angle(self) -> None:
         """Skips one `>`, of which several in a row are one token."""
@@ -202,20 +202,20 @@ def unqualified(tokens: list[Token], sql: str, qualifiers: list[tuple[str, ...]]
                 cut.append((tokens[i].start, tokens[i + 2 * n].start))
                 break
         i += 2 * len(run) - 1
-    made, at = "", tokens[0].start
+    made, copied = "", tokens[0].start
     for start, end in cut:
-        made += sql[at:start]
-        at = end
-    return made + sql[at : tokens[-1].end]
+        made += sql[copied:start]
+        copied = end
+    return made + sql[copied : tokens[-1].end]
 
 
 def _run(tokens: list[Token], i: int) -> list[str]:
     """The dotted names that begin at a token; empty inside another run."""
-    found: list[str] = []
+    parts: list[str] = []
     while i < len(tokens) and tokens[i].kind in ("name", "quoted"):
         text = tokens[i].text
-        found.append(text if tokens[i].kind == "name" else text[1:-1].replace("``", "`"))
+        parts.append(text if tokens[i].kind == "name" else text[1:-1].replace("``", "`"))
         if i + 1 >= len(tokens) or tokens[i + 1].text != ".":
             break
         i += 2
-    return found
+    return parts

@@ -99,7 +99,7 @@ class Expressions(Cursor, ABC):
             distinct = self.take("distinct")
             if not distinct and self.peek() == "all" and self.peek(1) != ")":
                 self.at += 1
-            args = self.arguments(of=name)
+            args = self.arguments(function=name)
         where = None
         if self.peek() == "filter" and self.peek(1) == "(":
             self.at += 2
@@ -114,25 +114,25 @@ class Expressions(Cursor, ABC):
             self.wrong("expected a window function without DISTINCT")
         self.at += 1
         # The functions ignore nulls, so that rows that don't count aren't evaluated either.
-        kept = args if where is None else [Call("case", (where, arg)) for arg in args]
-        return self.window(name, tuple(kept))
+        selected = args if where is None else [Call("case", (where, arg)) for arg in args]
+        return self.window(name, tuple(selected))
 
-    def arguments(self, of: str = "") -> list[Syntax]:
-        if of not in AGGREGATES and of not in WINDOW_FUNCTIONS and of not in _GROUPINGS:
-            return super().arguments(of)
+    def arguments(self, function: str = "") -> list[Syntax]:
+        if function not in AGGREGATES and function not in WINDOW_FUNCTIONS and function not in _GROUPINGS:
+            return super().arguments(function)
         args: list[Syntax] = []
         if self.take(")"):
             return args
         while True:
             args.append(self.expression())
-            if of in _INSIDE:
+            if function in _INSIDE:
                 self.ignored = self.nulls()
             if not self.take(","):
                 self.expect(")")
                 return args
 
     def window_function(self, name: str) -> Syntax:
-        args = self.arguments(of=name)
+        args = self.arguments(function=name)
         if self.peek() == "filter" and self.peek(1) == "(":
             self.refuse(f"FILTER of {name}")
         ignores = self.nulls() or (name in _INSIDE and self.ignored)
@@ -213,7 +213,7 @@ class Expressions(Cursor, ABC):
 
     def order(self) -> tuple[Order, ...]:
         self.expect("by")
-        found = []
+        orders = []
         while True:
             token = self.at
             value = self.expression()
@@ -225,6 +225,6 @@ class Expressions(Cursor, ABC):
                 nulls_first = self.take("first")
                 if not nulls_first and not self.take("last"):
                     self.expected("FIRST or LAST")
-            found.append(Order(value, descending, nulls_first, token))
+            orders.append(Order(value, descending, nulls_first, token))
             if not self.take(","):
-                return tuple(found)
+                return tuple(orders)

@@ -37,5 +37,6 @@ def generated(name: str, value: Typed, whole: str, outer: bool) -> list[tuple[st
         return lists
     none = f"coalesce(len({counted}), 0) = 0"
     return [
-        (title, of, f"CASE WHEN {none} THEN CAST([NULL] AS {of.duck}[]) ELSE {sql} END") for title, of, sql in lists
+        (title, data_type, f"CASE WHEN {none} THEN CAST([NULL] AS {data_type.duck}[]) ELSE {sql} END")
+        for title, data_type, sql in lists
     ]

@@ -111,17 +111,17 @@ class Grammar(Relations):
     def named_queries(self) -> tuple[tuple[str, Nested], ...]:
         if self.peek() == "recursive" and self.kind(1) in ("name", "quoted") and self.peek(1) != "as":
             self.refuse("WITH RECURSIVE")
-        found = []
+        queries = []
         while True:
             token = self.at
             name = self.name("a name for the query")
             columns = tuple(self.listed(lambda: self.name("a column's name"))) if self.peek() == "(" else ()
             self.take("as")
             self.expect("(")
-            found.append((name, Nested(self.query(), name, columns, token)))
+            queries.append((name, Nested(self.query(), name, columns, token)))
             self.expect(")")
             if not self.take(","):
-                return tuple(found)
+                return tuple(queries)
 
     def sets(self) -> Body:
         left = self.intersections()
@@ -266,9 +266,9 @@ class Grammar(Relations):
         sets: list[tuple[int, ...]] = [()]
         several = False
         while True:
-            found = self.several_sets(items)
-            several |= found is not None
-            sets = [one + other for one in sets for other in found or [(self.group_item(items),)]]
+            inner_sets = self.several_sets(items)
+            several |= inner_sets is not None
+            sets = [first_set + other for first_set in sets for other in inner_sets or [(self.group_item(items),)]]
             if not self.take(","):
                 break
         every = tuple(range(len(items)))
@@ -305,7 +305,7 @@ class Grammar(Relations):
             return _rolled(parts) if rolls else _cubed(parts)
         if self.take("grouping", "sets"):
             members = self.listed(lambda: self.several_sets(items) or [self.group_set(items)])
-            return [one for member in members for one in member]
+            return [index_set for member in members for index_set in member]
         return None
 
     def group_set(self, items: list[Item]) -> tuple[int, ...]:
@@ -313,9 +313,9 @@ class Grammar(Relations):
         if self.take("(", ")"):
             return ()
         if self.peek() == "(":
-            found = tuple(self.listed(lambda: self.group_item(items)))
+            indices = tuple(self.listed(lambda: self.group_item(items)))
             if self.peek() in (",", ")"):
-                return found
+                return indices
             self.at = start
         return (self.group_item(items),)
 
@@ -326,5 +326,5 @@ def _rolled(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 def _cubed(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
     # More sets than this are refused anyway.
-    kept = range(1 << min(len(parts), 11))
-    return [tuple(i for n, part in enumerate(parts) if mask >> n & 1 for i in part) for mask in kept]
+    masks = range(1 << min(len(parts), 11))
+    return [tuple(i for n, part in enumerate(parts) if mask >> n & 1 for i in part) for mask in masks]

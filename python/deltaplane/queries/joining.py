@@ -72,9 +72,9 @@ class Joining(Binding):
 
     def _table(self, name: TableName) -> Planned:
         with self._cursor.located(name.token):
-            given, fields = self._tables.source(name, len(self.sources))
-        columns = [Column(self._id(), title, of, name.qualifiers) for title, of in fields]
-        source = Source(given, {c.id: c.name for c in columns})
+            relation, fields = self._tables.source(name, len(self.sources))
+        columns = [Column(self._id(), title, data_type, name.qualifiers) for title, data_type in fields]
+        source = Source(relation, {c.id: c.name for c in columns})
         self.sources.append(source)
         return self._titled(Planned(source, columns), name.columns, name.token)
 
@@ -91,9 +91,9 @@ class Joining(Binding):
             self._wrong_titles(len(shown), len(titles), token)
         return Planned(planned.node, [replace(c, name=title) for c, title in zip(shown, titles, strict=True)])
 
-    def _wrong_titles(self, found: int, given: int, token: int) -> None:
+    def _wrong_titles(self, actual: int, expected: int, token: int) -> None:
         """Raises that a relation's number of columns differs from the number of names for them."""
-        self._cursor.wrong(f"expected {found} names of columns, found {given}", self._start(token))
+        self._cursor.wrong(f"expected {actual} names of columns, found {expected}", self._start(token))
 
     def _tools(self, names: Names) -> Tools:
         return Tools(
@@ -184,14 +184,14 @@ class Joining(Binding):
             left = self._joining(child, scope, left)
         here: list[Syntax] = []
         rest: list[Syntax] = []
-        for one in left:
-            ids = refs(one)
+        for condition in left:
+            ids = refs(condition)
             between = ids & node.left_ids and ids & node.right_ids and ids <= node.left_ids | node.right_ids
-            fails = contains(one, Subquery)
+            fails = contains(condition, Subquery)
             if between and not fails:
-                typed = scope.value(one).typed
+                typed = scope.value(condition).typed
                 fails = typed.throws or typed.partial
-            (here if between and not fails else rest).append(one)
+            (here if between and not fails else rest).append(condition)
         if here:
             joins = [node.on.syntax] if node.on is not None else []
             both = (*joins, *here)
@@ -218,6 +218,6 @@ class Joining(Binding):
         value = self._bound(scope, call.args[0])
         whole = self._id()
         made = generated(call.name, value.typed, whole, outer)
-        columns = [Column(self._id(), name, of) for name, of, _ in made]
+        columns = [Column(self._id(), name, data_type) for name, data_type, _ in made]
         lists = {c.id: sql for c, (_, _, sql) in zip(columns, made, strict=True)}
         return Exploded(node, value, whole, lists), columns

@@ -51,16 +51,16 @@ class Ref(Name):
 
 def refs(node: Syntax) -> set[str]:
     """The ids of the columns in a resolved tree."""
-    found, left = set(), [node]
+    ids, left = set(), [node]
     while left:
-        one = left.pop()
-        if isinstance(one, Ref):
-            found.add(one.id)
-        elif isinstance(one, Cast):
-            left.append(one.arg)
-        elif isinstance(one, Call):
-            left.extend(one.args)
-    return found
+        item = left.pop()
+        if isinstance(item, Ref):
+            ids.add(item.id)
+        elif isinstance(item, Cast):
+            left.append(item.arg)
+        elif isinstance(item, Call):
+            left.extend(item.args)
+    return ids
 
 
 @dataclass(frozen=True)
@@ -185,9 +185,9 @@ class Project:
         # DISTINCT depends on all columns.
         outer = self.distinct and list(needed) != [o.id for o in self.outputs]
         by_id = {o.id: o for o in self.outputs}
-        kept = list(self.outputs) if self.distinct else [by_id[id] for id in needed]
-        uses = frozenset().union(*(o.value.uses for o in kept))
-        listed = ", ".join(f"{o.value.typed.sql} AS {o.id}" for o in kept) or "1 AS r"
+        selected = list(self.outputs) if self.distinct else [by_id[id] for id in needed]
+        uses = frozenset().union(*(o.value.uses for o in selected))
+        listed = ", ".join(f"{o.value.typed.sql} AS {o.id}" for o in selected) or "1 AS r"
         made = f"SELECT {'DISTINCT ' if self.distinct else ''}{listed} FROM ({self.child.render(sorted(uses))})"
         return f"SELECT {_list(needed)} FROM ({made})" if outer else made
 
@@ -225,21 +225,25 @@ class Aggregation:
     sets: Sequence[Sequence[int]] | None = None
 
     def render(self, needed: Sequence[str]) -> str:
-        kept = [o for o in self.values if o.id in needed]
-        uses = frozenset().union(*(o.value.uses for o in (*self.keys, *kept)))
-        within = set(range(len(self.keys))) if self.sets is None else {i for one in self.sets for i in one}
+        selected = [o for o in self.values if o.id in needed]
+        uses = frozenset().union(*(o.value.uses for o in (*self.keys, *selected)))
+        within = (
+            set(range(len(self.keys))) if self.sets is None else {i for grouping_set in self.sets for i in grouping_set}
+        )
         # A key that is in no set is always null.
         keys = [
             o.value.typed.sql if i in within else f"CAST(NULL AS {o.value.typed.type.duck})"
             for i, o in enumerate(self.keys)
         ]
-        values = [*keys, *(o.value.typed.sql for o in kept)]
+        values = [*keys, *(o.value.typed.sql for o in selected)]
         listed = (
-            ", ".join(f"{v} AS {o.id}" for v, o in zip(values, (*self.keys, *kept), strict=True)) or "count(*) AS r"
+            ", ".join(f"{v} AS {o.id}" for v, o in zip(values, (*self.keys, *selected), strict=True)) or "count(*) AS r"
         )
         grouped = f" GROUP BY {', '.join(str(i + 1) for i in range(len(self.keys)))}" if self.keys else ""
         if self.sets is not None:
-            sets = ", ".join(f"({', '.join(self.keys[i].value.typed.sql for i in one)})" for one in self.sets)
+            sets = ", ".join(
+                f"({', '.join(self.keys[i].value.typed.sql for i in grouping_set)})" for grouping_set in self.sets
+            )
             # Without rows there is no group, not even that of all rows.
             grouped = f" GROUP BY GROUPING SETS ({sets}) HAVING count(*) > 0"
         return f"SELECT {_list(needed)} FROM (SELECT {listed} FROM ({self.child.render(sorted(uses))}){grouped})"

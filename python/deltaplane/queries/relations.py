@@ -192,16 +192,16 @@ class Relations(Expressions):
 
             made = program.evaluate(pa.record_batch({"one": [None]}))[0][0]
             try:
-                found = made.as_py()
+                moment = made.as_py()
             except (ValueError, OverflowError):
                 raise InvalidArgumentError(
                     f"no version is that of {shown_value(made)}: give a moment in the years 1 to 9999"
                 ) from None
-        if isinstance(found, dt.date) and not isinstance(found, dt.datetime):
-            found = dt.datetime(found.year, found.month, found.day)
-        if not isinstance(found, (str, dt.datetime)):
+        if isinstance(moment, dt.date) and not isinstance(moment, dt.datetime):
+            moment = dt.datetime(moment.year, moment.month, moment.day)
+        if not isinstance(moment, (str, dt.datetime)):
             self.wrong("expected a moment: text, a date or a timestamp", self.tokens[token].start)
-        return found
+        return moment
 
     # --- VALUES -------------------------------------------------------------------------------------------------------
 
@@ -218,14 +218,14 @@ class Relations(Expressions):
         return Values(tuple(rows), token)
 
     def value_row(self, defaults: bool) -> tuple[Syntax | None, ...]:
-        def one() -> Syntax | None:
+        def read_value() -> Syntax | None:
             if defaults and self.peek() == "default" and self.peek(1) in (",", ")"):
                 self.at += 1
                 return None
             made = self.constant()
             return self.expression() if made is None else made
 
-        return tuple(self.listed(one)) if self.peek() == "(" else (one(),)
+        return tuple(self.listed(read_value)) if self.peek() == "(" else (read_value(),)
 
     def constant(self) -> Syntax | None:
         """The constant that is a whole cell, parsed directly; None if the cell has more tokens."""

@@ -93,14 +93,14 @@ class FoundRows(RowSelection):
 
 def may_read(sources: Iterable[SourceRows], table: DeltaTable) -> bool:
     """Whether one of these relations may have rows of a table that is about to be changed."""
-    return any(isinstance(one, DeltaSource) and may_be_same(one.table, table) for one in sources)
+    return any(isinstance(source, DeltaSource) and may_be_same(source.table, table) for source in sources)
 
 
-def may_be_same(one: DeltaTable, table: DeltaTable) -> bool:
+def may_be_same(candidate: DeltaTable, table: DeltaTable) -> bool:
     """Whether one object may read what another one is about to change: the same table, at no older
     version."""
-    same = one is table or _place(one) == _place(table) or one.metadata().id == table.metadata().id
-    return same and one.version() >= table.version()
+    same = candidate is table or _place(candidate) == _place(table) or candidate.metadata().id == table.metadata().id
+    return same and candidate.version() >= table.version()
 
 
 def _place(table: DeltaTable) -> str:
@@ -117,7 +117,7 @@ class _PlacedRows:
         self.snapshot: _native.Snapshot = table._snapshot
         schema = self.snapshot.schema.to_value()
         self.fields: list[tuple[str, SparkType | None]] = [(f["name"], of_json(f["type"])) for f in schema["fields"]]
-        placed = [{"name": n, "type": of.name, "nullable": False, "metadata": {}} for n, of in _PLACED]
+        placed = [{"name": n, "type": data_type.name, "nullable": False, "metadata": {}} for n, data_type in _PLACED]
         self.schema_json = json.dumps({**schema, "fields": [*schema["fields"], *placed]})
         self.files: dict[str, int] = {}
         self.tree: str | None = None
@@ -127,10 +127,10 @@ class _PlacedRows:
         import pyarrow as pa
 
         for batch in Scan(self.snapshot.scan(list(columns), self.tree, encoded_files=True)):
-            at = batch.schema.get_field_index(PLACE[0])
-            found = batch.column(at)
-            numbers = [self.files.setdefault(file, len(self.files)) for file in found.dictionary.to_pylist()]
-            yield batch.set_column(at, PLACE[0], pa.array(numbers, pa.int32()).take(found.indices))
+            index = batch.schema.get_field_index(PLACE[0])
+            places = batch.column(index)
+            numbers = [self.files.setdefault(file, len(self.files)) for file in places.dictionary.to_pylist()]
+            yield batch.set_column(index, PLACE[0], pa.array(numbers, pa.int32()).take(places.indices))
 
 
 class _Tables:
@@ -143,6 +143,6 @@ class _Tables:
         """Opens a relation by number; returns its name for DuckDB and its columns."""
         if name is not self._name:
             return self._catalog.source(name, number)
-        given, rows = f"s{number}", _PlacedRows(self._table)
-        self._catalog.opened[given] = rows
-        return given, rows.fields
+        alias, rows = f"s{number}", _PlacedRows(self._table)
+        self._catalog.opened[alias] = rows
+        return alias, rows.fields

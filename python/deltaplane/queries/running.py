@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, UnsupportedExpressionError
-from deltaplane.expr.duckdb_values import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
+from deltaplane.expr.duckdb_values import (
+    arrow_type,
+    connect,
+    disable_optimizers,
+    explained,
+    returned,
+    values_for_duckdb,
+    zoneless,
+)
 from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Conversion, Planned
@@ -161,9 +169,11 @@ class _Stream:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         import pyarrow as pa
 
-        return pa.RecordBatchReader.from_batches(self._schema, self._kept()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self._schema, self._batches_with_errors()).__arrow_c_stream__(
+            requested_schema
+        )
 
-    def _kept(self) -> Iterator[pa.RecordBatch]:
+    def _batches_with_errors(self) -> Iterator[pa.RecordBatch]:
         # An Arrow stream carries only the text of an error.
         try:
             yield from self._batches()
@@ -177,7 +187,7 @@ class _Stream:
         for batch in self._rows.batches(self._columns, self._conditions):
             arrays = [pa.nulls(batch.num_rows, pa.int8())]
             types = [f.type for f in self._schema][1:]
-            arrays += [given(values, to) for values, to in zip(batch.columns, types, strict=True)]
+            arrays += [values_for_duckdb(values, to) for values, to in zip(batch.columns, types, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def raise_error(self) -> None:

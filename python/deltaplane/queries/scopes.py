@@ -47,9 +47,9 @@ def matching(parts: Sequence[str], columns: Sequence[Column]) -> tuple[list[Colu
         return own if own[0] else matching(parts, [replace(c, outer=False) for c in columns if c.outer])
     lower = [part.lower() for part in parts]
     for i in range(len(parts) - 1, 0, -1):
-        found = [c for c in columns if c.name.lower() == lower[i] and _qualified(c.qualifiers, lower[:i])]
-        if found:
-            return found, tuple(parts[i + 1 :])
+        matches = [c for c in columns if c.name.lower() == lower[i] and _qualified(c.qualifiers, lower[:i])]
+        if matches:
+            return matches, tuple(parts[i + 1 :])
     return [c for c in columns if c.name.lower() == lower[0] and not c.hidden], tuple(parts[1:])
 
 
@@ -63,15 +63,15 @@ def one_of(parts: Sequence[str], columns: Sequence[Column]) -> tuple[Column, tup
     Raises:
         InvalidArgumentError: none, or several.
     """
-    found, fields = matching(parts, columns)
+    matches, fields = matching(parts, columns)
     shown = ".".join(parts)
-    if not found:
+    if not matches:
         known = ", ".join(dict.fromkeys(c.name for c in columns if not c.hidden)) or "none"
         raise InvalidArgumentError(f"no column is called `{shown}` (there are {known[:300]})")
-    if len({c.id for c in found}) > 1:
-        tables = ", ".join(dict.fromkeys(".".join((*c.qualifiers, c.name)) for c in found))
+    if len({c.id for c in matches}) > 1:
+        tables = ", ".join(dict.fromkeys(".".join((*c.qualifiers, c.name)) for c in matches))
         raise InvalidArgumentError(f"`{shown}` could be any of {tables}: say of which table")
-    return found[0], fields
+    return matches[0], fields
 
 
 def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax:
@@ -93,8 +93,8 @@ def condition_texts(source: Source) -> list[str]:
     """Conditions that all needed rows of a source meet, as text over its columns' names; conditions
     without such a text are left out."""
 
-    def named(one: Syntax) -> Syntax | None:
-        return Name((source.fields[one.id],)) if isinstance(one, Ref) else None
+    def named(part: Syntax) -> Syntax | None:
+        return Name((source.fields[part.id],)) if isinstance(part, Ref) else None
 
     texts = [unparse(rewritten(c, named)) for c in source.conditions]
     return list(dict.fromkeys(text for text in texts if text is not None))
@@ -103,10 +103,10 @@ def condition_texts(source: Source) -> list[str]:
 def resolved(node: Syntax, columns: Sequence[Column]) -> Syntax:
     """A tree with ids for names."""
 
-    def change(one: Syntax) -> Syntax | None:
-        if isinstance(one, Ref) or not isinstance(one, Name):
+    def change(part: Syntax) -> Syntax | None:
+        if isinstance(part, Ref) or not isinstance(part, Name):
             return None
-        column, fields = one_of(one.parts, columns)
+        column, fields = one_of(part.parts, columns)
         made: Syntax = Ref((column.id,))
         for field in fields:
             made = Call(".", (made, Literal(field, STRING)))
@@ -126,16 +126,16 @@ def windows(node: Syntax) -> list[Window]:
 
 
 def _outermost(node: Syntax, kind: type[Found]) -> list[Found]:
-    found: list[Found] = []
+    nodes: list[Found] = []
 
-    def note(one: Syntax) -> Syntax | None:
-        if isinstance(one, kind):
-            found.append(one)
-            return one
+    def note(part: Syntax) -> Syntax | None:
+        if isinstance(part, kind):
+            nodes.append(part)
+            return part
         return None
 
     rewritten(node, note)
-    return found
+    return nodes
 
 
 def beside_aggregates(node: Syntax) -> bool:
@@ -151,13 +151,13 @@ def contains(node: Syntax, kind: type) -> bool:
     """Whether a tree holds a call of some kind."""
     left = [node]
     while left:
-        one = left.pop()
-        if isinstance(one, kind):
+        part = left.pop()
+        if isinstance(part, kind):
             return True
-        if isinstance(one, Cast):
-            left.append(one.arg)
-        elif isinstance(one, Call):
-            left.extend(one.args)
+        if isinstance(part, Cast):
+            left.append(part.arg)
+        elif isinstance(part, Call):
+            left.extend(part.args)
     return False
 
 
@@ -184,9 +184,11 @@ class Scope(Binder):
 
     def knows(self, parts: Sequence[str]) -> bool:
         """Whether a name denotes a column."""
-        found, fields = matching(parts, self.columns)
-        of = found[0].type if found else None
-        return bool(found) and (not fields or (of is not None and fields[0].lower() in map(str.lower, of.fields)))
+        matches, fields = matching(parts, self.columns)
+        data_type = matches[0].type if matches else None
+        return bool(matches) and (
+            not fields or (data_type is not None and fields[0].lower() in map(str.lower, data_type.fields))
+        )
 
     def value(self, node: Syntax) -> Value:
         """The bound form of a tree, in which names may be resolved already."""

@@ -129,8 +129,8 @@ class Catalog:
         """
         if name.path is not None:
             return name.path
-        found = self._given(name)
-        return found.location if isinstance(found, DeltaTable) else location_text(found)
+        source = self._named_source(name)
+        return source.location if isinstance(source, DeltaTable) else location_text(source)
 
     def table(self, name: TableName) -> DeltaTable:
         """The table of this name, at the requested version. A `DeltaTable` of the caller's is that
@@ -142,14 +142,14 @@ class Catalog:
         """
         if name.path is not None:
             return self._at_path(name)
-        found = self._given(name)
-        if isinstance(found, DeltaTable):
+        source = self._named_source(name)
+        if isinstance(source, DeltaTable):
             if name.version is None:
-                return found
-            return self._opened(found.location, name.version, found.storage_options)
-        if self._is_data(found):
+                return source
+            return self._opened(source.location, name.version, source.storage_options)
+        if self._is_data(source):
             raise InvalidArgumentError(f"`{name.shown}` is data in memory, not a Delta table")
-        return self._open(location_text(found), name.version)
+        return self._open(location_text(source), name.version)
 
     def target(self, name: TableName) -> DeltaTable:
         """The table that a statement changes: the newest version, or the caller's own object.
@@ -158,28 +158,28 @@ class Catalog:
             InvalidArgumentError: the name is unknown, or isn't a Delta table.
             TableNotFoundError: it doesn't exist, also if the location names a version of one.
         """
-        found = name.path if name.path is not None else self._given(name)
-        if self._is_data(found):
+        source = name.path if name.path is not None else self._named_source(name)
+        if self._is_data(source):
             raise InvalidArgumentError(f"`{name.shown}` is data in memory, not a Delta table")
-        return found if isinstance(found, DeltaTable) else DeltaTable(found, storage_options=self.storage_options)
+        return source if isinstance(source, DeltaTable) else DeltaTable(source, storage_options=self.storage_options)
 
     def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
         """Opens a relation by number; returns its name for DuckDB and its columns."""
         rows: SourceRows
-        if name.path is None and self._is_data(self._given(name)):
+        if name.path is None and self._is_data(self._named_source(name)):
             if name.version is not None:
                 raise InvalidArgumentError(f"`{name.shown}` is data in memory, which has no versions")
             rows = ArrowSource(self._data(name))
         else:
             rows = DeltaSource(self.table(name))
-        given = f"s{number}"
-        self.opened[given] = rows
+        alias = f"s{number}"
+        self.opened[alias] = rows
         fields = _native.TableSchema(rows.schema_json).to_value()["fields"]
-        return given, [(f["name"], of_json(f["type"])) for f in fields]
+        return alias, [(f["name"], of_json(f["type"])) for f in fields]
 
     def data(self, name: TableName) -> pa.Table | None:
         """The caller's data of this name; None if the name is a table's."""
-        if name.path is not None or not self._is_data(self._given(name)):
+        if name.path is not None or not self._is_data(self._named_source(name)):
             return None
         return self._data(name)
 
@@ -190,20 +190,20 @@ class Catalog:
             self._read[key] = as_reader(self._tables[key]).read_all()
         return self._read[key]
 
-    def _given(self, name: TableName) -> Any:
-        found = self._tables.get(".".join(name.parts).lower())
-        if found is None:
+    def _named_source(self, name: TableName) -> Any:
+        source = self._tables.get(".".join(name.parts).lower())
+        if source is None:
             known = f" (there are {', '.join(self._tables)})" if self._tables else ""
             raise InvalidArgumentError(
                 f"no table is called `{name.shown}`{known}: write delta.`its location`, or say where it is with "
                 f"tables={{{name.shown!r}: location}}"
             )
-        return found
+        return source
 
     @staticmethod
-    def _is_data(given: object) -> bool:
+    def _is_data(source: object) -> bool:
         """Whether it is neither a table nor the location of one."""
-        return not isinstance(given, DeltaTable) and not hasattr(given, "__fspath__") and not isinstance(given, str)
+        return not isinstance(source, DeltaTable) and not hasattr(source, "__fspath__") and not isinstance(source, str)
 
     def _at_path(self, name: TableName) -> DeltaTable:
         path = name.parts[1]

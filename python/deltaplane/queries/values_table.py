@@ -60,7 +60,7 @@ def tabulated(rows: Sequence[Sequence[Syntax]], new_id: Callable[[], str]) -> li
                 if len(known) == _SHAPES:
                     return None
                 kind = known[key] = len(known)
-                cells.shapes.append(_told(row[i], number, new_id))
+                cells.shapes.append(_cell_shape(row[i], number, new_id))
             cells.kinds.append(kind)
             cells.texts.append(text)
         columns.append(cells)
@@ -80,7 +80,7 @@ def _shape(cell: Syntax) -> tuple[object, str | None]:
     return cell, None
 
 
-def _told(cell: Syntax, row: int, new_id: Callable[[], str]) -> Shape:
+def _cell_shape(cell: Syntax, row: int, new_id: Callable[[], str]) -> Shape:
     casts, inner = [], cell
     while isinstance(inner, Cast):
         casts.append(inner)
@@ -105,7 +105,7 @@ class HeldRows:
 
 
 def over_cells(
-    given: Sequence[Cells],
+    cell_rows: Sequence[Cells],
     name: str,
     context: Context,
     new_id: Callable[[], str],
@@ -121,12 +121,12 @@ def over_cells(
     import pyarrow as pa
 
     # In the order of the text, so that the first wrong cell is the one that is told of.
-    order = sorted((shape.row, i, k) for i, cells in enumerate(given) for k, shape in enumerate(cells.shapes))
-    values = {(i, k): bound(given[i].shapes[k].tree) for _, i, k in order}
+    order = sorted((shape.row, i, k) for i, cells in enumerate(cell_rows) for k, shape in enumerate(cells.shapes))
+    values = {(i, k): bound(cell_rows[i].shapes[k].tree) for _, i, k in order}
     table: dict[str, pa.Array] = {}
     constants: list[Output] = []
     outputs, columns = [], []
-    for i, cells in enumerate(given):
+    for i, cells in enumerate(cell_rows):
         made = [values[i, k] for k in range(len(cells.shapes))]
         to = together([made[k].typed.type for k in cells.kinds], f"column {i + 1} of VALUES")
         text, kind = new_id(), new_id()

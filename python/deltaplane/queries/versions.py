@@ -28,14 +28,14 @@ def version_of_path(path: str) -> tuple[str, VersionLike | None]:
     >>> version_of_path("/t@20240131120000500")[1].isoformat()
     '2024-01-31T12:00:00.500000+00:00'
     """
-    if found := _VERSION.fullmatch(path):
-        return found[1], int(found[2])
-    found = _MOMENT.fullmatch(path)
-    if found is None:
+    if match := _VERSION.fullmatch(path):
+        return match[1], int(match[2])
+    match = _MOMENT.fullmatch(path)
+    if match is None:
         return path, None
-    digits = found[2]
+    digits = match[2]
     try:
         moment = dt.datetime.strptime(digits[:14], "%Y%m%d%H%M%S")
     except ValueError:
         raise InvalidArgumentError(f"{digits} isn't a moment as yyyyMMddHHmmssSSS") from None
-    return found[1], moment.replace(microsecond=int(digits[14:]) * 1000, tzinfo=dt.timezone.utc)
+    return match[1], moment.replace(microsecond=int(digits[14:]) * 1000, tzinfo=dt.timezone.utc)

@@ -27,11 +27,11 @@ def over(
         UnsupportedExpressionError: what isn't computed as Spark does, by name.
     """
     text = f" OVER ({_window(window, partition, order)})"
-    found = WINDOW_FUNCTIONS.get(window.name)
-    if found is None:
+    lower_window = WINDOW_FUNCTIONS.get(window.name)
+    if lower_window is None:
         typed = AGGREGATES[window.name](context, window.name, args, False, text)
     else:
-        typed = found(context, window, args, text)
+        typed = lower_window(context, window, args, text)
     return made(typed.type, typed.sql, typed, *args, *partition, *order)
 
 

@@ -43,9 +43,9 @@ def by_powers(values: pa.ChunkedArray, weights: pa.ChunkedArray | None = None) -
     once = pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), len(values))]) if weights is None else weights
     table = pa.table({"power": power, "count": once, "total": pc.multiply(pc.cast(values, pa.float64()), once)})
     sums = table.group_by("power").aggregate([("count", "sum"), ("total", "sum")]).to_pydict()
-    found = {int(p): (n, t) for p, n, t in zip(sums["power"], sums["count_sum"], sums["total_sum"], strict=True)}
-    shown = range(min(found), max(found) + 1)
-    return tuple(Bin(0 if p < 0 else 2**p, 2 ** (p + 1), *found.get(p, (0, 0.0))) for p in shown)
+    by_power = {int(p): (n, t) for p, n, t in zip(sums["power"], sums["count_sum"], sums["total_sum"], strict=True)}
+    shown = range(min(by_power), max(by_power) + 1)
+    return tuple(Bin(0 if p < 0 else 2**p, 2 ** (p + 1), *by_power.get(p, (0, 0.0))) for p in shown)
 
 
 def by_share(values: pa.ChunkedArray, steps: int) -> tuple[Bin, ...]:
@@ -63,5 +63,5 @@ def by_share(values: pa.ChunkedArray, steps: int) -> tuple[Bin, ...]:
     step = pc.min_element_wise(pc.floor(pc.multiply(values, float(steps))), float(steps - 1))
     sums = pa.table({"step": step, "value": values}).group_by("step").aggregate([("value", "count"), ("value", "sum")])
     rows = sums.to_pydict()
-    found = {int(s): (n, t) for s, n, t in zip(rows["step"], rows["value_count"], rows["value_sum"], strict=True)}
-    return tuple(Bin(s / steps, (s + 1) / steps, *found.get(s, (0, 0.0))) for s in range(steps))
+    by_step = {int(s): (n, t) for s, n, t in zip(rows["step"], rows["value_count"], rows["value_sum"], strict=True)}
+    return tuple(Bin(s / steps, (s + 1) / steps, *by_step.get(s, (0, 0.0))) for s in range(steps))

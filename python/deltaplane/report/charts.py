@@ -74,8 +74,8 @@ def columns(
         strip = f'<rect class="strip" x="{x:.1f}" y="{TOP}" width="{step:.1f}" height="{HEIGHT - TOP - BOTTOM}"/>'
         parts.append(f'<g class="bar"><title>{escape(bar.note)}</title>{"".join(shapes)}{strip}</g>')
         if number % every == 0:
-            at = x if edges else x + step / 2
-            parts.append(_text(at, _LABELS_AT, "middle", bar.label, lean=number // every % 2 == 1))
+            middle = x if edges else x + step / 2
+            parts.append(_text(middle, _LABELS_AT, "middle", bar.label, lean=number // every % 2 == 1))
     return _chart(name, [*_grid(top, of_bytes), *parts], x_title, y_title)
 
 

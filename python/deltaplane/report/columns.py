@@ -81,8 +81,8 @@ def live_files(snapshot: _native.Snapshot, first: Sequence[str], most_leaves: in
     import pyarrow.parquet as pq
 
     reader = Scan(snapshot.plan(None)).to_reader()
-    found = sorted(_leaves(reader.schema), key=lambda leaf: leaf.name not in first)
-    leaves = found[:most_leaves]
+    leaves_found = sorted(_leaves(reader.schema), key=lambda leaf: leaf.name not in first)
+    leaves = leaves_found[:most_leaves]
     schema = _schema(reader.schema, leaves)
     # What many files have in common stays a dictionary.
     repeating = [name for name in schema.names if name == "partition"]
@@ -91,7 +91,7 @@ def live_files(snapshot: _native.Snapshot, first: Sequence[str], most_leaves: in
             for group in _grouped(reader):
                 out.write_table(_flat(group, leaves).cast(schema))
         file.seek(0)
-        yield LiveFiles(file, repeating, leaves, len(found) - len(leaves))
+        yield LiveFiles(file, repeating, leaves, len(leaves_found) - len(leaves))
 
 
 def partition_values(key: str) -> tuple[str | None, ...]:
@@ -118,22 +118,22 @@ def _leaves(schema: pa.Schema) -> list[Leaf]:
         return []
     lows, highs = (dict(_fields(schema.field(name).type)) for name in ("min", "max"))
     nulls = dict(_fields(schema.field("null_count").type)) if "null_count" in names else {}
-    found = []
-    for path, (at, kind) in lows.items():
+    leaves = []
+    for path, (position, kind) in lows.items():
         other = highs.get(path)
         if other is not None and other[1] == kind:
-            found.append(Leaf(path, str(kind), (at, other[0]), nulls[path][0] if path in nulls else None))
-    return found
+            leaves.append(Leaf(path, str(kind), (position, other[0]), nulls[path][0] if path in nulls else None))
+    return leaves
 
 
 def _fields(
-    struct: pa.StructType, path: tuple[str, ...] = (), at: tuple[int, ...] = ()
+    struct: pa.StructType, path: tuple[str, ...] = (), position: tuple[int, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], tuple[tuple[int, ...], pa.DataType]]]:
     import pyarrow as pa
 
     for number in range(struct.num_fields):
         field = struct.field(number)
-        here, place = (*path, field.name), (*at, number)
+        here, place = (*path, field.name), (*position, number)
         if pa.types.is_struct(field.type):
             yield from _fields(field.type, here, place)
         else:
@@ -149,7 +149,7 @@ def _flat(files: pa.Table, leaves: Sequence[Leaf]) -> pa.Table:
     import pyarrow.compute as pc
 
     # By places, not names: two fields may have one name but for its case, and a name may have dots.
-    def of(column: str, place: tuple[int, ...]) -> pa.ChunkedArray:
+    def leaf_values(column: str, place: tuple[int, ...]) -> pa.ChunkedArray:
         return pc.struct_field(files[column], list(place))
 
     nothing = pa.nulls(files.num_rows, pa.int64())
@@ -162,8 +162,8 @@ def _flat(files: pa.Table, leaves: Sequence[Leaf]) -> pa.Table:
         columns["partition"] = _keys(files["partition"])
     for n, leaf in enumerate(leaves):
         low, high = leaf.bounds
-        columns[f"min_{n}"], columns[f"max_{n}"] = of("min", low), of("max", high)
-        columns[f"nulls_{n}"] = nothing if leaf.nulls is None else of("null_count", leaf.nulls)
+        columns[f"min_{n}"], columns[f"max_{n}"] = leaf_values("min", low), leaf_values("max", high)
+        columns[f"nulls_{n}"] = nothing if leaf.nulls is None else leaf_values("null_count", leaf.nulls)
     return pa.table(columns)
 
 

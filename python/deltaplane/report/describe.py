@@ -44,8 +44,8 @@ def history_rows(table: DeltaTable, limit: int | None) -> pa.Table:
     text_map, moment = pa.map_(pa.string(), pa.string()), pa.timestamp("ms", "UTC")
     types = {"version": pa.int64(), "timestamp": moment, "readVersion": pa.int64(), "isBlindAppend": pa.bool_()}
     types |= dict.fromkeys(("operationParameters", "operationMetrics", "job", "notebook"), text_map)
-    found = [] if limit == 0 else table.history(limit)
-    return _rows(_HISTORY, [{name: _told(entry, name, types) for name in _HISTORY} for entry in found], types)
+    entries = [] if limit == 0 else table.history(limit)
+    return _rows(_HISTORY, [{name: _entry_value(entry, name, types) for name in _HISTORY} for entry in entries], types)
 
 
 def detail_row(table: DeltaTable) -> pa.Table:
@@ -94,15 +94,15 @@ def shown_properties(table: DeltaTable) -> dict[str, str]:
     """
     protocol, clustered = table.protocol(), clustering_columns(table)
     named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    found = {
+    properties = {
         **table.metadata().configuration,
         **{f"delta.feature.{name}": "supported" for name in named},
         "delta.minReaderVersion": str(protocol.min_reader_version),
         "delta.minWriterVersion": str(protocol.min_writer_version),
     }
     if clustered:
-        found["clusteringColumns"] = json.dumps([path.split(".") for path in clustered], separators=(",", ":"))
-    return dict(sorted(found.items()))
+        properties["clusteringColumns"] = json.dumps([path.split(".") for path in clustered], separators=(",", ":"))
+    return dict(sorted(properties.items()))
 
 
 def clustering_columns(table: DeltaTable) -> list[str]:
@@ -122,26 +122,26 @@ def clustering_columns_of(snapshot: _native.Snapshot) -> list[str]:
     return clustering_of(snapshot.domains(), snapshot.schema)
 
 
-def _texts(given: Any) -> dict[str, str | None]:
+def _texts(values: Any) -> dict[str, str | None]:
     """Values as text; what isn't is shown as JSON."""
-    return {str(k): v if v is None or isinstance(v, str) else json.dumps(v) for k, v in (given or {}).items()}
+    return {str(k): v if v is None or isinstance(v, str) else json.dumps(v) for k, v in (values or {}).items()}
 
 
-def _told(entry: dict[str, Any], name: str, types: dict[str, Any]) -> Any:
+def _entry_value(entry: dict[str, Any], name: str, types: dict[str, Any]) -> Any:
     import pyarrow as pa
 
     value = entry.get(name)
     if value is None:
         return None
-    of = types.get(name, pa.string())
-    if pa.types.is_map(of):
+    data_type = types.get(name, pa.string())
+    if pa.types.is_map(data_type):
         return list(_texts(value).items()) if isinstance(value, dict) else None
     # Other writers put what they like under these names.
-    if pa.types.is_integer(of):
+    if pa.types.is_integer(data_type):
         return value if isinstance(value, int) and not isinstance(value, bool) else None
-    if pa.types.is_boolean(of):
+    if pa.types.is_boolean(data_type):
         return value if isinstance(value, bool) else None
-    return value if not pa.types.is_string(of) or isinstance(value, str) else json.dumps(value)
+    return value if not pa.types.is_string(data_type) or isinstance(value, str) else json.dumps(value)
 
 
 def _rows(names: Sequence[str], values: Sequence[Mapping[str, Any]], types: Mapping[str, pa.DataType]) -> pa.Table:

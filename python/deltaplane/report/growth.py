@@ -174,12 +174,12 @@ def _counts(names: Sequence[str]) -> dict[str, int]:
     return dict(sorted(counted.items(), key=lambda item: (item[0] == OTHERS, -item[1], item[0])))
 
 
-def _operation(name: str, of: Sequence[_native.CommitTotals]) -> Operation:
+def _operation(name: str, commits: Sequence[_native.CommitTotals]) -> Operation:
     def total(key: str) -> int:
-        return sum(getattr(c, key) for c in of)
+        return sum(getattr(c, key) for c in commits)
 
     files, size = (total("added_files"), total("removed_files")), (total("added_bytes"), total("removed_bytes"))
-    return Operation(name, len(of), *files, *size, max(c.timestamp_ms for c in of))
+    return Operation(name, len(commits), *files, *size, max(c.timestamp_ms for c in commits))
 
 
 def _periods(

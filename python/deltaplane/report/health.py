@@ -130,7 +130,7 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return asdict(value) if hasattr(value, "__dataclass_fields__") else value
 
 

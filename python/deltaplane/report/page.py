@@ -25,7 +25,7 @@ __all__ = ["page"]
 LEVELS = {ACT: "Act", WATCH: "Watch", FINE: "Fine"}
 
 
-def page(of: Health) -> str:
+def page(health: Health) -> str:
     """The whole document.
 
     Raises:
@@ -56,23 +56,23 @@ def page(of: Health) -> str:
     }
     template = environment.from_string((here / "page.html").read_text("utf-8"))
     style = (here / "style.css").read_text("utf-8")
-    return template.render(of=of, style=style, count_of=count_of, levels=LEVELS, **_drawn(of))
+    return template.render(health=health, style=style, count_of=count_of, levels=LEVELS, **_drawn(health))
 
 
-def _drawn(of: Health) -> dict[str, Any]:
+def _drawn(health: Health) -> dict[str, Any]:
     """The charts, and figures that are made for the page alone."""
     return {
-        "sizes_chart": _sizes(of.files.bins, "file"),
-        "growth_charts": [] if len(of.growth) < 2 else [_size_growth(of.growth), _file_growth(of.growth)],
-        "rate_chart": None if of.commits is None else _rate(of.commits),
-        "rate_names": [] if of.commits is None else _names(of.commits),
-        "rate_rows": [] if of.commits is None else _rate_rows(of.commits),
-        "partition_chart": None if of.partitions is None else _sizes(of.partitions.bins, "partition"),
-        "vector_chart": _shares(of.vectors.bins),
-        "column_rows": [_row(column, of) for column in of.columns],
-        "read_by": _engines(of),
+        "sizes_chart": _sizes(health.files.bins, "file"),
+        "growth_charts": [] if len(health.growth) < 2 else [_size_growth(health.growth), _file_growth(health.growth)],
+        "rate_chart": None if health.commits is None else _rate(health.commits),
+        "rate_names": [] if health.commits is None else _names(health.commits),
+        "rate_rows": [] if health.commits is None else _rate_rows(health.commits),
+        "partition_chart": None if health.partitions is None else _sizes(health.partitions.bins, "partition"),
+        "vector_chart": _shares(health.vectors.bins),
+        "column_rows": [_row(column, health) for column in health.columns],
+        "read_by": _engines(health),
         "meter": charts.meter,
-        "missing_size": any(p.size_bytes is None for p in of.growth),
+        "missing_size": any(p.size_bytes is None for p in health.growth),
     }
 
 
@@ -184,17 +184,17 @@ def _shares(bins: Sequence[Bin]) -> str:
     return charts.columns(name, bars, "share of a file's rows that is deleted", "files", edges=True)
 
 
-def _row(column: Column, of: Health) -> dict[str, Any]:
+def _row(column: Column, health: Health) -> dict[str, Any]:
     """A row of the table of columns."""
     depth = column.depth
-    share = lookup_share(column, of)
+    share = lookup_share(column, health)
     notes = []
     for b in depth.bins:
-        at = f"{number(b.low)}" if b.high - b.low <= 1 else f"{number(b.low)} to {number(b.high - 1)}"
-        notes.append(f"{at} files over a value: {percent(b.count / (2 * depth.files))} of the bounds")
+        depth_text = f"{number(b.low)}" if b.high - b.low <= 1 else f"{number(b.low)} to {number(b.high - 1)}"
+        notes.append(f"{depth_text} files over a value: {percent(b.count / (2 * depth.files))} of the bounds")
     return {
         "column": column,
-        "files": lookup_files(column, of),
+        "files": lookup_files(column, health),
         "most": depth.most + column.unknown,
         "share": share,
         "level": "" if share <= 0.1 else "watch" if share <= 0.5 else "act",
@@ -204,12 +204,18 @@ def _row(column: Column, of: Health) -> dict[str, Any]:
     }
 
 
-def _engines(of: Health) -> list[dict[str, Any]]:
+def _engines(health: Health) -> list[dict[str, Any]]:
     """Each engine's versions, those together that can do the same."""
     rows: list[dict[str, Any]] = []
-    for one in of.compatibility.engines:
-        lacks = ", ".join(dict.fromkeys([*one.missing_to_read, *one.missing_to_write]))
+    for engine in health.compatibility.engines:
+        lacks = ", ".join(dict.fromkeys([*engine.missing_to_read, *engine.missing_to_write]))
         rows.append(
-            {"engine": one.engine, "versions": one.versions, "reads": one.reads, "writes": one.writes, "lacks": lacks}
+            {
+                "engine": engine.engine,
+                "versions": engine.versions,
+                "reads": engine.reads,
+                "writes": engine.writes,
+                "lacks": lacks,
+            }
         )
     return rows

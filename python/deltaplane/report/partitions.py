@@ -65,8 +65,8 @@ def partitions(
     top = sums.slice(0, most).to_pydict()
     named = zip(top["key"], top["size_count"], top["size_sum"], top["rows_sum"], top["rows_count"], strict=True)
     largest = tuple(
-        Partition(partition_values(key), n, size, told_rows if told == n else None)
-        for key, n, size, told_rows, told in named
+        Partition(partition_values(key), n, size, told_rows if files_with_rows == n else None)
+        for key, n, size, told_rows, files_with_rows in named
     )
     around = pc.sum(pc.multiply(files, files)).as_py() / pc.sum(files).as_py()
     medians = _median(by_size), _median(files)
@@ -96,5 +96,5 @@ def gini(values: pa.ChunkedArray) -> float:
 def _median(values: pa.ChunkedArray) -> float:
     import pyarrow.compute as pc
 
-    found: float = pc.quantile(values, 0.5)[0].as_py()
-    return found
+    median: float = pc.quantile(values, 0.5)[0].as_py()
+    return median

@@ -67,15 +67,15 @@ def clustering_of(domains: Mapping[str, str], schema: _native.TableSchema) -> li
     said = domains.get(_DOMAIN)
     if said is None:
         return []
-    found = []
+    columns = []
     for path in json.loads(said)["clusteringColumns"]:
         fields, names = schema.to_value()["fields"], []
         for part in path:
             # A name that the schema hasn't is shown as it is.
-            one = next(
+            field = next(
                 (f for f in fields if f["metadata"].get(_PHYSICAL, f["name"]) == part), {"name": part, "type": ""}
             )
-            names.append(one["name"])
-            fields = one["type"].get("fields", []) if isinstance(one["type"], dict) else []
-        found.append(".".join(names))
-    return found
+            names.append(field["name"])
+            fields = field["type"].get("fields", []) if isinstance(field["type"], dict) else []
+        columns.append(".".join(names))
+    return columns

@@ -31,10 +31,10 @@ __all__ = ["STATEMENTS", "command_of", "find_statements", "sql"]
 def find_statements() -> tuple[Statement, ...]:
     """The statements of all files in this folder; of two that begin alike the longer one comes
     first."""
-    found: list[Statement] = []
+    statements: list[Statement] = []
     for module in modules_in(__name__, __path__):
-        found += getattr(module, "STATEMENTS", ()) or [s for s in [getattr(module, "STATEMENT", None)] if s]
-    return tuple(sorted(found, key=lambda statement: -len(statement.words)))
+        statements += getattr(module, "STATEMENTS", ()) or [s for s in [getattr(module, "STATEMENT", None)] if s]
+    return tuple(sorted(statements, key=lambda statement: -len(statement.words)))
 
 
 STATEMENTS = find_statements()

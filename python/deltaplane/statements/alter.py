@@ -99,11 +99,11 @@ def _change(cursor: Grammar) -> Change:
         if cursor.peek() != "tblproperties":
             cursor.expected("TBLPROPERTIES")
         cursor.at += 1
-        token, given = cursor.at, properties(cursor)
-        if "comment" in given:
+        token, settings = cursor.at, properties(cursor)
+        if "comment" in settings:
             cursor.wrong("expected other properties: COMMENT ON TABLE sets the comment", cursor.tokens[token].start)
-        refuse_reserved(cursor, token, given)
-        return lambda alter: alter.set_table_properties(_without_clustering(given))
+        refuse_reserved(cursor, token, settings)
+        return lambda alter: alter.set_table_properties(_without_clustering(settings))
     if cursor.take("unset"):
         cursor.expect("tblproperties")
         # Spark passes over properties that aren't set with these words and without.
@@ -117,8 +117,8 @@ def _change(cursor: Grammar) -> Change:
         return lambda alter: alter.cluster_by(columns)
     if cursor.take("replace"):
         cursor.expect("columns")
-        told = [d.field for d in cursor.listed(lambda: declaration(cursor))]
-        return lambda alter: alter.replace_columns(told)
+        fields = [d.field for d in cursor.listed(lambda: declaration(cursor))]
+        return lambda alter: alter.replace_columns(fields)
     cursor.expected(_ACTIONS)
 
 
@@ -147,10 +147,10 @@ def _add(cursor: Grammar) -> Change:
     if not (cursor.take("columns") or cursor.take("column")):
         cursor.expected("COLUMN, COLUMNS or CONSTRAINT")
 
-    def one() -> Declaration:
+    def read_declaration() -> Declaration:
         return declaration(cursor, places=True)
 
-    made = cursor.listed(one) if cursor.peek() == "(" else [one()]
+    made = cursor.listed(read_declaration) if cursor.peek() == "(" else [read_declaration()]
     if cursor.peek() == "," and len(made) == 1:
         cursor.expected("the end: several columns stand in parentheses")
     declared = [(".".join(map(quoted, d.path[:-1])), d.field, d.first, d.after) for d in made]
@@ -193,10 +193,10 @@ def _is_there(schema: Schema, path: tuple[str, ...]) -> bool:
     """Whether a schema has a column, or a field of a struct, by its path."""
     fields = schema.fields
     for name in path:
-        found = next((field for field in fields if field.name.lower() == name.lower()), None)
-        if found is None:
+        match = next((field for field in fields if field.name.lower() == name.lower()), None)
+        if match is None:
             return False
-        fields = found.type.fields if isinstance(found.type, StructType) else []
+        fields = match.type.fields if isinstance(match.type, StructType) else []
     return True
 
 
@@ -309,13 +309,13 @@ def _declared(cursor: Grammar, column: str, name: str) -> Change:
 
 
 def _typed(cursor: Grammar, column: str) -> Callable[..., AlterPlan]:
-    of = column_type(cursor)
-    to = of.type
+    sql_type = column_type(cursor)
+    to = sql_type.type
     if not isinstance(to, PrimitiveType):
         raise UnsupportedFeatureError(
-            f"{column} can't become {of.text}: change the type of a field, of `element`, `key` or `value` below it"
+            f"{column} can't become {sql_type.text}: change the type of a field, of `element`, `key` or `value` below it"
         )
-    return lambda alter, dry_run=False: alter._change_type(column, to, of.lengths, dry_run=dry_run)
+    return lambda alter, dry_run=False: alter._change_type(column, to, sql_type.lengths, dry_run=dry_run)
 
 
 STATEMENT = Statement(("alter",), _read)

@@ -213,10 +213,10 @@ def _element(cursor: Grammar, made: Create) -> None:
         return
     if cursor.peek() in ("check", "primary", "foreign", "unique") and cursor.peek(1) in ("(", "key"):
         cursor.expected("a column or CONSTRAINT name CHECK (condition)")
-    one = declaration(cursor)
-    if any(c.path[-1].lower() == one.path[-1].lower() for c in made.columns):
-        cursor.wrong(f"expected another name: `{one.path[-1]}` is taken", cursor.tokens[token].start)
-    made.columns.append(one)
+    column = declaration(cursor)
+    if any(c.path[-1].lower() == column.path[-1].lower() for c in made.columns):
+        cursor.wrong(f"expected another name: `{column.path[-1]}` is taken", cursor.tokens[token].start)
+    made.columns.append(column)
     if cursor.peek() == "constraint":
         cursor.at += 1
         name, condition = check(cursor)
@@ -239,19 +239,19 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
         elif cursor.take("options"):
             # As in delta-spark those of Delta are properties, the path is a location, and others
             # mean nothing to the table.
-            told = {key.lower(): (key, value) for key, value in properties(cursor).items()}
-            kept = {key: value for lower, (key, value) in told.items() if lower.startswith("delta.")}
-            made = replace(made, properties={**kept, **made.properties})
-            if "path" in told and made.location is None:
-                made = replace(made, location=told["path"][1])
+            options = {key.lower(): (key, value) for key, value in properties(cursor).items()}
+            delta_options = {key: value for lower, (key, value) in options.items() if lower.startswith("delta.")}
+            made = replace(made, properties={**delta_options, **made.properties})
+            if "path" in options and made.location is None:
+                made = replace(made, location=options["path"][1])
         elif cursor.take("comment"):
             made = replace(made, comment=cursor.text("a comment"))
         elif cursor.take("location"):
             made = replace(made, location=cursor.text("a location"))
         elif cursor.take("tblproperties"):
-            begins, given = cursor.at, properties(cursor)
-            refuse_reserved(cursor, begins, given)
-            made = replace(made, properties={**given, **made.properties})
+            begins, settings = cursor.at, properties(cursor)
+            refuse_reserved(cursor, begins, settings)
+            made = replace(made, properties={**settings, **made.properties})
         else:
             return made
         if word in seen:
@@ -264,7 +264,7 @@ def _partitioned(cursor: Grammar, made: Create) -> Create:
     names: list[str] = []
     columns = list(made.columns)
 
-    def one() -> None:
+    def read_column() -> None:
         if cursor.kind(1) == "op" and cursor.peek(1) == "(":
             cursor.refuse(f"a partition by {cursor.peek()}(…)")
         if cursor.peek(1) in (",", ")"):
@@ -273,7 +273,7 @@ def _partitioned(cursor: Grammar, made: Create) -> Create:
         columns.append(declaration(cursor))
         names.append(columns[-1].path[-1])
 
-    cursor.listed(one)
+    cursor.listed(read_column)
     return replace(made, partition_by=names, columns=columns)
 
 

@@ -48,9 +48,9 @@ class Delete:
 
     def run_dry(self, session: Session) -> DryRun:
         """What that would do."""
-        told = self._on(session.catalog.target(self.table), session, dry_run=True)
-        assert isinstance(told, DryRun)
-        return told
+        result = self._on(session.catalog.target(self.table), session, dry_run=True)
+        assert isinstance(result, DryRun)
+        return result
 
     def _on(self, table: DeltaTable, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
         where, settings = self.where, settings_of(session, dry_run=dry_run)

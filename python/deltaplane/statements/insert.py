@@ -157,18 +157,18 @@ class Insert:
         # Rows come from versions as they are now, also where the table is among them.
         table.update_incremental()
         fixed = [] if self.partition is None else self.partition.fixed(table)
-        given = {one.field.name for one in fixed}
+        fixed_names = {fixed_value.field.name for fixed_value in fixed}
         fields = [field_named(table, name) for name in self.columns]
-        if twice := [f.name for f in fields if f.name in given]:
+        if twice := [f.name for f in fields if f.name in fixed_names]:
             self.cursor.wrong(
                 f"expected other columns: {twice[0]} has a value in PARTITION", self.cursor.tokens[self.token].start
             )
-        fields = fields or [f for f in table.schema().fields if f.name not in given]
+        fields = fields or [f for f in table.schema().fields if f.name not in fixed_names]
         if len({f.name for f in fields}) < len(fields):
             self.cursor.wrong("expected each column once", self.cursor.tokens[self.token].start)
         replaced = None if self.where is None else self.where.over(table, self.table)
         if fixed and self.overwrites:
-            replaced = " AND ".join(one.condition for one in fixed)
+            replaced = " AND ".join(fixed_value.condition for fixed_value in fixed)
         return table, fields, fixed, replaced
 
     def _made_here(
@@ -216,8 +216,8 @@ class Insert:
                 raise in_columns(e, failing) from e
         read = table.version() if may_read(session.catalog.opened.values(), table) else None
         data = data.rename_columns([field.name for field in fields])
-        for one in fixed:
-            data = data.append_column(one.field.name, pa.repeat(one.value, data.num_rows))
+        for fixed_value in fixed:
+            data = data.append_column(fixed_value.field.name, pa.repeat(fixed_value.value, data.num_rows))
         return data, read
 
     @property
@@ -228,10 +228,10 @@ class Insert:
     def _fields_of(self, names: Sequence[str], table: DeltaTable, fields: list[Field]) -> list[Field]:
         if not self.by_name:
             return fields
-        found = [field_named(table, name) for name in names]
-        if len({field.name for field in found}) < len(found):
+        selected = [field_named(table, name) for name in names]
+        if len({field.name for field in selected}) < len(selected):
             raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
-        return found
+        return selected
 
     def _stored(self, frame: DataFrame, table: DeltaTable, fields: list[Field], *, evolves: bool) -> DataFrame:
         """The rows as the table stores them. As in delta-spark only rows without a list of columns
@@ -312,7 +312,7 @@ class Insert:
         with new_rows_on_spark(spark, cursor, begin, session.catalog, table, end) as (frame, read):
             with self.cursor.located(self.token):
                 stored = self._stored(frame, table, fields, evolves=self._evolves(session))
-            more = {one.field.name: one.on_spark() for one in fixed}
+            more = {fixed_value.field.name: fixed_value.on_spark() for fixed_value in fixed}
             yield stored.withColumns(more) if more else stored, read
 
 
@@ -334,7 +334,7 @@ def _as_arguments(commit: CommitProperties | None) -> dict[str, Any]:
     """What a session says of a commit, as `deltaplane.spark.write` takes it."""
     if commit is None:
         return {}
-    txn = [(one.app_id, one.version) for one in commit.app_transactions or ()]
+    txn = [(transaction.app_id, transaction.version) for transaction in commit.app_transactions or ()]
     return {"user_metadata": (commit.custom_metadata or {}).get("userMetadata"), "txn": txn[0] if txn else None}
 
 
@@ -363,30 +363,30 @@ def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:
     return replace(query, body=replace(query.body, rows=tuple(rows)))
 
 
-def _arity(found: int, fields: Sequence[Field]) -> str:
+def _arity(count: int, fields: Sequence[Field]) -> str:
     names = ", ".join(field.name for field in fields)
-    few = "only " if found > len(fields) else ""
-    return f"{found} values are given for {few}{len(fields)} columns ({names}): name those that the values are for"
+    few = "only " if count > len(fields) else ""
+    return f"{count} values are given for {few}{len(fields)} columns ({names}): name those that the values are for"
 
 
 def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequence[Field]) -> list[SparkType]:
     """The columns' types, into which values of the given ones go."""
     if len(names) != len(fields):
         raise InvalidArgumentError(_arity(len(names), fields))
-    found: list[SparkType] = []
-    for given, name, field in zip(types, names, fields, strict=True):
+    data_types: list[SparkType] = []
+    for source, name, field in zip(types, names, fields, strict=True):
         to = of_json(field.type.to_value())
-        if to is None or given is None:
+        if to is None or source is None:
             raise UnsupportedExpressionError(
                 f"the column `{field.name}` is of a type that expressions have no form of: use write_deltalake"
             )
         # Values with parts are compared part by part.
-        if not (given.parts and to.parts) and not stores(given, to):
+        if not (source.parts and to.parts) and not stores(source, to):
             raise SchemaMismatchError(
-                f"`{name}` is of type {given}, which the column `{field.name}` of type {to} doesn't take: cast it"
+                f"`{name}` is of type {source}, which the column `{field.name}` of type {to} doesn't take: cast it"
             )
-        found.append(to)
-    return found
+        data_types.append(to)
+    return data_types
 
 
 def read(cursor: Grammar) -> Insert:
@@ -467,12 +467,14 @@ def _is_same_here(spark: SparkSession, fields: Sequence[Field]) -> bool:
     """Whether the embedded engine makes the same of listed values as a session: by its settings,
     and where types need no more than one cast."""
     types = [field.type.to_json() for field in fields]
-    nested = any(not of.startswith('"') for of in types)
+    nested = any(not type_name.startswith('"') for type_name in types)
     if nested or str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() != "true":
         return False
     if str(spark.conf.get("spark.sql.storeAssignmentPolicy", "ANSI")).upper() != "ANSI":
         return False
-    return spark.conf.get("spark.sql.session.timeZone") in _UTC or not any("timestamp" in of for of in types)
+    return spark.conf.get("spark.sql.session.timeZone") in _UTC or not any(
+        "timestamp" in type_name for type_name in types
+    )
 
 
 def _table(cursor: Grammar) -> TableName:
@@ -486,17 +488,17 @@ def _before_query(cursor: Grammar) -> Clause:
     """A condition that a query follows, which may stand in parentheses as a function's arguments
     do."""
     tokens, depth = cursor.tokens, 0
-    for at in range(cursor.at, len(tokens)):
-        begins = cursor.peek(at - cursor.at) in BEGINNINGS
-        if depth == 0 and (begins or (tokens[at].text == "(" and cursor.peek(at - cursor.at + 1) in BEGINNINGS)):
+    for index in range(cursor.at, len(tokens)):
+        begins = cursor.peek(index - cursor.at) in BEGINNINGS
+        if depth == 0 and (begins or (tokens[index].text == "(" and cursor.peek(index - cursor.at + 1) in BEGINNINGS)):
             break
-        depth += {"(": 1, ")": -1}.get(tokens[at].text, 0)
+        depth += {"(": 1, ")": -1}.get(tokens[index].text, 0)
     else:
         cursor.at = len(tokens)
         cursor.expected("a query")
-    if at == cursor.at:
+    if index == cursor.at:
         cursor.expected("a condition")
-    cursor.tokens = tokens[:at]
+    cursor.tokens = tokens[:index]
     try:
         return Clause.of_rows(cursor)
     finally:

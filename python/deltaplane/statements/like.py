@@ -71,9 +71,9 @@ class CreateLike:
         try:
             return _Definition.of(session.catalog.table(self.source))
         except InvalidArgumentError:
-            if (found := self._of_spark(session)) is None:
+            if (source_definition := self._of_spark(session)) is None:
                 raise
-            return found
+            return source_definition
 
     def _of_spark(self, session: Session) -> _Definition | None:
         """The definition of a session's table in another format, or of its view."""
@@ -84,10 +84,10 @@ class CreateLike:
 
         if is_connect(session.spark):
             return None
-        found = definition(session.spark, ".".join(map(quoted, self.source.parts)))
-        if found is None:
+        found_definition = definition(session.spark, ".".join(map(quoted, self.source.parts)))
+        if found_definition is None:
             return None
-        columns, partition_by, description, properties = found
+        columns, partition_by, description, properties = found_definition
         from pyspark.sql.types import StructType
 
         schema = delta_schema_json(StructType.fromJson(json.loads(columns)), keeps_lengths=True)

@@ -95,9 +95,9 @@ class Merge:
 
     def run_dry(self, session: Session) -> DryRun:
         """What that would do."""
-        told = self._on(session, session.catalog.target(self.table), dry_run=True)
-        assert isinstance(told, DryRun)
-        return told
+        result = self._on(session, session.catalog.target(self.table), dry_run=True)
+        assert isinstance(result, DryRun)
+        return result
 
     def _on(self, session: Session, table: DeltaTable, *, dry_run: bool) -> dict[str, Any] | DryRun:
         """What it did or would do; by the session's tasks where it has some."""
@@ -122,7 +122,7 @@ class Merge:
             for clause in self.clauses:
                 with self.cursor.located(clause.token):
                     self._check_star(clause, table, frame.columns, evolves)
-                    clauses.append(self._given(clause, table))
+                    clauses.append(self._merge_clause(clause, table))
             with values_on_spark(spark, self._expressions, table, session.catalog) as (texts, others):
                 said = dict(zip(map(id, self._expressions), texts, strict=True))
                 clauses = [
@@ -131,8 +131,8 @@ class Merge:
                 what = SparkMerge(frame, said[id(self.on)], clauses, evolves, reads_others=of_itself or others)
 
                 def run(target: Target) -> CommandResult:
-                    of = target_on_spark(target, spark, self.table, table, session.catalog)
-                    return merge(of, what, settings)
+                    placed_target = target_on_spark(target, spark, self.table, table, session.catalog)
+                    return merge(placed_target, what, settings)
 
                 with self.cursor.located(self.on.token):
                     return table.run_command(run, list(_NUMBERS.values()))
@@ -140,18 +140,18 @@ class Merge:
     @property
     def _expressions(self) -> list[Clause]:
         """All that Spark evaluates, in order."""
-        found = [self.on]
+        clauses = [self.on]
         for clause in self.clauses:
-            found += [] if clause.condition is None else [clause.condition]
-            found += [one.value for one in clause.assignments if one.value is not None]
-        return found
+            clauses += [] if clause.condition is None else [clause.condition]
+            clauses += [assignment.value for assignment in clause.assignments if assignment.value is not None]
+        return clauses
 
     def _with_texts(self, clause: When, made: MergeClause, said: dict[int, str]) -> MergeClause:
         """A clause with its expressions in the session's text."""
         condition = None if clause.condition is None else said[id(clause.condition)]
         if made.values is None:
             return replace(made, condition=condition)
-        new = [None if one.value is None else said[id(one.value)] for one in clause.assignments]
+        new = [None if assignment.value is None else said[id(assignment.value)] for assignment in clause.assignments]
         values = {
             name: old if text is None else text for (name, old), text in zip(made.values.items(), new, strict=True)
         }
@@ -195,7 +195,7 @@ class Merge:
         made = Grammar(f"{self.named} {query}", own_queries=False)
         return made, 0, len(made.tokens)
 
-    def _given(self, clause: When, table: DeltaTable) -> MergeClause:
+    def _merge_clause(self, clause: When, table: DeltaTable) -> MergeClause:
         """A clause as the command takes it."""
         kind, action = _KINDS[clause.rows], clause.action.removesuffix("_all")
         condition = None if clause.condition is None else clause.condition.text
@@ -204,8 +204,8 @@ class Merge:
 
     def _merging(self, session: Session, table: DeltaTable) -> TableMerger:
         session.catalog.hold(table)
-        given, of_itself = self._source(session, table)
-        source = as_reader(given)
+        data, of_itself = self._source(session, table)
+        source = as_reader(data)
         with self.cursor.located(self.on.token):
             merging = table.merge(
                 source,
@@ -260,13 +260,13 @@ class Merge:
 
     def _values(self, clause: When, table: DeltaTable) -> dict[str, str]:
         values: dict[str, str] = {}
-        for one in clause.assignments:
-            parts = column_below(one.column, _qualifiers(self.table), table)
+        for column_value in clause.assignments:
+            parts = column_below(column_value.column, _qualifiers(self.table), table)
             column = ".".join(map(quoted, parts))
             if column.lower() in map(str.lower, values):
                 raise InvalidArgumentError(f"{column} gets two values: give each column one")
-            if one.value is not None:
-                values[column] = one.value.text
+            if column_value.value is not None:
+                values[column] = column_value.value.text
             else:
                 values[column] = default_of(field_named(table, parts[0])) if len(parts) == 1 else "NULL"
         return values
@@ -366,7 +366,7 @@ def _insert(cursor: Grammar, kind: str, condition: Clause | None, token: int) ->
     values = cursor.listed(lambda: _value(cursor))
     if len(values) != len(columns):
         cursor.wrong(f"expected {len(columns)} values, found {len(values)}", cursor.tokens[columns[0][0]].start)
-    made = [Assignment(name, value, cursor, at) for (at, name), value in zip(columns, values, strict=True)]
+    made = [Assignment(name, value, cursor, position) for (position, name), value in zip(columns, values, strict=True)]
     return When(kind, "insert", condition, token, made)
 
 

@@ -81,15 +81,15 @@ def _read(cursor: Grammar) -> Optimize:
 
 
 def _columns(cursor: Grammar) -> list[str]:
-    def one() -> str:
+    def read_column() -> str:
         return cursor.dotted("a column's name")
 
     if cursor.peek() == "(":
-        return cursor.listed(one)
-    found = [one()]
+        return cursor.listed(read_column)
+    columns = [read_column()]
     while cursor.take(","):
-        found.append(one())
-    return found
+        columns.append(read_column())
+    return columns
 
 
 STATEMENT = Statement(("optimize",), _read)

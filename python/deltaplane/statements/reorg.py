@@ -29,7 +29,7 @@ class Purged:
     table: DeltaTable
     considered: int
     version: int | None
-    told: pa.Table
+    metrics: pa.Table
 
 
 @dataclass(frozen=True)

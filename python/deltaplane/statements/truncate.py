@@ -35,9 +35,9 @@ class Truncate:
 
     def run_dry(self, session: Session) -> DryRun:
         """What that would do."""
-        told = self._on(session, dry_run=True)
-        assert isinstance(told, DryRun)
-        return told
+        result = self._on(session, dry_run=True)
+        assert isinstance(result, DryRun)
+        return result
 
     def _on(self, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
         settings = settings_of(session, dry_run=dry_run)

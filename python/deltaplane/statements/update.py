@@ -99,9 +99,9 @@ class Update:
 
     def run_dry(self, session: Session) -> DryRun:
         """What that would do."""
-        told = self._on(session.catalog.target(self.table), session, dry_run=True)
-        assert isinstance(told, DryRun)
-        return told
+        result = self._on(session.catalog.target(self.table), session, dry_run=True)
+        assert isinstance(result, DryRun)
+        return result
 
     def _on(self, table: DeltaTable, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
         where, settings = self.where, settings_of(session, dry_run=dry_run)
@@ -131,7 +131,10 @@ class Update:
         from deltaplane.spark.dml import update as _update
 
         columns = list(self._updates(table))
-        values = [one.value if one.value is not None else one.text(table, self.table) for one in self.assignments]
+        values = [
+            assignment.value if assignment.value is not None else assignment.text(table, self.table)
+            for assignment in self.assignments
+        ]
         first, catalog = self.assignments[0], session.catalog
         with values_on_spark(spark, values, table, catalog) as (texts, others):
             updates = dict(zip(columns, texts, strict=True))
@@ -156,15 +159,15 @@ class Update:
     def _updates(self, table: DeltaTable) -> dict[str, str]:
         """The new values' texts by column."""
         updates: dict[str, str] = {}
-        for one in self.assignments:
-            column = ".".join(map(quoted, column_below(one.column, self.table.qualifiers, table)))
+        for assignment in self.assignments:
+            column = ".".join(map(quoted, column_below(assignment.column, self.table.qualifiers, table)))
             if column.lower() in map(str.lower, updates):
-                one.cursor.wrong(
+                assignment.cursor.wrong(
                     f"expected one value for each column: {column} is assigned twice",
-                    one.cursor.tokens[one.token].start,
+                    assignment.cursor.tokens[assignment.token].start,
                 )
-            with one.cursor.located(one.token):
-                updates[column] = one.text(table, self.table)
+            with assignment.cursor.located(assignment.token):
+                updates[column] = assignment.text(table, self.table)
         return updates
 
 

@@ -39,11 +39,11 @@ class Vacuum:
             raise InvalidArgumentError("an inventory stands in for a listing, which LITE doesn't make: leave one out")
         inventory = None if self.inventory is None else self._rows(session, self.inventory)
         with self.cursor.located(self.table.token):
-            found = self._found(session, table, inventory)
+            paths = self._expired_paths(session, table, inventory)
         root = table.table_uri.rstrip("/")
-        return listed("path", [f"{root}/{name}" for name in found] if self.dry_run else [root])
+        return listed("path", [f"{root}/{name}" for name in paths] if self.dry_run else [root])
 
-    def _found(self, session: Session, table: DeltaTable, inventory: pa.Table | None) -> list[str]:
+    def _expired_paths(self, session: Session, table: DeltaTable, inventory: pa.Table | None) -> list[str]:
         if session.spark is not None and runs_tasks(session.spark):
             from deltaplane.commands.vacuum import Vacuum as What
             from deltaplane.spark.datasource.delta_options import checks_retention, retention_hours

@@ -160,8 +160,8 @@ class TableAlterer:
         >>> [f.name for f in table.schema().fields]
         ['day', 'x']
         """
-        given = [fields] if isinstance(fields, Field) else list(fields)
-        placed = {"into": into, "fields": StructType(given).to_json(), "position": _position(first, after)}
+        added_fields = [fields] if isinstance(fields, Field) else list(fields)
+        placed = {"into": into, "fields": StructType(added_fields).to_json(), "position": _position(first, after)}
         return self._alter("add_columns", {"columns": [placed]}, dry_run, commit_properties, post_commithook_properties)
 
     def _add_declared(self, columns: Sequence[tuple[str, Field, bool, str | None]]) -> AlterPlan:
@@ -405,8 +405,8 @@ class TableAlterer:
         newest = _native.Snapshot.open(self._table.location, self._table.storage_options)
         fields = {f["name"].lower(): f["type"] for f in newest.schema.to_value()["fields"]}
         # A name that isn't there is the core's to refuse.
-        if (of := fields.get(column.strip("`").lower())) is not None:
-            check_default(expression, of_json(of))
+        if (data_type := fields.get(column.strip("`").lower())) is not None:
+            check_default(expression, of_json(data_type))
         arguments = {"column": column, "expression": expression}
         return self._alter("set_default", arguments, dry_run, commit_properties, post_commithook_properties)
 
@@ -642,9 +642,9 @@ class TableAlterer:
                 `allow_protocol_versions_increase` is False.
             UnsupportedFeatureError: no such feature, or one that this version can't keep up.
         """
-        given = list(feature) if isinstance(feature, (list, tuple, set, frozenset)) else [feature]
+        names = list(feature) if isinstance(feature, (list, tuple, set, frozenset)) else [feature]
         arguments = {
-            "features": [_feature_name(one) for one in given],
+            "features": [_feature_name(name) for name in names],
             "allow_protocol_versions_increase": allow_protocol_versions_increase,
         }
         return self._alter("add_features", arguments, dry_run, commit_properties, post_commithook_properties)
@@ -827,14 +827,14 @@ def _furthest(snapshot: _native.Snapshot, column: str) -> int | None:
     # The core has found the column, so the path is one name.
     name = column[1:-1].replace("``", "`") if column.startswith("`") else column
     fields = snapshot.schema.to_value()["fields"]
-    field = next(one for one in fields if one["name"].lower() == name.lower())
+    field = next(part for part in fields if part["name"].lower() == name.lower())
     descends = field["metadata"]["delta.identity.step"] < 0
-    found: int | None = None
+    furthest: int | None = None
     for batch in Scan(snapshot.scan([field["name"]])).batches():
         value = (pc.min if descends else pc.max)(batch.column(0)).as_py()
         if value is not None:
-            found = value if found is None else min(found, value) if descends else max(found, value)
-    return found
+            furthest = value if furthest is None else min(furthest, value) if descends else max(furthest, value)
+    return furthest
 
 
 def _property_text(key: str, value: object) -> str:

@@ -16,20 +16,20 @@ _TEXTS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "big
 _NOTED = ("delta.columnMapping.", "delta.identity.highWaterMark")
 
 
-def type_text(of: DataType) -> str:
+def type_text(data_type: DataType) -> str:
     """A type as Spark's DESCRIBE shows it.
 
     >>> from deltaplane.schema import Field
     >>> type_text(ArrayType(StructType([Field("a", "long"), Field("b", MapType("string", "integer"))])))
     'array<struct<a:bigint,b:map<string,int>>>'
     """
-    if isinstance(of, ArrayType):
-        return f"array<{type_text(of.element_type)}>"
-    if isinstance(of, MapType):
-        return f"map<{type_text(of.key_type)},{type_text(of.value_type)}>"
-    if isinstance(of, StructType):
-        return f"struct<{','.join(f'{f.name}:{type_text(f.type)}' for f in of.fields)}>"
-    return _TEXTS.get(of.type, of.type)
+    if isinstance(data_type, ArrayType):
+        return f"array<{type_text(data_type.element_type)}>"
+    if isinstance(data_type, MapType):
+        return f"map<{type_text(data_type.key_type)},{type_text(data_type.value_type)}>"
+    if isinstance(data_type, StructType):
+        return f"struct<{','.join(f'{f.name}:{type_text(f.type)}' for f in data_type.fields)}>"
+    return _TEXTS.get(data_type.type, data_type.type)
 
 
 def without_notes(node: Any) -> Any:
@@ -40,7 +40,7 @@ def without_notes(node: Any) -> Any:
     {'comment': 'c'}
     """
     if isinstance(node, list):
-        return [without_notes(one) for one in node]
+        return [without_notes(item) for item in node]
     if not isinstance(node, dict):
         return node
     return {key: without_notes(value) for key, value in node.items() if not key.startswith(_NOTED)}

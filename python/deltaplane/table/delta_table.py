@@ -433,10 +433,10 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         from deltaplane.report import health_report
 
-        found = health_report(self, commits, advice)
+        health = health_report(self, commits, advice)
         if path is not None:
-            found.write(path)
-        return found
+            health.write(path)
+        return health
 
     # --- its changes --------------------------------------------------------------------------------------------------
 
@@ -558,8 +558,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         columns = self.metadata().partition_columns
         if not columns:
             return []
-        found = self._partition_values(columns, predicate)
-        texts = [_texts(found[c]) for c in columns]
+        partitions = self._partition_values(columns, predicate)
+        texts = [_texts(partitions[c]) for c in columns]
         return [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
 
     def _partition_values(self, columns: list[str], predicate: str | None = None) -> pa.Table:
@@ -570,8 +570,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
         actions = _flattened(self._files())
         if predicate is not None:
-            kept = pa.array(self._snapshot.file_paths(predicate), pa.string())
-            actions = actions.filter(pc.is_in(actions["path"], value_set=kept))
+            matching_paths = pa.array(self._snapshot.file_paths(predicate), pa.string())
+            actions = actions.filter(pc.is_in(actions["path"], value_set=matching_paths))
         values = pa.table({c: actions[f"partition.{c}"] for c in columns})
         return values.group_by(columns).aggregate([]).sort_by([(c, "ascending") for c in columns])
 
@@ -668,8 +668,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return self._rows(columns, predicate)
 
     def _rows(self, columns: list[str] | None, *predicates: Predicate | None) -> Scan:
-        found = scan_filter(self._snapshot, *predicates)
-        return Scan(found.rows(columns, self._snapshot.scan, self.table_uri))
+        row_filter = scan_filter(self._snapshot, *predicates)
+        return Scan(row_filter.rows(columns, self._snapshot.scan, self.table_uri))
 
     def _parsed(self, predicate: Predicate | None) -> str | None:
         return expr.parse(predicate, columns_of(self._snapshot.schema.to_json))

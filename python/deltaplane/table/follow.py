@@ -33,8 +33,8 @@ class NewRows(Scan):
     def __init__(self, native: _native.Scan | _native.Changes | FilteredRows, offset: str) -> None:
         super().__init__(native)
         self.offset = offset
-        at = _native.TailOffset(offset)
-        self.version: int = at.version - 1 if at.is_between_versions else at.version
+        position = _native.TailOffset(offset)
+        self.version: int = position.version - 1 if position.is_between_versions else position.version
 
 
 @checked(since="object")

@@ -292,18 +292,20 @@ class Files(Protocol):
 class FilesHere:
     """Reads footers in this process."""
 
-    of: Conversion
+    conversion: Conversion
     progress: Callable[[ConvertProgress], object] | None = None
 
     def schema(self, files: list[str]) -> _native.TableSchema:
         """Several files at a time."""
-        return _native.parquet_schema(self.of.location, self.of.options, files)
+        return _native.parquet_schema(self.conversion.location, self.conversion.options, files)
 
     def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
         """Reads several files at a time."""
         adds: list[str] = []
         while some := list(islice(files, _TOGETHER)):
-            adds += _native.adopt_files(self.of.location, self.of.options, spec, some, self.of.collect_stats)
+            adds += _native.adopt_files(
+                self.conversion.location, self.conversion.options, spec, some, self.conversion.collect_stats
+            )
             if self.progress is not None:
                 self.progress(ConvertProgress(len(adds), count))
         return adds

@@ -66,7 +66,7 @@ class Options:
     ours."""
 
     _format: str | None
-    _given: dict[str, str]
+    _options: dict[str, str]
     # The session, as all of PySpark's readers and writers have it.
     _spark: Any
     # The options that were sorted last, and what of them is the store's.
@@ -78,7 +78,7 @@ class Options:
 
     def option(self, key: str, value: Any) -> Any:
         if value is not None:
-            self._given[key] = str(value).lower() if isinstance(value, bool) else str(value)
+            self._options[key] = str(value).lower() if isinstance(value, bool) else str(value)
         return super().option(key, value)  # type: ignore[misc]
 
     def options(self, **options: Any) -> Any:
@@ -86,10 +86,10 @@ class Options:
             self.option(key, value)
         return self
 
-    def _take(self, options: Mapping[str, Any], **told: Any) -> None:
+    def _take(self, options: Mapping[str, Any], **enabled: Any) -> None:
         """What a last call says besides: each of `told` as the method of its name would, None as if
         it weren't there."""
-        for method, value in told.items():
+        for method, value in enabled.items():
             if value is not None:
                 getattr(self, method)(value)
         self.options(**options)
@@ -100,8 +100,8 @@ class Options:
     def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
         """The options of ours, in lower case, and those for the store; which of them are unknown is
         logged once."""
-        mine = {key.lower(): value for key, value in self._given.items() if key.lower() in own}
-        others = {key: value for key, value in self._given.items() if key.lower() not in own}
+        mine = {key.lower(): value for key, value in self._options.items() if key.lower() in own}
+        others = {key: value for key, value in self._options.items() if key.lower() not in own}
         if self._for_store is None or self._for_store[0] != others:
             self._for_store = others, for_store(others, own)
         return mine, self._for_store[1]
@@ -109,12 +109,12 @@ class Options:
     def _path(self, path: Any, own: Mapping[str, str]) -> str:
         if path is not None and "path" in own and not is_on(self._spark, _LEGACY_PATHS):
             raise InvalidArgumentError(f"the option path says {own['path']}, and the call {path}: give the path once")
-        found = path if path is not None else own.get("path")
-        if isinstance(found, (list, tuple)) and len(found) == 1:
-            (found,) = found
-        if found is None or isinstance(found, (list, tuple)):
+        chosen = path if path is not None else own.get("path")
+        if isinstance(chosen, (list, tuple)) and len(chosen) == 1:
+            (chosen,) = chosen
+        if chosen is None or isinstance(chosen, (list, tuple)):
             raise InvalidArgumentError('the format "delta" needs one path, or the name of a table')
-        return str(found)
+        return str(chosen)
 
 
 def for_store(options: Mapping[str, str], own: Iterable[str]) -> dict[str, str] | None:
@@ -122,12 +122,12 @@ def for_store(options: Mapping[str, str], own: Iterable[str]) -> dict[str, str] 
     left out, as delta-spark ignores them."""
     if left_out := [key for key in options if key.lower() in _MEANINGLESS]:
         _log.info("of a Delta table these options mean nothing: %s", ", ".join(left_out))
-    kept = {key: value for key, value in options.items() if key not in left_out}
-    unknown = [key for key in kept if not (key.lower().startswith(_OF_OTHERS) or _is_for_store(key.lower()))]
+    selected = {key: value for key, value in options.items() if key not in left_out}
+    unknown = [key for key in selected if not (key.lower().startswith(_OF_OTHERS) or _is_for_store(key.lower()))]
     if unknown:
-        told = ", ".join(key + _meant(key.lower(), own) for key in unknown)
-        _log.warning("of a Delta table these options are unknown, and ignored: %s", told)
-    return {key: value for key, value in kept.items() if key not in unknown} or None
+        descriptions = ", ".join(key + _meant(key.lower(), own) for key in unknown)
+        _log.warning("of a Delta table these options are unknown, and ignored: %s", descriptions)
+    return {key: value for key, value in selected.items() if key not in unknown} or None
 
 
 @functools.cache
@@ -137,8 +137,8 @@ def _is_for_store(key: str) -> bool:
     if "unknown storage option" not in _refusal("memory://options/t", key):
         return True
     for location in ("s3://options/t", "az://options/t", "gs://options/t"):
-        found = re.search(r"did you mean (\w+)\?", _refusal(location, key))
-        if found is not None and difflib.SequenceMatcher(None, key, found[1]).ratio() >= _NEARLY:
+        suggestion = re.search(r"did you mean (\w+)\?", _refusal(location, key))
+        if suggestion is not None and difflib.SequenceMatcher(None, key, suggestion[1]).ratio() >= _NEARLY:
             return True
     return False
 
@@ -157,15 +157,15 @@ def _meant(key: str, own: Iterable[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def column_names(given: tuple[Any, ...]) -> list[str]:
+def column_names(arguments: tuple[Any, ...]) -> list[str]:
     """Columns that a method takes one by one or as one list."""
-    return [*given[0]] if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
+    return [*arguments[0]] if len(arguments) == 1 and isinstance(arguments[0], (list, tuple)) else list(arguments)
 
 
 def user_metadata(spark: SparkSession, own: Mapping[str, str] | None = None) -> str | None:
     """The text for a commit's history: a write's own, else the session's."""
-    told: str | None = (own or {}).get("usermetadata", spark.conf.get(_USER_METADATA, None))
-    return told
+    metadata: str | None = (own or {}).get("usermetadata", spark.conf.get(_USER_METADATA, None))
+    return metadata
 
 
 def commit_properties(spark: SparkSession) -> CommitProperties | None:
@@ -225,9 +225,9 @@ def tells_of_vacuum(spark: SparkSession, location: str) -> Literal["always", "de
     >>> tells_of_vacuum(spark, "/lake/t"), tells_of_vacuum(spark, "s3://lake/t")
     ('always', 'deleting')
     """
-    told = spark.conf.get("spark.databricks.delta.vacuum.logging.enabled", None)
-    if told is not None:
-        return "always" if told.lower() == "true" else "never"
+    setting = spark.conf.get("spark.databricks.delta.vacuum.logging.enabled", None)
+    if setting is not None:
+        return "always" if setting.lower() == "true" else "never"
     scheme = location.partition(":")[0].lower() if re.match(r"\w+:/", location) else "file"
     return "always" if scheme in _TELLING else "deleting"
 
@@ -249,8 +249,8 @@ def default_properties(spark: SparkSession) -> dict[str, str]:
         settings = dict(every)
     else:
         # One call: PySpark's own way takes two for each setting.
-        told = str(spark._jsparkSession.conf().getAll().mkString("\0"))
-        settings = dict(pair.split(" -> ", 1) for pair in told.split("\0"))
+        dumped = str(spark._jsparkSession.conf().getAll().mkString("\0"))
+        settings = dict(pair.split(" -> ", 1) for pair in dumped.split("\0"))
     return {f"delta.{key[len(_DEFAULTS) :]}": value for key, value in settings.items() if key.startswith(_DEFAULTS)}
 
 
@@ -286,11 +286,11 @@ def transaction(
         raise InvalidArgumentError(f"the settings {_TXN_APP} and {_TXN_VERSION} go together: set both, or unset both")
     if app is None or version is None:
         return None
-    found = app, number({_TXN_VERSION.lower(): version}, _TXN_VERSION)
+    transaction_id = app, number({_TXN_VERSION.lower(): version}, _TXN_VERSION)
     if not dry_run and spark.conf.get(_TXN_RESET, "false") == "true":
         # For one change, so that the next one isn't taken for the same.
         spark.conf.unset(_TXN_VERSION)
-    return found
+    return transaction_id
 
 
 def number(own: Mapping[str, str], name: str) -> int:
@@ -312,11 +312,14 @@ def versioned_path(path: str, options: Mapping[str, str] | None = None) -> tuple
     >>> versioned_path("/data/t@v3"), versioned_path("/data/t@20240131120000000"), versioned_path("/data/t")
     (('/data/t', 3, None), ('/data/t', None, '2024-01-31 12:00:00.000'), ('/data/t', None, None))
     """
-    found = _AT.fullmatch(path)
-    if found is None or _native.is_table(absolute_location(path), split_options(options)[0]):
+    match = _AT.fullmatch(path)
+    if match is None or _native.is_table(absolute_location(path), split_options(options)[0]):
         return path, None, None
-    if found["version"] is not None:
-        return found["path"], int(found["version"]), None
-    at = found["moment"]
-    day, time = f"{at[:4]}-{at[4:6]}-{at[6:8]}", f"{at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:]}"
-    return found["path"], None, f"{day} {time}"
+    if match["version"] is not None:
+        return match["path"], int(match["version"]), None
+    digits = match["moment"]
+    day, time = (
+        f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}",
+        f"{digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}",
+    )
+    return match["path"], None, f"{day} {time}"

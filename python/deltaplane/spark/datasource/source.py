@@ -106,8 +106,8 @@ class DeltaplaneDataSource(DataSource):
         """The versions whose changes a batch asks for."""
         own = self._own
         if not flag(own, "readchangefeed"):
-            if given := [name for name in _CHANGES if name in own and name != "readchangefeed"]:
-                raise InvalidArgumentError(f"{', '.join(given)}: these options go with readChangeFeed = true")
+            if misplaced := [name for name in _CHANGES if name in own and name != "readchangefeed"]:
+                raise InvalidArgumentError(f"{', '.join(misplaced)}: these options go with readChangeFeed = true")
             return None
         for name in ("startingversion", "endingversion"):
             if name in own and not own[name].isdecimal():

@@ -42,14 +42,14 @@ class _Entry:
     def parse(cls, number: int, data: bytes, place: str) -> _Entry:
         try:
             head, text = data.decode().split("\n", 1)
-            found = json.loads(text)
-            protocol = json.loads(found["protocolJson"])["protocol"]
+            entry = json.loads(text)
+            protocol = json.loads(entry["protocolJson"])["protocol"]
             columns = _native.TrackedColumns(
-                version=found["deltaCommitVersion"],
-                id=found["tableId"],
-                schema_string=found["dataSchemaJson"],
-                partition_columns=_native.TableSchema(found["partitionSchemaJson"]).names,
-                configuration=found.get("tableConfigurations") or {},
+                version=entry["deltaCommitVersion"],
+                id=entry["tableId"],
+                schema_string=entry["dataSchemaJson"],
+                partition_columns=_native.TableSchema(entry["partitionSchemaJson"]).names,
+                configuration=entry.get("tableConfigurations") or {},
                 min_reader_version=protocol["minReaderVersion"],
                 min_writer_version=protocol["minWriterVersion"],
                 reader_features=protocol.get("readerFeatures"),
@@ -62,8 +62,8 @@ class _Entry:
                 f"{place}/{number} is no entry of a stream's schema log ({e}): restore it, or start the query anew with "
                 "another checkpoint location"
             ) from e
-        before = found.get("previousMetadataSeqNum")
-        query = found.get("sourceMetadataPath") or ""
+        before = entry.get("previousMetadataSeqNum")
+        query = entry.get("sourceMetadataPath") or ""
         return cls(number, columns, query, number - 1 if before is None else before)
 
     def text(self) -> str:
@@ -142,7 +142,7 @@ class FollowedTable:
     ) -> None:
         self._location, self._store, self._options, self._setting = location, store, options, setting
         self.tail = _native.Tail.open(location, store, options.request)
-        self._kept: _Entry | None = None
+        self._newest: _Entry | None = None
         self._log: _SchemaLog | None = None
         self._begun: set[str | None] = set()
         # Where a run, or a batch that Spark asks for again at its start, begins with rows of the
@@ -158,10 +158,10 @@ class FollowedTable:
                 self._keep(newest)
 
     def _keep(self, entry: _Entry) -> None:
-        self._kept = entry
+        self._newest = entry
         self.tail = _native.Tail.open(self._location, self._store, self._options.request_with(entry.columns))
 
-    def begin(self, query: str | None, at: str, *, resumed: bool = False) -> None:
+    def begin(self, query: str | None, offset: str, *, resumed: bool = False) -> None:
         """Makes sure, once for each run of a query, that rows at an offset may be shown with the
         columns that are kept to. `resumed`: an earlier run came to the offset.
 
@@ -171,19 +171,19 @@ class FollowedTable:
             InvalidArgumentError: the log is another query's.
         """
         if self._log is None:
-            self._refuse_renamed(query, _native.TailOffset(at).last_read() if resumed else at)
+            self._refuse_renamed(query, _native.TailOffset(offset).last_read() if resumed else offset)
             return
         if query in self._begun:
             return
         newest = self._log.newest()
         if newest is None:
-            columns, same = self.tail.columns_at(at)
+            columns, same = self.tail.columns_at(offset)
             first = _Entry(0, columns, query or "", -1)
             self._log.add(first)
             if not same:
                 raise self._moved_on(first)
             self._keep(first)
-        elif self._kept is None or newest.number != self._kept.number:
+        elif self._newest is None or newest.number != self._newest.number:
             raise self._moved_on(newest)
         elif query and newest.query not in ("", query):
             raise InvalidArgumentError(
@@ -194,7 +194,7 @@ class FollowedTable:
             self._check_leave(self._log.entry(newest.before), newest)
         self._begun.add(query)
 
-    def _refuse_renamed(self, query: str | None, at: str, *, again: bool = False) -> None:
+    def _refuse_renamed(self, query: str | None, offset: str, *, again: bool = False) -> None:
         """Makes sure, once for each run of a query, that no columns were renamed or dropped since
         the version of an offset, as Spark's Delta source does; `again`: the offset is the start of
         a batch that Spark may ask for again.
@@ -205,7 +205,7 @@ class FollowedTable:
         if (query, again) in self._same or self.tail.snapshot.column_mapping == "none":
             return
         unsafe = self._setting is not None and (self._setting(_UNSAFE) or "false").lower() == "true"
-        older, same = self.tail.columns_at(at)
+        older, same = self.tail.columns_at(offset)
         if not (unsafe or same):
             shown = self.tail.snapshot
             steps = _native.Tail.column_steps(older, shown.tracked_columns)
@@ -234,21 +234,25 @@ class FollowedTable:
             return True
         offset = _native.TailOffset(end)
         self.begin(query, offset.last_read())
-        kept = self._kept
-        return not (offset.is_between_versions and kept is not None and offset.version <= kept.version)
+        previous = self._newest
+        return not (offset.is_between_versions and previous is not None and offset.version <= previous.version)
 
-    def stop_before_others(self, query: str | None, at: str, until: int | None) -> None:
+    def stop_before_others(self, query: str | None, offset: str, until: int | None) -> None:
         """Where a stream with nothing to read stands before a commit with other columns: notes
         these, and ends it.
 
         Raises:
             SchemaMismatchError: it does.
         """
-        if self._log is None or self._kept is None or (until is not None and _native.TailOffset(at).version > until):
+        if (
+            self._log is None
+            or self._newest is None
+            or (until is not None and _native.TailOffset(offset).version > until)
+        ):
             return
-        columns = self.tail.next_columns(at)
+        columns = self.tail.next_columns(offset)
         if columns is not None:
-            entry = _Entry(self._kept.number + 1, columns, query or "", self._kept.number)
+            entry = _Entry(self._newest.number + 1, columns, query or "", self._newest.number)
             self._log.add(entry)
             raise self._moved_on(entry)
 

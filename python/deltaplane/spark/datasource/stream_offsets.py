@@ -28,8 +28,8 @@ def initial(start: str) -> Offset:
 
 def place(offset: Offset) -> str:
     """The core's offset of a reader that is there."""
-    found: str = offset["end"] if "end" in offset else offset["start"]
-    return found
+    offset_text: str = offset["end"] if "end" in offset else offset["start"]
+    return offset_text
 
 
 def moved(offset: Offset, end: str) -> Offset:

@@ -54,16 +54,16 @@ class ClientTable:
         memory."""
         source: Any = what.source
         rows = source.toArrow()
-        given = Merge(
+        plain_merge = Merge(
             source=rows.to_reader(),
             predicate=sql_of(what.condition),
-            clauses=[_told(clause) for clause in what.clauses],
+            clauses=[_plain_clause(clause) for clause in what.clauses],
             # The frame's outermost step, where `alias` made it.
             source_alias=getattr(source._plan, "_alias", None),
             target_alias=self.alias,
             merge_schema=what.merge_schema,
         )
-        return merge(self.target, given, self.settings)
+        return merge(self.target, plain_merge, self.settings)
 
     def _text(self, condition: Expression | None) -> str | None:
         return None if condition is None else sql_of(condition)
@@ -75,7 +75,7 @@ def newest_rows(spark: SparkSession, location: str, options: Mapping[str, str] |
     return portable_reader(spark).options(**(options or {})).load(location)
 
 
-def _told(clause: Clause) -> Clause:
+def _plain_clause(clause: Clause) -> Clause:
     return replace(
         clause,
         condition=None if clause.condition is None else sql_of(clause.condition),

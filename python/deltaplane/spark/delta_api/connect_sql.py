@@ -96,8 +96,8 @@ def _literal(value: Any, kind: Any) -> str:
             scale = max(-int(exponent), 0)
             return f"CAST('{value:f}' AS decimal({max(len(digits) + max(int(exponent), 0), scale)},{scale}))"
         case str():
-            told = value.replace("\\", "\\\\").replace("'", "\\'")
-            return f"'{told}'"
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
         case bytes() | bytearray():
             return f"X'{bytes(value).hex()}'"
     raise UnsupportedFeatureError(
@@ -109,5 +109,5 @@ def _moment(value: int, kind: str) -> str:
     """Spark's numbers for a day (days) and a moment (microseconds), from 1970."""
     if kind == "date":
         return f"DATE '{dt.date(1970, 1, 1) + dt.timedelta(days=value)}'"
-    at = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)
-    return f"TIMESTAMP '{at} UTC'" if kind == "timestamp" else f"TIMESTAMP_NTZ '{at}'"
+    instant = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)
+    return f"TIMESTAMP '{instant} UTC'" if kind == "timestamp" else f"TIMESTAMP_NTZ '{instant}'"

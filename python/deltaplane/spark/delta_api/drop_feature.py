@@ -48,6 +48,6 @@ def _supports(table: DeltaTable, name: str) -> bool:
     protocol = _native.Snapshot.open(table.location, table.storage_options).protocol
     version = protocol.min_writer_version
     if version == _FEATURE_TABLES:
-        return name in {one.lower() for one in protocol.writer_features or ()}
-    legacy = {one.name.lower(): one.legacy for one in _native.known_features()}[name]
+        return name in {feature.lower() for feature in protocol.writer_features or ()}
+    legacy = {feature.name.lower(): feature.legacy for feature in _native.known_features()}[name]
     return legacy is not None and version >= legacy[1]

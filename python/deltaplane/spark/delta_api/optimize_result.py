@@ -34,7 +34,7 @@ _CLUSTERING = (
     "numOutputZCubes: bigint>"
 )
 _PARALLELISM = ", ".join(
-    f"{bound}{of}ActiveParallelism: bigint" for of in ("Cluster", "Session") for bound in ("max", "min")
+    f"{bound}{scope_name}ActiveParallelism: bigint" for scope_name in ("Cluster", "Session") for bound in ("max", "min")
 )
 # The metrics in delta-spark's order; those that aren't bigint.
 _TYPES = {
@@ -97,8 +97,8 @@ def purged_metrics(table: DeltaTable, considered: int, version: int | None) -> d
     return {
         "numFilesAdded": added.files,
         "numFilesRemoved": removed.files,
-        "filesAdded": added.told(),
-        "filesRemoved": removed.told(),
+        "filesAdded": added.summary(),
+        "filesRemoved": removed.summary(),
         "partitionsOptimized": len(partitions),
         "totalConsideredFiles": considered,
         "totalFilesSkipped": considered - removed.files,
@@ -109,20 +109,20 @@ def purged_metrics(table: DeltaTable, considered: int, version: int | None) -> d
 
 def optimized_frame(spark: SparkSession, location: str, done: Optimized) -> DataFrame:
     """One row; what nobody counts is zero, or null where delta-spark leaves it out."""
-    told = done.metrics
-    added, removed = (_sizes(told[name]) for name in ("filesAdded", "filesRemoved"))
+    metrics = done.metrics
+    added, removed = (_sizes(metrics[name]) for name in ("filesAdded", "filesRemoved"))
     # Every file that was written anew counts as one that wasn't in order.
     old = (removed[3], removed[4])
-    cubes = told["partitionsOptimized"]
-    given = {
-        **{name: told[name] for name in _METRICS if name in told and name not in _TYPES},
+    cubes = metrics["partitionsOptimized"]
+    fields = {
+        **{name: metrics[name] for name in _METRICS if name in metrics and name not in _TYPES},
         "filesAdded": added,
         "filesRemoved": removed,
         "zOrderStats": ("all", (0, 0), old, 0, old, cubes, None) if done.ordered else None,
         "clusteringStats": ((0, 0), old, 0, old, cubes) if done.clustered else None,
-        "numBins": told["numBatches"],
+        "numBins": metrics["numBatches"],
         # As in delta-spark, which also has one where nothing was to do, and never keeps an order.
-        "numBatches": max(len(told["versions"]), 1),
+        "numBatches": max(len(metrics["versions"]), 1),
         "preserveInsertionOrder": False,
         "numFilesSkippedToReduceWriteAmplification": 0,
         "numBytesSkippedToReduceWriteAmplification": 0,
@@ -130,12 +130,12 @@ def optimized_frame(spark: SparkSession, location: str, done: Optimized) -> Data
         "endTimeMs": done.ended_ms,
         # A Spark Connect client does the work itself, and is no cluster.
         "totalClusterParallelism": 1 if is_connect(spark) else spark.sparkContext.defaultParallelism,
-        "totalScheduledTasks": told["numBatches"],
+        "totalScheduledTasks": metrics["numBatches"],
         "numTableColumns": done.columns,
         "numTableColumnsWithStats": done.columns_with_statistics,
     }
     kinds = ", ".join(f"{name}: {_TYPES.get(name, 'bigint')}" for name in _METRICS)
-    row = (location, tuple(given.get(name) for name in _METRICS))
+    row = (location, tuple(fields.get(name) for name in _METRICS))
     return spark.createDataFrame([row], f"path string, metrics struct<{kinds}>")
 
 
@@ -167,7 +167,7 @@ class _Sizes:
         self.files += 1
         self.total += size
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """As OPTIMIZE's metrics tell it."""
         average = self.total / self.files if self.files else 0.0
         said = {"min": self.least, "max": self.greatest, "avg": average}

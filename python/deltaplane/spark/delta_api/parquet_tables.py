@@ -195,12 +195,12 @@ def convert(
 def _check_partitioning(table: ParquetTable, columns: Schema | None) -> None:
     if columns is None or table.entry is None:
         return
-    given = ", ".join(f"{f.name} {f.type.to_value()}" for f in columns.fields)
+    declared = ", ".join(f"{f.name} {f.type.to_value()}" for f in columns.fields)
     types = {field["name"]: field["type"] for field in table.entry.fields}
     held = ", ".join(f"{name} {types[name]}" for name in table.entry.partition_columns)
-    if given != held:
+    if declared != held:
         raise InvalidArgumentError(
-            f"the catalog partitions {table.shown_name} by ({held}), not by ({given}): leave PARTITIONED BY out"
+            f"the catalog partitions {table.shown_name} by ({held}), not by ({declared}): leave PARTITIONED BY out"
         )
 
 

@@ -51,7 +51,7 @@ class _Loading(Options):
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)  # type: ignore[call-arg]
-        self._session, self._format, self._given = spark, None, {}
+        self._session, self._format, self._options = spark, None, {}
 
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
         self._take(options, format=format, schema=schema)
@@ -115,8 +115,8 @@ class Reader(_Loading, DataFrameReader):
             return feed(self._session, location, store, *bounds)
         if version is None and timestamp is None:
             return newest_frame(self._session, location, store)
-        at = None if timestamp is None else moment(self._session, timestamp)
-        return read(self._session, location, version, at, store)
+        instant = None if timestamp is None else moment(self._session, timestamp)
+        return read(self._session, location, version, instant, store)
 
 
 @with_spark_errors
@@ -128,9 +128,10 @@ class StreamReader(_Loading, DataStreamReader):
         location = self._path(path, own)
         own.pop("path", None)
         # Of a batch's options delta-spark refuses these, and ignores where a feed ends.
-        if told := [key for key in self._given if key.lower() in _VERSIONS]:
+        if misplaced := [key for key in self._options if key.lower() in _VERSIONS]:
             raise InvalidArgumentError(
-                f"{told[0]} is an option of a batch; a stream has startingVersion or startingTimestamp", table=location
+                f"{misplaced[0]} is an option of a batch; a stream has startingVersion or startingTimestamp",
+                table=location,
             )
         if (old := own.pop(_OLD_FEED, None)) is not None:
             own.setdefault("readchangefeed", old)

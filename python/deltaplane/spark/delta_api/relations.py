@@ -92,13 +92,13 @@ class _Answers:
     `java/Relations`."""
 
     def __init__(self, spark: SparkSession, run: _Run | None) -> None:
-        self._of, self._run = weakref.ref(spark), run
+        self._session, self._run = weakref.ref(spark), run
 
     def apply(self, question: str, session: Any) -> Any:
         """A frame of the JVM's, or a refusal."""
         from pyspark.sql import SparkSession
 
-        known = self._of()
+        known = self._session()
         spark = known if known is not None else SparkSession(session.sparkContext(), session)
         try:
             return self._answer(spark, question)
@@ -110,10 +110,10 @@ class _Answers:
         if kind == "statement":
             made = None if self._run is None else self._run(spark, location)
             return None if made is None else made._jdf
-        at, *given = rest
-        options = dict(zip(given[::2], given[1::2], strict=True))
+        version, *pairs = rest
+        options = dict(zip(pairs[::2], pairs[1::2], strict=True))
         place = shown_path(location)
-        frame = _streamed(spark, place, options) if kind == "stream" else _rows(spark, place, at, options)
+        frame = _streamed(spark, place, options) if kind == "stream" else _rows(spark, place, version, options)
         return frame._jdf
 
     class Java:
@@ -122,20 +122,20 @@ class _Answers:
         implements = ("java.util.function.BiFunction",)
 
 
-def _rows(spark: SparkSession, location: str, at: str, options: Mapping[str, str]) -> Any:
+def _rows(spark: SparkSession, location: str, version_text: str, options: Mapping[str, str]) -> Any:
     seen: Seen | None = getattr(_reading, "seen", None)
     path, version, moment = versioned_path(location, None)
     if seen is not None:
         place = absolute_location(path)
         seen.locations.add(place)
-        if place in seen.held and not at and not options and version is None and moment is None:
+        if place in seen.held and not version_text and not options and version is None and moment is None:
             return read(spark, path, seen.held[place])
-    if at.startswith("micros "):
-        then = _EPOCH + timedelta(microseconds=int(at.partition(" ")[2]))
+    if version_text.startswith("micros "):
+        then = _EPOCH + timedelta(microseconds=int(version_text.partition(" ")[2]))
         return read(spark, path, timestamp=then)
     reader = Reader(spark).format("delta").options(**options)
-    if at:
-        reader.option("versionAsOf", at.partition(" ")[2])
+    if version_text:
+        reader.option("versionAsOf", version_text.partition(" ")[2])
     return reader.load(location)
 
 

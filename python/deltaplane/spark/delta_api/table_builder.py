@@ -134,8 +134,10 @@ class DeltaTableBuilder:
         if comment is not None:
             _check(comment, str, "Column comment must be str.")
             metadata["comment"] = comment
-        of = _data_type(dataType)
-        self._columns.append(_measured({"name": colName, "type": of.jsonValue(), "metadata": metadata}, of))
+        data_type = _data_type(dataType)
+        self._columns.append(
+            _measured({"name": colName, "type": data_type.jsonValue(), "metadata": metadata}, data_type)
+        )
         self._columns[-1]["nullable"] = nullable
         return self
 
@@ -144,8 +146,8 @@ class DeltaTableBuilder:
         from pyspark.sql.types import StructField, StructType
 
         if isinstance(cols, list):
-            for one in cols:
-                _check(one, StructField, "Column in existing schema must be StructField.")
+            for column in cols:
+                _check(column, StructField, "Column in existing schema must be StructField.")
             cols = StructType(cols)
         _check(cols, StructType, "Schema must be StructType or a list of StructField.")
         self._columns += [_measured(field.jsonValue(), field.dataType) for field in cols.fields]
@@ -246,61 +248,61 @@ class DeltaTableBuilder:
     def _where(self, held: str | None) -> str:
         named = held if self._name is None or held is not None else path_of(self._name)
         if self._location is not None:
-            given = absolute_location(self._location)
-            if self._replaces == "overwrite" and held is not None and given != absolute_location(held):
+            stated = absolute_location(self._location)
+            if self._replaces == "overwrite" and held is not None and stated != absolute_location(held):
                 raise InvalidArgumentError(
-                    f"the table {self._name} is at {held}, and the builder says {given}: leave location out, or drop the name first"
+                    f"the table {self._name} is at {held}, and the builder says {stated}: leave location out, or drop the name first"
                 )
             if held is None and named is not None and named != self._location:
                 raise InvalidArgumentError(f"the name is one location ({named}), and {self._location} is another")
-            return absolute_location(held or given)
+            return absolute_location(held or stated)
         if self._name is None:
             raise InvalidArgumentError("a table needs a place: give a tableName or a location")
         return absolute_location(named if named is not None else default_location(self._spark, self._name))
 
 
-def _identity(given: Any, says: str, *, explicit: bool) -> dict[str, Any]:
-    _check(given, IdentityGenerator, says)
-    if given.step == 0:
+def _identity(generator: Any, says: str, *, explicit: bool) -> dict[str, Any]:
+    _check(generator, IdentityGenerator, says)
+    if generator.step == 0:
         raise ValueError("Column identity generation requires step to be non-zero.")
-    values = {"start": given.start, "step": given.step, "allowExplicitInsert": explicit}
+    values = {"start": generator.start, "step": generator.step, "allowExplicitInsert": explicit}
     return {_IDENTITY + name: value for name, value in values.items()}
 
 
-def _measured(field: dict[str, Any], of: DataType) -> dict[str, Any]:
+def _measured(field: dict[str, Any], data_type: DataType) -> dict[str, Any]:
     """A column whose texts of a given length are texts, and how long they are stands beside its
     type, as Spark has it."""
     plain = _unmeasured(field["type"])
     if plain == field["type"]:
         return field
-    return {**field, "type": plain, "metadata": {**field["metadata"], LENGTHS: of.simpleString()}}
+    return {**field, "type": plain, "metadata": {**field["metadata"], LENGTHS: data_type.simpleString()}}
 
 
-def _unmeasured(of: Any) -> Any:
-    if isinstance(of, list):
-        return [_unmeasured(one) for one in of]
-    if isinstance(of, dict):
-        return {key: value if key == "name" else _unmeasured(value) for key, value in of.items()}
-    return "string" if isinstance(of, str) and _LENGTH.fullmatch(of) else of
+def _unmeasured(data_type: Any) -> Any:
+    if isinstance(data_type, list):
+        return [_unmeasured(part) for part in data_type]
+    if isinstance(data_type, dict):
+        return {key: value if key == "name" else _unmeasured(value) for key, value in data_type.items()}
+    return "string" if isinstance(data_type, str) and _LENGTH.fullmatch(data_type) else data_type
 
 
-def _data_type(given: Any) -> DataType:
+def _data_type(data_type: Any) -> DataType:
     from pyspark.sql.types import DataType
 
-    if isinstance(given, str):
-        return DataType.fromDDL(given)
-    _check(given, DataType, "Column data type must be str or DataType.")
-    return given
+    if isinstance(data_type, str):
+        return DataType.fromDDL(data_type)
+    _check(data_type, DataType, "Column data type must be str or DataType.")
+    return data_type
 
 
-def _check(given: Any, kind: type, says: str) -> None:
-    if not isinstance(given, kind):
-        raise TypeError(f"{says} Found {given} with type {type(given)}")
+def _check(value: Any, kind: type, says: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{says} Found {value} with type {type(value)}")
 
 
-def names_of(given: Sequence[str | Sequence[str]], says: str) -> list[str]:
+def names_of(arguments: Sequence[str | Sequence[str]], says: str) -> list[str]:
     """Names given one by one, or as one list."""
-    names = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
+    names = list(arguments[0]) if len(arguments) == 1 and isinstance(arguments[0], (list, tuple)) else list(arguments)
     for name in names:
         _check(name, str, says)
     return [str(name) for name in names]

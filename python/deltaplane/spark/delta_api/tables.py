@@ -294,9 +294,9 @@ class DeltaTable:
         Raises:
             InvalidArgumentError: versions that don't exist or don't go together (P092).
         """
-        for name, given in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
-            if not isinstance(given, int):
-                raise ValueError(f"The {name} needs to be an integer but got '{type(given)}'.")
+        for name, required in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
+            if not isinstance(required, int):
+                raise ValueError(f"The {name} needs to be an integer but got '{type(required)}'.")
         # The properties by which delta-spark asks for versions and features; its history names
         # those.
         versions = {"delta.minReaderVersion": str(readerVersion), "delta.minWriterVersion": str(writerVersion)}
@@ -354,10 +354,10 @@ class DeltaTable:
         """Makes the table what it was at a time, as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss`, in the
         session's time zone unless it says another one."""
         _check_type(timestamp, str, "timestamp", "a string")
-        at, table = moment(self._spark, timestamp), self._table()
+        instant, table = moment(self._spark, timestamp), self._table()
         # The commit says the moment, not the version.
-        version_at(table.location, table.storage_options, at, doing="DeltaTable.restoreToTimestamp")
-        return self._restored(table.restore(at))
+        version_at(table.location, table.storage_options, instant, doing="DeltaTable.restoreToTimestamp")
+        return self._restored(table.restore(instant))
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
@@ -399,11 +399,16 @@ class DeltaTable:
         return deltaplane.DeltaTable(self._location, version, storage_options=split_options(self._options)[0])
 
     def _cloned(
-        self, of: deltaplane.DeltaTable, target: str, shallow: bool, replaces: bool, properties: dict[str, str] | None
+        self,
+        source: deltaplane.DeltaTable,
+        target: str,
+        shallow: bool,
+        replaces: bool,
+        properties: dict[str, str] | None,
     ) -> DeltaTable:
         _check_type(target, str, "target", "a string")
-        for name, given in (("isShallow", shallow), ("replace", replaces)):
-            _check_type(given, bool, name, "a boolean")
+        for name, flag in (("isShallow", shallow), ("replace", replaces)):
+            _check_type(flag, bool, name, "a boolean")
         if properties is not None:
             _check_type(properties, dict, "properties", "a dict")
             for key, value in properties.items():
@@ -411,7 +416,7 @@ class DeltaTable:
                 _check_type(value, str, f"All property values including {value}", "a string")
         location = absolute_location(target)
         what = Clone(shallow, replaces, properties or {})
-        clone_by_tasks(self._spark, of, location, what, of.storage_options)
+        clone_by_tasks(self._spark, source, location, what, source.storage_options)
         options = self._options
         if shallow:
             # Its files are this table's, which whoever clones it trusts.
@@ -433,12 +438,14 @@ class DeltaTable:
 
     def _mentioned(self, expressions: Iterable[Expression | None]) -> DataFrame | None:
         """The newest frame of `toDF` whose columns stand in these expressions."""
-        columns = [one for one in expressions if one is not None and not isinstance(one, str)]
+        columns = [
+            expression for expression in expressions if expression is not None and not isinstance(expression, str)
+        ]
         if not self._frames or not columns:
             return None
         jvm = Jvm.of(self._spark)
         frames = reversed(self._frames.values())
-        return next((frame for frame in frames if any(jvm.mentions(one, frame) for one in columns)), None)
+        return next((frame for frame in frames if any(jvm.mentions(expression, frame) for expression in columns)), None)
 
     def _settings(self, dry_run: bool = False) -> Settings:
         return Settings(commit=change_properties(self._spark, dry_run=dry_run), dry_run=dry_run)
@@ -493,8 +500,8 @@ class DeltaMergeBuilder:
         set: Mapping[str, Expression] | None = None,
     ) -> DeltaMergeBuilder:
         """Gives columns new values in rows of the table that match none of the source."""
-        given = _values(set, "'set' in whenNotMatchedBySourceUpdate")
-        return self._updates("not_matched_by_source", condition, given)
+        values = _values(set, "'set' in whenNotMatchedBySourceUpdate")
+        return self._updates("not_matched_by_source", condition, values)
 
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
         """Deletes rows of the table that match none of the source."""
@@ -642,28 +649,28 @@ def _builder(session: SparkSession | None, replaces: Replaces, *, must_exist: bo
     return DeltaTableBuilder(active, replaces, must_exist, lambda location: DeltaTable(active, location))
 
 
-def _check_type(given: Any, kind: type, name: str, says: str) -> None:
-    if not isinstance(given, kind):
-        raise ValueError(f"{name} needs to be {says} but got '{type(given)}'.")
+def _check_type(value: Any, kind: type, name: str, says: str) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} needs to be {says} but got '{type(value)}'.")
 
 
-def _check_expression(given: Any, name: str) -> None:
+def _check_expression(expression: Any, name: str) -> None:
     from pyspark.sql import Column
 
-    if given is not None and not isinstance(given, (str, Column)):
+    if expression is not None and not isinstance(expression, (str, Column)):
         raise TypeError(
-            f"{name} must be a Spark SQL Column or a string (expression in SQL syntax), found to be of type {type(given)}"
+            f"{name} must be a Spark SQL Column or a string (expression in SQL syntax), found to be of type {type(expression)}"
         )
 
 
-def _values(given: Any, name: str) -> dict[str, Expression]:
+def _values(assigned: Any, name: str) -> dict[str, Expression]:
     from pyspark.sql import Column
 
-    if given is None:
+    if assigned is None:
         raise ValueError(f"{name} cannot be None")
-    if not isinstance(given, dict):
-        raise TypeError(f"{name} must be a dict, found to be {type(given)}")
-    for column, value in given.items():
+    if not isinstance(assigned, dict):
+        raise TypeError(f"{name} must be a dict, found to be {type(assigned)}")
+    for column, value in assigned.items():
         if not isinstance(column, str):
             raise TypeError(
                 f"Keys of dict in {name} must contain only strings with column names, found '{column}' of type "
@@ -674,4 +681,4 @@ def _values(given: Any, name: str) -> dict[str, Expression]:
                 f"Values of dict in {name} must contain only Spark SQL Columns or strings (expressions in SQL syntax) as "
                 f"values, found '{value}' of type '{type(value)}'"
             )
-    return dict(given)
+    return dict(assigned)

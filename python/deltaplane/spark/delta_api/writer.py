@@ -73,7 +73,7 @@ class Writer(Options, DataFrameWriter):
 
     def __init__(self, df: DataFrame) -> None:
         super().__init__(df)
-        self._frame, self._format, self._given = df, None, {}
+        self._frame, self._format, self._options = df, None, {}
         self._how: str | None = None
         self._by: list[str] | None = None
         self._clusters: list[str] | None = None
@@ -122,8 +122,8 @@ class Writer(Options, DataFrameWriter):
         known = located(spark, name)
         if not self._is_saved_here(name, known):
             return
-        own, _, given = self._taken(_WRITE_OPTIONS)
-        store = split_options(given)[0]
+        own, _, rest = self._taken(_WRITE_OPTIONS)
+        store = split_options(rest)[0]
         location = known or own.get("path") or default_location(spark, name)
         mode = (self._how or "error").lower()
         there = DeltaTable.is_deltatable(location, store)
@@ -184,7 +184,7 @@ class Writer(Options, DataFrameWriter):
             theirs = DataFrameWriter(self._frame)
             theirs = theirs if self._how is None else theirs.mode(self._how)
             theirs = theirs if self._by is None else theirs.partitionBy(*self._by)
-            theirs.options(**self._given).insertInto(tableName, overwrite)
+            theirs.options(**self._options).insertInto(tableName, overwrite)
             return
         if self._by is not None:
             raise InvalidArgumentError(
@@ -195,7 +195,7 @@ class Writer(Options, DataFrameWriter):
         replaces = self._how == "overwrite" if overwrite is None else overwrite
         # As in delta-spark no option lets the table's columns change, the session's setting does.
         unheard = ("overwriteschema", "mergeschema")
-        self._given = {key: value for key, value in self._given.items() if key.lower() not in unheard}
+        self._options = {key: value for key, value in self._options.items() if key.lower() not in unheard}
         self._write(location, "overwrite" if replaces else "append")
 
     def _placed(self, location: str) -> DataFrame:
@@ -286,8 +286,8 @@ class Writer(Options, DataFrameWriter):
             return "static"
         if "partitionoverwritemode" in own:
             return own["partitionoverwritemode"].lower()
-        told = self._frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
-        return "static" if "replacewhere" in own else told.lower()
+        setting = self._frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
+        return "static" if "replacewhere" in own else setting.lower()
 
 
 @with_spark_errors
@@ -296,7 +296,7 @@ class StreamWriter(Options, DataStreamWriter):
 
     def __init__(self, df: DataFrame) -> None:
         super().__init__(df)
-        self._frame, self._format, self._given = df, None, {}
+        self._frame, self._format, self._options = df, None, {}
         self._mode: Any = "append"
         self._name: str | None = None
         self._by: list[str] | None = None
@@ -365,7 +365,7 @@ class StreamWriter(Options, DataStreamWriter):
         if not self._is_ours() and known is None:
             return super().toTable(tableName)
         self._check_format(tableName, known)
-        path = self._given.get("path")
+        path = self._options.get("path")
         location = known or path or default_location(spark, tableName)
         if known is None:
             if not DeltaTable.is_deltatable(location):

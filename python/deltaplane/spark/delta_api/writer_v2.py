@@ -61,7 +61,7 @@ class WriterV2(DataFrameWriterV2):
         super().__init__(df, table)
         self._frame, self._name = df, table
         self._provider: str | None = None
-        self._given: dict[str, str] = {}
+        self._options: dict[str, str] = {}
         self._properties: dict[str, str] = {}
         self._by: list[str] = []
         self._clusters: list[str] | None = None
@@ -74,7 +74,7 @@ class WriterV2(DataFrameWriterV2):
         return super().using(provider)
 
     def option(self, key: str, value: Any) -> Any:
-        self._given[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        self._options[key] = str(value).lower() if isinstance(value, bool) else str(value)
         return super().option(key, value)
 
     def options(self, **options: Any) -> Any:
@@ -88,7 +88,7 @@ class WriterV2(DataFrameWriterV2):
 
     def partitionedBy(self, col: Any, *cols: Any) -> Any:
         if self._is_ours():
-            self._by = [_column_of(one) for one in (col, *cols)]
+            self._by = [_column_of(column) for column in (col, *cols)]
             return self
         return super().partitionedBy(col, *cols)
 
@@ -181,30 +181,30 @@ class WriterV2(DataFrameWriterV2):
                 table=location,
             )
         spark = self._frame.sparkSession
-        told = self._told()
-        if location is not None and told is not None and absolute_location(told) != absolute_location(location):
+        stated = self._stated_path()
+        if location is not None and stated is not None and absolute_location(stated) != absolute_location(location):
             raise InvalidArgumentError(
-                f"the table {self._name} is at {location}, and the writer says {told}: leave the place out, or drop the name first"
+                f"the table {self._name} is at {location}, and the writer says {stated}: leave the place out, or drop the name first"
             )
-        place = location or told or default_location(spark, self._name)
+        place = location or stated or default_location(spark, self._name)
         if location is None:
             check_unused(absolute_location(place), self._store(), even_tables=statement == "CREATE TABLE")
             there = _native.is_table(absolute_location(place), self._store())
         self._write(place, "overwrite" if there else "error", makes=statement)
         if path_of(self._name) is None:
-            register_name(spark, self._name, place, self._store(), managed=location is None and told is None)
+            register_name(spark, self._name, place, self._store(), managed=location is None and stated is None)
 
-    def _told(self) -> str | None:
+    def _stated_path(self) -> str | None:
         """Where a new table is to be, if it is said."""
-        given = next((value for key, value in self._given.items() if key.lower() == "path"), None)
-        return given or self._properties.get("location")
+        path_option = next((value for key, value in self._options.items() if key.lower() == "path"), None)
+        return path_option or self._properties.get("location")
 
     def _said(self, option: str) -> str | None:
         """The value of an option, by its name in lower case."""
-        return next((value.lower() for key, value in self._given.items() if key.lower() == option), None)
+        return next((value.lower() for key, value in self._options.items() if key.lower() == option), None)
 
     def _store(self) -> dict[str, str] | None:
-        others = {key: value for key, value in self._given.items() if key.lower() not in _OWN}
+        others = {key: value for key, value in self._options.items() if key.lower() not in _OWN}
         if self._for_store is None or self._for_store[0] != others:
             # What is unknown is logged once.
             self._for_store = others, for_store(others, _OWN)
@@ -213,7 +213,7 @@ class WriterV2(DataFrameWriterV2):
     def _write(
         self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: str | None = None
     ) -> None:
-        own = {key.lower(): value for key, value in self._given.items() if key.lower() in _OWN}
+        own = {key.lower(): value for key, value in self._options.items() if key.lower() in _OWN}
         spark = self._frame.sparkSession
         merges = merges_schema(spark, own)
         # What Spark has beside a table's properties.
@@ -241,16 +241,19 @@ class WriterV2(DataFrameWriterV2):
             operation=None
             if makes is None
             else CommitOperation.definition(
-                makes, fills=True, replaces=mode == "overwrite", managed=is_managed(spark, self._name, self._told())
+                makes,
+                fills=True,
+                replaces=mode == "overwrite",
+                managed=is_managed(spark, self._name, self._stated_path()),
             ),
         )
 
 
-def _column_of(given: Any) -> str:
+def _column_of(column: Any) -> str:
     """The name of a column to partition by."""
-    if isinstance(given, str):
-        return given
-    node = given._jc.node()
+    if isinstance(column, str):
+        return column
+    node = column._jc.node()
     if node.getClass().getSimpleName() != "UnresolvedAttribute":
         raise UnsupportedExpressionError(
             f"Delta tables are partitioned by columns, not by {node.sql()}: add a generated column and partition by that"

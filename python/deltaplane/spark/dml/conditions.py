@@ -34,7 +34,7 @@ _CHAR = re.compile(r"(?<!var)char\(")
 _INSTANT = "TIMESTAMP"
 
 
-def clear(spark: SparkSession, given: Any, columns: Columns, *, is_condition: bool = True) -> Any:
+def clear(spark: SparkSession, expression: Any, columns: Columns, *, is_condition: bool = True) -> Any:
     """An expression of the Python API as the session reads it; its double-quoted texts can't be
     meant as columns.
 
@@ -45,9 +45,9 @@ def clear(spark: SparkSession, given: Any, columns: Columns, *, is_condition: bo
     Raises:
         InvalidArgumentError: such a text; says both ways to write it.
     """
-    if not isinstance(given, str) or '"' not in given:
-        return given
-    text = session_text(spark, given)
+    if not isinstance(expression, str) or '"' not in expression:
+        return expression
+    text = session_text(spark, expression)
     try:
         tree = parse(text)
     except DeltaError:
@@ -86,11 +86,11 @@ class SparkCondition:
     """
 
     def __init__(self, target: SparkTarget, condition: Expression | Subqueried | None) -> None:
-        given = condition.text if isinstance(condition, Subqueried) else condition
-        self._column = None if given is None else column(given)
+        expression = condition.text if isinstance(condition, Subqueried) else condition
+        self._column = None if expression is None else column(expression)
         self.tree: str | None = None
         self.is_exact = condition is None
-        self.text = given if isinstance(given, str) else None
+        self.text = expression if isinstance(expression, str) else None
         # The condition over the table's own columns, where its tree is all of it.
         self.plain: str | None = None
         self.reads_others = False
@@ -163,9 +163,9 @@ def _of_zone(target: SparkTarget) -> set[str]:
 def _mentions(node: Any, columns: set[str]) -> bool:
     """Whether a tree has one of `columns`; the marker for timestamp literals counts as a column."""
     if isinstance(node, list):
-        return any(_mentions(one, columns) for one in node)
+        return any(_mentions(part, columns) for part in node)
     if not isinstance(node, dict):
         return bool(node == "timestamp") and _INSTANT in columns
     if node.get("op") == "column" and node["name"][0].lower() in columns:
         return True
-    return any(_mentions(one, columns) for one in node.values())
+    return any(_mentions(part, columns) for part in node.values())

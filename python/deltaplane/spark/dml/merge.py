@@ -207,8 +207,8 @@ class _Run:
         act = _first(self._matched, 0)
         if self._by_source:
             act = F.when(source[_SOURCE_ROW].isNull(), F.col(_UNMATCHED_ACT)).otherwise(act)
-        kept = [self._table[quoted(name)] for name in self._table.columns]
-        pairs = joined.select(*kept, *(source[quoted(name)] for name in source.columns), act.alias(ACT))
+        own_columns = [self._table[quoted(name)] for name in self._table.columns]
+        pairs = joined.select(*own_columns, *(source[quoted(name)] for name in source.columns), act.alias(ACT))
         refuse_chance(pairs, "the condition of a clause")
         refuse_windows(pairs, source, "the condition of a clause")
         wanted = F.col(ACT).isNotNull()
@@ -278,17 +278,17 @@ class _Run:
         the struct stays null where it was.
         """
         if clause.values is None:
-            found = self._columns.starred(clause, fields)
+            names = self._columns.starred(clause, fields)
             if clause.action == "insert" or not self._what.merge_schema:
-                return [(name, [name], self._source[quoted(name)]) for name in found]
+                return [(name, [name], self._source[quoted(name)]) for name in names]
             source = json.loads(delta_schema_json(self._what.source.schema))["fields"]
-            return [one for name in found for one in self._star_values(name, fields, source)]
+            return [pair for name in names for pair in self._star_values(name, fields, source)]
         # None at all: as in delta-spark the row is what it was, or made of what the table gives its
         # columns.
         values: list[tuple[str | None, list[str], Column]] = []
-        for name, given in clause.values.items():
-            of_default = isinstance(given, str) and is_default(given)
-            value = self._columns.default(name, fields) if of_default else given
+        for name, expression in clause.values.items():
+            of_default = isinstance(expression, str) and is_default(expression)
+            value = self._columns.default(name, fields) if of_default else expression
             values.append((name, self._columns.path(name), column(value)))
         return values
 

@@ -44,8 +44,8 @@ class _Key:
     def values(self) -> Column:
         """The source's values as they come back from Spark: days of dates, since Python's calendar
         doesn't reach all of them."""
-        of = F.col(quoted(self.source))
-        return F.unix_date(of) if self.type.name == "date" else of
+        column = F.col(quoted(self.source))
+        return F.unix_date(column) if self.type.name == "date" else column
 
     def constant(self, value: Any) -> Column:
         """One of the values as the column's type has it."""
@@ -91,13 +91,13 @@ class SourceKeys:
 
     def _take(self, part: Syntax) -> None:
         try:
-            found = pruning(part, self._binder, self._sides[0])
+            predicate = pruning(part, self._binder, self._sides[0])
             keys = list(self._keys(part))
         except DeltaError:
             return
         self.keys += keys
-        if found is not None:
-            self.reads.append(found)
+        if predicate is not None:
+            self.reads.append(predicate)
 
     def _keys(self, part: Syntax) -> Iterator[_Key]:
         if not isinstance(part, Call) or part.name not in ("=", "==", "<=>") or len(part.args) != 2:
@@ -105,14 +105,14 @@ class SourceKeys:
         for here, there in (part.args, reversed(part.args)):
             if not isinstance(here, Name) or not isinstance(there, Name):
                 continue
-            (side, number, below), (other, of, inner) = self._binder.place(here), self._binder.place(there)
+            (side, number, below), (other, number_there, inner) = self._binder.place(here), self._binder.place(there)
             if side is not self._sides[0] or other is not self._sides[1] or below or inner:
                 continue
             types = self._binder.bind(here).type, self._binder.bind(there).type
             to = coerce.common(*types)
             if to is None or to.name not in _RANGED or any(t != to and not (t.integral and to.integral) for t in types):
                 continue
-            yield _Key(list(side.columns)[number], list(other.columns)[of], part.name == "<=>", types[1])
+            yield _Key(list(side.columns)[number], list(other.columns)[number_there], part.name == "<=>", types[1])
 
     def looked_up(self, source: DataFrame) -> tuple[int, list[Column], list[tree.Node]]:
         """The source's rows, and what rows of the target must meet to match one: for Spark, and for
@@ -149,6 +149,9 @@ class SourceKeys:
             return [] if low is None else [low]
         if rows > _LISTED_ROWS:
             return None
-        of = key.values
-        found = [row[0] for row in source.select(of).where(of.isNotNull()).distinct().limit(_LISTED_KEYS + 1).collect()]
-        return found if len(found) <= _LISTED_KEYS else None
+        column = key.values
+        distinct = [
+            row[0]
+            for row in source.select(column).where(column.isNotNull()).distinct().limit(_LISTED_KEYS + 1).collect()
+        ]
+        return distinct if len(distinct) <= _LISTED_KEYS else None

@@ -135,33 +135,33 @@ def clone_parquet_by_tasks(
 @dataclass(frozen=True)
 class _FilesByTasks:
     spark: SparkSession
-    of: Conversion
+    conversion: Conversion
 
     def schema(self, files: list[str]) -> _native.TableSchema:
         """Tasks tell the kinds of schemas; one file of each is enough to put them together."""
-        location, options = self.of.location, self.of.options
+        location, options = self.conversion.location, self.conversion.options
 
-        def found(file: str) -> list[str]:
+        def file_columns(file: str) -> list[str]:
             return [json.dumps([_native.parquet_schema(location, options, [file]).to_json(), file])]
 
-        kinds = dict(json.loads(text) for text in self._texts(files, found))
+        kinds = dict(json.loads(text) for text in self._texts(files, file_columns))
         return _native.parquet_schema(location, options, list(kinds.values()))
 
     def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
         """A task for some files."""
         del count
-        location, options, statistics = self.of.location, self.of.options, self.of.collect_stats
+        location, options, statistics = self.conversion.location, self.conversion.options, self.conversion.collect_stats
         return self._texts(list(files), lambda file: _native.adopt_files(location, options, spec, [file], statistics))
 
-    def _texts(self, files: list[str], of: Callable[[str], list[str]]) -> list[str]:
+    def _texts(self, files: list[str], convert: Callable[[str], list[str]]) -> list[str]:
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            from deltaplane.spark.execution.write_tasks import told
+            from deltaplane.spark.execution.write_tasks import reported
 
-            yield from told(of, batches)
+            yield from reported(convert, batches)
 
-        found, refusals = run_tasks(_spread(self.spark, files, _LEAST), task)
-        raise_refusal(refusals, self.of.location)
-        return found
+        results, refusals = run_tasks(_spread(self.spark, files, _LEAST), task)
+        raise_refusal(refusals, self.conversion.location)
+        return results
 
 
 # --- CLONE --------------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def clone_by_tasks(
         ImportError: the workers' Python is another one, or doesn't have deltaplane.
         InvalidArgumentError: the session's setting is no number.
     """
-    location, given = absolute_location(table.location), table.storage_options
+    location, store_options = absolute_location(table.location), table.storage_options
     # A worker may stand in another directory.
     target = absolute_location(target)
     least = _setting(spark, _DISTRIBUTED_COPY, _MANY_COPIES)
@@ -196,17 +196,17 @@ def clone_by_tasks(
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from deltaplane.spark.execution.write_tasks import copy
 
-            yield from copy(location, given, target, options, batches)
+            yield from copy(location, store_options, target, options, batches)
 
         outcomes, missing = run_tasks(_spread(spark, requests), task)
         for message in missing[:1]:
             raise FileMissingError(message, table=location)
         return [size for outcome in outcomes for size in json.loads(outcome)]
 
-    snapshot = _native.Snapshot.open(location, given, table.version())
+    snapshot = _native.Snapshot.open(location, store_options, table.version())
     metrics = clone(snapshot, (target, options), what, commit_request(None, None), copies=copies)
     if what.shallow and not what.dry_run:
-        note_clone(target, location, given)
+        note_clone(target, location, store_options)
     return metrics
 
 
@@ -236,7 +236,7 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
     def deletes(keys: list[str]) -> bool:
         if _internals.is_connect(spark) or len(keys) < least:
             return False
-        requests = [json.dumps(keys[at : at + _REQUEST]) for at in range(0, len(keys), _REQUEST)]
+        requests = [json.dumps(keys[start : start + _REQUEST]) for start in range(0, len(keys), _REQUEST)]
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from deltaplane.spark.execution.write_tasks import delete
@@ -263,8 +263,8 @@ def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str
     """
     if _internals.is_connect(spark):
         return None
-    given = None if options is None else dict(options)
-    level = _native.RawStore.open(location, given).list_level("")
+    store_options = None if options is None else dict(options)
+    level = _native.RawStore.open(location, store_options).list_level("")
     directories = [] if level is None else [name for name in level[0] if not name.startswith("_delta_log")]
     if level is None or len(directories) < _LEAST:
         return None
@@ -272,7 +272,7 @@ def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from deltaplane.spark.execution.write_tasks import listed
 
-        yield from listed(location, given, batches)
+        yield from listed(location, store_options, batches)
 
     try:
         below: pa.Table = _spread(spark, directories, _LEAST).mapInArrow(task, _LISTED).toArrow()
@@ -283,5 +283,7 @@ def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str
         raise ImportError(cause) from e
     import pyarrow as pa
 
-    here = [{"path": p, "length": size, "isDir": False, "modificationTime": at} for p, size, at, _ in level[1]]
+    here = [
+        {"path": p, "length": size, "isDir": False, "modificationTime": modified} for p, size, modified, _ in level[1]
+    ]
     return pa.concat_tables([below, pa.Table.from_pylist(here, schema=below.schema)])

@@ -101,14 +101,14 @@ def refuse_chance(frame: DataFrame, what: str) -> None:
         )
 
 
-def refuse_windows(frame: DataFrame, given: DataFrame, what: str) -> None:
+def refuse_windows(frame: DataFrame, original: DataFrame, what: str) -> None:
     """Refuses window functions in what a frame adds to another one, as delta-spark does.
 
     Raises:
         InvalidArgumentError: names the part of the command.
     """
     jvm = Jvm.of(frame.sparkSession)
-    if jvm.windows_in(frame) > jvm.windows_in(given):
+    if jvm.windows_in(frame) > jvm.windows_in(original):
         raise InvalidArgumentError(
             f"UNSUPPORTED_EXPR_FOR_OPERATOR: {what} holds a window function: compute it beforehand, as a column of the "
             "source or of a view that a MERGE reads"
@@ -165,11 +165,11 @@ class Work:
         outcomes, _ = run_tasks(adds.unionAll(places).repartition("file"), task)
         done = [json.loads(text) for text in outcomes]
         native.adopt(outcomes)
-        if twice := sum(one["twice"] for one in done):
+        if twice := sum(task_result["twice"] for task_result in done):
             raise several_matches(twice)
         counts: dict[int, int] = {}
-        for one in done:
-            for act, number in one["taken_out"].items():
+        for task_result in done:
+            for act, number in task_result["taken_out"].items():
                 counts[int(act)] = counts.get(int(act), 0) + number
         return counts
 
@@ -197,8 +197,8 @@ class Work:
             SchemaMismatchError: a value of a type that its column doesn't take, or with other
                 fields.
         """
-        given = rows.select(*values)
-        types = [f.dataType.jsonValue() for f in given.schema.fields]
+        new_values = rows.select(*values)
+        types = [f.dataType.jsonValue() for f in new_values.schema.fields]
         columns, was = [], self._target.snapshot.schema.to_value()["fields"]
         for field in self.fields:
             name = field["name"]
@@ -214,8 +214,8 @@ class Work:
         if self.stored_ids:
             new = self._with_ids(new)
         anew = self._generated - assigned.columns
-        kept = [f for f in self.schema.fields if f.name not in anew]
-        return self._stored(new, StructType([*kept, *(f for f in new.schema.fields if f.name == _ID)]))
+        old_fields = [f for f in self.schema.fields if f.name not in anew]
+        return self._stored(new, StructType([*old_fields, *(f for f in new.schema.fields if f.name == _ID)]))
 
     def _with_ids(self, rows: DataFrame) -> DataFrame:
         """Rows with the ids that they had (P142)."""
@@ -261,11 +261,13 @@ class Work:
         """
         if not frames:
             return 0
-        told = [ruled(frame, self._spec, self._target.location, [_ID]) for frame in frames]
+        checked = [ruled(frame, self._spec, self._target.location, [_ID]) for frame in frames]
         nothing = F.lit(None).cast("string")
         judged = [
-            frame.withColumn(_BROKEN, F.coalesce(*(one for one in (of_rules, broken) if one is not None), nothing))
-            for frame, of_rules in told
+            frame.withColumn(
+                _BROKEN, F.coalesce(*(error for error in (of_rules, broken) if error is not None), nothing)
+            )
+            for frame, of_rules in checked
         ]
         rows = reduce(lambda a, b: a.unionByName(b), judged)
         names = [name for name in rows.columns if name != _BROKEN]
@@ -285,11 +287,11 @@ class Work:
         raise_refusal(refusals, location)
         done = [json.loads(text) for text in outcomes]
         # Tasks of a later job take up where these left off handing out identity values.
-        self._tasks = max([self._tasks, *(one["task"] + 1 for one in done)])
-        return sum(one["written_rows"] for one in done)
+        self._tasks = max([self._tasks, *(task_result["task"] + 1 for task_result in done)])
+        return sum(task_result["written_rows"] for task_result in done)
 
 
-def _assigned(old: Column, was: Any, of: Any, node: Node, values: Sequence[Column]) -> Column:
+def _assigned(old: Column, was: Any, data_type: Any, node: Node, values: Sequence[Column]) -> Column:
     """A column of this type with the new values in it; a struct that was null gets its other fields
     as nulls, as in Spark.
 
@@ -300,7 +302,7 @@ def _assigned(old: Column, was: Any, of: Any, node: Node, values: Sequence[Colum
         return values[node.value]
     before = [] if was is None or isinstance(was, str) else was["fields"]
     parts = []
-    for field in of["fields"]:
+    for field in data_type["fields"]:
         own, below = field_of(before, field["name"]), node.below.get(field["name"])
         part = F.lit(None) if own is None else old.getField(own["name"])
         if below is not None:
@@ -311,12 +313,12 @@ def _assigned(old: Column, was: Any, of: Any, node: Node, values: Sequence[Colum
     return made if node.null_if is None else F.when(~(values[node.null_if] & old.isNull()), made)
 
 
-def _check_structs(name: str, of: Any, node: Node | None, types: Sequence[Any], evolves: bool) -> None:
+def _check_structs(name: str, data_type: Any, node: Node | None, types: Sequence[Any], evolves: bool) -> None:
     """Refuses values whose fields aren't those of their column."""
     if node is None:
         return
     if node.value is not None:
-        check_whole(name, of, types[node.value], lacks=evolves)
+        check_whole(name, data_type, types[node.value], lacks=evolves)
         return
-    for field in of["fields"]:
+    for field in data_type["fields"]:
         _check_structs(f"{name}.{field['name']}", field["type"], node.below.get(field["name"]), types, evolves)

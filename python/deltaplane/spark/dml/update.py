@@ -46,14 +46,14 @@ def update(
         job.reads(which.tree)
         rows = which.met(table).persist()
         try:
-            given = [column(value) for value in values.values()]
+            new_values = [column(value) for value in values.values()]
             # Before the first job, as delta-spark's analysis does, also where the condition is met
             # by no row.
-            refuse_chance(rows.select(*given), "a new value")
-            refuse_windows(rows.select(*given), rows, "a new value")
+            refuse_chance(rows.select(*new_values), "a new value")
+            refuse_windows(rows.select(*new_values), rows, "a new value")
             counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
             old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
-            new = work.changed(rows, old, assigned, given)
+            new = work.changed(rows, old, assigned, new_values)
             if not counts:
                 return None
             written = work.write([new], "update_postimage")

@@ -47,7 +47,7 @@ from deltaplane.spark.errors.parquet_conditions import PARQUET
 from deltaplane.spark.errors.sql_states import SQL_STATES
 from deltaplane.spark.errors.stream_conditions import STREAMS
 
-__all__ = ["Told", "told"]
+__all__ = ["SparkCondition", "spark_condition"]
 
 
 _NAME = r"`[^`]*`"
@@ -623,7 +623,7 @@ _KNOWN = (
 _NAMED = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 
 
-class Told(NamedTuple):
+class SparkCondition(NamedTuple):
     """What delta-spark says of an error: its condition, the SQL state and parameters of that, and
     which class PySpark raises."""
 
@@ -633,11 +633,11 @@ class Told(NamedTuple):
     spark: type[PySparkException]
 
 
-def told(error: DeltaError, doing: str) -> Told | None:
+def spark_condition(error: DeltaError, doing: str) -> SparkCondition | None:
     """What delta-spark says of an error of ours that came of a statement or a method, where it has
     a word for it.
 
-    >>> told(TableNotFoundError("no Delta table here", table="/lake/t"), "VACUUM delta.`/lake/t`").condition
+    >>> spark_condition(TableNotFoundError("no Delta table here", table="/lake/t"), "VACUUM delta.`/lake/t`").condition
     'DELTA_MISSING_DELTA_TABLE'
     """
     text = str(error)
@@ -646,13 +646,13 @@ def told(error: DeltaError, doing: str) -> Told | None:
             continue
         if known.in_folder and not os.path.isdir(re.sub("^file:/+", "/", error.table or "")):
             continue
-        if (found := re.search(known.says, text)) is None:
+        if (match := re.search(known.says, text)) is None:
             continue
-        parameters = {name: value for name, value in found.groupdict().items() if value is not None}
+        parameters = {name: value for name, value in match.groupdict().items() if value is not None}
         if known.location and error.table is not None:
             parameters[known.location] = error.table
         if known.version and error.version is not None:
             parameters[known.version] = str(error.version)
-        return Told(known.condition, SQL_STATES[known.condition], parameters, known.spark)
+        return SparkCondition(known.condition, SQL_STATES[known.condition], parameters, known.spark)
     named = next((word for word in _NAMED.findall(text) if word in SQL_STATES), None)
-    return None if named is None else Told(named, SQL_STATES[named], {}, PySparkException)
+    return None if named is None else SparkCondition(named, SQL_STATES[named], {}, PySparkException)

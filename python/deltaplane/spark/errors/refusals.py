@@ -16,7 +16,7 @@ from pyspark.errors.exceptions import captured
 
 from deltaplane import exceptions
 from deltaplane.exceptions import DeltaError
-from deltaplane.spark.errors.error_conditions import told
+from deltaplane.spark.errors.error_conditions import spark_condition
 from deltaplane.spark.errors.spark_errors import as_sparks
 
 __all__ = ["come_back", "refusal"]
@@ -56,9 +56,9 @@ def refusal(error: DeltaError, doing: str = "") -> str:
     came of."""
     about = {name: getattr(error, name) for name in _ABOUT}
     # A store of the user's may raise a class of its own.
-    kind = next(one.__name__ for one in type(error).__mro__ if one.__name__ in exceptions.__all__)
+    kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in exceptions.__all__)
     made_of = json.dumps({"class": kind, "text": str(error), "about": about, "doing": doing})
-    said = told(error, doing)
+    said = spark_condition(error, doing)
     named = _unnamed(error) if said is None else [said.condition, said.sql_state]
     parameters = [] if said is None else [text for item in said.parameters.items() for text in item]
     return "\0".join(["", *(text.replace("\0", "") for text in (str(error), made_of, *named, *parameters))])
@@ -66,7 +66,7 @@ def refusal(error: DeltaError, doing: str = "") -> str:
 
 def _unnamed(error: DeltaError) -> list[str]:
     """Condition and SQL state by the error's class alone, as `DELTAPLANE_SCHEMA_MISMATCH`."""
-    names = [one.__name__ for one in type(error).__mro__]
+    names = [base.__name__ for base in type(error).__mro__]
     kind = next(name for name in names if name in exceptions.__all__)
     words = _WORD.findall(kind.removesuffix("Error").removesuffix("Exception"))
     state = next(_STATES[name] for name in names if name in _STATES)

@@ -19,7 +19,7 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
     VersionNotFoundError,
 )
-from deltaplane.spark.errors.error_conditions import told
+from deltaplane.spark.errors.error_conditions import spark_condition
 
 __all__ = ["as_sparks", "with_condition", "with_spark_errors"]
 
@@ -98,7 +98,7 @@ def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
     """
     if isinstance(error, _Told):
         return error
-    said = told(error, doing)
+    said = spark_condition(error, doing)
     spark = PySparkException if said is None else said.spark
     early = isinstance(error, _FOUND_EARLY) and not issubclass(spark, AnalysisException)
     kind: Any = type(error)
@@ -124,20 +124,20 @@ def with_spark_errors(cls: type[T]) -> type[T]:
         if name.startswith("_"):
             continue
         if isinstance(member, classmethod):
-            setattr(cls, name, classmethod(_told(member.__func__)))
+            setattr(cls, name, classmethod(_with_delta_errors(member.__func__)))
         elif inspect.isfunction(member):
-            setattr(cls, name, _told(member))
+            setattr(cls, name, _with_delta_errors(member))
     return cls
 
 
-def _told(method: Callable[..., Any]) -> Callable[..., Any]:
+def _with_delta_errors(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(self, *args, **kwargs)
         except DeltaError as e:
-            of = self if isinstance(self, type) else type(self)
-            made = as_sparks(e, f"{of.__name__}.{method.__name__}")
+            owner = self if isinstance(self, type) else type(self)
+            made = as_sparks(e, f"{owner.__name__}.{method.__name__}")
             if made is e:
                 raise
             raise made from e.__cause__

@@ -31,10 +31,10 @@ def with_sources(table: str, options: Mapping[str, str] | None) -> dict[str, str
     >>> with_sources("file:///lake/clone", None), with_sources("/lake/other", None)
     ({'allow_external_files': '/lake/source'}, None)
     """
-    given = dict(options or {})
+    merged = dict(options or {})
     if sources := _sources.get(_path(table)):
-        given[_ALLOWED] = ",".join(sorted({*sources, *_places(given)}))
-    return given or None
+        merged[_ALLOWED] = ",".join(sorted({*sources, *_places(merged)}))
+    return merged or None
 
 
 def _places(options: Mapping[str, str] | None) -> list[str]:

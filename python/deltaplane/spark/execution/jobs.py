@@ -23,9 +23,9 @@ def judged(df: DataFrame, broken: Column | None) -> tuple[DataFrame, list[str]]:
     """
     from pyspark.sql import functions as F
 
-    told = (F.lit(None) if broken is None else broken).cast("string")
+    violation = (F.lit(None) if broken is None else broken).cast("string")
     names = [*df.columns, ""]
-    return df.select("*", told).toDF(*[f"c{i}" for i in range(len(names))]), names
+    return df.select("*", violation).toDF(*[f"c{i}" for i in range(len(names))]), names
 
 
 def run_tasks(
@@ -39,8 +39,8 @@ def run_tasks(
     try:
         rows: list[Any] = df.mapInArrow(task, "add string, refusal string").collect()
     except Exception as e:
-        told = remedy(e)
-        if told is None:
+        advice = remedy(e)
+        if advice is None:
             raise
-        raise ImportError(told) from e
+        raise ImportError(advice) from e
     return [r["add"] for r in rows if r["add"] is not None], [r["refusal"] for r in rows if r["refusal"] is not None]

@@ -51,8 +51,8 @@ def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -
         # Identity columns stay out: their values are handed out as the files are written.
         absent = {column for column, _ in rules.generated}
         absent |= {f["column"] for f in json.loads(spec)["identity"]} - set(df.columns)
-        kept = [f for f in df.schema.fields if f.name in beside]
-        df = df.to(StructType([*(f for name, f in fields.items() if name not in absent), *kept]))
+        extra = [f for f in df.schema.fields if f.name in beside]
+        df = df.to(StructType([*(f for name, f in fields.items() if name not in absent), *extra]))
         computed = [F.expr(sql).cast(fields[name].dataType).alias(name) for name, sql in rules.generated]
         df = df.select("*", *computed)
         broken = reduce(_first, (_broken(rule, fields) for rule in rules.checks), None)
@@ -65,8 +65,8 @@ def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -
     return df, broken
 
 
-def _first(told: Column | None, of: Column) -> Column:
-    return of if told is None else F.coalesce(told, of)
+def _first(violation: Column | None, rule: Column) -> Column:
+    return rule if violation is None else F.coalesce(violation, rule)
 
 
 def _broken(rule: tuple[str, str, str], fields: Mapping[str, Any]) -> Column:

@@ -59,13 +59,13 @@ def files_by_spark(
     store = _native.RawStore.open(location, None)
     try:
         writer.partitionBy(jvm.strings(partition_columns)).parquet(f"{root}/{folder}")
-        files = sorted(found[0] for found in store.list_all(folder))
+        files = sorted(entry[0] for entry in store.list_all(folder))
         if root.startswith("file:"):
             _settle(root.removeprefix("file://"), files)
         described_files = list(described(files, _partitions(files, partition_columns, columns)))
         adds = _native.adopt_files(location, None, spec, described_files)
     except BaseException:
-        store.delete_all([found[0] for found in store.list_all(folder)])
+        store.delete_all([entry[0] for entry in store.list_all(folder)])
         raise
     empty = {file for file, add in zip(files, adds, strict=True) if _rows(add) == 0}
     store.delete_all(sorted(empty))
@@ -91,16 +91,16 @@ def _is_plain(spec: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) -> 
     )
 
 
-def _is_simple(of: Any) -> bool:
-    if isinstance(of, str):
-        return of in _SIMPLE or of.startswith("decimal")
-    match of["type"]:
+def _is_simple(data_type: Any) -> bool:
+    if isinstance(data_type, str):
+        return data_type in _SIMPLE or data_type.startswith("decimal")
+    match data_type["type"]:
         case "struct":
-            return all(_is_simple(field["type"]) for field in of["fields"])
+            return all(_is_simple(field["type"]) for field in data_type["fields"])
         case "array":
-            return _is_simple(of["elementType"])
+            return _is_simple(data_type["elementType"])
         case "map":
-            return _is_simple(of["keyType"]) and _is_simple(of["valueType"])
+            return _is_simple(data_type["keyType"]) and _is_simple(data_type["valueType"])
     return False
 
 
@@ -110,9 +110,9 @@ def _fits(df: DataFrame, columns: Sequence[Mapping[str, Any]]) -> bool:
 
     Our own writer converts types and looks at values; Spark's does neither.
     """
-    given = {field["name"]: field for field in df.schema.jsonValue()["fields"]}
-    return len(given) == len(df.columns) == len(columns) and all(
-        (field := given.get(column["name"])) is not None
+    by_name = {field["name"]: field for field in df.schema.jsonValue()["fields"]}
+    return len(by_name) == len(df.columns) == len(columns) and all(
+        (field := by_name.get(column["name"])) is not None
         and not _is_measured(column)
         and column["nullable"] >= field["nullable"]
         and _holds(column["type"], field["type"])
@@ -120,16 +120,16 @@ def _fits(df: DataFrame, columns: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
-def _holds(wanted: Any, found: Any) -> bool:
+def _holds(wanted: Any, actual: Any) -> bool:
     """Whether two types are equal but for nulls that `wanted` may have and `found` hasn't."""
-    if isinstance(wanted, str) or isinstance(found, str):
-        return bool(wanted == found)
-    if wanted["type"] != found["type"]:
+    if isinstance(wanted, str) or isinstance(actual, str):
+        return bool(wanted == actual)
+    if wanted["type"] != actual["type"]:
         return False
     match wanted["type"]:
         case "struct":
-            pairs = list(zip(wanted["fields"], found["fields"], strict=False))
-            return len(wanted["fields"]) == len(found["fields"]) and all(
+            pairs = list(zip(wanted["fields"], actual["fields"], strict=False))
+            return len(wanted["fields"]) == len(actual["fields"]) and all(
                 w["name"] == f["name"]
                 and not _is_measured(w)
                 and w["nullable"] >= f["nullable"]
@@ -137,14 +137,14 @@ def _holds(wanted: Any, found: Any) -> bool:
                 for w, f in pairs
             )
         case "array":
-            return wanted["containsNull"] >= found["containsNull"] and _holds(
-                wanted["elementType"], found["elementType"]
+            return wanted["containsNull"] >= actual["containsNull"] and _holds(
+                wanted["elementType"], actual["elementType"]
             )
         case "map":
             return (
-                wanted["valueContainsNull"] >= found["valueContainsNull"]
-                and _holds(wanted["keyType"], found["keyType"])
-                and _holds(wanted["valueType"], found["valueType"])
+                wanted["valueContainsNull"] >= actual["valueContainsNull"]
+                and _holds(wanted["keyType"], actual["keyType"])
+                and _holds(wanted["valueType"], actual["valueType"])
             )
     return False
 

@@ -73,14 +73,14 @@ def check_partitions(columns: Sequence[str], location: str, options: Mapping[str
     except TableNotFoundError:
         return
     partitions = snapshot.info.partition_columns
-    given = {name.lower() for name in columns}
-    if lacking := [name for name in partitions if name.lower() not in given]:
+    own_names = {name.lower() for name in columns}
+    if lacking := [name for name in partitions if name.lower() not in own_names]:
         raise SchemaMismatchError(
             f"the data lacks the partition column `{lacking[0]}`, so that no row has a place in the table: add the column to the "
             f"data, which has {', '.join(columns)}; as null where that is meant",
             table=location,
         )
-    if partitions and given == {name.lower() for name in partitions}:
+    if partitions and own_names == {name.lower() for name in partitions}:
         raise SchemaMismatchError(
             f"the data has only partition columns ({', '.join(columns)}): add at least one other column of the table",
             table=location,
@@ -125,11 +125,13 @@ def _placed(rows: DataFrame, schema: StructType, *, listed: bool, grows: bool, w
     # Spark's errors name columns: by the rows' own names where each is another one.
     unique = len({name.lower() for name in rows.columns}) == len(rows.columns)
     plain = rows if unique else rows.toDF(*[f"c{i}" for i in range(len(rows.columns))])
-    for given, field in zip(plain.schema.fields, schema.fields, strict=not grows):
-        column = plain[quoted(given.name)]
-        _check_void(field.name, given.dataType, field.dataType)
-        to = _by_place(given.dataType, field.dataType, field.name, grows=grows, widens=widens)
-        columns.append((column if given.dataType == to else jvm.store_cast(column, to, policy)).alias(field.name))
+    for source_field, field in zip(plain.schema.fields, schema.fields, strict=not grows):
+        column = plain[quoted(source_field.name)]
+        _check_void(field.name, source_field.dataType, field.dataType)
+        to = _by_place(source_field.dataType, field.dataType, field.name, grows=grows, widens=widens)
+        columns.append(
+            (column if source_field.dataType == to else jvm.store_cast(column, to, policy)).alias(field.name)
+        )
     new = zip(plain.columns[len(columns) :], rows.columns[len(columns) :], strict=True)
     columns += [plain[quoted(name)].alias(own) for name, own in new]
     try:
@@ -222,51 +224,51 @@ def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> Da
     return rows.select(*columns).to(schema)
 
 
-def _check_void(name: str, given: DataType, to: DataType) -> None:
+def _check_void(name: str, source: DataType, to: DataType) -> None:
     """Refuses values for a column without a type: Spark's own error says no more than that there is
     no cast."""
-    if isinstance(to, NullType) and not isinstance(given, NullType):
+    if isinstance(to, NullType) and not isinstance(source, NullType):
         raise SchemaMismatchError(
-            f"column `{name}` has no type in the table yet (void: only nulls), found {given.simpleString()} in the data: the "
+            f"column `{name}` has no type in the table yet (void: only nulls), found {source.simpleString()} in the data: the "
             "option mergeSchema gives it this type"
         )
 
 
-def holds_void(of: DataType) -> bool:
+def holds_void(data_type: DataType) -> bool:
     """Whether a type is void, or one in it is."""
-    if isinstance(of, StructType):
-        return any(holds_void(field.dataType) for field in of.fields)
-    if isinstance(of, ArrayType):
-        return holds_void(of.elementType)
-    if isinstance(of, MapType):
-        return holds_void(of.keyType) or holds_void(of.valueType)
-    return isinstance(of, NullType)
+    if isinstance(data_type, StructType):
+        return any(holds_void(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, ArrayType):
+        return holds_void(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return holds_void(data_type.keyType) or holds_void(data_type.valueType)
+    return isinstance(data_type, NullType)
 
 
-def _with_leaves(given: DataType, to: DataType) -> DataType:
+def _with_leaves(source: DataType, to: DataType) -> DataType:
     """The type with its fields, and what is in them as in another one; itself where that is so
     already. What a cast changes may be null: LEGACY casts give nulls for values that don't fit."""
-    if isinstance(given, NullType):
-        return given
-    if isinstance(given, StructType) and isinstance(to, StructType):
+    if isinstance(source, NullType):
+        return source
+    if isinstance(source, StructType) and isinstance(to, StructType):
         own = {field.name.lower(): field.dataType for field in to.fields}
-        if unknown := [field.name for field in given.fields if field.name.lower() not in own]:
+        if unknown := [field.name for field in source.fields if field.name.lower() not in own]:
             raise SchemaMismatchError(
                 f"a value has the field `{unknown[0]}`, which its column lacks (it has {', '.join(to.fieldNames())}): "
                 "leave the field out, or add it to the table first"
             )
-        types = [_with_leaves(f.dataType, own[f.name.lower()]) for f in given.fields]
-        if all(new is f.dataType for new, f in zip(types, given.fields, strict=True)):
-            return given
-        pairs = zip(given.fields, types, strict=True)
+        types = [_with_leaves(f.dataType, own[f.name.lower()]) for f in source.fields]
+        if all(new is f.dataType for new, f in zip(types, source.fields, strict=True)):
+            return source
+        pairs = zip(source.fields, types, strict=True)
         return StructType(
             [StructField(f.name, new, f.nullable or new is not f.dataType, f.metadata) for f, new in pairs]
         )
-    if isinstance(given, ArrayType) and isinstance(to, ArrayType):
-        element = _with_leaves(given.elementType, to.elementType)
-        return given if element is given.elementType else ArrayType(element)
-    if isinstance(given, MapType) and isinstance(to, MapType):
-        key, value = _with_leaves(given.keyType, to.keyType), _with_leaves(given.valueType, to.valueType)
-        same = key is given.keyType and value is given.valueType
-        return given if same else MapType(key, value)
-    return given if given == to else to
+    if isinstance(source, ArrayType) and isinstance(to, ArrayType):
+        element = _with_leaves(source.elementType, to.elementType)
+        return source if element is source.elementType else ArrayType(element)
+    if isinstance(source, MapType) and isinstance(to, MapType):
+        key, value = _with_leaves(source.keyType, to.keyType), _with_leaves(source.valueType, to.valueType)
+        same = key is source.keyType and value is source.valueType
+        return source if same else MapType(key, value)
+    return source if source == to else to

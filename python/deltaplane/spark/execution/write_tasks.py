@@ -32,13 +32,13 @@ __all__ = [
     "delete_rows",
     "listed",
     "raise_refusal",
-    "told",
+    "reported",
     "write_changed",
     "write_judged",
     "write_unjudged",
 ]
 
-# What is wrong with the rows themselves: trying again would find the same, so the driver is told
+# What is wrong with the rows themselves: trying again would find the same, so the driver is reported
 # instead of Spark.
 REFUSED: dict[str, type[DeltaError]] = {
     cls.default_kind: cls
@@ -66,9 +66,9 @@ class _Judged:
             raise self._error
 
     def _passed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        told = batch.column(batch.num_columns - 1).drop_null()
-        if len(told):
-            self._error = ConstraintViolationError(told[0].as_py())
+        violations = batch.column(batch.num_columns - 1).drop_null()
+        if len(violations):
+            self._error = ConstraintViolationError(violations[0].as_py())
             raise self._error
         return batch.select(range(batch.num_columns - 1))
 
@@ -130,7 +130,7 @@ def arrange(
     location: str, options: dict[str, str] | None, spec: str, memory_bytes: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Moves groups of files, one after the other; see `_native.arrange_group`."""
-    yield from told(lambda group: [_native.arrange_group(location, options, spec, group, memory_bytes)], batches)
+    yield from reported(lambda group: [_native.arrange_group(location, options, spec, group, memory_bytes)], batches)
 
 
 def copy(
@@ -153,12 +153,12 @@ def copy(
             yield _reported([json.dumps(sizes)], None)
 
 
-def told(of: Callable[[str], list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def reported(convert: Callable[[str], list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """What a function says of each text, in the shape of `write_judged`."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
             try:
-                yield _reported(of(text), None)
+                yield _reported(convert(text), None)
             except tuple(REFUSED.values()) as e:
                 yield _reported([], json.dumps({"kind": e.kind, "message": str(e)}))
 
@@ -172,13 +172,13 @@ def listed(
     store = _native.RawStore.open(location, options)
     for batch in batches:
         for directory in batch.column(0).to_pylist():
-            found = store.list_all(directory)
+            entries = store.list_all(directory)
             yield pa.RecordBatch.from_arrays(
                 [
-                    pa.array([f[0] for f in found], pa.string()),
-                    pa.array([f[1] for f in found], pa.int64()),
-                    pa.array([False] * len(found), pa.bool_()),
-                    pa.array([f[2] for f in found], pa.int64()),
+                    pa.array([f[0] for f in entries], pa.string()),
+                    pa.array([f[1] for f in entries], pa.int64()),
+                    pa.array([False] * len(entries), pa.bool_()),
+                    pa.array([f[2] for f in entries], pa.int64()),
                 ],
                 names=["path", "length", "isDir", "modificationTime"],
             )
@@ -230,9 +230,9 @@ def _zone(schema: pa.Schema) -> str:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    told = context.getLocalProperty("spark.sql.session.timeZone") if context else None
+    zone = context.getLocalProperty("spark.sql.session.timeZone") if context else None
     zones = [f.type.tz for f in schema if pa.types.is_timestamp(f.type) and f.type.tz is not None]
-    return told or (zones[0] if zones else "unknown")
+    return zone or (zones[0] if zones else "unknown")
 
 
 def _written(

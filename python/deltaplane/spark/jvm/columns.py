@@ -47,10 +47,10 @@ def _noted(note: str, here: Any, there: Any) -> tuple[str, str]:
     """What a note begins with, a type, under the names that files use, and what follows it."""
     if isinstance(here, str):
         depth = 0
-        for at, sign in enumerate(note):
+        for index, sign in enumerate(note):
             depth += {"(": 1, ")": -1}.get(sign, 0)
             if depth == 0 and sign in ",>":
-                return note[:at], note[at:]
+                return note[:index], note[index:]
         return note, ""
     if here["type"] == "array":
         element, rest = _noted(_behind(note, "array<"), here["elementType"], there["elementType"])
@@ -110,26 +110,26 @@ def _renamed(column: Column, there: Any, here: Any, by_id: bool) -> Column:
         return column
     if here["type"] == "struct" and not by_id:
         pairs = list(zip(there["fields"], here["fields"], strict=True))
-        kept = sum(1 for a, b in pairs if a["name"] == b["name"])
-        if _are_apart(pairs, kept):
+        same_count = sum(1 for a, b in pairs if a["name"] == b["name"])
+        if _are_apart(pairs, same_count):
             # Of what Spark has to rename fields, only this lets filters and pruning of nested
             # fields through.
             for a, b in pairs:
                 column_of = _renamed(column.getField(a["name"]), a["type"], b["type"], by_id)
                 if a["name"] != b["name"] or _names(a["type"]) != _names(b["type"]):
                     column = column.withField(quoted(b["name"]), column_of)
-            return column.dropFields(*[quoted(a["name"]) for a, _ in pairs[kept:]])
+            return column.dropFields(*[quoted(a["name"]) for a, _ in pairs[same_count:]])
     # Field by field in their order: the types differ in names alone.
     return column.cast(_spark_type(here))
 
 
-def _are_apart(pairs: list[Any], kept: int) -> bool:
+def _are_apart(pairs: list[Any], same_count: int) -> bool:
     """Whether new names can be added behind the old ones: those that stay come first, and no two
     are equal."""
     before = [a["name"].lower() for a, _ in pairs]
     after = [b["name"].lower() for _, b in pairs]
-    stay = all(a["name"] == b["name"] for a, b in pairs[:kept])
-    return kept < len(pairs) and stay and not set(before) & set(after[kept:])
+    stay = all(a["name"] == b["name"] for a, b in pairs[:same_count])
+    return same_count < len(pairs) and stay and not set(before) & set(after[same_count:])
 
 
 def _names(node: Any) -> Any:
@@ -144,5 +144,5 @@ def _names(node: Any) -> Any:
 def _spark_type(node: Any) -> Any:
     from pyspark.sql.types import StructType
 
-    one = {"name": "c", "type": shown(node), "nullable": True, "metadata": {}}
-    return StructType.fromJson({"type": "struct", "fields": [one]})["c"].dataType
+    field = {"name": "c", "type": shown(node), "nullable": True, "metadata": {}}
+    return StructType.fromJson({"type": "struct", "fields": [field]})["c"].dataType

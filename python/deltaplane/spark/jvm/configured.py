@@ -27,12 +27,12 @@ _LISTS = {
 
 def without_delta_sparks(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a session without delta-spark's classes."""
-    kept = {key: value for key, value in settings.items() if (key, value) != (CATALOG, DELTA_CATALOG)}
+    retained = {key: value for key, value in settings.items() if (key, value) != (CATALOG, DELTA_CATALOG)}
     for key, beginnings in _LISTS.items():
-        names = [name.strip() for name in str(kept.pop(key, "")).split(",")]
+        names = [name.strip() for name in str(retained.pop(key, "")).split(",")]
         if others := [name for name in names if name and not name.startswith(beginnings)]:
-            kept[key] = ",".join(others)
-    return kept
+            retained[key] = ",".join(others)
+    return retained
 
 
 def wrapped_builder(builder: Any, packages: Iterable[str] | None, taken: Callable[[SparkSession], None]) -> Any:

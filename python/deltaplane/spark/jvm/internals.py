@@ -168,8 +168,8 @@ def held_entry(spark: Any, name: str) -> tuple[str, str | None] | None:
 def held_property(spark: Any, name: str, key: str) -> str | None:
     """A property that the catalog holds of a table, by the table's name."""
     table = _held(spark, name)
-    found = None if table is None else table.properties().get(key)
-    return str(found.get()) if found is not None and found.isDefined() else None
+    value = None if table is None else table.properties().get(key)
+    return str(value.get()) if value is not None and value.isDefined() else None
 
 
 def delete_folder(spark: Any, uri: str) -> None:
@@ -208,7 +208,7 @@ def definition(spark: Any, name: str) -> tuple[str, list[str], str | None, dict[
     properties = {} if table.tableType().name() == "VIEW" else dict(asJava(table.properties()))
     return (
         str(table.schema().json()),
-        [str(one) for one in asJava(table.partitionColumnNames())],
+        [str(name) for name in asJava(table.partitionColumnNames())],
         str(comment.get()) if comment.isDefined() else None,
         {str(key): str(value) for key, value in properties.items()},
     )
@@ -339,12 +339,12 @@ class Jvm:
     def _load(self, full_name: str) -> Any:
         from py4j.java_gateway import JavaClass
 
-        found = self._gateway.jvm
+        target = self._gateway.jvm
         for part in full_name.split("."):
-            found = getattr(found, part)
-        if not isinstance(found, JavaClass):
+            target = getattr(target, part)
+        if not isinstance(target, JavaClass):
             raise NativeScanUnavailable(f"Spark has no class {full_name}")
-        return found
+        return target
 
     def _compiled(self) -> tuple[Any, Any]:
         """The optimiser's rule, and what makes frames that it knows."""
@@ -360,12 +360,12 @@ class Jvm:
         rule = self._made(made[_java.RULE])
         return rule, self._made(made[_java.FRAMES], rule)
 
-    def _made(self, of: Any, *arguments: Any) -> Any:
+    def _made(self, item_class: Any, *arguments: Any) -> Any:
         """An object of a class that has one constructor."""
-        return of.getConstructors()[0].newInstance(self._array(self.object, arguments))
+        return item_class.getConstructors()[0].newInstance(self._array(self.object, arguments))
 
-    def _array(self, of: Any, items: Sequence[Any]) -> Any:
-        array = self._gateway.new_array(of, len(items))
+    def _array(self, item_class: Any, items: Sequence[Any]) -> Any:
+        array = self._gateway.new_array(item_class, len(items))
         for i, item in enumerate(items):
             array[i] = item
         return array
@@ -410,10 +410,10 @@ class Jvm:
         """Catalyst's filters as Spark writes them."""
         return [
             Condition(
-                one.sql(),
-                [list(map(str, _items(of.qualifier()))) for of in _items(one.references().toSeq())],
+                condition.sql(),
+                [list(map(str, _items(attribute.qualifier()))) for attribute in _items(condition.references().toSeq())],
             )
-            for one in _items(filters)
+            for condition in _items(filters)
         ]
 
     def data_frame(
@@ -473,15 +473,15 @@ class Jvm:
         from pyspark.errors import PySparkException
 
         try:
-            found = self._frames.names(spark._jsparkSession, text, expression)
+            lines = self._frames.names(spark._jsparkSession, text, expression)
         except (PySparkException, Py4JJavaError):
             return None
-        return [str(line).split("\0") for line in found]
+        return [str(line).split("\0") for line in lines]
 
     def catalog_entry(self, spark: Any, name: str) -> list[list[str]]:
         """What the session's own catalog holds of a table, as `java/Catalogs` tells it."""
-        found = self._frames.heldTable(spark._jsparkSession, _in_catalog(name))
-        return [str(line).split("\0") for line in found]
+        lines = self._frames.heldTable(spark._jsparkSession, _in_catalog(name))
+        return [str(line).split("\0") for line in lines]
 
     def change_catalog_entry(
         self, spark: Any, name: str, provider: str, schema_json: str, properties: Mapping[str, str]
@@ -495,8 +495,8 @@ class Jvm:
     def plain_view(self, view: Any) -> list[str] | None:
         """The table of which a view's frame shows columns, see `java/Views`; None where it shows
         anything else."""
-        found = self._frames.plainView(view._jdf)
-        return None if found is None else [str(part) for part in found]
+        parts = self._frames.plainView(view._jdf)
+        return None if parts is None else [str(part) for part in parts]
 
     def reads_tables(self, frame: Any) -> bool:
         """Whether a frame reads files of Delta tables by our indexes."""
@@ -520,8 +520,8 @@ class Jvm:
     def constants(self, frame: Any) -> list[str] | None:
         """The SQL of the values that a query without relations selects; None where one isn't a
         constant."""
-        found = self._frames.constants(frame._jdf)
-        return None if found is None else [str(text) for text in found]
+        texts = self._frames.constants(frame._jdf)
+        return None if texts is None else [str(text) for text in texts]
 
     def recache(self, spark: Any) -> None:
         """Has Spark compute cached rows of tables that changed again, when they are asked for
@@ -556,8 +556,8 @@ class Jvm:
 
     def stream_id(self, spark: Any) -> str | None:
         """What names the streaming query that the calling thread runs."""
-        found: str | None = spark._jsparkSession.sparkContext().getLocalProperty(_STREAM_ID)
-        return found
+        identifier: str | None = spark._jsparkSession.sparkContext().getLocalProperty(_STREAM_ID)
+        return identifier
 
     def source_checkpoint(self, spark: Any, source: Any) -> str | None:
         """Where Spark would keep what belongs to this source of the streaming query that the
@@ -584,9 +584,11 @@ class Jvm:
 
         position = Column(frame._jdf.metadataColumn("_metadata").getField("row_index"))
         covered = F.length(bits) * F.lit(8)
-        at = F.least(position, covered - F.lit(1)).cast("int")
+        index = F.least(position, covered - F.lit(1)).cast("int")
         expression = self.expression_utils.expression
-        arguments = [expression(c._jc) for c in (F.col(bits), F.lit(self.platform.BYTE_ARRAY_OFFSET).cast("long"), at)]
+        arguments = [
+            expression(c._jc) for c in (F.col(bits), F.lit(self.platform.BYTE_ARRAY_OFFSET).cast("long"), index)
+        ]
         is_set = self.static_invoke(
             self._class(self.bit_set), self.data_types.BooleanType, "isSet", self.seq(arguments), self.seq([]),
             True, True, True, self.none(),
@@ -602,10 +604,10 @@ class Jvm:
         metadata = frame._jdf.metadataColumn("_metadata")
         shown = [Column(metadata.getField(name)) for name in ("file_path", "row_index")]
         columns = [column.alias(name) for column, name in zip(shown, (FILE, ROW), strict=True)]
-        kept = [frame[quoted(name)] for name in frame.columns if name != places.stored_ids]
+        own_columns = [frame[quoted(name)] for name in frame.columns if name != places.stored_ids]
         if places.stored_ids is not None:
             columns.append(frame[quoted(places.stored_ids)].alias(ROW_ID))
-        return frame.select(*kept, *columns)
+        return frame.select(*own_columns, *columns)
 
     def is_deterministic(self, frame: Any) -> bool:
         """Whether a frame computes the same each time, as far as Spark knows."""
@@ -644,10 +646,10 @@ class Jvm:
         """How many tasks evaluate a frame; None where only running it tells, or asking a source."""
         plan = frame._jdf.queryExecution().executedPlan()
         for node in _nodes(plan):
-            of = node.getClass()
+            node_class = node.getClass()
             # Adaptive plans are leaves too: their shuffles would run.
-            unknown = node.children().isEmpty() and of.getSimpleName() not in _SCANS
-            if unknown or of.getPackageName().endswith(".exchange"):
+            unknown = node.children().isEmpty() and node_class.getSimpleName() not in _SCANS
+            if unknown or node_class.getPackageName().endswith(".exchange"):
                 return None
         return int(plan.execute().getNumPartitions())
 
@@ -664,8 +666,8 @@ class Jvm:
 
     def has_subquery(self, filtered: Any) -> bool:
         """Whether the condition by which a frame was filtered last holds queries."""
-        found: bool = self.subqueries.hasSubquery(filtered._jdf.queryExecution().analyzed().condition())
-        return found
+        result: bool = self.subqueries.hasSubquery(filtered._jdf.queryExecution().analyzed().condition())
+        return result
 
     def names_in(self, filtered: Any) -> list[str]:
         """The columns in the condition by which a frame was filtered last."""
@@ -703,12 +705,12 @@ class Jvm:
         """
         from pyspark.sql import Column
 
-        of, utils = self.data_type.fromJson(to.json()), self.expression_utils
+        data_type, utils = self.data_type.fromJson(to.json()), self.expression_utils
         child = utils.expression(column._jc)
         if policy == "STRICT":
-            return Column(utils.column(self.up_cast(child, of, self.seq([]))))
+            return Column(utils.column(self.up_cast(child, data_type, self.seq([]))))
         mode = self.eval_mode.LEGACY() if policy == "LEGACY" else self.eval_mode.ANSI()
-        return Column(utils.column(self.cast(child, of, self.none(), mode)))
+        return Column(utils.column(self.cast(child, data_type, self.none(), mode)))
 
     def _output(self, frame: Any) -> list[Any]:
         return list(_items(frame._jdf.queryExecution().analyzed().output()))

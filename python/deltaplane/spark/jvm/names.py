@@ -65,8 +65,8 @@ def path_of(name: str) -> str | None:
     >>> path_of("delta.`/data/t`"), path_of("db.t")
     ('/data/t', None)
     """
-    found = _PATH.fullmatch(name)
-    return found[1].replace("``", "`") if found else None
+    match = _PATH.fullmatch(name)
+    return match[1].replace("``", "`") if match else None
 
 
 def location_of(spark: SparkSession, name: str) -> str:
@@ -78,15 +78,15 @@ def location_of(spark: SparkSession, name: str) -> str:
     path = path_of(name)
     if path is not None:
         return path
-    found = held_table(spark, name)
-    if found is None and _is_view(spark, name):
+    entry = held_table(spark, name)
+    if entry is None and _is_view(spark, name):
         raise TableNotFoundError(f"`{name}` is a view and no Delta table: name the table that it reads")
-    if found is None:
+    if entry is None:
         raise TableNotFoundError(
             f"the session's catalog has no table `{name}`: give a path as delta.`/path`, or create the table with "
             "DeltaTable.create(spark).tableName(…)"
         )
-    provider, location = found
+    provider, location = entry
     if provider.lower() not in FORMATS:
         raise TableNotFoundError(f"`{name}` is no Delta table: its format is {provider}")
     return shown_path(location)
@@ -206,8 +206,8 @@ def default_location(spark: SparkSession, name: str) -> str:
     """Where Spark would put a new table of this name."""
     *database, table = [part.strip("`") for part in name.split(".")]
     shown = f"`{database[-1]}`" if database else spark.catalog.currentDatabase()
-    told = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
-    return f"{shown_path(told['Location']).rstrip('/')}/{table.lower()}"
+    facts = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
+    return f"{shown_path(facts['Location']).rstrip('/')}/{table.lower()}"
 
 
 def is_managed(spark: SparkSession, name: str, place: str | None) -> bool:
@@ -225,16 +225,16 @@ def check_unused(location: str, options: Mapping[str, str] | None = None, *, eve
     Raises:
         TableAlreadyExistsError: some are at the location.
     """
-    told = storage_options_text(options)
-    if _native.is_table(location, told):
+    options_text = storage_options_text(options)
+    if _native.is_table(location, options_text):
         if even_tables:
             raise TableAlreadyExistsError(
                 "the location isn't empty: a Delta table is here; say CREATE OR REPLACE, INSERT into it, or give another location",
                 table=location,
             )
         return
-    level = _native.RawStore.open(location, told).list_level("")
-    names = () if level is None else (*level[0], *(one[0] for one in level[1]))
+    level = _native.RawStore.open(location, options_text).list_level("")
+    names = () if level is None else (*level[0], *(entry[0] for entry in level[1]))
     if any(not name.startswith(("_", ".")) for name in names):
         raise TableAlreadyExistsError(
             "the location isn't empty: files are here that are no Delta table's; CONVERT TO DELTA makes a table of Parquet files, or "
@@ -307,7 +307,7 @@ def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
         raise TableNotFoundError(
             f"`{shown_name}` can't mean {to}: no Delta table is there; create it first", table=place
         )
-    then, now = (_native.Snapshot.open(at, None).schema.to_value() for at in (old, place))
+    then, now = (_native.Snapshot.open(location, None).schema.to_value() for location in (old, place))
     if _columns(then) != _columns(now):
         raise SchemaMismatchError(
             f"`{shown_name}` can't mean {to}: the table there has other columns than the one at {old}; drop the name, and create it with "

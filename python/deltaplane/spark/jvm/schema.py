@@ -32,12 +32,12 @@ def delta_schema_json(schema: StructType, *, nullable: bool = False, keeps_lengt
     """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be
     `nullable`, at every depth, as JSON text. `keeps_lengths`: columns of CHAR and VARCHAR stay such
     ones (P102)."""
-    given = schema.jsonValue()
-    found = _clean(given)
+    original = schema.jsonValue()
+    cleaned = _clean(original)
     if keeps_lengths:
-        for column, field in zip(given["fields"], found["fields"], strict=True):
+        for column, field in zip(original["fields"], cleaned["fields"], strict=True):
             field["metadata"] |= {key: value for key, value in column["metadata"].items() if key == LENGTHS}
-    return json.dumps(_nullable(found) if nullable else found)
+    return json.dumps(_nullable(cleaned) if nullable else cleaned)
 
 
 def quoted(name: str) -> str:

@@ -82,24 +82,28 @@ def column_statistics(
         for field in snapshot.schema.to_value()["fields"]
         if field["type"] in (*_ORDERED, *_PLAIN) and _COLLATIONS not in (field.get("metadata") or {})
     }
-    found = [0, 0, 0]
+    totals = [0, 0, 0]
     try:
         for batch in _batches(snapshot, _predicate(conditions, in_files), files):
-            found = [found[0] + batch.num_rows, found[1] + _sum(batch["size_bytes"]), found[2] + _sum(batch["live"])]
+            totals = [
+                totals[0] + batch.num_rows,
+                totals[1] + _sum(batch["size_bytes"]),
+                totals[2] + _sum(batch["live"]),
+            ]
             columns = {name: column for name, column in columns.items() if column.add(batch)}
     except DeltaError:
         return {}
     # Spark's filters and their texts may prune unlike each other; the same files have all of these
     # in common.
-    if found != [plan.files, plan.size_bytes, plan.rows]:
+    if totals != [plan.files, plan.size_bytes, plan.rows]:
         return {}
     said = {in_files[name]: column.statistics() for name, column in columns.items()}
-    return {name: one for name, one in said.items() if one is not None}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _fields(schema_json: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = _native.TableSchema(schema_json).to_value()["fields"]
-    return found
+    fields: list[dict[str, Any]] = _native.TableSchema(schema_json).to_value()["fields"]
+    return fields
 
 
 # --- the files ---
@@ -127,14 +131,14 @@ def _own(qualifiers: Sequence[Sequence[str]], names: Mapping[str, str], path: li
     return [names.get(path[0], path[0]), *path[1:]]
 
 
-def _renamed(node: Any, of: Callable[[list[str]], list[str]]) -> Any:
+def _renamed(node: Any, rename: Callable[[list[str]], list[str]]) -> Any:
     if isinstance(node, list):
-        return [_renamed(one, of) for one in node]
+        return [_renamed(child, rename) for child in node]
     if not isinstance(node, dict):
         return node
     if node.get("op") == "column":
-        return {**node, "name": of(node["name"])}
-    return {key: _renamed(value, of) for key, value in node.items()}
+        return {**node, "name": rename(node["name"])}
+    return {key: _renamed(value, rename) for key, value in node.items()}
 
 
 def _batches(snapshot: _native.Snapshot, predicate: str | None, files: str) -> Iterator[pa.RecordBatch]:
@@ -177,9 +181,9 @@ class _Partition(_Column):
     def add(self, batch: pa.RecordBatch) -> bool:
         import pyarrow.compute as pc
 
-        of, live = pc.struct_field(batch["partition"], [self.name]), batch["live"]
-        self.nulls += _sum(live.filter(pc.is_null(of)))
-        self.values.add(_plain(of.filter(pc.and_(pc.greater(live, 0), pc.is_valid(of))), self.kind))
+        partitions, live = pc.struct_field(batch["partition"], [self.name]), batch["live"]
+        self.nulls += _sum(live.filter(pc.is_null(partitions)))
+        self.values.add(_plain(partitions.filter(pc.and_(pc.greater(live, 0), pc.is_valid(partitions))), self.kind))
         return True
 
 
@@ -204,7 +208,9 @@ class _Bounded(_Column):
         if low is None or high is None:
             return not _sum(some)
         has_some = pc.greater(some, 0)
-        low, high, some = (of.filter(has_some) for of in (_plain(low, self.kind), _plain(high, self.kind), some))
+        low, high, some = (
+            bounds.filter(has_some) for bounds in (_plain(low, self.kind), _plain(high, self.kind), some)
+        )
         if low.null_count or high.null_count or not _all(pc.less_equal(low, high)):
             return False
         # Between the bounds there is no other value, or no row that could have it.

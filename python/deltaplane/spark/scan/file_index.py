@@ -276,8 +276,8 @@ class DeltaplaneFileIndex:
         """Bytes of all files, by which Spark chooses between joins: goes through the file list once
         for each version."""
         if snapshot.version not in self._sizes:
-            of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
-            self._sizes = {snapshot.version: of(snapshot, self._files)}
+            size_of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
+            self._sizes = {snapshot.version: size_of(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
     def _prepared(self, question: _native.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
@@ -294,8 +294,10 @@ class DeltaplaneFileIndex:
             plan = _native.spark_plan(snapshot, question.filters, question.zone, self._files, with_rows)
             statistics = {}
             if question.statistics:
-                found = column_statistics(snapshot, plan, self._jvm.conditions(conditions), self._files)
-                statistics = {name: (of.nulls, of.distinct, of.low, of.high) for name, of in found.items()}
+                computed = column_statistics(snapshot, plan, self._jvm.conditions(conditions), self._files)
+                statistics = {
+                    name: (column.nulls, column.distinct, column.low, column.high) for name, column in computed.items()
+                }
         except DeltaError:
             return _native.SparkAnswer.unprepared()
         return _native.SparkAnswer.found(snapshot, plan, statistics)

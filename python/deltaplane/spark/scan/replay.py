@@ -85,19 +85,19 @@ def live_files(
     said = json.loads(log)
     checkpoint, commits = ([json.dumps(part) for part in said.pop(name)] for name in ("checkpoint", "commits"))
     commit_bytes, may_repeat = said.pop("commit_bytes"), said.pop("may_repeat")
-    told = {
+    state = {
         "predicate": predicate,
         "filters": filters,
         "show": show,
         "files": files,
         "keyed": bool(commits) or may_repeat,
     }
-    plan = json.dumps({**said, **told})
+    plan = json.dumps({**said, **state})
     shown = spark_schema(_native.replay_schema(plan))
     replay = _Replay(location, options, plan, checkpoint, commits, commit_bytes, may_repeat)
     frames = [_of_commits(spark, replay, shown)] if commits else []
     frames += [_of_checkpoint(spark, replay, shown)] if checkpoint else []
-    return reduce(lambda one, other: one.union(other), frames) if frames else spark.createDataFrame([], shown)
+    return reduce(lambda first, other: first.union(other), frames) if frames else spark.createDataFrame([], shown)
 
 
 def _of_commits(spark: SparkSession, replay: _Replay, shown: Any) -> DataFrame:
@@ -193,8 +193,8 @@ class JobPlans:
         """As `_native.spark_plan`; only the files that are left come to the driver."""
 
         def job() -> _native.SparkPlan:
-            found = self._files(snapshot, "adds", files, (filters, zone))
-            adds = found.toArrow()["add"].to_pylist()
+            frame = self._files(snapshot, "adds", files, (filters, zone))
+            adds = frame.toArrow()["add"].to_pylist()
             return _native.spark_plan_of(snapshot, adds, filters, zone, files)
 
         return _sound(job, lambda: _native.spark_plan(snapshot, filters, zone, files))

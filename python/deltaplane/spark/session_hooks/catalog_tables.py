@@ -70,12 +70,16 @@ class CreatedTable:
         if begins is None:
             return None
         if_absent = words[begins : begins + len(_IF_NOT_EXISTS)] == _IF_NOT_EXISTS
-        at = begins + (len(_IF_NOT_EXISTS) if if_absent else 0)
-        parts = name_at(cursor, at)
-        behind = words[at + 2 * len(parts) - 1 :]
+        index = begins + (len(_IF_NOT_EXISTS) if if_absent else 0)
+        parts = name_at(cursor, index)
+        behind = words[index + 2 * len(parts) - 1 :]
         ours = any(a == "using" and b in FORMATS for a, b in pairwise(behind))
         clones = behind[1:2] == ["clone"]
-        if not parts or is_path(parts) or not (ours or clones or _is_like_ours(spark, cursor, at + 2 * len(parts) - 1)):
+        if (
+            not parts
+            or is_path(parts)
+            or not (ours or clones or _is_like_ours(spark, cursor, index + 2 * len(parts) - 1))
+        ):
             return None
         name = ".".join(parts)
         if len(parts) > 3 or (len(parts) == 3 and parts[0].strip("`").lower() != "spark_catalog"):
@@ -96,8 +100,8 @@ class CreatedTable:
 
     def hold(self, spark: SparkSession, command: Command) -> None:
         """Has Spark's catalog hold the name, once the statement has run."""
-        told = _told(command)
-        register_name(spark, self.name, absolute_location(told or self.location), managed=told is None)
+        stated = _stated_location(command)
+        register_name(spark, self.name, absolute_location(stated or self.location), managed=stated is None)
 
     def checked(self, spark: SparkSession, command: Command) -> Command:
         """What is to be run of the statement, which knows whether the table is managed: one that
@@ -109,40 +113,42 @@ class CreatedTable:
                 or other files are there.
             TableNotFoundError: it replaces a table, and the name is none's.
         """
-        told = _told(command)
+        stated = _stated_location(command)
         held = held_location(spark, self.name)
-        if told is not None and held is not None and absolute_location(told) != absolute_location(held):
+        if stated is not None and held is not None and absolute_location(stated) != absolute_location(held):
             raise InvalidArgumentError(
-                f"the table {self.name} is at {held}, and the statement says {told}: leave LOCATION out, or drop the name first"
+                f"the table {self.name} is at {held}, and the statement says {stated}: leave LOCATION out, or drop the name first"
             )
         if isinstance(command, CreateLike):
-            if told is not None:
-                check_unused(absolute_location(told))
-            return replace(command, managed=is_managed(spark, self.name, told))
+            if stated is not None:
+                check_unused(absolute_location(stated))
+            return replace(command, managed=is_managed(spark, self.name, stated))
         if not isinstance(command, Create):
             return command
         if command.must_exist and held is None:
             raise TableNotFoundError(
                 f"REPLACE TABLE needs a table, and the catalog has none called {self.name}: use CREATE OR REPLACE TABLE"
             )
-        command = replace(command, managed=is_managed(spark, self.name, told))
-        return command if told is None or held is not None else self._at(told, command)
+        command = replace(command, managed=is_managed(spark, self.name, stated))
+        return command if stated is None or held is not None else self._for_location(stated, command)
 
-    def _at(self, told: str, command: Create) -> Create:
+    def _for_location(self, stated: str, command: Create) -> Create:
         """A statement that gives a new name and a place: a table that is there is taken, or filled
         anew by a query that may replace it."""
         if command.rows is not None:
             if command.mode != "overwrite":
-                check_unused(absolute_location(told), even_tables=True)
+                check_unused(absolute_location(stated), even_tables=True)
             return command
-        if not DeltaTable.is_deltatable(told):
-            check_unused(absolute_location(told))
+        if not DeltaTable.is_deltatable(stated):
+            check_unused(absolute_location(stated))
             return command
         if not command.columns:
             return command
         columns = [column.field for column in command.columns]
-        check_same(DeltaTable(told), columns, command.partition_by or [], command.cluster_by or [], command.properties)
-        return Create(command.table, command.cursor, "error", location=told)
+        check_same(
+            DeltaTable(stated), columns, command.partition_by or [], command.cluster_by or [], command.properties
+        )
+        return Create(command.table, command.cursor, "error", location=stated)
 
 
 def dropped_table(spark: SparkSession, cursor: Grammar) -> str | None:
@@ -230,30 +236,30 @@ class CreatedView:
         make(self.name)
 
 
-def _is_like_ours(spark: SparkSession, cursor: Grammar, at: int) -> bool:
+def _is_like_ours(spark: SparkSession, cursor: Grammar, index: int) -> bool:
     """Whether LIKE and a Delta table come at a token, without another format."""
-    tokens = cursor.tokens[at:]
+    tokens = cursor.tokens[index:]
     if not tokens or tokens[0].text.lower() != "like" or any(token.text.lower() == "using" for token in tokens):
         return False
-    parts = name_at(cursor, at + 1)
+    parts = name_at(cursor, index + 1)
     return bool(parts) and (is_path(parts) or held_location(spark, ".".join(parts)) is not None)
 
 
-def _told(command: Command) -> str | None:
+def _stated_location(command: Command) -> str | None:
     """The location that a statement gives."""
     if isinstance(command, (Create, CreateLike)):
         return command.location
     return command.place if isinstance(command, Clone) else None
 
 
-def name_at(cursor: Grammar, at: int) -> list[str]:
+def name_at(cursor: Grammar, index: int) -> list[str]:
     """The parts of a name, with their quotes; none where no name is."""
     tokens, parts = cursor.tokens, list[str]()
-    while at < len(tokens) and tokens[at].kind in ("name", "quoted"):
-        parts.append(tokens[at].text)
-        if at + 1 == len(tokens) or tokens[at + 1].text != ".":
+    while index < len(tokens) and tokens[index].kind in ("name", "quoted"):
+        parts.append(tokens[index].text)
+        if index + 1 == len(tokens) or tokens[index + 1].text != ".":
             break
-        at += 2
+        index += 2
     return parts
 
 

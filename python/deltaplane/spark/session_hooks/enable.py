@@ -336,8 +336,10 @@ def _ran(
     if isinstance(command, History):
         return history_frame(spark, command.run(Session(catalog, spark)))
     if isinstance(command, Detail):
-        told = ".".join(command.table.parts)
-        return detail_frame(spark, command.run(Session(catalog, spark)), told if told in (names or {}) else None)
+        full_name = ".".join(command.table.parts)
+        return detail_frame(
+            spark, command.run(Session(catalog, spark)), full_name if full_name in (names or {}) else None
+        )
     if isinstance(command, Optimize):
         return _optimized(spark, command, Session(catalog, spark))
     if isinstance(command, Purge):
@@ -358,7 +360,7 @@ def _ran(
 def _is_misread(text: str) -> bool:
     """Whether Spark's parser takes a statement for another one: DESCRIBE HISTORY and DETAIL for a
     table with such a name."""
-    words = [one.lower() for one in text.split(None, 2)[:2]]
+    words = [word.lower() for word in text.split(None, 2)[:2]]
     return len(words) == 2 and words[0] in _DESCRIBES and words[1] in ("history", "detail")
 
 
@@ -386,20 +388,24 @@ def _tables_of(spark: SparkSession, text: str, parsed: Parsed) -> dict[str, str]
     targets = {name: _location_of(spark, name) for _, name in parsed.targets or parsed.reads}
     if parsed.kind == "DropTable" or (made is None and not any(targets.values())):
         return None
-    found = {".".join(name): location for name, location in targets.items() if location is not None}
+    locations = {".".join(name): location for name, location in targets.items() if location is not None}
     for _, name in parsed.reads:
         if (location := _location_of(spark, name)) is not None:
-            found[".".join(name)] = location
+            locations[".".join(name)] = location
     if made is not None:
-        found[made.key] = made.location
-    return found
+        locations[made.key] = made.location
+    return locations
 
 
 def _inserted_in_turn(spark: SparkSession, text: str, parsed: Parsed) -> DataFrame:
     """FROM … INSERT … INSERT …: each INSERT as a statement, all of which read what was there before
     the first one."""
     cursor = Grammar(text, own_queries=False)
-    heads = [at for at, token in enumerate(cursor.tokens) if token.text.lower() == "insert" and _is_outside(cursor, at)]
+    heads = [
+        index
+        for index, token in enumerate(cursor.tokens)
+        if token.text.lower() == "insert" and _is_outside(cursor, index)
+    ]
     source = text[: cursor.tokens[heads[0]].start]
     held = {}
     for _, name in (*parsed.reads, *parsed.targets):
@@ -408,9 +414,9 @@ def _inserted_in_turn(spark: SparkSession, text: str, parsed: Parsed) -> DataFra
     done: DataFrame | None = None
     for begin, end in pairwise([*heads, len(cursor.tokens)]):
         query = next(
-            at
-            for at in range(begin, end)
-            if cursor.tokens[at].text.lower() in ("select", "map", "reduce") and _is_outside(cursor, at)
+            index
+            for index in range(begin, end)
+            if cursor.tokens[index].text.lower() in ("select", "map", "reduce") and _is_outside(cursor, index)
         )
         starts = cursor.tokens[begin].start, cursor.tokens[query].start
         ends = cursor.tokens[end - 1].end
@@ -422,9 +428,9 @@ def _inserted_in_turn(spark: SparkSession, text: str, parsed: Parsed) -> DataFra
     return done
 
 
-def _is_outside(cursor: Grammar, at: int) -> bool:
+def _is_outside(cursor: Grammar, index: int) -> bool:
     """Whether a token stands outside of parentheses."""
-    depth = [{"(": 1, ")": -1}.get(token.text, 0) for token in cursor.tokens[:at]]
+    depth = [{"(": 1, ")": -1}.get(token.text, 0) for token in cursor.tokens[:index]]
     return sum(depth) == 0
 
 
@@ -454,14 +460,14 @@ def _is_about_tables(spark: SparkSession, text: str, parsed: Parsed) -> bool:
 def _immediate(spark: SparkSession, text: str) -> str | None:
     """The statement of EXECUTE IMMEDIATE … USING with its values, where it changes a Delta table;
     None for others."""
-    given = Immediate.of(text)
-    if given is None:
+    immediate = Immediate.of(text)
+    if immediate is None:
         return None
-    said = given.said(lambda query: _of_spark(spark, query))
+    said = immediate.said(lambda query: _of_spark(spark, query))
     parsed = Parsed.of(spark, said)
     if parsed is None or parsed.is_sparks or parsed.kind in _SCRIPTS or not _is_about_tables(spark, said, parsed):
         return None
-    return given.bound(said, lambda query: _of_spark(spark, query), Jvm.of(spark))
+    return immediate.bound(said, lambda query: _of_spark(spark, query), Jvm.of(spark))
 
 
 def _dropped(spark: SparkSession, text: str) -> str | None:
@@ -475,8 +481,8 @@ def _optimized(spark: SparkSession, command: Optimize, session: Session) -> Data
     """What OPTIMIZE gives in delta-spark, and behind it what it gives in `deltaplane.sql`."""
     began = now_ms()
     table, done = command.carried_out(session)
-    told = Optimized.of(done, table, ordered=bool(command.columns), started_ms=began)
-    frame = optimized_frame(spark, table.location, told)
+    result = Optimized.of(done, table, ordered=bool(command.columns), started_ms=began)
+    frame = optimized_frame(spark, table.location, result)
     return frame.select("*", *(F.lit(n).cast("bigint").alias(name) for name, n in command.counts(done).items()))
 
 
@@ -486,9 +492,9 @@ def _purged(spark: SparkSession, command: Purge, session: Session) -> DataFrame:
     began = now_ms()
     done = command.carried_out(session)
     metrics = purged_metrics(done.table, done.considered, done.version)
-    told = replace(Optimized.of(metrics, done.table, ordered=False, started_ms=began), clustered=False)
-    frame = optimized_frame(spark, done.table.location, told)
-    (counts,) = done.told.to_pylist()
+    result = replace(Optimized.of(metrics, done.table, ordered=False, started_ms=began), clustered=False)
+    frame = optimized_frame(spark, done.table.location, result)
+    (counts,) = done.metrics.to_pylist()
     return frame.select("*", *(F.lit(n).cast("bigint").alias(name) for name, n in counts.items()))
 
 
@@ -500,18 +506,18 @@ def _said_otherwise(text: str) -> str:
         return text
     words = [token.text.lower() for token in tokens]
     for before in _BEFORE_PATHS:
-        at = len(before)
-        if words[:at] == before and at < len(tokens) and tokens[at].kind == "string":
-            return f"{text[: tokens[at].start]}delta.{_quoted_path(tokens[at])}{text[tokens[at].end :]}"
+        index = len(before)
+        if words[:index] == before and index < len(tokens) and tokens[index].kind == "string":
+            return f"{text[: tokens[index].start]}delta.{_quoted_path(tokens[index])}{text[tokens[index].end :]}"
     return text
 
 
 def _identified(text: str) -> str:
     """A statement with the names that IDENTIFIER makes of texts."""
 
-    def named(found: re.Match[str]) -> str:
-        texts = found["texts"] or found["listed"]
-        return found[0] if texts is None else "".join(one[1:-1] for one in re.findall(_TEXT, texts))
+    def named(match: re.Match[str]) -> str:
+        texts = match["texts"] or match["listed"]
+        return match[0] if texts is None else "".join(literal[1:-1] for literal in re.findall(_TEXT, texts))
 
     return _IDENTIFIER.sub(named, text)
 
@@ -550,30 +556,30 @@ def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
         cursor = Grammar(text, own_queries=False)
     except SqlSyntaxError:
         return None
-    tokens, found = cursor.tokens, dict[str, str]()
+    tokens, locations = cursor.tokens, dict[str, str]()
     words = [token.text.lower() for token in tokens]
     by_path = words[:3] == _CONVERTS
     # Behind the first FROM a comma too may stand before a table.
     begins = words.index("from") if "from" in words else len(words)
-    for at in range(1, len(tokens)):
-        named = words[at - 1] in _BEFORE_NAMES or (words[at - 1] in (",", "(") and at > begins)
-        named = named or (words[:2] == ["show", "columns"] and words[at - 1] == "in") or words[:at] == ["refresh"]
-        named = named or (words[:2] == ["create", "table"] and words[at - 1] == "like")
-        named = named or words[:at] == ["create", "table", "if", "not", "exists"]
-        named = named or (words[:1] == ["uncache"] and words[at - 1] == "exists")
-        if not named or tokens[at].kind not in ("name", "quoted"):
+    for index in range(1, len(tokens)):
+        named = words[index - 1] in _BEFORE_NAMES or (words[index - 1] in (",", "(") and index > begins)
+        named = named or (words[:2] == ["show", "columns"] and words[index - 1] == "in") or words[:index] == ["refresh"]
+        named = named or (words[:2] == ["create", "table"] and words[index - 1] == "like")
+        named = named or words[:index] == ["create", "table", "if", "not", "exists"]
+        named = named or (words[:1] == ["uncache"] and words[index - 1] == "exists")
+        if not named or tokens[index].kind not in ("name", "quoted"):
             continue
-        parts = name_at(cursor, at)
+        parts = name_at(cursor, index)
         if is_path(parts):
             by_path = True
         elif (location := held_location(spark, ".".join(parts))) is not None:
-            found[".".join(part.strip("`") for part in parts)] = location
+            locations[".".join(part.strip("`") for part in parts)] = location
     if words[:1] == ["drop"] and not by_path:
         # The name is the catalog's.
         return None
     if (made := CreatedTable.of(spark, cursor)) is not None:
-        found[made.key] = made.location
-    return found if found or by_path else None
+        locations[made.key] = made.location
+    return locations if locations or by_path else None
 
 
 def _patch() -> None:
@@ -632,13 +638,13 @@ def _new_session(spark: SparkSession) -> SparkSession:
 
 def _list_columns(catalog: Any, tableName: str, dbName: str | None = None) -> Any:
     name = tableName if dbName is None else f"{dbName}.{tableName}"
-    found = listed_columns(catalog._sparkSession, name)
-    return _originals[Catalogs, "listColumns"](catalog, tableName, dbName) if found is None else found
+    columns = listed_columns(catalog._sparkSession, name)
+    return _originals[Catalogs, "listColumns"](catalog, tableName, dbName) if columns is None else columns
 
 
 def _list_tables(catalog: Any, *args: Any, **kwargs: Any) -> Any:
-    found = _originals[Catalogs, "listTables"](catalog, *args, **kwargs)
-    return [listed_table(catalog._sparkSession, one) for one in found]
+    tables = _originals[Catalogs, "listTables"](catalog, *args, **kwargs)
+    return [listed_table(catalog._sparkSession, table) for table in tables]
 
 
 def _get_table(catalog: Any, tableName: str) -> Any:

@@ -39,11 +39,11 @@ class Immediate:
         depth, marks, tokens = 0, dict[str, int](), cursor.tokens
         while tokens and tokens[-1].text == ";":
             tokens = tokens[:-1]
-        for at in range(cursor.at, len(tokens)):
-            word = tokens[at].text.lower()
-            depth += {"(": 1, ")": -1}.get(word, 0) if tokens[at].kind == "op" else 0
-            if depth == 0 and tokens[at].kind == "name" and word in ("into", "using"):
-                marks.setdefault(word, at)
+        for index in range(cursor.at, len(tokens)):
+            word = tokens[index].text.lower()
+            depth += {"(": 1, ")": -1}.get(word, 0) if tokens[index].kind == "op" else 0
+            if depth == 0 and tokens[index].kind == "name" and word in ("into", "using"):
+                marks.setdefault(word, index)
         using = marks.get("using")
         if using is None or using + 1 >= len(tokens):
             return None
@@ -82,10 +82,10 @@ class Immediate:
         return bound(said, Bound(tuple(values), tuple(frame.columns)))
 
 
-def _closing(cursor: Grammar, at: int) -> int:
+def _closing(cursor: Grammar, index: int) -> int:
     """The number of the token that closes a parenthesis."""
     depth = 0
-    for place in range(at, len(cursor.tokens)):
+    for place in range(index, len(cursor.tokens)):
         depth += {"(": 1, ")": -1}.get(cursor.tokens[place].text, 0)
         if depth == 0:
             return place

@@ -61,16 +61,16 @@ def refuse_no_table(spark: SparkSession, text: str) -> None:
         if len(words) > len(begins) and all(want in (None, word) for want, word in zip(begins, words, strict=False)):
             _check(spark, cursor, words, len(begins))
             return
-    if words[:1] == ["create"] and "clone" in words and (at := words.index("clone") + 1) < len(words):
-        _refuse_clone(spark, name_at(cursor, at))
+    if words[:1] == ["create"] and "clone" in words and (index := words.index("clone") + 1) < len(words):
+        _refuse_clone(spark, name_at(cursor, index))
 
 
-def _check(spark: SparkSession, cursor: Grammar, words: Words, at: int) -> None:
-    parts = name_at(cursor, at)
+def _check(spark: SparkSession, cursor: Grammar, words: Words, index: int) -> None:
+    parts = name_at(cursor, index)
     if not _is_catalogs(parts):
         return
     name, first = ".".join(parts), words[0]
-    behind = words[at + 2 * len(parts) - 1 :]
+    behind = words[index + 2 * len(parts) - 1 :]
     if first == "alter" and not _alters_delta(behind):
         return
     is_view, other = _holder(spark, name, parts)

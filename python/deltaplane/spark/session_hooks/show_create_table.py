@@ -35,9 +35,9 @@ def create_text(table: DeltaTable, name: str, *, managed: bool) -> str:
         text += f"COMMENT {_text(metadata.description)}\n"
     if not managed:
         text += f"LOCATION {_text(table.table_uri)}\n"
-    kept = {k: v for k, v in metadata.configuration.items() if not k.startswith(OWN_PROPERTIES)}
-    if kept:
-        pairs = ",\n  ".join(f"{_text(key)} = {_text(value)}" for key, value in sorted(kept.items()))
+    own_properties = {k: v for k, v in metadata.configuration.items() if not k.startswith(OWN_PROPERTIES)}
+    if own_properties:
+        pairs = ",\n  ".join(f"{_text(key)} = {_text(value)}" for key, value in sorted(own_properties.items()))
         text += f"TBLPROPERTIES (\n  {pairs})\n"
     return text
 
@@ -74,14 +74,14 @@ def _whole_type_text(field: Field) -> str:
     return str(lengths)
 
 
-def _type_text(of: DataType) -> str:
-    if isinstance(of, ArrayType):
-        return f"ARRAY<{_type_text(of.element_type)}>"
-    if isinstance(of, MapType):
-        return f"MAP<{_type_text(of.key_type)}, {_type_text(of.value_type)}>"
-    if isinstance(of, StructType):
-        return f"STRUCT<{', '.join(map(_field_text, of.fields))}>"
-    return type_text(of).upper()
+def _type_text(data_type: DataType) -> str:
+    if isinstance(data_type, ArrayType):
+        return f"ARRAY<{_type_text(data_type.element_type)}>"
+    if isinstance(data_type, MapType):
+        return f"MAP<{_type_text(data_type.key_type)}, {_type_text(data_type.value_type)}>"
+    if isinstance(data_type, StructType):
+        return f"STRUCT<{', '.join(map(_field_text, data_type.fields))}>"
+    return type_text(data_type).upper()
 
 
 def _field_text(field: Field) -> str:

@@ -35,15 +35,15 @@ def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: 
     if not jvm.is_temp_view(spark, name):
         return None
     view = spark.table(".".join(map(quoted, name)))
-    found = jvm.plain_view(view)
-    if found is None:
+    fields = jvm.plain_view(view)
+    if fields is None:
         if not jvm.reads_tables(view):
             return None
         raise InvalidArgumentError(
             f"DELTA_NOT_A_DELTA_TABLE: `{'.'.join(name)}` is a view that isn't just columns of a Delta table, so its rows can't be "
             f"changed: {run} the table, with the view's condition"
         )
-    parts, pairs = found[: found.index("")], found[found.index("") + 1 :]
+    parts, pairs = fields[: fields.index("")], fields[fields.index("") + 1 :]
     location, shown = _table(spark, parts)
     columns = dict(zip(map(str.lower, pairs[::2]), pairs[1::2], strict=True))
     table = DeltaTable(location)
@@ -54,8 +54,8 @@ def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: 
             table=location,
         )
     cursor = Grammar(text, own_queries=False)
-    at = next(i for i, token in enumerate(cursor.tokens) if token.start == place)
-    cursor.at = at
+    index = next(i for i, token in enumerate(cursor.tokens) if token.start == place)
+    cursor.at = index
     cursor.names("a table")
     behind = cursor.at
     named = cursor.peek() == "as" or (
@@ -87,11 +87,11 @@ class _Renaming:
         self._same = all(name == column.lower() for name, column in columns.items())
         self._whole = whole and self._same
 
-    def text(self, begin: int, at: int, *, merges: bool) -> str:
+    def text(self, begin: int, position: int, *, merges: bool) -> str:
         """What comes behind the table's name, from a token and a place on."""
         tokens, sql = self._cursor.tokens, self._cursor.sql
         if self._whole:
-            return sql[at:]
+            return sql[position:]
         words = [token.text.lower() for token in tokens]
         if "select" in words[begin:] and not merges:
             raise InvalidArgumentError(
@@ -125,19 +125,19 @@ class _Renaming:
             column = self._column(i, run, target=target or not merges, qualified_only=merges and not target)
             if not calls and column is not None and named:
                 token, name = column
-                made += sql[at : tokens[token].start] + quoted(name)
-                at = tokens[token].end
+                made += sql[position : tokens[token].start] + quoted(name)
+                position = tokens[token].end
             i += 2 * run - 1
-        return made + sql[at:]
+        return made + sql[position:]
 
     def _column(self, i: int, run: int, *, target: bool, qualified_only: bool) -> tuple[int, str] | None:
         """The token that is a column of the view's, and the table's name for it."""
         tokens = self._cursor.tokens
         parts = [tokens[i + 2 * n].text.strip("`").lower() for n in range(run)]
         if run > 1 and parts[0] == self._called:
-            at, name = i + 2, parts[1]
+            index, name = i + 2, parts[1]
         else:
-            at, name = i, parts[0]
+            index, name = i, parts[0]
             if qualified_only:
                 if name in self._columns and self._columns[name].lower() != name:
                     raise InvalidArgumentError(
@@ -145,7 +145,7 @@ class _Renaming:
                     )
                 return None
         if name in self._columns:
-            return at, self._columns[name]
+            return index, self._columns[name]
         if name in self._own:
             raise InvalidArgumentError(f"the view `{self._called}` has no column `{name}`: name its table instead")
         return None
@@ -153,10 +153,10 @@ class _Renaming:
 
 def _run(cursor: Grammar, i: int) -> int:
     """How many names with dots between them begin at a token."""
-    found, tokens = 0, cursor.tokens
+    count, tokens = 0, cursor.tokens
     while i < len(tokens) and tokens[i].kind in ("name", "quoted"):
-        found += 1
+        count += 1
         if i + 1 >= len(tokens) or tokens[i + 1].text != ".":
             break
         i += 2
-    return found
+    return count

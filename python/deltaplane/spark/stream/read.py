@@ -85,9 +85,9 @@ def read_stream(
     own = {name.lower(): _text(value) for name, value in stream_options.items()}
     if unknown := [name for name in stream_options if name.lower() not in STREAM_OPTIONS]:
         raise InvalidArgumentError(f"a stream has no option {unknown[0]!r}; what reaches the store goes into options")
-    given = StreamOptions.of(own)
+    parsed = StreamOptions.of(own)
     try:
-        if given.read_change_feed:
+        if parsed.read_change_feed:
             raise _internals.NativeScanUnavailable("the change data feed is read by deltaplane's own reader")
         jvm = _internals.Jvm.of(spark)
         jvm.load_streams(spark)
@@ -95,8 +95,8 @@ def read_stream(
         _log.info("following %s through the data source: %s", location, reason)
         reader = portable_stream_reader(spark).options(**(store_options or {}))
         return reader.options(**own).load(location)
-    table = FollowedTable(location, store_options, given, lambda name: spark.conf.get(name, None))
-    source = TableSource(spark, jvm, table, given, spark_options)
+    table = FollowedTable(location, store_options, parsed, lambda name: spark.conf.get(name, None))
+    source = TableSource(spark, jvm, table, parsed, spark_options)
     schema_json = json.dumps(shown(table.tail.snapshot.schema.to_value()))
     frame: DataFrame = jvm.streaming_frame(spark, source, schema_json, table.tail.snapshot.row_tracking_columns())
     return frame
@@ -133,9 +133,9 @@ class TableSource:
 
     def apply(self, method: str, arguments: Any) -> Any:
         """Answers the JVM; an error is an answer too."""
-        self._asks.source, *given = arguments
+        self._asks.source, *values = arguments
         try:
-            return getattr(self, method)(*given)
+            return getattr(self, method)(*values)
         except DeltaError as e:
             return refusal(e, f"TableSource.{method}")
         finally:

@@ -95,13 +95,15 @@ def write_stream(
             raise InvalidArgumentError(f"on Spark Connect a stream is written without {', '.join(sorted(each))}")
         register(df.sparkSession)
         columns = [partition_by] if isinstance(partition_by, str) else partition_by
-        given = {
+        writer_options = {
             **(storage_options_text(options) or {}),
             **({} if columns is None else {"partitionBy": ",".join(columns)}),
             **({} if user_metadata is None else {"userMetadata": user_metadata}),
             "mergeSchema": str(merge_schema).lower(),
         }
-        writer = _writer(df, checkpoint, output_mode, trigger, query_name).format("deltaplane").options(**given)
+        writer = (
+            _writer(df, checkpoint, output_mode, trigger, query_name).format("deltaplane").options(**writer_options)
+        )
         return writer.start(location)
 
     how: dict[str, Any] = {"schema_mode": "merge" if merge_schema else None, "empty_commit": False, **(each or {})}

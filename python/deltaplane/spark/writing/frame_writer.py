@@ -284,8 +284,8 @@ def _optimizes(df: DataFrame, job: _native.WriteJob, asked: bool | None) -> bool
     table."""
     if asked is not None:
         return asked
-    told = df.sparkSession.conf.get(_OPTIMIZE_WRITE, None)
-    return job.optimizes if told is None else told.lower() == "true"
+    setting = df.sparkSession.conf.get(_OPTIMIZE_WRITE, None)
+    return job.optimizes if setting is None else setting.lower() == "true"
 
 
 def _run(

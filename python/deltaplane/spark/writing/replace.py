@@ -114,9 +114,9 @@ def replace_rows(
             deleted = work.delete_rows(old, [0], always_recorded=True).get(0, 0)
         finally:
             old.unpersist()
-        given = {name.lower(): name for name in df.columns}
-        columns = [field["name"] for field in work.fields if field["name"].lower() in given]
-        new = work.inserted(df, columns, [df[quoted(given[name.lower()])] for name in columns])
+        names = {name.lower(): name for name in df.columns}
+        columns = [field["name"] for field in work.fields if field["name"].lower() in names]
+        new = work.inserted(df, columns, [df[quoted(names[name.lower()])] for name in columns])
         broken = F.when(~F.coalesce(F.expr(condition), F.lit(False)), shown_row(refusal, condition, columns))
         written = work.write([new], "insert" if deleted else None, inserts=True, broken=broken)
         return job.commit(write_metrics(job.finish(), deleted, written))

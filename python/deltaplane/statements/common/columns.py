@@ -55,8 +55,8 @@ def declaration(cursor: Grammar, *, places: bool = False) -> Declaration:
     """One column; with `places` it may say where it goes, and its path may lead into a struct."""
     token = cursor.at
     path = cursor.names("a column's name") if places else (cursor.name("a column's name"),)
-    of = column_type(cursor)
-    made = Declaration(path, of.type, token, metadata=dict(of.metadata))
+    sql_type = column_type(cursor)
+    made = Declaration(path, sql_type.type, token, metadata=dict(sql_type.metadata))
     _read_rest(cursor, made, places=places)
     if _DEFAULT in made.metadata and _GENERATED in made.metadata:
         cursor.wrong(
@@ -160,18 +160,18 @@ def refuse_reserved(cursor: Grammar, token: int, keys: Iterable[str]) -> None:
 
 def properties(cursor: Grammar) -> dict[str, str]:
     """`(name = value, …)`."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
 
-    def one() -> None:
+    def read_property() -> None:
         token = cursor.at
         key = property_key(cursor)
-        if key in found:
+        if key in values:
             cursor.wrong(f"expected each property once: `{key}` comes twice", cursor.tokens[token].start)
         cursor.take("=")
-        found[key] = _property_value(cursor)
+        values[key] = _property_value(cursor)
 
-    cursor.listed(one)
-    return found
+    cursor.listed(read_property)
+    return values
 
 
 def _property_value(cursor: Grammar) -> str:

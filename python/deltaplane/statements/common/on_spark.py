@@ -99,7 +99,7 @@ def new_rows_on_spark(
     relations = _relations_of(spark, cursor, span, catalog)
     with _with_views(spark, cursor, span, relations, catalog, table) as (text, seen):
         frame = spark.sql(text)
-        read = table is not None and any(_may_be(one, catalog, table) for one in relations if one.known)
+        read = table is not None and any(_may_be(relation, catalog, table) for relation in relations if relation.known)
         # Views of Spark's own were looked into where the session finds the tables itself.
         read = read or (table is not None and seen is not None and seen.reads(table.location))
         yield frame, table.version() if table is not None and read else None
@@ -116,14 +116,14 @@ def condition_on_spark(
     """
     cursor = clause.cursor
     catalog.hold(table)
-    at = clause.token, clause.token + len(clause.tokens)
-    relations = _relations_of(spark, cursor, at, catalog, expression=True)
+    span = clause.token, clause.token + len(clause.tokens)
+    relations = _relations_of(spark, cursor, span, catalog, expression=True)
     # What Spark alone knows may be a view of the same table.
-    others = any(not one.known or _may_be(one, catalog, table) for one in relations)
+    others = any(not relation.known or _may_be(relation, catalog, table) for relation in relations)
     tree = clause.tree
     known = [] if tree is None else [unparse(part) for part in conjuncts(unqualified_names(tree, name, table))]
     plain = clause.over(table, name) if tree is not None and not clause.has_subqueries else None
-    with _with_views(spark, cursor, at, relations, catalog, table) as (text, _):
+    with _with_views(spark, cursor, span, relations, catalog, table) as (text, _):
         from deltaplane.spark.dml.conditions import Subqueried
 
         yield Subqueried(text, clause.text, [part for part in known if part is not None], others, plain)
@@ -146,19 +146,19 @@ def values_on_spark(
             if isinstance(clause, str):
                 texts.append(clause)
                 continue
-            at = clause.token, clause.token + len(clause.tokens)
+            span = clause.token, clause.token + len(clause.tokens)
             words = {token.text.lower() for token in clause.tokens}
             if not words & set(BEGINNINGS):
                 texts.append(clause.text)
                 continue
-            relations = _relations_of(spark, clause.cursor, at, catalog, expression=True)
-            others = others or any(not one.known or _may_be(one, catalog, table) for one in relations)
-            texts.append(views.enter_context(_with_views(spark, clause.cursor, at, relations, catalog, table))[0])
+            relations = _relations_of(spark, clause.cursor, span, catalog, expression=True)
+            others = others or any(not relation.known or _may_be(relation, catalog, table) for relation in relations)
+            texts.append(views.enter_context(_with_views(spark, clause.cursor, span, relations, catalog, table))[0])
         yield texts, others
 
 
-def _may_be(one: _Relation, catalog: Catalog, table: DeltaTable) -> bool:
-    return catalog.data(one.name) is None and may_be_same(catalog.table(one.name), table)
+def _may_be(relation: _Relation, catalog: Catalog, table: DeltaTable) -> bool:
+    return catalog.data(relation.name) is None and may_be_same(catalog.table(relation.name), table)
 
 
 @contextmanager
@@ -176,25 +176,25 @@ def _with_views(
     block's end. Where the session finds the tables itself the text is what it was, `table` is read
     as it shows, and what is read is noted."""
     views = list[str]()
-    at, end = _extent(cursor, span)
+    position, end = _extent(cursor, span)
     if catalog.by_session:
         from deltaplane.spark.delta_api.relations import reading
 
         with reading({} if table is None or follows else {table.location: table.version()}) as seen:
-            yield cursor.sql[at:end], seen
+            yield cursor.sql[position:end], seen
         return
     text = ""
     try:
-        for one in relations:
-            if not one.known:
+        for relation in relations:
+            if not relation.known:
                 continue
             view = f"deltaplane_{uuid.uuid4().hex}"
-            with cursor.located(one.name.token):
-                frame_of(spark, one.name, catalog, follows=follows).createOrReplaceTempView(view)
+            with cursor.located(relation.name.token):
+                frame_of(spark, relation.name, catalog, follows=follows).createOrReplaceTempView(view)
             views.append(view)
-            text += cursor.sql[at : one.begin] + view + _alias(cursor, one.name, one.end)
-            at = one.end
-        yield text + cursor.sql[at:end], None
+            text += cursor.sql[position : relation.begin] + view + _alias(cursor, relation.name, relation.end)
+            position = relation.end
+        yield text + cursor.sql[position:end], None
     finally:
         for view in views:
             spark.catalog.dropTempView(view)
@@ -258,12 +258,12 @@ def _relations_of(
     # What Spark's parser refuses Spark itself is asked for, which says what is wrong.
     places = sorted({begin + int(place) for what, place, *_ in names or () if what == "reads" and place != "-1"})
     tokens = {token.start: i for i, token in enumerate(cursor.tokens)}
-    found = []
+    relations = []
     for place in places:
         if place in tokens:
             cursor.at = tokens[place]
-            found.append(_relation(cursor, catalog))
-    return found
+            relations.append(_relation(cursor, catalog))
+    return relations
 
 
 def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Iterator[_Relation]:
@@ -294,14 +294,14 @@ def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Itera
             level.relations = False
         elif level.relations and _begins_relation(cursor):
             begin = cursor.at
-            one = _relation(cursor, catalog)
-            if not one.known:
+            relation = _relation(cursor, catalog)
+            if not relation.known:
                 cursor.at = begin + 1
-            own = one.name.path is None and one.name.parts[-1].lower() in named
-            if own and one.known:
-                cursor.wrong(f"expected another name: `{one.name.shown}` is a query's and a table's", token.start)
+            own = relation.name.path is None and relation.name.parts[-1].lower() in named
+            if own and relation.known:
+                cursor.wrong(f"expected another name: `{relation.name.shown}` is a query's and a table's", token.start)
             if not own:
-                yield one
+                yield relation
             continue
         cursor.at += 1
 
@@ -340,9 +340,9 @@ def _relation(cursor: Grammar, catalog: Catalog) -> _Relation:
 
 def _named_queries(cursor: Grammar, start: int) -> set[str]:
     """The names in front of AS and a parenthesis, as WITH gives them."""
-    found = set()
+    names = set()
     for i in range(start, len(cursor.tokens) - 2):
-        one, two, three = cursor.tokens[i : i + 3]
-        if one.kind in ("name", "quoted") and two.text.lower() == "as" and three.text == "(":
-            found.add(one.text.strip("`").lower())
-    return found
+        first, two, three = cursor.tokens[i : i + 3]
+        if first.kind in ("name", "quoted") and two.text.lower() == "as" and three.text == "(":
+            names.add(first.text.strip("`").lower())
+    return names

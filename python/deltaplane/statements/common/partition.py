@@ -67,7 +67,7 @@ class PartitionSpec:
                 isn't of its type.
         """
         partitions = {name.lower() for name in table.metadata().partition_columns}
-        found = []
+        fixed_values = []
         for name, clause in self.values.items():
             if name.lower() not in partitions:
                 raise InvalidArgumentError(
@@ -76,8 +76,8 @@ class PartitionSpec:
                 )
             if clause is not None:
                 field = field_named(table, name)
-                found.append(Fixed(field, _cast(clause.text, field)))
-        return found
+                fixed_values.append(Fixed(field, _cast(clause.text, field)))
+        return fixed_values
 
 
 def read_partition(cursor: Grammar) -> PartitionSpec | None:
@@ -86,14 +86,14 @@ def read_partition(cursor: Grammar) -> PartitionSpec | None:
         return None
     values = dict[str, Clause | None]()
 
-    def one() -> None:
+    def read_value() -> None:
         token = cursor.at
         name = cursor.name("a partition's column")
         if name.lower() in map(str.lower, values):
             cursor.wrong("expected each column once", cursor.tokens[token].start)
         values[name] = Clause.read(cursor) if cursor.take("=") else None
 
-    cursor.listed(one)
+    cursor.listed(read_value)
     if cursor.peek() == "if":
         cursor.wrong("expected the rows: INSERT with a PARTITION takes no IF NOT EXISTS")
     return PartitionSpec(values)

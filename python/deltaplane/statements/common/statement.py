@@ -141,8 +141,8 @@ class Clause:
         start = cursor.at
         clause = cls(cursor, start, cursor.with_subqueries() if subqueries else cursor.expression())
         if clause.has_subqueries and not subqueries:
-            at = next(i for i in range(start, cursor.at) if cursor.tokens[i].text.lower() in BEGINNINGS)
-            line, column = cursor.place_of(at)
+            index = next(i for i in range(start, cursor.at) if cursor.tokens[i].text.lower() in BEGINNINGS)
+            line, column = cursor.place_of(index)
             raise UnsupportedExpressionError(
                 f"line {line}, column {column}: a subquery can't stand here: MERGE with the query as its source, or write "
                 "its result instead; conditions of DELETE and UPDATE may have subqueries"
@@ -184,11 +184,11 @@ def unqualified_names(tree: Syntax, name: TableName, table: DeltaTable) -> Synta
     before them."""
     columns, n = {field.name.lower() for field in table.schema().fields}, len(name.qualifiers)
 
-    def change(one: Syntax) -> Syntax | None:
-        if not isinstance(one, Name) or len(one.parts) <= n or one.parts[n].lower() not in columns:
+    def change(part: Syntax) -> Syntax | None:
+        if not isinstance(part, Name) or len(part.parts) <= n or part.parts[n].lower() not in columns:
             return None
-        begins = [p.lower() for p in one.parts[:n]] == [q.lower() for q in name.qualifiers]
-        return Name(one.parts[n:]) if begins else None
+        begins = [p.lower() for p in part.parts[:n]] == [q.lower() for q in name.qualifiers]
+        return Name(part.parts[n:]) if begins else None
 
     return rewritten(tree, change)
 
@@ -198,8 +198,8 @@ def rows(columns: Sequence[str], values: Sequence[Sequence[Any]], types: Mapping
     import pyarrow as pa
 
     fields = [pa.field(name, types.get(name, pa.string())) for name in columns]
-    given = [dict(zip(columns, row, strict=True)) for row in values]
-    return pa.Table.from_pylist(given, schema=pa.schema(fields))
+    records = [dict(zip(columns, row, strict=True)) for row in values]
+    return pa.Table.from_pylist(records, schema=pa.schema(fields))
 
 
 def one_row(**values: str | int | None) -> pa.Table:

@@ -42,8 +42,8 @@ def run_where(
     here, by_tasks = command
     spark = session.spark
     if spark is None:
-        found = FoundRows(where.cursor, session.catalog, name, table, where.where)
-        return table.run_command(lambda target: here(target, found), always)
+        matching_rows = FoundRows(where.cursor, session.catalog, name, table, where.where)
+        return table.run_command(lambda target: here(target, matching_rows), always)
     if not runs_tasks(spark):
         raise UnsupportedFeatureError(
             "a subquery in a condition needs a classic session: leave the session out, so that DuckDB runs it"

@@ -121,9 +121,9 @@ def _nested(cursor: Grammar, word: str) -> SqlType:
         named = [_field(cursor)]
         while cursor.take(","):
             named.append(_field(cursor))
-        parts = [of for _, of in named]
+        parts = [sql_type for _, sql_type in named]
         made = StructType([field for field, _ in named])
-        text = f"struct<{','.join(f'{_name(field)}:{of.text}' for field, of in named)}>"
+        text = f"struct<{','.join(f'{_name(field)}:{sql_type.text}' for field, sql_type in named)}>"
     cursor.close_angle()
     return SqlType(made, text if any(part.lengths is not None for part in parts) else None)
 
@@ -135,7 +135,7 @@ def _name(field: Field) -> str:
 def _field(cursor: Grammar) -> tuple[Field, SqlType]:
     name = cursor.name("a field's name")
     cursor.take(":")
-    of = column_type(cursor)
+    sql_type = column_type(cursor)
     nullable = not cursor.take("not", "null")
     metadata = {"comment": cursor.text("a comment")} if cursor.take("comment") else {}
-    return Field(name, of.type, nullable, metadata), of
+    return Field(name, sql_type.type, nullable, metadata), sql_type
