@@ -262,21 +262,21 @@ def findings(problems: list[dict[str, Any]], *, as_json: bool) -> None:
     )
 
 
-def health(page: HealthReport, output: Path | None, *, as_json: bool) -> None:
+def health(health_report: HealthReport, output: Path | None, *, as_json: bool) -> None:
     """What of a health report fits on a terminal: what there is to do."""
     if as_json:
-        print_json(page.to_dict())
+        print_json(health_report.to_dict())
         return
-    files = page.facts.files
+    files = health_report.facts.files
     shown = {
-        "table": page.facts.table,
-        "version": page.facts.version,
+        "table": health_report.facts.table,
+        "version": health_report.facts.version,
         "files": f"{files.count:,}",
         "size": bytes_text(files.size_bytes),
         "page": "" if output is None else str(output),
     }
     facts({name: value for name, value in shown.items() if value != ""}, as_json=False)
-    pressing = [advice for advice in page.facts.advice if advice.level != "fine"]
+    pressing = [advice for advice in health_report.facts.advice if advice.level != "fine"]
     if not pressing:
         Console().print(Text("nothing to do"))
         return
