@@ -6,6 +6,7 @@ Knows Rust's tokens as `repo` gives them; what a name should be instead is the l
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
@@ -38,6 +39,32 @@ def python_identifiers(text: str) -> set[str]:
     return {
         token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.NAME
     }
+
+
+def local_names(text: str) -> set[str]:
+    """The names that Python functions bind: parameters, variables and functions in functions. A
+    method or a function of a module isn't among them: `Snapshot.of` may be right where `of` alone
+    says nothing."""
+    tree = ast.parse(text)
+    named = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    named |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    named |= {
+        node.name or "" for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar)
+    }
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return named | {inner.name for outer in functions for inner in outer.body if isinstance(inner, ast.FunctionDef)}
+
+
+def local_problems(texts: Mapping[str, str], rules: Mapping[str, Any]) -> list[str]:
+    """Names of `[local]` that a function binds in one of its rooms, a folder or a file."""
+    instead = rules["instead"]
+    rooms = {room: [path for path in texts if path.startswith(room)] for room in rules["rooms"]}
+    return [f"{room}: no such room" for room, paths in rooms.items() if not paths] + [
+        f"{path}: a local or parameter `{name}` is retired: use {instead[name]}"
+        for paths in rooms.values()
+        for path in paths
+        for name in sorted(local_names(texts[path]) & instead.keys())
+    ]
 
 
 def uses(texts: Mapping[str, str], retired: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str], str]:
@@ -87,6 +114,11 @@ def test_retired_words_of_the_package_stay_retired() -> None:
     assert not found, "\n".join(found)
 
 
+def test_locals_and_parameters_are_nouns() -> None:
+    found = local_problems(repo.sources("python/deltaplane/", ".py"), listed()["local"])
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize(("kind", "least"), [("retired", 50), ("retired_python", 25)])
 def test_each_retired_word_says_what_to_use(kind: str, least: int) -> None:
     retired = listed()[kind]
@@ -132,4 +164,20 @@ def test_a_retired_word_in_python_is_seen() -> None:
     assert problems(texts, words) == [
         "b/care.py: the file `care` is retired: use maintenance",
         "a.py: the identifier `told` is retired: use statistics",
+    ]
+
+
+def test_a_retired_local_in_a_room_is_seen() -> None:
+    rules = {"rooms": ["a/", "gone/"], "instead": {"of": "data_type", "told": "counts"}}
+    texts = {
+        "a/b.py": "def f(of):\n    def told(): ...\n    return [x for x in of]",
+        "a/c.py": "def told(): ...\nclass A:\n    def of(self): ...",
+        "a/d.py": "told = 1",
+        "e.py": "of = 1",
+    }
+    assert local_problems(texts, rules) == [
+        "gone/: no such room",
+        "a/b.py: a local or parameter `of` is retired: use data_type",
+        "a/b.py: a local or parameter `told` is retired: use counts",
+        "a/d.py: a local or parameter `told` is retired: use counts",
     ]

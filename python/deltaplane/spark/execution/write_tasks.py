@@ -38,7 +38,7 @@ __all__ = [
     "write_unjudged",
 ]
 
-# What is wrong with the rows themselves: trying again would find the same, so the driver is reported
+# What is wrong with the rows themselves: trying again would find the same, so the driver is told
 # instead of Spark.
 REFUSED: dict[str, type[DeltaError]] = {
     cls.default_kind: cls
