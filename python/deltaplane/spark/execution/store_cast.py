@@ -208,7 +208,7 @@ def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> Da
 
     Raises:
         AnalysisException: a type that the policy has no cast for.
-        SchemaMismatchError: a struct with a field that its column lacks.
+        AnalysisException: the policy has no cast for a type.
     """
     to = {field.name.lower(): field.dataType for field in schema.fields}
     jvm, columns = Jvm.of(rows.sparkSession), list[Column]()
