@@ -186,12 +186,11 @@ def widens_columns(configuration: Mapping[str, str]) -> bool:
 
 
 def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The rows with those of their columns as the schema has them that it has; others stay as they
-    are.
+    """Casts the columns that the schema contains to its types; other columns stay unchanged.
 
     Raises:
-        SchemaMismatchError: a type that Spark has no cast for, a struct with a field that its
-            column lacks.
+        SchemaMismatchError: Spark has no cast for a type, or a struct has a field that its column
+            lacks.
     """
     own = {field.name.lower(): field.dataType for field in schema.fields}
     fields = [StructField(f.name, own.get(f.name.lower(), f.dataType)) for f in rows.schema.fields]
@@ -202,13 +201,13 @@ def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:
 
 
 def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> DataFrame:
-    """The rows with these columns, found by their names at every depth; others are left out, and
-    fields that a struct lacks are null. `policy`: as `store_policy` gives it; None for that of
-    statements that add rows.
+    """The rows with these columns, matched by name at every depth; other columns are dropped, and
+    missing fields of structs are null. `policy` is a result of `store_policy`; None means the
+    policy of statements that add rows.
 
     Raises:
-        AnalysisException: a type that the policy has no cast for.
         AnalysisException: the policy has no cast for a type.
+        SchemaMismatchError: a struct has a field that its column lacks.
     """
     to = {field.name.lower(): field.dataType for field in schema.fields}
     jvm, columns = Jvm.of(rows.sparkSession), list[Column]()
@@ -222,8 +221,8 @@ def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> Da
 
 
 def _check_void(name: str, given: DataType, to: DataType) -> None:
-    """Refuses values for a column without a type: Spark's own error says no more than that there is
-    no cast."""
+    """Refuses values for a column without a type, since Spark's own error doesn't name the
+    reason."""
     if isinstance(to, NullType) and not isinstance(given, NullType):
         raise SchemaMismatchError(
             f"column `{name}` has no type in the table yet (void: only nulls), found {given.simpleString()} in the data: the "
@@ -232,7 +231,7 @@ def _check_void(name: str, given: DataType, to: DataType) -> None:
 
 
 def holds_void(of: DataType) -> bool:
-    """Whether a type is void, or one in it is."""
+    """Whether a type contains void, at any depth."""
     if isinstance(of, StructType):
         return any(holds_void(field.dataType) for field in of.fields)
     if isinstance(of, ArrayType):
@@ -243,8 +242,8 @@ def holds_void(of: DataType) -> bool:
 
 
 def _with_leaves(given: DataType, to: DataType) -> DataType:
-    """The type with its fields, and what is in them as in another one; itself where that is so
-    already. What a cast changes may be null: LEGACY casts give nulls for values that don't fit."""
+    """The fields of one type with the leaf types of another; the type itself if both are equal.
+    Cast values are nullable, since LEGACY casts return null for values out of range."""
     if isinstance(given, NullType):
         return given
     if isinstance(given, StructType) and isinstance(to, StructType):
