@@ -181,7 +181,7 @@ def test_names_of_relations_are_found_as_spark_finds_them(enabled: SparkSession,
 
 
 def test_statements_take_what_spark_takes(enabled: SparkSession, database: str) -> None:
-    # Functions, scripts and views that read Delta tables.
+    # Spark's functions, variables, scripts and clauses in statements that change Delta tables.
     enabled.udf.register("sparks_plus", lambda x: x + 1, "int")
     enabled.sql("CREATE TABLE sparks_sql.t (id INT, j STRING, n STRUCT<a: BIGINT, b: DECIMAL(5,2)>) USING delta")
     run, table = enabled.sql, "sparks_sql.t"
@@ -229,7 +229,7 @@ def test_statements_take_what_spark_takes(enabled: SparkSession, database: str) 
 
 
 def test_definitions_by_name(enabled: SparkSession, database: str, path: str) -> None:
-    # CACHE TABLE and views of Delta tables.
+    # SHOW CREATE TABLE, ALTER TABLE and OPTIONS of tables that are named in the catalog.
     enabled.sql(
         "CREATE TABLE sparks_sql.t (id INT NOT NULL COMMENT 'it\\'s', `a b` STRING DEFAULT 'x', g INT GENERATED ALWAYS AS (id + 1), p DATE) "
         "USING delta PARTITIONED BY (p) COMMENT 'about' TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
