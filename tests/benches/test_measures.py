@@ -30,7 +30,7 @@ ON_SPARK: dict[str, tuple[list[str], str]] = {
     "bench_spark_merge": ([], "clustered, vectors"),
     "bench_spark_partitions": (["--partitions", "3", "--rows", "9"], ""),
     "bench_spark_plan": (["--files", "20"], ""),
-    "bench_spark_scan": (["--files", "20"], "anew"),
+    "bench_spark_scan": (["--files", "20"], "again"),
     "bench_spark_tpcds": (["--queries", "3"], ""),
     "bench_stream_latency": (["--commits", "2"], ""),
 }

@@ -137,11 +137,11 @@ OPERATIONS = [
         "overwrite the columns", write("overwrite", data=pa.table({"y": [1], "p": ["a"]}), schema_mode="overwrite")
     ),
     # rows
-    Operation("delete, files written anew", on_table(lambda t: t.delete("x % 3 = 0"))),
+    Operation("delete, files rewritten", on_table(lambda t: t.delete("x % 3 = 0"))),
     Operation("delete, by vectors", on_table(lambda t: t.delete("x % 3 = 0")), Base(VECTORS)),
     Operation("delete a partition", on_table(lambda t: t.delete("p = 'a'"))),
     Operation("delete all", on_table(lambda t: t.delete())),
-    Operation("update, files written anew", on_table(lambda t: t.update({"text": "upper(text)"}, predicate="x > 2"))),
+    Operation("update, files rewritten", on_table(lambda t: t.update({"text": "upper(text)"}, predicate="x > 2"))),
     Operation("update, by vectors", on_table(lambda t: t.update({"x": "x + 100"}, predicate="x > 2")), Base(VECTORS)),
     Operation(
         "update, with change files", on_table(lambda t: t.update({"x": "x + 100"}, predicate="x > 2")), Base(FEED)

@@ -97,7 +97,7 @@ def main() -> int:
     proof = {
         "title": "Damage and hostile tables",
         "claims": [
-            "Whatever stands in a table's folder, reading, describing and changing it ends in rows or in a typed error: "
+            "Reading, describing and changing a table with any content in its folder ends in rows or in a typed error: "
             "no panic, no untyped error, no dead process, "
             f"at most {SECONDS:.0f} seconds and {MEMORY_MB} MB each, in a process of {LIMIT_MB} MB of addresses.",
             "The hostile tables exhaust (brackets without end, a gigabyte of zeros as a commit, 100,000 files in the log, values of "

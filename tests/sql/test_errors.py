@@ -425,7 +425,7 @@ def test_mutations_end_in_a_result_or_a_typed_error(tmp_table: Callable[[], str]
 
 
 def test_mutations_are_read_or_refused() -> None:
-    # parsing alone is fast, so many more texts
+    # parsing alone is fast, so this loop tries a larger number
     chance = random.Random(7)
     for _ in range(6000):
         text = mutated(chance, chance.choice(VALID))
