@@ -2,8 +2,8 @@
 ten small commits.
 
 Size is the total of the Parquet files that the call left in the log. The bar is pyarrow's plain
-re-encoding of the existing checkpoint, a row group at a time, synced. `deltaplane, rewritten` rewrites
-all sidecars of the same table.
+re-encoding of the existing checkpoint, a row group at a time, synced. `deltaplane, rewritten`
+writes again all sidecars of the same table.
 """
 
 from __future__ import annotations
