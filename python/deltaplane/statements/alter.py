@@ -40,8 +40,6 @@ _ACTIONS = (
 _NO_PROPERTY = "deltaplane.none"
 # By it Spark's catalog shows by which columns a table is clustered.
 _CLUSTERING = "clusteringColumns"
-# Each change is one commit.
-_ONE_BY_ONE = "CHANGE COLUMN changes one of the type, the comment and the place: write a statement for each"
 
 
 @dataclass(frozen=True)
@@ -100,8 +98,6 @@ def _change(cursor: Grammar) -> Change:
             cursor.expected("TBLPROPERTIES")
         cursor.at += 1
         token, given = cursor.at, properties(cursor)
-        if "comment" in given:
-            cursor.wrong("expected other properties: COMMENT ON TABLE sets the comment", cursor.tokens[token].start)
         refuse_reserved(cursor, token, given)
         return lambda alter: alter.set_table_properties(_without_clustering(given))
     if cursor.take("unset"):
@@ -285,25 +281,27 @@ def _is_declared(cursor: Grammar, name: str) -> bool:
 
 
 def _declared(cursor: Grammar, column: str, name: str) -> Change:
-    """A column by its name, its type and more of it, of which one thing may change."""
+    """A column by its name, its type, and its comment and place, which are changed in one commit."""
     token = cursor.at
     if cursor.name("the column's name").lower() != name.lower():
         cursor.wrong("expected the same name again: ALTER TABLE … RENAME COLUMN renames", cursor.tokens[token].start)
     typed = _typed(cursor, column)
     if cursor.peek() == "not":
         cursor.expected("COMMENT, FIRST or AFTER: ALTER COLUMN … SET NOT NULL says that there are no nulls")
-    others: list[Change] = []
-    while cursor.peek() in ("comment", "first", "after"):
-        others.append(_column_change(cursor, column))
-    if len(others) > 1:
-        raise UnsupportedFeatureError(_ONE_BY_ONE)
+    others: dict[str, Change] = {}
+    while (word := cursor.peek()) in ("comment", "first", "after"):
+        kind = "comment" if word == "comment" else "place"
+        if kind in others:
+            cursor.expected(f"the end: the statement gives the column's {kind} twice")
+        others[kind] = _column_change(cursor, column)
     if not others:
         return typed
 
     def change(alter: TableAlterer) -> AlterPlan:
+        changes = list(others.values())
         if typed(alter, dry_run=True).changed:
-            raise UnsupportedFeatureError(_ONE_BY_ONE)
-        return others[0](alter)
+            changes.insert(0, typed)
+        return changes[0](alter) if len(changes) == 1 else alter._several(changes)
 
     return change
 

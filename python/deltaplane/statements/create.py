@@ -251,7 +251,11 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
         elif cursor.take("tblproperties"):
             begins, given = cursor.at, properties(cursor)
             refuse_reserved(cursor, begins, given)
+            # As in delta-spark this property is the table's comment, where no COMMENT is given.
+            comment = given.pop("comment", None)
             made = replace(made, properties={**given, **made.properties})
+            if made.comment is None:
+                made = replace(made, comment=comment)
         else:
             return made
         if word in seen:
