@@ -38,7 +38,7 @@ def test_a_void_column_gets_a_type(enabled: SparkSession, path: str) -> None:
 def test_change_column_takes_type_comment_and_place_in_one_commit(enabled: SparkSession, path: str) -> None:
     run, table = enabled.sql, f"delta.`{path}`"
     run(f"CREATE TABLE {table} (id INT, s STRING) USING delta TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
-    run(f"ALTER TABLE {table} CHANGE COLUMN ID id BIGINT COMMENT 'k' AFTER s")
+    run(f"ALTER TABLE {table} CHANGE COLUMN id id BIGINT COMMENT 'k' AFTER s")
     (last,) = DeltaTable(path).history(1)
     assert (last["version"], last["operation"]) == (1, "CHANGE COLUMN")
     column = json.loads(last["operationParameters"]["column"])

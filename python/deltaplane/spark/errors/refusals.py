@@ -116,7 +116,8 @@ def _refused(thrown: Any) -> Exception | None:
         if kind == _REFUSED:
             made_of = json.loads(thrown.error())
             if "held" in made_of:
-                return _held.pop(made_of["held"], None)
+                held: PySparkException | None = _held.pop(made_of["held"], None)
+                return held
             error: DeltaError = getattr(exceptions, made_of["class"])(made_of["text"], **made_of["about"])
             return as_sparks(error, made_of["doing"])
         thrown = thrown.getCause()
