@@ -1,4 +1,5 @@
-"""Planning a selective query: from the table's location, or an open table, to the paths of files.
+"""Planning a selective query: from the table's location, or from an open table, to the paths of the
+files to read.
 
 One predicate is on the partition column (one day), one on a column's statistics. From the location
 it is the first call of its process; on an open table later calls are timed. DuckDB over the
@@ -15,7 +16,7 @@ from support.harness import Case, main
 from support.logs import NAMES, Log
 from support.planners import CONTESTANTS, by_day, by_id, of
 
-# Files of a day where tables grow by days.
+# Files per day in tables that grow by days.
 A_DAY = 1_000
 
 

@@ -1,6 +1,6 @@
-"""The Rust core as Python sees it: typed arguments in, frozen classes or Arrow C streams out.
+"""The interface of the Rust core: typed arguments in, frozen classes or Arrow C streams out.
 
-Only modules of this package call it. Every function releases the GIL and raises
+Only modules of this package call it. Every function releases the GIL, and errors are
 `deltaplane.exceptions.DeltaError` or a subclass.
 """
 
@@ -20,7 +20,7 @@ def register_log_store(scheme: str, factory: Callable[[str, dict[str, str]], obj
 
 @final
 class RawStore:
-    """The bytes below one location, as a store keeps them."""
+    """Raw access to the objects below one location in a store."""
 
     @staticmethod
     def open(location: str, options: Mapping[str, str] | None = None) -> RawStore: ...
@@ -36,7 +36,7 @@ class RawStore:
     def delete_all(self, paths: Sequence[str]) -> None: ...
 
 class _Record:
-    """What frozen classes of fields have: `to_dict` orders the fields by name."""
+    """The base of frozen classes with fields: `to_dict` orders the fields by name."""
 
     def to_dict(self) -> dict[str, Any]: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -60,7 +60,7 @@ class TableSchema:
 
 @final
 class TableField:
-    """One column; `data_type` is a primitive type's name, else the type's parts by the names of a
+    """One column; `data_type` is a primitive type's name, or the type's parts by the names of a
     `schemaString`."""
 
     @property
@@ -100,7 +100,7 @@ class TableInfo(_Record):
 
 @final
 class Protocol(_Record):
-    """A table's protocol; `features` are those that it lists or that its versions imply."""
+    """A table's protocol; `features` includes features that its versions imply."""
 
     def __new__(
         cls,
@@ -123,7 +123,7 @@ class Protocol(_Record):
 
 @final
 class LogSize(_Record):
-    """What opening a version reads of the log, without sidecars."""
+    """The size of the log's files for opening a version, without sidecars."""
 
     def __new__(
         cls, checkpoint: int | None, checkpoint_bytes: int, commits: int, commit_bytes: int, checkpoint_interval: int
@@ -141,7 +141,7 @@ class LogSize(_Record):
 
 @final
 class HistoryEntry(_Record):
-    """A commit: version, time in milliseconds since the epoch, and its own description."""
+    """A commit: version, time in milliseconds since the epoch, and `commitInfo`."""
 
     def __new__(cls, version: int, timestamp_ms: int, info: dict[str, Any]) -> HistoryEntry: ...
     @property
@@ -163,7 +163,8 @@ class LogFiles(_Record):
 
 @final
 class NewestCheckpoint(_Record):
-    """The newest complete checkpoint; `kind`: `classic`, `multi-part`, `v2`; `files`: no sidecars."""
+    """The newest complete checkpoint; `kind` is `classic`, `multi-part` or `v2`; `files` excludes
+    sidecars."""
 
     def __new__(cls, version: int, kind: str, modified_ms: int, files: int, size_bytes: int) -> NewestCheckpoint: ...
     @property
@@ -179,7 +180,7 @@ class NewestCheckpoint(_Record):
 
 @final
 class LogFolder(_Record):
-    """The files of the log folder up to a version."""
+    """The files in the log directory up to a version."""
 
     def __new__(
         cls,
@@ -229,7 +230,8 @@ class LogFolder(_Record):
 
 @final
 class CommitTotals(_Record):
-    """What one commit did to files; `removed_unsized`: files whose size the commit lacks."""
+    """The totals of a commit's file actions; `removed_unsized`: removed files without a size in the
+    commit."""
 
     def __new__(
         cls,
@@ -285,7 +287,7 @@ class TombstoneTotals(_Record):
 
 @final
 class ScanReport(_Record):
-    """What the stages of a plan looked at and left out."""
+    """The numbers of files that the stages of a plan examined and excluded."""
 
     def __new__(
         cls,
@@ -329,8 +331,8 @@ class ScanReport(_Record):
 
 @final
 class CommandResult(_Record):
-    """A command that makes at most one commit: `version` is None where there was nothing to do, and
-    in a dry run. Metrics have delta-spark's names."""
+    """The result of a command with at most one commit: `version` is None if nothing was committed,
+    and for a dry run. Metrics have delta-spark's names."""
 
     def __new__(cls, version: int | None, metrics: dict[str, int]) -> CommandResult: ...
     @property
@@ -340,7 +342,8 @@ class CommandResult(_Record):
 
 @final
 class VacuumResult(_Record):
-    """What a vacuum deletes: `version` is of its last commit, `paths` are below the root."""
+    """The result of a vacuum: `version` is that of its last commit, `paths` are relative to the
+    root."""
 
     def __new__(
         cls, files: int, size_bytes: int, directories: int, version: int | None, paths: Sequence[str]
@@ -358,7 +361,7 @@ class VacuumResult(_Record):
 
 @final
 class Finding(_Record):
-    """Where log and files disagree: `path` is None if it is about no file."""
+    """A disagreement between log and files; `path` is None if it concerns no file."""
 
     def __new__(cls, kind: str, path: str | None, message: str) -> Finding: ...
     @property
@@ -370,8 +373,8 @@ class Finding(_Record):
 
 @final
 class CheckpointResult(_Record):
-    """A checkpoint that was written: `kind` is `classic` or `v2`; of `sidecars`, `kept_sidecars`
-    were there before."""
+    """A written checkpoint: `kind` is `classic` or `v2`; `kept_sidecars` of the `sidecars` existed
+    before."""
 
     def __new__(
         cls, version: int, kind: str, actions: int, adds: int, size_bytes: int, sidecars: int, kept_sidecars: int
@@ -393,7 +396,8 @@ class CheckpointResult(_Record):
 
 @final
 class CleanupResult(_Record):
-    """Log files that a clean-up deleted; `kept_from`: oldest version left, None without deletions."""
+    """Log files deleted by a clean-up; `kept_from`: the oldest remaining version, None if nothing
+    was deleted."""
 
     def __new__(cls, kept_from: int | None, log_files: int, sidecars: int) -> CleanupResult: ...
     @property
@@ -405,8 +409,7 @@ class CleanupResult(_Record):
 
 @final
 class AlterResult(_Record):
-    """A change of metadata: `version` is None where it was only planned, or where there was nothing
-    to change."""
+    """A change of metadata: `version` is None for a plan, and if there was nothing to change."""
 
     def __new__(
         cls, version: int | None, changed: bool, operation: str, before: Protocol, after: Protocol
@@ -424,7 +427,7 @@ class AlterResult(_Record):
 
 @final
 class FeatureInfo(_Record):
-    """A feature that is known; `legacy`: the lowest reader and writer versions that imply it."""
+    """A known feature; `legacy`: the lowest reader and writer versions that imply it."""
 
     def __new__(
         cls, name: str, reader: bool, legacy: tuple[int, int] | None, requires: Sequence[str], reads: bool, writes: bool
@@ -468,7 +471,7 @@ class ArrowStream:
 
 @final
 class Scan:
-    """Rows of one version; each `__arrow_c_stream__` call starts the scan anew."""
+    """Rows of one version; each `__arrow_c_stream__` call starts the scan again."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
@@ -476,7 +479,7 @@ class Scan:
 
 @final
 class Changes:
-    """Changed rows of a range of versions; each reader starts anew."""
+    """Changed rows of a range of versions; each reader starts again."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
@@ -562,8 +565,8 @@ class Snapshot:
 
 @final
 class TrackedColumns(_Record):
-    """The columns that a follower keeps to: those of a version, whose number is the last that is
-    known to have them."""
+    """The fixed columns of a follower: those of a version, with the last version known to have
+    them."""
 
     def __new__(
         cls,
@@ -598,8 +601,8 @@ class TrackedColumns(_Record):
 
 @final
 class ColumnSteps(_Record):
-    """How columns differ from older ones: paths of those renamed, dropped and of a wider type, and
-    why rows can't go on."""
+    """The differences between columns and older ones: paths of renamed, dropped and widened
+    columns, and the reason why rows can't continue."""
 
     def __new__(
         cls, renamed: Sequence[str], dropped: Sequence[str], widened: Sequence[str], incompatible: str | None
@@ -615,7 +618,7 @@ class ColumnSteps(_Record):
 
 @final
 class TailRequest(_Record):
-    """How a table is followed: which commits beside appends pass, which files are left out."""
+    """The options of a follower: accepted commits besides appends, and excluded files."""
 
     def __new__(
         cls,
@@ -647,7 +650,7 @@ class TailRequest(_Record):
 
 @final
 class TailLimits(_Record):
-    """How much is taken in one go; None is no bound."""
+    """The maximum size of one batch; None means no limit."""
 
     def __new__(cls, files: int | None = ..., bytes: int | None = ..., versions: int | None = ...) -> TailLimits: ...
     @property
@@ -659,7 +662,7 @@ class TailLimits(_Record):
 
 @final
 class TailStart(_Record):
-    """Where a follower begins: a version, the first version from a time on, behind the newest one,
+    """The start of a follower: a version, the first version from a time on, behind the newest one,
     or with all its rows."""
 
     def __new__(cls, version: int | None = ..., timestamp_ms: int | None = ..., latest: bool = ...) -> TailStart: ...
@@ -672,7 +675,7 @@ class TailStart(_Record):
 
 @final
 class TailOffset:
-    """An offset of a follower, read from the text that its user keeps."""
+    """A follower's offset, parsed from the text that its user stores."""
 
     def __new__(cls, text: str) -> TailOffset: ...
     @property
@@ -692,7 +695,7 @@ class TailOffset:
 
 @final
 class Tail:
-    """One table, followed with the columns that it had when this was opened; offsets are texts."""
+    """A followed table with the columns at the time of opening; offsets are texts."""
 
     @staticmethod
     def open(location: str, options: Mapping[str, str] | None, request: TailRequest) -> Tail: ...
@@ -752,11 +755,11 @@ class Rewrite:
     """One command that changes rows of a version, step by step; `commit` makes all of it visible at
     once.
 
-    Rows are selected first, at most once. They are marked in deletion vectors where the table takes
-    some; else the other rows of their files are copied. `finish` completes the files, and one
-    `commit` or `dry_run` ends the command. A step that the command's state does not have raises
-    `InvalidArgumentError`. Files of a command that is neither committed nor aborted are deleted
-    when the object is.
+    Rows are selected first, at most once. They are marked in deletion vectors if the table supports
+    these; otherwise the other rows of their files are copied. `finish` completes the files, and one
+    `commit` or `dry_run` ends the command. A step that the command's state doesn't allow raises
+    `InvalidArgumentError`. Deleting the object deletes the files of a command that was neither
+    committed nor aborted.
     """
 
     @staticmethod
@@ -808,7 +811,7 @@ class Rewrite:
 
 @final
 class Layout:
-    """OPTIMIZE on one version: begun, then run group by group, committed one or more times."""
+    """OPTIMIZE on one version: started, then run group by group, with one or more commits."""
 
     @staticmethod
     def begin(snapshot: Snapshot, request: str) -> Layout: ...
@@ -902,7 +905,7 @@ def rows_in_table_types(rows: Any, table: str | None = None) -> ArrowStream: ...
 
 @final
 class SparkQuestion:
-    """What the JVM's file index asks."""
+    """A question of the JVM's file index."""
 
     @staticmethod
     def parse(text: str) -> SparkQuestion: ...
@@ -921,7 +924,7 @@ class SparkQuestion:
 
 @final
 class SparkAnswer:
-    """An answer. Statistics of a column: nulls, distinct values, least and greatest value."""
+    """An answer to the JVM. Statistics of a column: nulls, distinct values, minimum and maximum."""
 
     @staticmethod
     def known() -> SparkAnswer: ...
@@ -944,7 +947,7 @@ class SparkAnswer:
 
 @final
 class SparkPlan:
-    """The files of one Spark scan, as the JVM reads them."""
+    """The files of one Spark scan, in the JVM's form."""
 
     @property
     def files(self) -> int: ...

@@ -1,8 +1,8 @@
-"""Checks of arguments by the annotations of public functions: a wrong type is a typed error that
-names the argument.
+"""Checks arguments against the annotations of public functions: a wrong type raises a typed error
+that names the argument.
 
-`checked` wraps a function, or the public methods of a class. Annotations are read as text when a
-function is first called, so that no library is imported for them. Knows no function of the package.
+`checked` wraps a function, or the public methods of a class. Annotations are parsed as text at a
+function's first call, so that the check imports no library. Knows no function of the package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["checked"]
 
 T = TypeVar("T")
 
-# Type aliases that are no classes, as annotations.
+# Type aliases that annotations may use.
 _ALIASES = {
     "TableUri": "str | PathLike",
     "VersionLike": "int | str | datetime | date",
@@ -36,8 +36,8 @@ _ALIASES = {
     "Progress": "Callable",
 }
 _TEXTS = (str, bytes, bytearray, memoryview)
-# Bits of a code object's flags: it takes `*args`, it takes `**kwargs` (the values of
-# inspect.CO_VARARGS and inspect.CO_VARKEYWORDS).
+# Bits of a code object's flags for `*args` and `**kwargs` (the values of inspect.CO_VARARGS and
+# inspect.CO_VARKEYWORDS).
 _HAS_REST, _HAS_KEYWORDS = 4, 8
 
 
@@ -124,7 +124,7 @@ def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_met
 
 
 def _called(function: Callable[..., Any], owner: object) -> str:
-    """The function's name as callers write it: methods belong to the class that inherits them."""
+    """The function's qualified name for callers: methods belong to the class that inherits them."""
     if owner is None:
         return function.__name__ if function.__name__ != "__init__" else function.__qualname__.split(".")[0]
     name = owner.__name__ if isinstance(owner, type) else type(owner).__name__
@@ -137,7 +137,7 @@ class _Parameters(NamedTuple):
 
     names: tuple[str, ...]
     positional: tuple[str, ...]
-    # The name of `*args`.
+    # The name of the `*args` parameter.
     rest: str | None
     annotations: Mapping[str, object]
 
@@ -173,13 +173,13 @@ class _Type(NamedTuple):
 
     name: str
     arguments: tuple[tuple[_Type, ...], ...] = ()
-    # The values of `Literal`.
+    # The values of a `Literal`.
     literals: tuple[object, ...] = ()
 
 
 def _parse(text: str) -> tuple[_Type, ...]:
-    """The alternatives of an annotation."""
-    # Here, since `ast` takes longer to import than this package.
+    """Parses an annotation to its alternatives."""
+    # A local import, since importing `ast` takes longer than importing this package.
     import ast
 
     def name_of(node: ast.expr) -> str:
@@ -209,7 +209,7 @@ def _own(value: Any) -> object:
 
 
 def _of(parts: Sequence[_Type]) -> _Check | None:
-    """The check of an annotation's alternatives; None takes everything."""
+    """The check of an annotation's alternatives; None accepts everything."""
     checks = [_one(part) for part in parts]
     known = [check for check in checks if check is not None]
     if len(known) < len(checks):
@@ -244,7 +244,7 @@ def _one(part: _Type) -> _Check | None:
         return _sequence(part)
     if name in ("Mapping", "dict"):
         return _mapping(part)
-    # By name, since the class may be of a module that nobody has imported.
+    # Compares by name, since the class's module may not be imported.
     return _check(part, lambda value: any(cls.__name__ == name for cls in type(value).__mro__))
 
 
@@ -299,7 +299,7 @@ def _sequence(part: _Type) -> _Check:
     def check(value: object) -> _Wrong | None:
         if isinstance(value, (*_TEXTS, Mapping)) or not isinstance(value, kinds):
             return _Wrong("", wanted, value)
-        # What may be gone after one look isn't looked at.
+        # One-shot iterators aren't checked, because a check would consume them.
         for number, item in enumerate(value if inner is not None and isinstance(value, Sequence) else ()):
             assert inner is not None
             found = inner(item)
@@ -340,7 +340,7 @@ _SAID = {
 
 
 def _wanted(parts: Sequence[_Type]) -> str:
-    """What an annotation asks for, in words."""
+    """Describes the expected type in words."""
     if len(parts) > 1:
         return _joined([_wanted([part]) for part in parts])
     (part,) = parts

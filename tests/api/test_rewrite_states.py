@@ -1,5 +1,5 @@
-"""The states of `_native.Rewrite`: a step that a state does not have is refused, and files without
-a commit go."""
+"""The states of `_native.Rewrite`: a step that a state doesn't allow is refused, and files without
+a commit are deleted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The page that lines of results become: fitted exponents, targets, which run counts, and that it
-needs nothing else."""
+"""The page made of result lines: fitted exponents, targets, the selected run, and no need of other
+files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def page_of(*lines: Line) -> str:
 
 
 def rows_of(text: str) -> list[list[str]]:
-    """The cells' texts of every table row, without their marks."""
+    """The texts of every table row's cells, without markup."""
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", text, re.DOTALL)
     return [[re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)] for row in rows]
 
@@ -127,7 +127,7 @@ def target_rows(text: str, id: str) -> list[list[str]]:
 def test_targets_are_judged_at_their_size() -> None:
     peers = [replace(one, median_s=5.0, cpu_s=5.0) for one in curve("deltalake", 0.0, "T1 own")]
     ours = curve("deltaplane", 0.5, "T1 own")
-    # A size that the target doesn't speak of, where it would be missed.
+    # A size outside of the target's range, at which the target would be missed.
     larger = [replace(one, size=10_000_000, cpu_s=one.cpu_s * 20, case="larger") for one in (ours[-1], peers[-1])]
     (missed,) = [row for row in target_rows(page_of(*larger), "T1") if row[2] == "0.01x" and row[-1] != "not measured"]
     assert missed[4] == "10,000,000"

@@ -1,5 +1,4 @@
-"""Owns the page of admitted expressions: `python tests/expr/listing.py > docs/expressions.md`
-writes it again.
+"""Generates the page of admitted expressions: `python tests/expr/listing.py > docs/expressions.md`.
 
 A test compares the page with the registry.
 """

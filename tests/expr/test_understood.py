@@ -1,5 +1,5 @@
-"""Which trees the core understands: commands, scans, MERGE and commands on Spark ask one function,
-and get one answer."""
+"""The trees that the core understands: commands, scans, MERGE and commands on Spark ask one
+function, and get one answer."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ UNDERSTOOD = (
     "a = 1", "a = 1.5", "A > 1", "st.x = 1", "b", "not b", "d = '2020-01-01'", "a is null", "st is null", "s like 'x%'",
     "a in (1, 2)", "a between 1 and 2", "startswith(s, 'x')", "a <=> null", "a = 99999999999999999999", "bin = 'a'",
 )  # fmt: skip
-# The core leaves these to another engine.
+# Another engine must evaluate these.
 NOT_UNDERSTOOD = ("a = true", "b = 1", "s = 1", "s > 1", "d = 1")
-# An unknown column, or a value that isn't one of its column's type.
+# An unknown column, or a value of another type than its column's.
 WRONG = (
     "nope = 1",
     "nope is null",
@@ -75,7 +75,7 @@ def by_scan(snapshot: Any, sql: str) -> bool:
     try:
         found = row_filter([sql], snapshot.schema.to_json, bind)
     except InvalidArgumentError as e:
-        # The tree isn't understood, and DuckDB doesn't take the expression either.
+        # The core doesn't support the tree, and DuckDB refuses the expression as well.
         if "embedded engine" in str(e):
             return False
         raise
@@ -118,7 +118,7 @@ def test_what_is_wrong_is_an_error_unless_another_engine_checks_it(snapshot: Any
 
 
 def test_nobody_asks_the_core_on_its_own() -> None:
-    """Only `understands` binds a tree to see whether that fails."""
+    """Only `understands` binds a tree to test whether that fails."""
     package = Path(expr.__file__).parent.parent
     found = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if "def _binds" in path.read_text()}
     assert found == set()

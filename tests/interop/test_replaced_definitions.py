@@ -1,5 +1,5 @@
-"""CREATE OR REPLACE TABLE: the properties, columns and row ids that a replaced table has are those
-of delta-spark, which reads it."""
+"""CREATE OR REPLACE TABLE: the properties, columns and row ids of a replaced table equal
+delta-spark's, which reads it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFINITIONS: dict[str, Mapping[str, str]] = {
         "delta.columnMapping.mode": "none",
     },
 }
-# Each feature before each other one, without the pairs that tell nothing that another doesn't.
+# Each pair of features, without the pairs that another pair covers.
 PAIRS = [
     *(("plain", new) for new in DEFINITIONS if new != "plain"),
     *((old, "plain") for old in DEFINITIONS if old not in ("plain", "all off")),
@@ -45,7 +45,7 @@ PAIRS = [
     ("mapped by name", "mapped by id"),
     ("deletion vectors", "row tracking"),
 ]
-# Names and moments that each table has of its own.
+# Names and timestamps that are individual to each table.
 OWN = (
     "delta.rowTracking.materializedRowIdColumnName",
     "delta.rowTracking.materializedRowCommitVersionColumnName",
@@ -92,7 +92,7 @@ def test_a_replaced_table_is_what_delta_spark_makes_of_it(
     finally:
         delta_spark.execute(f"DROP TABLE IF EXISTS {name}")
     assert state(ours) == state(theirs)
-    # Each program goes on with the other's table.
+    # Each program continues with the other's table.
     delta_spark.execute(f"INSERT INTO delta.`{ours}` VALUES (6, 'y')")
     sql(f"INSERT INTO delta.`{theirs}` VALUES (6, 'y')")
     sql(f"DELETE FROM delta.`{ours}` WHERE id = 5")
@@ -112,7 +112,7 @@ def test_names_that_need_a_mapping_replace_plain_columns(delta_spark: DeltaSpark
     )
     sql(f"INSERT INTO delta.`{path}` VALUES (1, 'x')")
     assert delta_spark.read(path).to_pylist() == [{"a b": 1, "c,d": "x"}]
-    # Without a mapping the names can't be in files: nothing changes.
+    # Without column mapping the names are invalid in files: nothing changes.
     with pytest.raises(DeltaError, match="a b"):
         sql(f"CREATE OR REPLACE TABLE delta.`{path}` (`a b` int) USING delta")
     assert DeltaTable(path).version() == 2

@@ -1,4 +1,4 @@
-"""Wrong text is refused with its place and with what was expected there; nothing of it is run."""
+"""Syntax errors are reported with position and expectation, and nothing is run."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def test_what_is_refused_by_name(text: str, error: type[DeltaError], said: str) 
 
 
 def test_with_before_a_statement_on_spark() -> None:
-    # INSERT and MERGE take the text of WITH to their query; the others have no place for it.
+    # INSERT and MERGE move the text of WITH to their query; other statements don't accept it.
     for statement in ("INSERT INTO t SELECT * FROM c", "MERGE INTO t USING c ON t.x = c.x WHEN MATCHED THEN DELETE"):
         made = command_of(f"WITH c AS (SELECT only_spark(1) AS x) {statement}", own_queries=False)
         assert getattr(made, "named", "").strip() == "WITH c AS (SELECT only_spark(1) AS x)"
@@ -425,7 +425,7 @@ def test_mutations_end_in_a_result_or_a_typed_error(tmp_table: Callable[[], str]
 
 
 def test_mutations_are_read_or_refused() -> None:
-    # reading alone is quick: many more
+    # parsing alone is fast, so this loop tries a larger number
     chance = random.Random(7)
     for _ in range(6000):
         text = mutated(chance, chance.choice(VALID))

@@ -1,4 +1,4 @@
-"""Statements that change and describe tables do what the table's methods do."""
+"""Statements that change and describe tables have the same results as the table's methods."""
 
 from __future__ import annotations
 
@@ -335,7 +335,7 @@ def test_tables_are_replaced(tmp_table: Table) -> None:
 
 @pytest.mark.parametrize("of_a_query", [False, True])
 def test_a_table_that_is_replaced_is_what_the_statement_says(tmp_table: Table, of_a_query: bool) -> None:
-    # As in delta-spark: what isn't named goes.
+    # As in delta-spark: unnamed parts are removed.
     where = tmp_table()
 
     def replaced(more: str) -> tuple[Any, ...]:

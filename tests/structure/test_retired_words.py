@@ -1,7 +1,7 @@
-"""Owns that retired names stay retired: `retired_words.toml` lists identifiers and file names that
-the code had once.
+"""Keeps retired names out: `retired_words.toml` lists identifiers and file names that the code once
+had.
 
-Knows Rust's tokens as `repo` gives them; what a name should be instead is the list's to say.
+Uses `repo`'s tokens of Rust; the list names the replacements.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ def listed() -> dict[str, Any]:
 
 
 def identifiers(text: str) -> set[str]:
-    """The names in Rust code, those of local variables among them; comments and strings have
-    none."""
+    """The names in Rust code, including local variables, without comments and strings."""
     return set(_WORD.findall(repo.rust_code(text)))
 
 
 def python_identifiers(text: str) -> set[str]:
-    """The names in Python code; comments and strings have none."""
+    """The names in Python code, without comments and strings."""
     return {
         token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.NAME
     }
 
 
 def uses(texts: Mapping[str, str], retired: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str], str]:
-    """What to use instead, by kind (`identifier` or `file`), retired name and path of each use."""
+    """The replacement, by kind (`identifier` or `file`), retired name and path of each use."""
     words = {kind: {r[kind]: r["instead"] for r in retired if kind in r} for kind in ("identifier", "file")}
     found = {}
     for path, text in texts.items():

@@ -1,5 +1,5 @@
-"""What would pay for a table: rules over the log's facts, over what the pruner keeps today, and
-over modelled layouts.
+"""Derives advice from the log's facts, from the present reads of the workload, and from modelled
+layouts.
 
 Changes nothing.
 """
@@ -26,28 +26,29 @@ from deltaplane.report.describe import clustering_columns_of
 __all__ = ["SAMPLE_ROWS", "Asked", "advise"]
 
 SAMPLE_ROWS = 65_536
-# What is saved is worth a rewrite from this share of what is read today.
+# A rewrite pays if it saves at least this share of the present reads.
 _LEAST_GAIN = 0.1
 _LEAST_REWRITE = 0.25
-# One more column must make a layout better by this share.
+# A further column must improve a layout by at least this share.
 _LEAST_STEP = 0.02
 _MOST_COLUMNS = 4
-# Columns that are tried, and values that one must have in the sample to be tried without a
-# workload.
+# Maximum number of columns to try; and the minimum number of distinct values in the sample for a
+# column to be tried without a workload.
 _TRIED_COLUMNS = 8
 _LEAST_VALUES = 10
 _CURVES = ("hilbert", "zorder", "kdtree")
-# From which share of a table's bytes files are deleted, or rows purged.
+# VACUUM or purge pays if it frees at least this share of the table's bytes.
 _LEAST_FREED = 0.01
 _LEAST_DEAD = 0.05
-# A checkpoint as large as this, and more small files than these, are worth a property.
+# A property is advised for a checkpoint of at least this size, or for more small files than this.
 _LARGE_CHECKPOINT = 64 << 20
 _MANY_SMALL_FILES = 50
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What advice is asked for: by which predicates, and whether other orders of rows are tried."""
+    """The request for advice: the workload's predicates, and whether to try other orders of
+    rows."""
 
     predicates: Predicates | None = None
     sample_rows: int = SAMPLE_ROWS
@@ -55,12 +56,12 @@ class Asked:
 
 
 def advise(location: str, snapshot: _native.Snapshot, asked: Asked) -> AdviceReport:
-    """Says what would pay for this version."""
+    """Computes the advice for this version."""
     return _Advisor(location, snapshot, asked).report()
 
 
 class _Advisor:
-    """One version, and what was found of it so far."""
+    """The analysis of one version, with the results so far."""
 
     def __init__(self, location: str, snapshot: _native.Snapshot, asked: Asked) -> None:
         self.location, self.snapshot, self.asked = location, snapshot, asked
@@ -72,7 +73,7 @@ class _Advisor:
 
     def report(self) -> AdviceReport:
         found = list(self._advice()) if self.facts.files else []
-        # What costs nothing but a setting stands behind what is done.
+        # Advice that only sets a property comes last.
         found.sort(key=lambda one: (one.kind == "property", -one.gain_per_byte))
         return AdviceReport(
             table=self.snapshot.uri,
@@ -121,7 +122,7 @@ class _Advisor:
 
     @property
     def _used(self) -> list[Path_]:
-        """The columns that predicates are on, those with most reading first."""
+        """The columns of the workload's predicates, those with the most reads first."""
         read: dict[Path_, float] = {}
         for lookup, now in zip(self.workload.lookups, self._now_of, strict=True):
             for path in lookup.columns & self.facts.measured:
@@ -129,7 +130,7 @@ class _Advisor:
         return sorted(read, key=lambda path: (-read[path], path))[:_TRIED_COLUMNS]
 
     def _varied(self, sample: Any) -> list[Path_]:
-        """The columns by which rows differ."""
+        """The columns with enough distinct values in the sample."""
         import pyarrow.compute as pc
 
         told = [path for path, values in sample.items() if pc.count_distinct(values).as_py() >= _LEAST_VALUES]
@@ -145,7 +146,8 @@ class _Advisor:
 
     @cached_property
     def _partitions_of(self) -> list[Reads]:
-        """What the predicates on partition columns alone leave: exactly, whatever the layout is."""
+        """The reads of each predicate after pruning by partition columns alone: exact for any
+        layout."""
         return [reads_of(self.snapshot, lookup.on_partitions) for lookup in self.workload.lookups]
 
     # --- files by their size ------------------------------------------------------------------------------------------
@@ -156,19 +158,20 @@ class _Advisor:
 
     @property
     def _files_after(self) -> int:
-        """Files that a rewrite of all rows would make in each partition."""
+        """Number of files per partition after a rewrite of all rows."""
         target: int = max(self._compacting[1]["target_bytes"], 1)
         of_partition = self.facts.bytes // max(self.facts.partitions, 1)
         return max(-(-of_partition // target), 1)
 
     @property
     def _rearranges(self) -> bool:
-        """Whether rows can be ordered so that files differ."""
+        """Whether sorting rows can make a difference, that is, whether a rewrite makes several
+        files in a partition."""
         return self.asked.layouts and self._files_after > 1
 
     def _compaction(self) -> Generator[Advice, None, Reads]:
-        """Small files put together, and a clustered table's new ones clustered; returns what is
-        read then."""
+        """Advises joining small files, and clustering the new files of a clustered table; returns
+        the workload's reads afterwards."""
         job, plan = self._compacting
         if not plan["files"]:
             return self.now
@@ -187,7 +190,7 @@ class _Advisor:
         return then
 
     def _clustering(self) -> Generator[Advice, None, Reads]:
-        """A clustered table's files that aren't clustered yet."""
+        """Advises clustering the files of a clustered table that aren't clustered yet."""
         _, plan = self._compacting
         if not self._rearranges or not self.sample.rows:
             return self.now
@@ -216,7 +219,7 @@ class _Advisor:
     # --- rows in an order ---------------------------------------------------------------------------------------------
 
     def _orders(self, compacted: Reads) -> Iterator[Advice]:
-        """The best columns and curve, by trying one column more as long as that helps."""
+        """Finds the best columns and curve by adding one column at a time as long as that helps."""
         if not self._rearranges or not self.sample.rows:
             return
         paths = self._used if self.workload.kind == "given" else self._varied(self.sample.columns)
@@ -233,7 +236,7 @@ class _Advisor:
             return
         if self.clustered:
             same = [".".join(path) for path in chosen] == self.clustered
-            # Runs that are clustered already are as good as they get, but for their number.
+            # A table that is already clustered by these columns can only gain from fewer runs.
             if same and _pays(self.now, best, _LEAST_REWRITE) and _pays(compacted, best):
                 yield self._full(best)
             elif not same and _pays(self.now, best, _LEAST_REWRITE) and _pays(compacted, best):
@@ -251,7 +254,7 @@ class _Advisor:
                 yield self._keys(chosen, along)
 
     def _ordering(self, paths: Sequence[Path_], curve: str) -> dict[str, Any]:
-        """What there is to do for an order: nothing where all files are in it."""
+        """The dry run of an order: empty if all files already have that order."""
         what = Layout(columns=[quoted(path) for path in paths], curve=curve, dry_run=True)
         return begin(Target(self.location, self.snapshot), what, Settings())[1]
 
@@ -261,14 +264,14 @@ class _Advisor:
         columns = " ".join(f"-z {_shell_text(name)}" for name in names)
         commands = Commands(
             f"deltaplane optimize {self._shell} {columns} --curve {curve}",
-            # In SQL there is no word for another curve.
+            # SQL has syntax for the Z-order curve only.
             f"OPTIMIZE {self._sql} ZORDER BY ({', '.join(names)})" if curve == "zorder" else None,
             f"table.optimize.z_order({names!r}, curve={curve!r})",
         )
         return self._of_reads("zorder", why, commands, size, then, self._basis, tuple(names), curve)
 
     def _keys(self, paths: Sequence[Path_], then: Reads) -> Advice:
-        """Clustering keys: OPTIMIZE brings new files into the order by itself."""
+        """Advises clustering columns, since OPTIMIZE then orders new files automatically."""
         names = [quoted(path) for path in paths]
         why = f"{', '.join(names)} as keys keep near rows together, also those to come"
         why += (
@@ -285,7 +288,7 @@ class _Advisor:
         return self._of_reads("cluster_by", why, commands, self.facts.bytes, then, self._basis, tuple(names), "hilbert")
 
     def _full(self, then: Reads) -> Advice:
-        """A clustered table that isn't as well clustered as it could be."""
+        """Advises OPTIMIZE FULL for a clustered table whose clustering can improve."""
         why = f"files overlap more in {', '.join(self.clustered)} than if all rows were clustered anew"
         commands = Commands(
             f"deltaplane optimize {self._shell} --full",
@@ -295,7 +298,7 @@ class _Advisor:
         return self._of_reads("optimize", why, commands, self.facts.bytes, then, self._basis)
 
     def _tried(self, columns: tuple[Path_, ...], curve: str) -> Reads:
-        """What is read in this order."""
+        """The workload's reads with this order."""
         names = tuple(quoted(path) for path in columns)
         known = next((one for one in self.candidates if (one.columns, one.curve) == (names, curve)), None)
         if known is None:
@@ -306,8 +309,8 @@ class _Advisor:
 
     @property
     def _modelled_files(self) -> int:
-        """In each partition: fewer than a rewrite makes only where the sample can't stand for as
-        many."""
+        """Number of modelled files per partition: fewer than a rewrite makes only if the sample is
+        too small to represent as many."""
         return min(self._files_after, self.sample.most_files())
 
     @property
@@ -318,8 +321,8 @@ class _Advisor:
         )
 
     def _modelled(self, columns: Sequence[Path_], curve: str) -> Reads:
-        """What is read where each partition's rows lie in this order. Parts of predicates on
-        columns outside of the sample count as if they left nothing out."""
+        """The workload's reads if each partition's rows have this order. Parts of predicates on
+        columns outside of the sample count as true for every file."""
         lookups, reads = self.workload.lookups, []
         with Model.of(self.sample, columns, curve, self._modelled_files) as model:
             for lookup, left in zip(lookups, self._partitions_of, strict=True):
@@ -368,7 +371,8 @@ class _Advisor:
         yield Advice("vacuum", why, commands, freed, exact=True)
 
     def _checkpoint(self) -> Iterator[Advice]:
-        # A snapshot that was moved on knows of no checkpoint that was written meanwhile.
+        # A snapshot object that was updated misses checkpoints written later, so the version is
+        # opened again.
         log = self.snapshot.at(self.snapshot.version).log_size
         size = log.checkpoint_bytes + log.commit_bytes
         head = 0 if log.checkpoint is None else 1
@@ -384,7 +388,7 @@ class _Advisor:
             yield self._property("delta.checkpointPolicy", "v2", why)
 
     def _statistics(self) -> Iterator[Advice]:
-        """Columns that predicates are on and that new files have no statistics of."""
+        """Columns of the workload's predicates for which new files get no statistics."""
         if self.workload.kind != "given":
             return
         lacks = sorted({path for one in self.workload.lookups for path in one.columns} - self.facts.measured)

@@ -1,5 +1,5 @@
-"""What a version's log says of its files as a whole: one pass over the plan, column by column, no
-object for a file."""
+"""Totals of a version's live files: one pass over the plan, column by column, without an object for
+each file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Facts", "facts_of"]
 
 @dataclass
 class Facts:
-    """Sums over live files. `dead_bytes`: of the files with vectors that share which their deleted
-    rows are of their rows.
+    """Totals of the live files. `dead_bytes` is the share of deleted rows times the size, summed
+    over files with deletion vectors.
 
-    `measured` are the columns' paths for which new files get statistics.
+    `measured` are the paths of the columns for which new files get statistics.
     """
 
     files: int = 0
@@ -36,7 +36,7 @@ class Facts:
 
 
 def facts_of(snapshot: _native.Snapshot) -> Facts:
-    """Of all files of a version."""
+    """Computes the totals of all live files of a version."""
     import pyarrow as pa
 
     scan = Scan(snapshot.plan(None))
@@ -68,7 +68,7 @@ def _add(found: Facts, batch: pa.RecordBatch) -> None:
     found.vectors += pc.sum(has).as_py() or 0
     found.vector_bytes += pc.sum(pc.if_else(has, sizes, 0)).as_py() or 0
     found.deleted_rows += pc.sum(marked).as_py() or 0
-    # Where nothing says how many rows there are the file counts as live.
+    # A file with an unknown number of rows counts as live entirely.
     share = pc.divide(pc.cast(marked, "float64"), pc.max_element_wise(pc.fill_null(records, 1 << 62), 1))
     found.dead_bytes += int(
         pc.sum(pc.multiply(pc.cast(sizes, "float64"), pc.min_element_wise(share, 1.0))).as_py() or 0

@@ -1,7 +1,7 @@
-"""The predicates that a layout is judged by: those of a file or a list, with weights, or look-ups
+"""The predicates for which layouts are compared: from a file or a list, with weights, or look-ups
 drawn from a sample.
 
-Knows schemas and trees of predicates, no file of a table.
+Uses schemas and predicate trees; reads no file of a table.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Columns", "Lookup", "Predicates", "Workload", "drawn", "given", "quoted"]
 
-# Of more different predicates only the heaviest are judged by: each costs a plan for each layout.
+# Maximum number of distinct predicates, heaviest first: each one costs a plan for each layout.
 MOST_PREDICATES = 200
-# Different texts that are held while a file is read, and predicates that are named as left out.
+# Maximum number of distinct texts in memory while a file is read, and maximum number of unusable
+# predicates in the report.
 _MOST_TEXTS = 100_000
 _MOST_NAMED = 20
 _UNORDERED = {"void", "variant"}
 
-# A list of predicates, each alone, as `{"predicate": …, "weight": …}`, or a file of them.
+# A list of predicates, each plain or as `{"predicate": …, "weight": …}`, or the path of a file of
+# them.
 Predicates = Iterable[Any] | os.PathLike[str]
 Path_ = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """A table's columns by paths, as far as rows can be ordered by them: lower-case paths to those
-    of the schema."""
+    """A table's columns by which rows can be sorted: lower-case paths → paths as in the schema."""
 
     partitions: frozenset[str]
     leaves: Mapping[Path_, Path_]
 
     @classmethod
     def of(cls, snapshot: _native.Snapshot) -> Columns:
-        """Of a version."""
+        """The sortable columns of a version."""
         partitions = snapshot.info.partition_columns
         fields = snapshot.schema.to_value()["fields"]
         leaves = {tuple(part.lower() for part in path): path for path in _leaves(fields, ())}
@@ -65,7 +66,7 @@ def _leaves(fields: list[dict[str, Any]], above: Path_) -> Iterator[Path_]:
 
 
 def quoted(path: Path_) -> str:
-    """A path as text, with backticks where a name needs them.
+    """A path as text, with backticks around names that need them.
 
     >>> quoted(("a", "odd name"))
     'a.`odd name`'
@@ -75,8 +76,8 @@ def quoted(path: Path_) -> str:
 
 @dataclass(frozen=True)
 class Lookup:
-    """One predicate: all of it, the parts on partition columns alone, and those on other columns
-    with these columns' paths."""
+    """One predicate: all of it, its parts on partition columns alone, and its parts on other
+    columns with the paths of these columns."""
 
     weight: float = 1.0
     whole: str | None = None
@@ -85,7 +86,7 @@ class Lookup:
 
     @classmethod
     def of(cls, trees: list[tree.Node], columns: Columns, weight: float = 1.0) -> Lookup:
-        """From trees that are all met."""
+        """Builds a look-up from trees that are combined by AND."""
         conjuncts = [part for one in trees for part in _conjuncts(one)]
         on_partitions, parts = [], []
         for part in conjuncts:
@@ -97,12 +98,12 @@ class Lookup:
         return cls(weight, _all(conjuncts), _all(on_partitions), tuple(parts))
 
     def on(self, columns: frozenset[Path_]) -> str | None:
-        """The parts that these columns decide."""
+        """The parts of the predicate that use only these columns."""
         return _all([json.loads(part) for part, paths in self.parts if paths <= columns])
 
     @property
     def columns(self) -> frozenset[Path_]:
-        """All columns but partitions'."""
+        """All columns of the predicate except partition columns."""
         return frozenset(path for _, paths in self.parts for path in paths)
 
 
@@ -119,7 +120,7 @@ def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
 
 
 def _paths(node: Any) -> Iterator[list[str]]:
-    """The columns in a tree."""
+    """The columns of a tree."""
     if isinstance(node, dict):
         if node.get("op") == "column":
             yield node["name"]
@@ -133,7 +134,7 @@ def _paths(node: Any) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class Workload:
-    """What layouts are judged by; `kind` is `given` or `drawn`."""
+    """The predicates for which layouts are compared; `kind` is `given` or `drawn`."""
 
     kind: str
     lookups: tuple[Lookup, ...]
@@ -142,7 +143,8 @@ class Workload:
 
 @dataclass
 class _Reading:
-    """Predicates on their way: equal ones are one, with their weights' sum."""
+    """Collects predicates while a workload is read: equal predicates are merged and their weights
+    added."""
 
     snapshot: _native.Snapshot
     columns: Columns
@@ -165,7 +167,7 @@ class _Reading:
             self.left_out.append((text[:200], why))
 
     def _trees(self, predicate: Any) -> list[tree.Node]:
-        """What every row meets that meets the predicate, as far as plans can use it."""
+        """The conditions that follow from a predicate and that plans can use."""
         if isinstance(predicate, str):
             expr.refuse_unclear(predicate, columns_of(self.snapshot.schema.to_json))
             texts, _ = expr.necessary(predicate)
@@ -178,11 +180,11 @@ class _Reading:
 
 
 def given(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) -> Workload:
-    """The workload of a file or a list.
+    """Reads the workload of a file or a list.
 
     Raises:
-        InvalidArgumentError: neither; a weight that is none; or no predicate that this table's
-            plans can judge by.
+        InvalidArgumentError: neither a file nor a list, an invalid weight, or no predicate that
+            this table's plans can use.
     """
     weights: dict[str, float] = {}
     reading = _Reading(snapshot, columns)
@@ -224,8 +226,8 @@ def _listed(predicates: Predicates) -> Iterator[tuple[Any, float]]:
 
 
 def _read(line: str, number: int) -> Any:
-    """A line is a predicate in Spark SQL, or JSON: a text, or an object with `predicate` and
-    perhaps `weight`."""
+    """A line is a predicate in Spark SQL, or JSON: a text, or an object with `predicate` and an
+    optional `weight`."""
     if line[0] not in '{"':
         return line.removesuffix(";")
     try:
@@ -247,11 +249,11 @@ def _weighted(one: Any, where: str) -> tuple[Any, float]:
 
 
 def drawn(sample: Mapping[Path_, pa.ChunkedArray], columns: Columns) -> Workload:
-    """A look at all rows, and for each column look-ups of values and ranges that are in the
-    sample."""
+    """Draws a workload: a read of all rows, and for each column look-ups of sampled values and
+    ranges."""
     lookups = [Lookup()]
     for path, values in sample.items():
-        # A predicate has the schema's names, which parse to this path.
+        # A predicate has the schema's names, which the parser resolves to this path.
         for node in _draws(tree.column(path), values):
             lookups.append(Lookup.of([node], columns))
     return Workload("drawn", tuple(lookups))
@@ -259,7 +261,7 @@ def drawn(sample: Mapping[Path_, pa.ChunkedArray], columns: Columns) -> Workload
 
 _POINTS = 4
 _RANGES = 2
-# The share of rows in a range.
+# The share of rows in a drawn range.
 _RANGE = 0.01
 
 

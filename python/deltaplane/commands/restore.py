@@ -1,4 +1,4 @@
-"""RESTORE: which version the table goes back to. The core finds what differs and commits."""
+"""RESTORE: resolves the target version; the core computes the difference and commits."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def restore(
     commit: dict[str, Any],
     progress: Told | None,
 ) -> dict[str, Any]:
-    """The version that it made, None if there was nothing to do or it is a dry run, and its
-    metrics."""
+    """Restores the table; returns the committed version (None for a dry run, or if nothing differs)
+    and the metrics."""
     if target is None:
         raise InvalidArgumentError("say which version to go back to: a number, an ISO 8601 text or a datetime")
     version, timestamp_ms = version_arguments(target)

@@ -1,5 +1,5 @@
-"""VACUUM: which files go, by a listing, an inventory or the log, and for how long files stay. The
-core finds and deletes."""
+"""VACUUM: selects files by a listing, an inventory or the log, and by the retention. The core finds
+and deletes them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Vacuum:
-    """What may go. `retention_hours` None: what the table's properties say. `told`: whether commits
-    tell of it, where files are deleted, always or never."""
+    """The arguments of VACUUM. `retention_hours` None means the table's properties. `told`: whether
+    commits record it: if files are deleted, always, or never."""
 
     retention_hours: float | None = None
     enforce_retention: bool = True
@@ -42,15 +42,15 @@ def vacuum(
     deletes: Callable[[list[str]], bool] | None = None,
     progress: Told | None = None,
 ) -> _native.VacuumResult:
-    """What went, with the files' paths. `deletes` is asked first to delete files, many at once, and
-    says whether it did."""
+    """Runs VACUUM; returns the result with the files' paths. `deletes` may delete files by other
+    means, many at once, and returns whether it did."""
     rows = None if inventory is None else _inventory(inventory)
     request = json.dumps(_request(what, rows is not None, commit))
     return _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))
 
 
 def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> _native.VacuumResult:
-    """What went, without the files' paths."""
+    """Runs VACUUM; returns the result without the files' paths."""
     return _native.vacuum(table, json.dumps(_request(what, False, commit)), keys=False)
 
 

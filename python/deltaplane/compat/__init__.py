@@ -1,8 +1,8 @@
-"""Which engines can read and write a table, from data: `engines.json` beside this file, and the
-Rust core's own features.
+"""Determines which engines can read and write a table, from data: `engines.json` beside this file,
+and the Rust core's own features.
 
 Each entry of the data names its source: a documentation page, or `measured` for results of the
-tests. No table is opened here.
+tests. This module opens no table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Protocol:
 
     @classmethod
     def of(cls, value: Mapping[str, Any] | _native.Protocol) -> Protocol:
-        """From the core's protocol, or from its JSON where a write's answer holds it."""
+        """Converts the core's protocol object, or the JSON of it in a write's result."""
         if isinstance(value, _native.Protocol):
             return cls(value.min_reader_version, value.min_writer_version, frozenset(value.features))
         return cls(value["min_reader_version"], value["min_writer_version"], frozenset(value["features"]))
@@ -45,7 +45,7 @@ class Protocol:
         return f"({versions}: {', '.join(sorted(self.features))})"
 
 
-# The writer version that lists features one by one.
+# The writer version from which the protocol lists features one by one.
 _LISTS = 7
 
 
@@ -98,7 +98,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one engine can do with a table, and what it lacks."""
+    """The abilities of one engine for a table, and the features that it lacks."""
 
     engine: str
     versions: str
@@ -111,7 +111,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Compatibility:
-    """Which engines can read and write a table, and which ones a planned change would exclude."""
+    """The engines that can read and write a table, and those that a planned change would
+    exclude."""
 
     protocol: Protocol
     engines: list[Verdict]
@@ -120,7 +121,7 @@ class Compatibility:
     unwritable_for: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Converts the verdicts to plain values, for JSON."""
 
         def plain(protocol: Protocol) -> dict[str, Any]:
             return {**vars(protocol), "features": sorted(protocol.features)}
@@ -141,13 +142,13 @@ def _registry() -> tuple[_native.FeatureInfo, ...]:
 
 @functools.cache
 def reader_features() -> frozenset[str]:
-    """The features that readers must know too."""
+    """The features that readers must support, too."""
     return frozenset(f.name for f in _registry() if f.reader)
 
 
 @functools.cache
 def engines() -> tuple[Engine, ...]:
-    """deltaplane as its core describes itself, then the others from the data.
+    """deltaplane as its core describes itself, then the other engines from the data.
 
     >>> [e.name for e in engines()][0]
     'deltaplane'
@@ -184,10 +185,10 @@ def _engine(value: Mapping[str, Any]) -> Engine:
 
 
 def verdicts(protocol: Protocol, ours: str | None = None) -> list[Verdict]:
-    """What each engine can do with a table of this protocol.
+    """The abilities of each engine for a table of this protocol.
 
-    `ours` is deltaplane's refusal to write this table, empty if it can: a feature that is supported
-    but not used excludes no engine.
+    `ours` is deltaplane's reason for refusing to write this table, empty if it can: a feature that
+    is supported but not used excludes no engine.
 
     >>> plain = verdicts(Protocol(1, 2, frozenset({"appendOnly", "invariants"})))
     >>> all(v.reads for v in plain)

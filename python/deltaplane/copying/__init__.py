@@ -1,6 +1,6 @@
-"""COPY INTO: files of a directory become rows of a table, each file once.
+"""COPY INTO: loads the files of a directory into a table, each file once.
 
-`load_history` knows which files were loaded, `sources` reads them (by `formats`, `quotes` and
+`load_history` records loaded files, `sources` reads the files (by `formats`, `quotes` and
 `compressed`); this module commits rows and load history together.
 """
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
 
 __all__ = ["CopyResult", "copy_into"]
 
-# Attempts; each one was lost to another load, or to a change of the table, while it ran.
+# Maximum number of attempts; an attempt fails if another load, or a change of the table, commits
+# first.
 _MOST_ATTEMPTS = 20
 _LOST = (ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException)
 _COPY_OPTIONS = ("force", "mergeschema")
-# The property after whose time applications' versions may be forgotten.
+# The property that limits how long application versions are retained.
 _RETENTION = "delta.setTransactionRetentionDuration"
 
 
 @dataclass(frozen=True)
 class CopyResult:
     """The result of a load: the new version, or None if all files were loaded before; the numbers
-    of added rows and of their files, and the number of files skipped because they were loaded
-    before.
+    of added rows and of their files, and the number of skipped files.
     """
 
     version: int | None
@@ -88,8 +88,8 @@ def copy_into(
         table_or_uri: an existing table: path, URL or `DeltaTable` (which then shows the new
             version).
         source: a directory, as path or URL. Names that begin with `_` or `.` are ignored.
-        file_format: `parquet`, `csv` or `json` (one document per line); the last two also
-            compressed, as the name's ending tells: `.gz`, `.bz2` or `.zst`.
+        file_format: `parquet`, `csv` or `json` (one document per line); CSV and JSON may be
+            compressed, with the name's ending `.gz`, `.bz2` or `.zst`.
         pattern: selects files by a glob over their paths below the source; `*` matches any text.
         files: selects files by their paths below the source instead.
         format_options: for CSV `header` (`true`: columns by name, otherwise by position), `sep` or
@@ -97,20 +97,20 @@ def copy_into(
             precedes a quote or itself; elsewhere it is text.
         copy_options: `mergeSchema` adds columns that the table lacks, `force` loads files again
             that were loaded before.
-        storage_options: how to reach the table's store.
-        source_storage_options: how to reach the source's store; the table's options by default.
+        storage_options: access to the table's store.
+        source_storage_options: access to the source's store; the table's options by default.
         writer_properties, commit_properties, post_commithook_properties: see these classes.
 
     Raises:
-        TableNotFoundError: there is no table.
+        TableNotFoundError: the location contains no table.
         FileMissingError: one of `files` doesn't exist.
-        SchemaMismatchError: a column that the table lacks, or values that don't fit it; names the
-            file.
-        ConstraintViolationError: a row that breaks a rule of the table; nothing was loaded.
+        SchemaMismatchError: a column that the table lacks, or values of an incompatible type; names
+            the file.
+        ConstraintViolationError: a row violates a rule of the table; nothing was loaded.
         InvalidArgumentError: invalid arguments.
-        UnsupportedFeatureError: an unknown option or compression, or a table that forgets
-            applications' versions.
-        ConcurrentWriteException: other loads won every attempt.
+        UnsupportedFeatureError: an unknown option or compression, or a table whose application
+            versions expire.
+        ConcurrentWriteException: every attempt lost against other loads.
 
     >>> import tempfile, pathlib, pyarrow as pa
     >>> from deltaplane import write_deltalake
@@ -145,7 +145,7 @@ def copy_into(
 
 
 def _flags(given: Mapping[str, str | bool]) -> set[str]:
-    """The options that are true, in lower case."""
+    """The options with the value true, in lower case."""
     unknown = [name for name in given if name.lower() not in _COPY_OPTIONS]
     if unknown:
         raise UnsupportedFeatureError(
@@ -168,7 +168,7 @@ class _Load:
     settings: tuple[WriterProperties | None, CommitProperties | None, PostCommitHookProperties | None]
 
     def run(self) -> CopyResult:
-        """Attempts until one succeeds."""
+        """Repeats attempts until one succeeds."""
         for _ in range(_MOST_ATTEMPTS):
             try:
                 done = self._attempt()
@@ -181,8 +181,8 @@ class _Load:
         )
 
     def _attempt(self) -> CopyResult | None:
-        """Loads the new files; None if another load came between reading the history and planning
-        the write."""
+        """Loads the new files; None if another load committed between reading the history and
+        planning the write."""
         snapshot = _native.Snapshot.open(self.location, self.options)
         _check_memory(snapshot)
         before = Loaded.of(snapshot, self.options)
@@ -225,7 +225,8 @@ class _Load:
 
 
 def _check_memory(snapshot: _native.Snapshot) -> None:
-    """Refuses tables that forget which files were loaded."""
+    """Refuses tables that discard old application versions, since those record which files were
+    loaded."""
     if _RETENTION in snapshot.info.configuration:
         raise UnsupportedFeatureError(
             f"the table forgets applications' versions ({_RETENTION}), and with them which files were loaded: unset the "

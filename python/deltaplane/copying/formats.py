@@ -1,5 +1,5 @@
-"""The content of a file by format: its columns and rows, with the table's types where the file has
-only text.
+"""Reads a file's columns and rows by format, with the table's types for formats that only contain
+text.
 
 Knows streams and a schema; the options of a format are checked here.
 """
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "Open", "Opened"]
 
-# A file's columns, and its rows.
+# A file's schema, and its batches.
 Opened = tuple["pa.Schema", Iterator["pa.RecordBatch"]]
-# Opens a file, given a function that returns its bytes from the beginning at each call; None for an
-# empty file.
+# A function that opens a file, given another function that returns the file's bytes from the
+# beginning at each call; it returns None for an empty file.
 Open = Callable[[Callable[[], "pa.NativeFile | None"]], Opened]
 
 _CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "nullvalue")
-# A time with a time zone; a date alone ends in a similar text.
+# Matches a time with a time zone; the pattern requires a time because a date alone ends in similar
+# text.
 _ZONED = r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$|[T ]\d\d(Z|[+-]\d\d(:?\d\d)?)$"
 
 
@@ -130,7 +131,7 @@ _Conversion = Callable[["pa.Array", "pa.DataType"], "pa.Array"]
 def _each(
     batches: Iterator[pa.RecordBatch], conversions: Mapping[str, tuple[pa.DataType, _Conversion]]
 ) -> Iterator[pa.RecordBatch]:
-    """Batches with some columns converted, each to a type."""
+    """Batches with some columns converted to other types."""
     import pyarrow as pa
 
     for batch in batches:
@@ -164,7 +165,7 @@ def _instants(texts: pa.Array, to: pa.DataType) -> pa.Array:
 
 
 def _with_text_days(of: pa.DataType) -> pa.DataType:
-    """A type with text for dates."""
+    """A type with dates replaced by text."""
     import pyarrow as pa
 
     if pa.types.is_date(of):

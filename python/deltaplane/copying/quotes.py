@@ -1,8 +1,8 @@
 """Rewrites quoted values of CSV as Spark reads them: an escape is special only between quotes.
 
-pyarrow's own escape is special everywhere, so that `C:\\temp` would lose its backslash. Therefore
-the text is rewritten while it is read: an escaped quote becomes a doubled one, which pyarrow reads
-without an escape. Knows bytes alone.
+pyarrow's own escape applies everywhere, so that `C:\\temp` would lose its backslash. Therefore the
+text is rewritten while it is read: an escaped quote becomes a doubled one, which pyarrow reads
+without an escape. Works on bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from deltaplane.exceptions import SchemaMismatchError
 __all__ = ["DoubledQuotes"]
 
 _MARK = b"\xef\xbb\xbf"
-# Most fields per match, each of which takes memory.
+# Maximum number of fields per match, since each field takes memory.
 _MOST_FIELDS = 1000
-# Bytes before and after a position that an error shows.
+# Number of bytes around a position that an error message shows.
 _SHOWN = 40
 
 
@@ -112,7 +112,7 @@ class DoubledQuotes:
         for found in self._sign.finditer(data, at):
             pair = found[0]
             if len(pair) == 1 and found.end() == len(data) and not self._last:
-                # The next block decides.
+                # The match ends at the block's end, so the next block decides.
                 out.append(data[at : found.start()])
                 self._held = pair
                 return len(data)

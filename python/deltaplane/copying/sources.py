@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceFiles", "SourceRows"]
 
-# Schemes that are other names of the same store.
+# Schemes that are aliases for the same store.
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
 
 
@@ -47,7 +47,7 @@ class SourceFiles:
     def listed(
         cls, source: str, options: dict[str, str] | None, pattern: str | None, files: Sequence[str] | None
     ) -> SourceFiles:
-        """The data files there: all, those that match the pattern, or the given ones.
+        """Lists the data files: all, those that match the pattern, or the named ones.
 
         Raises:
             FileMissingError: one of `files` doesn't exist.
@@ -75,7 +75,7 @@ class SourceFiles:
         return pa.array([self._key(path) for path in self.sizes], pa.binary(KEY_BYTES))
 
     def without(self, keys: pa.Array) -> SourceFiles:
-        """The files with other keys."""
+        """The files whose keys aren't among these."""
         left = set(keys.to_pylist())
         return SourceFiles(self.uri, self.store, {p: n for p, n in self.sizes.items() if self._key(p) not in left})
 
@@ -84,7 +84,7 @@ class SourceFiles:
 
 
 def _same(source: str) -> str:
-    """One URI for all spellings of a directory."""
+    """Normalises all spellings of a directory to one URI."""
     scheme, separator, rest = source.partition("://")
     if separator and scheme != "file":
         return f"{_SAME.get(scheme.lower(), scheme.lower())}://{rest.rstrip('/')}"
@@ -212,7 +212,7 @@ class SourceRows:
         except InvalidArgumentError as e:
             raise InvalidArgumentError(f"{e} (in the file `{path}`)", path=path) from e
         except DeltaError:
-            # For example a failure of the store: some of these are OSErrors.
+            # Other errors, such as failures of the store, may be OSErrors as well.
             raise
         except (pa.ArrowException, ValueError, OSError) as e:
             raise SchemaMismatchError(
@@ -222,7 +222,7 @@ class SourceRows:
 
 
 def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A file's rows with the stream's columns; missing ones are null."""
+    """A file's rows with the stream's columns; missing columns are null."""
     import pyarrow as pa
 
     there = {name.lower(): i for i, name in enumerate(batch.schema.names)}

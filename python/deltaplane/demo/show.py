@@ -1,4 +1,4 @@
-"""The demo's output: files, loads, reads, and whether all totals agree.
+"""Prints the demo's progress: files, loads, reads, and whether all totals agree.
 
 Keeps a ledger of the expected content of each version, computed from the CSV text, and compares
 every read with it.
@@ -33,7 +33,8 @@ __all__ = ["show"]
 
 ByDay = dict[date, Totals]
 
-# A few thousand rows per file: more partitions than processors would only wait for each other.
+# With a few thousand rows per file, more partitions than processors would only cost scheduling
+# time.
 SETTINGS: dict[str, Any] = {"spark__sql__shuffle__partitions": 2, "spark__ui__showConsoleProgress": "false"}
 
 
@@ -47,7 +48,7 @@ class Ledger:
     checks: list[tuple[str, bool, str]] = field(default_factory=list)
 
     def loaded(self, delivery: Delivery, loaded: Loaded) -> None:
-        """Records a delivery; a delivery that is known already must not have made a version."""
+        """Records a delivery; a repeated delivery must not have made a version."""
         known = (delivery.day, delivery.revision) in self.deliveries
         self.deliveries.add((delivery.day, delivery.revision))
         if known:
@@ -153,7 +154,7 @@ def _load_all(console: Console, session: Any, deliveries: list[Delivery], table:
 
 
 def _read_with_arrow(console: Console, path: Path, ledger: Ledger, yesterday: int) -> None:
-    # Loads the library first: its import isn't what is measured.
+    # Imports the library before the measurement, so that the import isn't measured.
     import pyarrow.compute
 
     table, opened = _timed(lambda: DeltaTable(path))

@@ -1,8 +1,8 @@
-"""Predicates: Spark SQL text or tuples to the JSON tree that the Rust core binds to a table's
-schema.
+"""Converts predicates, as Spark SQL text or tuples, to the JSON tree that the Rust core binds to a
+table's schema.
 
-Owns both notations; knows no table and no types of columns (the core does). What the embedded
-engine can't evaluate as Spark does is refused by name, never approximated.
+Defines both notations; the core knows tables and types of columns. Constructs that the embedded
+engine can't evaluate with Spark's result are refused by name, never approximated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def refuse_unclear(condition: str, columns: Columns) -> None:
     """Refuses a condition with a double-quoted text that may be a column, according to `columns`.
 
     Raises:
-        InvalidArgumentError: says both ways to write it.
+        InvalidArgumentError: an ambiguous text; the message shows both spellings.
     """
     if '"' in condition:
         from deltaplane.expr.quoting import refuse_unclear as refuse

@@ -2,7 +2,7 @@
 microseconds since 1970-01-01, since Python's dates and calendar texts cover only a part of either
 type's range.
 
-Knows no table and no engine.
+Uses no table and no engine.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from deltaplane.expr.types import SparkType, text
 
 __all__ = ["SIGNS", "Binder", "below", "of_text"]
 
-# Operators that are written as signs or words; all others are written as functions.
+# Operators that are written as symbols or words; all others are written as functions.
 SIGNS = ("and", "or", "not", "in", "between", "like", "div", "case", "[]", ".")
 
 

@@ -1,7 +1,7 @@
 """CAST between primitive types as in Spark's ANSI mode: one translation per pair, other pairs are
 refused by name.
 
-Owns the pairs; knows no function and no implicit conversion.
+Covers the pairs only; functions and implicit conversions are elsewhere.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _to_double(_: Context, value: Typed, to: SparkType) -> Typed:
 
 @_pair(("double",), ("float",))
 def _to_float(_: Context, value: Typed, to: SparkType) -> Typed:
-    # Beyond the largest float Java gives infinity. The bound is halfway to the next power of two.
+    # Beyond the largest float Java returns infinity. The bound is halfway to the next power of two.
     x, bound = value.sql, "CAST(3.4028235677973366e38 AS DOUBLE)"
     sql = (
         f"CASE WHEN isfinite({x}) AND abs({x}) >= {bound} THEN CAST(CASE WHEN {x} > 0 THEN 'inf' ELSE '-inf' END "
@@ -121,8 +121,8 @@ def _whole(_: Context, value: Typed, to: SparkType) -> Typed:
     sql = f"CAST(trunc({value.sql}) AS {to.duck})"
     if to == LONG or value.type.scale == 0 or value.type.precision <= _IN_A_LONG:
         return made(to, sql, value, throws=True)
-    # Spark converts longer ones through a double, unless they came from a shorter one, which the
-    # type doesn't tell.
+    # Spark converts longer ones through a double, unless they came from a shorter type, which isn't
+    # known here.
     double = _as_double(value.sql, DOUBLE)
     moved = f"CAST(trunc({value.sql}) AS BIGINT) <> CAST(trunc({double}) AS BIGINT)"
     bad = f"CASE WHEN abs({double}) <= CAST({1 << 31} AS DOUBLE) THEN {moved} END"
@@ -234,7 +234,7 @@ def _encoded(_: Context, value: Typed, to: SparkType) -> Typed:
 
 @_pair(("binary",), ("string",))
 def _decoded(_: Context, value: Typed, to: SparkType) -> Typed:
-    # Bytes that aren't UTF-8 can't be a string here; Spark would carry them on.
+    # Bytes that aren't UTF-8 can't become a string here; Spark would pass them on.
     return made(to, f"decode({value.sql})", value, throws=True, partial=True)
 
 
@@ -246,7 +246,7 @@ _HOUR, _SIXTY = "(?:[01]?[0-9]|2[0-3])", "[0-5]?[0-9]"
 _FAR = r"[+-](?:H(?::[0-5]?[0-9]|:S:S)?|HHS(?:S)?|18(?::0?0|:00:00|00|0000)?)"
 _FAR = _FAR.replace("HH", "(?:0[0-9]|1[0-7])").replace("H", "(?:0?[0-9]|1[0-7])").replace("S", "[0-5][0-9]")
 _OFFSET = f"(Z|(?:UTC|GMT|UT)?{_FAR}|UTC|GMT|UT)"
-# Zones with rules, which only Java knows.
+# Zones with rules, which only Java supports.
 _WORDS = (
     "[A-Z][A-Za-z_]+/[A-Z][A-Za-z0-9_/+-]*|CET|CST6CDT|Cuba|EET|EST5EDT|Egypt|Eire|GB|GB-Eire|GMT0|Greenwich|Hongkong|Iceland|"
     "Iran|Israel|Jamaica|Japan|Kwajalein|Libya|MET|MST7MDT|NZ|NZ-CHAT|Navajo|PRC|PST8PDT|Poland|Portugal|ROK|Singapore|Turkey|"

@@ -1,7 +1,7 @@
 """Implicit conversions of Spark's ANSI mode: the common type of several values, and the types that
 a parameter accepts.
 
-Knows no function. Arguments that Spark would convert in another way are refused.
+Contains no function. Arguments that Spark would convert in another way are refused.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def unified(context: Context, name: str, args: list[Typed]) -> list[Typed]:
     to = common_of(name, args)
     decimals = [a.type for a in args if a.type.name == "decimal"]
     if decimals and to == DOUBLE:
-        # Spark compares doubles then, which the error has to explain.
+        # Spark then compares doubles, which the error explains.
         why = f"is no number, as {decimals[0]} beside it is"
         return [parsed_number(a, to, why) if a.type == STRING else convert(context, a, to) for a in args]
     return [convert(context, a, to) for a in args]
@@ -124,7 +124,7 @@ def takes(parameter: SparkType, given: SparkType) -> bool:
 
 
 def boolean(context: Context, name: str, value: Typed) -> Typed:
-    """A condition."""
+    """Checks that a value is a condition."""
     if value.type not in (BOOLEAN, VOID, STRING):
         mistyped(name, [value])
     return cast(context, value, BOOLEAN)

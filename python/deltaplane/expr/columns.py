@@ -1,6 +1,6 @@
-"""Tells which names are columns of a table, for readers of expressions that don't know tables.
+"""Resolves which names are columns of a table, for parsers of expressions that have no table.
 
-Costs nothing to import, since every table's API does.
+Imports nothing, because every table's API imports it.
 """
 
 from __future__ import annotations

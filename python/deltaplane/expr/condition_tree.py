@@ -1,7 +1,7 @@
 """Converts Spark SQL conditions to the JSON tree that the Rust core evaluates and prunes files by.
 
-Owns which constructs the core supports: all others are refused by name, or left out of the result
-of `understood`. Knows no table and no column types.
+Defines the constructs that the core supports: all others are refused by name, or left out of the
+result of `understood`. Uses no table and no column types.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def understood(text: str) -> tuple[list[Node], bool]:
     """The trees of the conditions in a conjunction that the core can evaluate, and whether these
     are all of it.
 
-    Every row that meets the condition meets each of the trees.
+    Every row that satisfies the condition satisfies each of the trees.
 
     Raises:
         InvalidArgumentError: the text isn't one condition of Spark SQL.

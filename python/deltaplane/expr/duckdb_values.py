@@ -1,6 +1,6 @@
-"""DuckDB's side of an evaluation: a connection, values in and out, and its errors as Spark's.
+"""Evaluation in DuckDB: a connection, values in and out, and its errors converted to Spark's.
 
-Knows no expression and no table.
+Uses no expression and no table.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from deltaplane.expr.types import SparkType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# The text that `failing` raises is in the first line, after DuckDB's own words; a piece of the
-# statement after it may look alike.
+# The text that `failing` raises is in the first line, after DuckDB's own words; the statement's
+# excerpt after it may look similar.
 _RAISED = re.compile(rf"[^!\n]*!([A-Z_]+)! ([^{END}]*){END}")
-# After it DuckDB shows a piece of the generated statement.
+# DuckDB appends an excerpt of the generated statement after this text.
 _STATEMENT = re.compile(r"\n\nLINE \d+:")
 # Column names are generated as well.
 _COLUMN = re.compile(r" when casting from source column .*", re.DOTALL)
@@ -36,7 +36,7 @@ _NAMES = {
 _KIND = re.compile(r"[A-Z][A-Za-z -]* Error: ")
 _INTEGER = re.compile(r"\bU?INT\d+\b")
 _TYPE = r"(?P<to>[A-Z]+\d*(?:\(\d+,\d+\))?)"
-# Most characters of a value in an error.
+# Maximum number of characters of a value in an error.
 _SHOWN = 200
 _OF_NUMBER = "[NUMERIC_VALUE_OUT_OF_RANGE] the value {value} is out of range for {to}"
 _OVERFLOW = "[ARITHMETIC_OVERFLOW] Overflow in {value}{of}"
@@ -199,7 +199,7 @@ def returned(values: pa.Array, of: SparkType) -> pa.Array:
 
 
 def explained(e: Exception) -> Exception:
-    """DuckDB's error as the one that Spark would raise, without the text of the DuckDB
+    """Converts DuckDB's error to the one that Spark would raise, without the text of the DuckDB
     statement."""
     raised = _RAISED.match(str(e))
     if raised and raised[1] == "UNSUPPORTED_VALUE":

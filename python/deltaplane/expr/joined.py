@@ -1,6 +1,6 @@
 """Expressions over two tables, as in MERGE: names are resolved as in Spark.
 
-Owns how a name is assigned to its table; the binder owns types and functions.
+Resolves a name to its table; the binder handles types and functions.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def in_expression(error: DeltaError, sql: str) -> DeltaError:
 
 
 def conjuncts(node: Syntax) -> Iterator[Syntax]:
-    """The conditions that must all be true for the whole to be true."""
+    """The conditions that AND joins at the top level."""
     if isinstance(node, Call) and node.name == "and":
         for arg in node.args:
             yield from conjuncts(arg)
@@ -140,7 +140,7 @@ def conjuncts(node: Syntax) -> Iterator[Syntax]:
 
 
 def names(node: Syntax) -> Iterator[Name]:
-    """The columns that an expression names."""
+    """The columns in an expression."""
     if isinstance(node, Name):
         yield node
     elif isinstance(node, Cast):
@@ -151,8 +151,8 @@ def names(node: Syntax) -> Iterator[Name]:
 
 
 def pruning(node: Syntax, binder: JoinedBinder, side: Side) -> tree.Node | None:
-    """A tree over one side's columns that every row meets for which the condition can be true; None
-    for all rows."""
+    """A tree over one side's columns that every row satisfies for which the condition can be true;
+    None for all rows."""
     if not isinstance(node, Call):
         return None
     if node.name in ("and", "or"):

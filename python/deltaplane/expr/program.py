@@ -116,8 +116,8 @@ class Program:
     def _connected(self) -> Any:
         if self._connection is None:
             self._connection = connect(threads=1)
-            # They move repeated expressions out of TRY, and turn `x + 1 > 0` into a test that can't
-            # overflow.
+            # The rules move repeated expressions out of TRY, and turn `x + 1 > 0` into a test that
+            # can't overflow.
             unwanted = ("common_subexpressions", "expression_rewriter", "statistics_propagation")
             disable_optimizers(self._connection, unwanted)
         return self._connection
@@ -154,7 +154,7 @@ def compile_expressions(
 
     schema_json = schema if isinstance(schema, str) else schema.to_json()
     # A source's columns may have types that no table has: the core refuses these, and expressions
-    # only leave them out.
+    # can't use them.
     columns = {f["name"]: of_json(f["type"]) for f in json.loads(schema_json)["fields"]}
     binder = Binder(columns, context_at(zone, now_us))
     bound = []
@@ -172,7 +172,7 @@ def compile_expressions(
 
 @dataclass(frozen=True)
 class Check:
-    """A condition that every row must meet: false and null both break it (P101, P103)."""
+    """A condition that every row must satisfy: false and null both violate it (P101, P103)."""
 
     sql: str
     program: Program
@@ -183,17 +183,17 @@ class Check:
         return list(self.program.columns)
 
     def met(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that meet it.
+        """The rows of a batch that satisfy it.
 
         Raises:
-            InvalidArgumentError: a row for which Spark can't compute the condition either.
+            InvalidArgumentError: a row for which Spark's evaluation fails as well.
         """
         (met,) = self.program.evaluate(batch)
-        # A null doesn't meet it.
+        # Null doesn't satisfy the condition.
         return _chosen(batch, met)
 
     def broken(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that break it.
+        """The rows of a batch that violate it.
 
         Raises:
             ConstraintViolationError: a row for which the condition can't be computed.
@@ -258,7 +258,7 @@ def compile_boolean(sql: str, schema: SchemaLike | str, *, zone: str = "UTC", no
 
 
 def violations(check: Check, stream: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of a stream that break a check, batch by batch; batches without one are left out.
+    """The rows of a stream that violate a check, batch by batch; batches without one are left out.
 
     >>> import pyarrow as pa
     >>> from deltaplane.schema import Field, Schema

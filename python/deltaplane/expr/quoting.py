@@ -1,8 +1,8 @@
-"""Double quotes in expressions: a string in Spark SQL, a column in ANSI SQL, so refused if either
+"""Double quotes in expressions: a string in Spark SQL, a column in ANSI SQL, and refused if either
 may be meant.
 
-Owns which double-quoted texts are ambiguous. Knows no table: callers say which names are columns.
-In texts of a Spark session they keep Spark's meaning (`spark_texts`).
+Decides which double-quoted texts are ambiguous; callers say which names are columns. Texts of a
+Spark session keep Spark's meaning (`spark_texts`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOGIC = ("and", "or", "not")
 
 @contextmanager
 def spark_texts() -> Iterator[None]:
-    """Within it double-quoted texts are strings, as in the statements of a Spark session."""
+    """Within the block double-quoted texts are strings, as in the statements of a Spark session."""
     token = _as_spark.set(True)
     try:
         yield
@@ -37,11 +37,11 @@ def spark_texts() -> Iterator[None]:
 def refuse_unclear(sql: str, columns: Columns, *, is_condition: bool = True) -> None:
     """Refuses an expression with a double-quoted text that may be a column.
 
-    Ambiguous is one that names a column, and one in a comparison, or in a condition, without any
-    column.
+    A double-quoted text is ambiguous if it names a column, or if it is in a comparison, or in a
+    condition, without any column.
 
     Raises:
-        InvalidArgumentError: says both ways to write it.
+        InvalidArgumentError: an ambiguous text; the message shows both spellings.
 
     >>> from deltaplane.expr.columns import columns_of
     >>> refuse_unclear('"day" > 1', columns_of(lambda: '{"fields": [{"name": "day", "type": "long"}]}'))
@@ -53,7 +53,7 @@ def refuse_unclear(sql: str, columns: Columns, *, is_condition: bool = True) -> 
 
 
 def refuse_unclear_tree(node: Syntax, columns: Columns, sql: str, *, is_condition: bool) -> None:
-    """As `refuse_unclear`, for a tree and the text of which it is a part."""
+    """Checks a tree as `refuse_unclear` does; `sql` is the text of which the tree is a part."""
     if '"' not in sql or _as_spark.get():
         return
     quoted = _Quoted(columns, sql)
@@ -68,7 +68,7 @@ def refuse_unclear_tree(node: Syntax, columns: Columns, sql: str, *, is_conditio
 
 
 class _Quoted:
-    """Looks for double-quoted texts in the tree of one expression."""
+    """Finds double-quoted texts in the tree of one expression."""
 
     def __init__(self, columns: Columns, sql: str) -> None:
         self._columns = columns
@@ -87,7 +87,8 @@ class _Quoted:
             return self.look(node.arg)
         if node.name == "." and isinstance(node.args[0], Literal) and node.args[0].double_quoted:
             self._refuse(str(node.args[0].value), ", and a text has no fields")
-        # Calls in queries have other relations, whose columns are checked when these are planned.
+        # Calls within queries use other relations, whose columns are checked when these are
+        # planned.
         found, named = None, type(node) is not Call
         for arg in node.args:
             one, names = self.look(arg)

@@ -1,6 +1,6 @@
 """The list of admitted functions and operators: name → family and translation.
 
-Owns the form of an entry; the entries are in `functions`. Other names are refused.
+Defines the form of an entry; the entries are in `functions`. Other names are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Lowering = Callable[[Context, list[Typed]], Typed]
 
 @dataclass(frozen=True)
 class Function:
-    """A lambda function with the parameters `names` in DuckDB; binding it to values gives its
+    """A lambda function with the parameters `names` in DuckDB; binding it to values yields its
     body."""
 
     names: tuple[str, ...]

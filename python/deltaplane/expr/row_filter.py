@@ -1,7 +1,7 @@
-"""Selects rows by a predicate: by the core's pruning and filter, and by DuckDB for the rest of the
+"""Selects rows by a predicate: the core prunes and filters, and DuckDB evaluates the rest of the
 predicate.
 
-Spark's meaning throughout: a row is selected if the condition is true for it, not if it is null.
+Follows Spark: a row is selected if the condition is true for it; null doesn't select.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from deltaplane.expr.tree import Node
 
     Rows = _native.Scan | _native.Changes
-    # The rows with these columns that meet a tree.
+    # Starts a scan of the rows with these columns that satisfy a tree.
     Start = Callable[[Sequence[str] | None, str | None], Rows]
 
 __all__ = ["Bind", "FilteredRows", "RowFilter", "row_filter", "scan_filter", "understands"]
 
-# Binds a tree, as JSON, to the columns of rows, and raises where the core doesn't take it.
+# Binds a tree, as JSON, to the columns of rows, and raises if the core doesn't support it.
 Bind = Callable[[str], object]
 
 
 class RowFilter(NamedTuple):
-    """`tree`, as JSON for the core, is met by every selected row, None by all rows; `checks` decide
-    the rest, all of which must be true."""
+    """Every selected row satisfies `tree`, JSON for the core, or None for all rows; `checks` select
+    among these rows, all of which must be true."""
 
     tree: str | None = None
     checks: Sequence[Check] = ()
@@ -65,8 +65,8 @@ def row_filter(predicates: Sequence[Predicate | None], schema_json: Callable[[],
     Raises:
         InvalidArgumentError: not a condition, an unknown column, or a double-quoted text that may
             be a column.
-        UnsupportedExpressionError: a part that neither the core nor DuckDB evaluates as Spark does,
-            by name.
+        UnsupportedExpressionError: neither the core nor DuckDB can evaluate the named part with
+            Spark's result.
     """
     trees: list[str] = []
     checks: list[Check] = []
@@ -99,14 +99,13 @@ def understands(rows: _native.Snapshot | Bind, tree: Node | str, *, checked_else
     """Whether the core prunes and filters these rows by a tree. Binds the tree; reads no file.
 
     Args:
-        rows: a version of a table, or what binds a tree to the columns of other rows.
+        rows: a version of a table, or a function that binds a tree to the columns of other rows.
         tree: the tree, or its JSON.
-        checked_elsewhere: whether another engine checks the expression that the tree is part of, so
-            that a tree with an unknown column or a wrong value is only one that the core doesn't
-            understand.
+        checked_elsewhere: whether another engine checks the whole expression, so that a tree with
+            an unknown column or an invalid value only counts as not supported by the core.
 
     Raises:
-        InvalidArgumentError: an unknown column, or a value that isn't one of its column's type;
+        InvalidArgumentError: an unknown column, or a value of another type than its column's;
             unless the expression is checked elsewhere.
     """
     text = tree if isinstance(tree, str) else json.dumps(tree)
@@ -125,8 +124,8 @@ def understands(rows: _native.Snapshot | Bind, tree: Node | str, *, checked_else
 
 
 class FilteredRows:
-    """Rows of the core that DuckDB filters while they are read; each use starts again. `Scan`
-    accepts it like rows of the core.
+    """Rows of the core that DuckDB filters during the read; each use starts again. `Scan` accepts
+    it like the core's rows.
 
     `shown` has the columns of the result, which are the first ones of `native`.
     """
@@ -149,14 +148,14 @@ class FilteredRows:
         return pa.RecordBatchReader.from_batches(schema, iter(kept)).__arrow_c_stream__(requested_schema)
 
     def raise_error(self) -> None:
-        """Raises the error that ended the last stream, if one did."""
+        """Raises the error that ended the last stream, if any."""
         if self._kept is not None:
             self._kept.raise_error()
 
     def _batches(self, width: int) -> Iterator[pa.RecordBatch]:
         from dataclasses import replace
 
-        # A program has one connection, which streams that are read at the same time can't share.
+        # A program has one connection, which concurrent streams can't share.
         checks = [replace(check, program=replace(check.program, _connection=None)) for check in self._checks]
         for batch in Scan(self._native).batches():
             for check in checks:

@@ -1,6 +1,6 @@
-"""Casts values to the types of the columns that store them; casts fail for values that don't fit.
+"""Casts values to the types of the columns that store them; casts fail for values out of range.
 
-Owns the translation for structs, arrays and maps. Knows no row and no table.
+Translates structs, arrays and maps. Uses no row and no table.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["Shape", "Stored", "in_columns", "stored", "stored_value", "stores"]
 Shape = Literal["value", "by_name", "by_position"]
 # The names of parts of arrays and maps in errors.
 _PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
-# Errors of a value that doesn't fit its column's type.
+# Errors for values that can't be cast to their column's type.
 _UNFIT = ("[CAST_", "[NUMERIC_VALUE_OUT_OF_RANGE]")
 
 
 def stores(given: SparkType, to: SparkType) -> bool:
     """Whether a statement implicitly stores values of a primitive type in a column of another one:
-    delta-spark does if Spark's ANSI mode has a cast, which fails for values that don't fit.
+    delta-spark does if Spark's ANSI mode has a cast, which fails for values out of range.
 
     >>> from deltaplane.expr.types import DATE, INT, STRING
     >>> stores(INT, STRING), stores(STRING, INT), stores(DATE, INT)
@@ -80,7 +80,7 @@ def stored_value(context: Context, column: str, value: Typed, to: SparkType, sha
 
 
 def in_columns(error: DeltaError, columns: Sequence[str]) -> DeltaError:
-    """The error, with the columns that can't store its value if it is about one."""
+    """The error; if it is about a value out of range, with the columns that it may concern."""
     if not columns or not str(error).startswith(_UNFIT):
         return error
     named = ", ".join(f"`{column}`" for column in dict.fromkeys(columns))

@@ -1,6 +1,6 @@
 """String literals and comments of Spark SQL.
 
-Owns quoting, escapes, raw strings and comments; knows no grammar.
+Handles quoting, escapes, raw strings and comments; independent of the grammar.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Token(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The place behind it."""
+        """The position behind it."""
         return self.start + len(self.text)
 
 
@@ -122,7 +122,7 @@ _BINARY: list[dict[str, str]] = [
     {"+": "+", "-": "-", "||": "||"},
     {"*": "*", "/": "/", "%": "%", "div": "div"},
 ]
-# Words that end an operand, so they can't be an unquoted column there.
+# Keywords that end an operand, so that they can't be an unquoted column there.
 _RESERVED = {"and", "or", "not", "then", "else", "end", "when", "case", "between", "in", "is", "like", "as", "from"}
 _UNITS = set("microsecond millisecond second minute hour day dayofyear week month quarter year".split())
 _WITH_UNITS = {

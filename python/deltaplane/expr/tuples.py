@@ -1,7 +1,7 @@
 """Converts predicates of `(column, operator, value)` tuples, deltalake's notation, to the JSON
 tree.
 
-Owns the meaning of Python values in a predicate; knows no SQL and no column types.
+Defines the meaning of Python values in a predicate; independent of SQL and of column types.
 """
 
 from __future__ import annotations

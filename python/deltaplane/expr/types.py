@@ -1,6 +1,6 @@
 """Spark's types in expressions, their names in DuckDB, and their conversion from a table's schema.
 
-Pure values; knows neither SQL nor a table.
+Plain values; independent of SQL and of tables.
 """
 
 from __future__ import annotations

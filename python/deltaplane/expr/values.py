@@ -1,7 +1,7 @@
 """Scalars of Python, NumPy, pandas and Arrow as literals of predicates, with all of their digits.
 
-Owns how a time becomes text: none is converted through Python's datetime where that would truncate
-it. Imports no library.
+Defines how a time becomes text: it is never converted through Python's datetime if that would
+truncate it. Imports no library.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def has_nanoseconds(value: Any) -> bool:
         return any(map(has_nanoseconds, value))
     if isinstance(value, dict):
         return any(has_nanoseconds(part) for pair in value.items() for part in pair)
-    # For pandas' NaT the attribute is NaN, which is above nothing.
+    # For pandas' NaT the attribute is NaN, and comparisons with NaN are false.
     return isinstance(value, datetime.datetime) and getattr(value, "nanosecond", 0) > 0
 
 
@@ -94,7 +94,7 @@ def _of_datetime(value: datetime.datetime) -> Moment:
             since = value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1) - (value.utcoffset() or _MICROSECOND * 0)
             return Moment(_moment(since // _MICROSECOND, 10**6), "timestamp")
     text = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
-    # pandas' own have more digits, which this text lacks.
+    # pandas' own timestamps have more digits, which this text lacks.
     below = getattr(value, "nanosecond", 0)
     text = f"{text}{below:03}" if below else text
     return Moment(text, "timestamp" if aware else "timestamp_ntz")

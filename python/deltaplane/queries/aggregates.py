@@ -17,7 +17,7 @@ from deltaplane.expr.types import BOOLEAN, DOUBLE, LONG, MAX_PRECISION, SparkTyp
 __all__ = ["AGGREGATES", "normal"]
 
 Lowering = Callable[[Context, str, list[Typed], bool, str], Typed]
-# How many digits Spark adds to a decimal's for its sum.
+# Number of digits that Spark adds to a decimal's precision for its sum.
 _SUM_DIGITS = 10
 _AVERAGE_DIGITS = 4
 
@@ -86,7 +86,7 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
         decimal(precision + _SUM_DIGITS, scale),
         f"CAST(sum({each}){over} AS DECIMAL({precision + _SUM_DIGITS},{scale}))",
     )
-    # Half up, on integers.
+    # Rounds half up, with integer arithmetic.
     top, bottom = f"(abs({unscaled(total)}) * {10**_AVERAGE_DIGITS})", f"nullif(count({each}){over}, 0)"
     rounded = f"({top} // {bottom} + CASE WHEN {top} % {bottom} >= {bottom} - {top} % {bottom} THEN 1 ELSE 0 END)"
     sign = f"CASE WHEN {total.sql} < 0 THEN -1 ELSE 1 END"

@@ -1,7 +1,7 @@
 """Parses a statement word by word, with the parser of expressions; errors have position and
 expectation.
 
-Knows no statement.
+Defines no statement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deltaplane.expr.syntax import Parser, Token, pattern
 __all__ = ["Cursor", "quoted", "unqualified"]
 
 T = TypeVar("T")
-# Advice in errors of the API's methods, and its form in SQL.
+# Hints that errors of the API's methods contain, and their form in SQL.
 _IN_SQL = {
     "with if_exists=True": "with IF EXISTS",
     "with truncate_history=True": "with TRUNCATE HISTORY",
@@ -41,7 +41,7 @@ class Cursor(Parser):
         raise SqlSyntaxError(f"line {line}, column {column}: {why}", line=line, column=column)
 
     def expected(self, what: str) -> NoReturn:
-        """Raises that something else was expected than the next token."""
+        """Raises a syntax error that names the expectation and the next token."""
         self.wrong(f"expected {what}, found {self.found()}")
 
     def expect(self, *wanted: str) -> None:
@@ -50,20 +50,20 @@ class Cursor(Parser):
                 self.expected(word.upper() if word.isalpha() else f"`{word}`")
 
     def place_of(self, token: int) -> tuple[int, int]:
-        """Line and column of a token, by its number."""
+        """Line and column of the token with this index."""
         return self.line_and_column(self.tokens[token].start if token < len(self.tokens) else len(self.sql))
 
     def line_and_column(self, place: int) -> tuple[int, int]:
-        """Line and column, both from 1, of a place in the text."""
+        """Line and column, both from 1, of a position in the text."""
         before = self.sql[:place]
         return before.count("\n") + 1, place - (before.rfind("\n") + 1) + 1
 
     def place(self) -> int:
-        """Where the next token begins."""
+        """The position at which the next token begins."""
         return self.tokens[self.at].start if self.at < len(self.tokens) else len(self.sql.rstrip())
 
     def found(self) -> str:
-        """The next token as errors show it."""
+        """The next token, formatted for error messages."""
         if self.at >= len(self.tokens):
             return "the end"
         text = self.tokens[self.at].text
@@ -71,7 +71,7 @@ class Cursor(Parser):
         return shown if shown.startswith("`") else f"`{shown}`"
 
     def end(self) -> None:
-        """Passes a last semicolon; nothing may follow."""
+        """Accepts a final semicolon and requires the end of the text."""
         ended = self.take(";")
         while self.take(";"):
             pass
@@ -81,13 +81,13 @@ class Cursor(Parser):
             self.expected("the end")
 
     def text_from(self, start: int) -> str:
-        """The text of the tokens from this number up to the next one, as it was written."""
+        """The original text from the token with this index up to the next token."""
         if start >= self.at:
             return ""
         return self.sql[self.tokens[start].start : self.tokens[self.at - 1].end]
 
     def tokens_from(self, start: int) -> list[Token]:
-        """The tokens from this number up to the next one."""
+        """The tokens from this index up to the next token."""
         return self.tokens[start : self.at]
 
     # --- common pieces ---

@@ -22,7 +22,7 @@ __all__ = ["BEGINNINGS", "Expressions"]
 # The first words of a query.
 BEGINNINGS = ("select", "with", "values", "table")
 _GROUPINGS = ("grouping", "grouping_id")
-# Functions with the treatment of nulls inside their parentheses.
+# Functions that accept IGNORE NULLS inside their parentheses.
 _INSIDE = ("first", "last", "any_value")
 
 
@@ -36,7 +36,7 @@ class Expressions(Cursor, ABC):
 
     @abstractmethod
     def query(self) -> Query:
-        """The query that comes next."""
+        """Parses the query that begins at the next token."""
 
     def refuse(self, what: str) -> NoReturn:
         line, column = self.line_and_column(self.place())
@@ -53,7 +53,7 @@ class Expressions(Cursor, ABC):
         return made
 
     def passed_query(self) -> Query:
-        """Skips another engine's query in parentheses."""
+        """Skips a query in parentheses that another engine parses."""
         depth = 0
         while self.at < len(self.tokens) and (depth or self.peek() != ")"):
             depth += {"(": 1, ")": -1}.get(self.peek(), 0)
@@ -113,7 +113,8 @@ class Expressions(Cursor, ABC):
         if distinct:
             self.wrong("expected a window function without DISTINCT")
         self.at += 1
-        # The functions ignore nulls, so that rows that don't count aren't evaluated either.
+        # Aggregate functions ignore nulls, so null replaces the values of excluded rows, which
+        # thereby aren't evaluated.
         kept = args if where is None else [Call("case", (where, arg)) for arg in args]
         return self.window(name, tuple(kept))
 
@@ -143,7 +144,7 @@ class Expressions(Cursor, ABC):
         return self.window(name, tuple(args), ignores)
 
     def nulls(self) -> bool:
-        """Whether nulls are ignored, by IGNORE NULLS or RESPECT NULLS."""
+        """Parses IGNORE NULLS or RESPECT NULLS; returns whether nulls are ignored."""
         if self.take("ignore", "nulls"):
             return True
         self.take("respect", "nulls")

@@ -54,7 +54,7 @@ class Grammar(Relations):
         return made
 
     def with_subqueries(self) -> Syntax:
-        """An expression whose subqueries are another engine's if queries are."""
+        """Parses an expression; another engine evaluates its subqueries if it evaluates queries."""
         self.passes_subqueries = not self.own_queries
         try:
             return self.expression()
@@ -62,8 +62,8 @@ class Grammar(Relations):
             self.passes_subqueries = False
 
     def others_expression(self) -> Syntax | None:
-        """An expression that another engine evaluates; None if this grammar can't parse it. Ends
-        where the statement continues."""
+        """Parses an expression for another engine; returns None if this grammar can't parse it.
+        Ends where the statement continues."""
         start, depth, variables = self.at, self.depth, list(self.variables)
         try:
             made = self.with_subqueries()
@@ -86,7 +86,7 @@ class Grammar(Relations):
     # --- queries ------------------------------------------------------------------------------------------------------
 
     def query(self) -> Query:
-        """The query that comes next."""
+        """Parses the query that begins at the next token."""
         if self.variables:
             self.refuse("a subquery in a lambda function")
         self.deeper()
@@ -103,7 +103,7 @@ class Grammar(Relations):
         return Query(body, named, order, limit, offset)
 
     def deeper(self) -> None:
-        """Counts nesting: text beyond the parser's bound is refused."""
+        """Counts nesting; refuses text beyond the parser's limit."""
         self.depth += 1
         if self.depth > 40:
             self.wrong("nested too deeply: give parts of it names with WITH")
@@ -205,7 +205,7 @@ class Grammar(Relations):
         )
 
     def hint(self) -> None:
-        """Skips a hint: it concerns how rows are computed, not which."""
+        """Skips a hint, since hints affect only how rows are computed."""
         if self.kind() not in ("name", "quoted"):
             self.expected("a hint")
         while self.at < len(self.tokens) and self.peek() != "*/":
@@ -325,6 +325,6 @@ def _rolled(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def _cubed(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    # More sets than this are refused anyway.
+    # Limits the number of sets, since larger numbers are refused later.
     kept = range(1 << min(len(parts), 11))
     return [tuple(i for n, part in enumerate(parts) if mask >> n & 1 for i in part) for mask in kept]

@@ -27,14 +27,14 @@ __all__ = ["Joining", "Tables"]
 
 
 class Tables(Protocol):
-    """Opens the tables of relations."""
+    """The interface that opens the tables of relations."""
 
     def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
         """Opens a table as relation `number`: its name for DuckDB and its columns."""
 
 
 class Joining(Binding):
-    """Plans relations. `sources` are the tables that they read."""
+    """Plans relations; `sources` are the tables that the relations read."""
 
     def __init__(self, cursor: Cursor, tables: Tables, context: Context) -> None:
         super().__init__(cursor, context)
@@ -60,8 +60,8 @@ class Joining(Binding):
                 self._cursor.wrong("expected a table: a named query has no versions", self._start(relation.token))
             nested, then, around = named
             outer = self._outer
-            # A query that is named outside of a subquery doesn't see the columns of the query
-            # around this use.
+            # A query that is named outside of a subquery can't use the columns of the query around
+            # this use.
             self._outer = outer if around is outer else []
             try:
                 made = self._titled(self.plan(nested.query, then), nested.columns, nested.token)
@@ -92,7 +92,8 @@ class Joining(Binding):
         return Planned(planned.node, [replace(c, name=title) for c, title in zip(shown, titles, strict=True)])
 
     def _wrong_titles(self, found: int, given: int, token: int) -> None:
-        """Raises that a relation's number of columns differs from the number of names for them."""
+        """Raises an error: a relation's number of columns differs from the number of its column
+        names."""
         self._cursor.wrong(f"expected {found} names of columns, found {given}", self._start(token))
 
     def _tools(self, names: Names) -> Tools:
@@ -156,7 +157,7 @@ class Joining(Binding):
     def _lateral(self, join: Join, names: Names) -> Planned:
         left = self._relation(join.left, names)
         around = self._outer, self._correlated
-        # The right relation's text uses columns of the left one, and of no enclosing query.
+        # The right relation's text may use columns of the left one, but not of an enclosing query.
         self._outer, self._correlated = [replace(c, outer=True) for c in left.columns], set()
         try:
             right, of_left = self._relation(join.right, names), frozenset(self._correlated)
@@ -175,7 +176,7 @@ class Joining(Binding):
         """Moves conditions between two relations into their join, if it is an inner one; returns
         the others.
 
-        Conditions that can fail keep their order, after those that may guard them.
+        Conditions that can fail keep their order, behind the conditions that may guard them.
         """
         if not isinstance(node, Joined) or node.kind not in ("inner", "cross"):
             return conditions

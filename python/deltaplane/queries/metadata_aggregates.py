@@ -1,7 +1,7 @@
-"""Aggregates of whole files without reading them: numbers of rows, nulls, minimums and maximums
-from the log.
+"""Computes aggregates of whole files from the log, without reading files: numbers of rows, nulls,
+minimums and maximums.
 
-Only exact facts: integers and dates, of files with complete and tight statistics (P160-P166).
+Uses only exact facts: integers and dates, of files with complete and tight statistics (P160-P166).
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class FileFacts:
 
 
 def from_log(node: Node, opened: Mapping[str, SourceRows]) -> tuple[Node, list[tuple[str, pa.Table]]]:
-    """The plan with its aggregations of whole files replaced by ones over the log's facts, and
-    these facts by name."""
+    """Replaces a plan's aggregations of whole files by aggregations over the log's facts; returns
+    the plan, and these facts by name."""
     facts: list[tuple[str, pa.Table]] = []
 
     def of(aggregation: Aggregation) -> Node:

@@ -101,7 +101,7 @@ def pivoted(tools: Tools, node: Node, columns: Sequence[Column], pivot: Pivot) -
                 refuse(f"PIVOT to {value.type}")
             name = f"{called}_{item.alias}" if len(pivot.aggregates) > 1 else called
             column = Column(tools.new_id(), name, value.type)
-            # One group at most has the value.
+            # At most one group has the value.
             typed = Typed(value.type, f"max(CASE WHEN {met} THEN {value.id} END)")
             outputs.append(Output(column.id, Value(typed, uses | {value.id}, Ref((value.id,)))))
             shown.append(column)
@@ -191,13 +191,13 @@ def _text(node: Syntax) -> str:
 
 
 def _group_title(items: Sequence[Item]) -> str:
-    """Columns go by the names that were written."""
+    """Columns have the names as written in the query."""
     return "_".join(item.value.parts[-1] for item in items if isinstance(item.value, Name))
 
 
 def unpivoted(tools: Tools, node: Node, columns: Sequence[Column], unpivot: Unpivot) -> tuple[Node, list[Column]]:
-    """A row for each group of columns, with the group's name and values, and the columns in no
-    group.
+    """Unpivots: a row for each group of columns, with the group's name and values, and the columns
+    in no group.
 
     Raises:
         InvalidArgumentError: names or types that Spark would refuse too.

@@ -87,12 +87,12 @@ class Node(Protocol):
         """The text of a SELECT that gives these columns in this order."""
 
     def narrow(self, conditions: list[Syntax]) -> None:
-        """Records that rows for which one of these conditions over the node's columns isn't true
-        don't matter."""
+        """Records that rows are irrelevant unless they satisfy one of these conditions over the
+        node's columns."""
 
 
 def _list(needed: Sequence[str]) -> str:
-    # A row without columns is still a row.
+    # A row without columns is still a row, so a constant column represents it.
     return ", ".join(needed) or "1 AS r"
 
 
@@ -114,7 +114,7 @@ class OneRow:
 class Source:
     """A table or the caller's data, by its name in DuckDB; `fields` are its columns by id.
 
-    All rows that matter meet `conditions`, and only `needed` columns are used.
+    All relevant rows satisfy `conditions`, and only the columns in `needed` are used.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Source:
 
 @dataclass
 class Rows:
-    """Rows listed in the text."""
+    """Rows written in the query's text."""
 
     ids: Sequence[str]
     rows: Sequence[Sequence[Typed]]
@@ -196,7 +196,8 @@ class Project:
 
 
 def _below(conditions: list[Syntax], outputs: Sequence[Output]) -> list[Syntax]:
-    """Conditions over new columns that rename old ones, as conditions over the old ones."""
+    """Converts conditions over new columns that rename old ones to conditions over the old
+    columns."""
     renamed = {o.id: o.value.syntax for o in outputs if isinstance(o.value.syntax, Ref)}
     return [_renamed(c, renamed) for c in conditions if refs(c) <= set(renamed)]
 
@@ -213,7 +214,7 @@ def _renamed(node: Syntax, renamed: Mapping[str, Syntax]) -> Syntax:
 
 @dataclass
 class Aggregation:
-    """A row for each group, or a single one without keys.
+    """A row for each group; without keys a single row.
 
     With `sets` a row for each group of each set; a set has indexes of keys that are columns of the
     child.
@@ -263,7 +264,7 @@ class Windowed:
         return f"SELECT {_list([made.get(id, id) for id in needed])} FROM ({child})"
 
     def narrow(self, conditions: list[Syntax]) -> None:
-        # Each row may influence another one.
+        # Each row may influence the value of another one, so no row may be left out.
         self.child.narrow([])
 
 
@@ -290,7 +291,7 @@ class Exploded:
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "semi": "SEMI JOIN"}
 _JOINS["anti"] = "ANTI JOIN"
-# For each kind of join, the sides whose rows a condition in WHERE, or in ON, may leave out early.
+# For each kind of join, the sides whose rows a condition in WHERE, or in ON, may exclude early.
 _NARROWS: dict[str, tuple[str, str]] = {
     "inner": ("lr", "lr"),
     "cross": ("lr", "lr"),
@@ -434,7 +435,7 @@ class Sort:
 
 @dataclass(frozen=True)
 class Column:
-    """A column for name resolution. `type` is None if expressions lack the type.
+    """A column for name resolution. `type` is None if expressions don't support the type.
 
     `hidden` columns are found by their qualified name alone. `outer` columns belong to the query
     around a subquery: they are constants there, and the subquery's own columns take precedence.

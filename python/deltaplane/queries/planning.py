@@ -1,7 +1,7 @@
 """Plans a query: named queries, set operations, VALUES and limits; `selecting` plans SELECT.
 
-Gets tables from `Tables` and leaves running to `running`. What Spark would run but this can't is
-refused by name.
+Gets tables from `Tables` and leaves running to `running`. Constructs of Spark that this module
+doesn't support are refused by name.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Planner(Selecting):
         return made
 
     def chosen(self, name: TableName, where: Syntax, token: int, beside: Sequence[tuple[str, SparkType]]) -> Planned:
-        """The rows of a table that meet a condition of WHERE, as columns beside the table's own."""
+        """The rows of a table that satisfy a WHERE condition, as columns in addition to the table's
+        own."""
         made = self._table(name)
         assert isinstance(made.node, Source)
         scope = self._scope(made.columns, {})
@@ -134,7 +135,7 @@ class Planner(Selecting):
         )
 
     def _comparable(self, planned: Planned, compares: bool) -> Planned:
-        """The columns with one zero, if rows are compared by them."""
+        """Normalises negative zero in the columns if rows are compared by them."""
         if not compares:
             return planned
         outputs, columns = [], []

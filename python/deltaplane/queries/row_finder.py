@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 __all__ = ["FoundRows", "may_be_same", "may_read"]
 
 _ROWS_AT_ONCE = 1 << 16
-# DuckDB uses a number for each file instead of its name.
+# DuckDB gets a number for each file instead of its name.
 _PLACED = ((PLACE[0], INT), (PLACE[1], LONG))
 
 
 class FoundRows(RowSelection):
-    """The rows of a table for which a condition is true.
+    """The rows of a table that satisfy a condition.
 
-    Subqueries over the same table see the version that the command reads; then any row may matter,
-    and the command depends on all of them (`reads_others`).
+    Subqueries over the same table see the version that the command reads; in that case any row may
+    be relevant, and the command depends on all rows (`reads_others`).
 
     Raises:
         InvalidArgumentError: a name or a type that Spark would refuse too.
@@ -81,8 +81,8 @@ class FoundRows(RowSelection):
             tempfile.TemporaryDirectory(prefix="deltaplane-") as spill,
             opened(self._planner, self._catalog, temp_directory=spill, preserve_insertion_order=False) as connection,
         ):
-            # All are found before any is returned: otherwise the consumer could block the readers
-            # of the sources.
+            # The query is completed before any position is returned: otherwise the consumer could
+            # block the readers of the sources.
             connection.execute(f"CREATE TABLE found AS {text}")
             names = pa.array(list(self._rows.files), pa.string())
             reader = connection.sql(f"SELECT {file}, {row} FROM found ORDER BY 1, 2").to_arrow_reader(_ROWS_AT_ONCE)
@@ -92,12 +92,12 @@ class FoundRows(RowSelection):
 
 
 def may_read(sources: Iterable[SourceRows], table: DeltaTable) -> bool:
-    """Whether one of these relations may have rows of a table that is about to be changed."""
+    """Whether one of these relations may contain rows of the table that the command changes."""
     return any(isinstance(one, DeltaSource) and may_be_same(one.table, table) for one in sources)
 
 
 def may_be_same(one: DeltaTable, table: DeltaTable) -> bool:
-    """Whether one object may read what another one is about to change: the same table, at no older
+    """Whether an object may read the table that the command changes: the same table, at no older
     version."""
     same = one is table or _place(one) == _place(table) or one.metadata().id == table.metadata().id
     return same and one.version() >= table.version()
@@ -123,7 +123,7 @@ class _PlacedRows:
         self.tree: str | None = None
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of files, row groups and pages that may matter."""
+        """The rows of files, row groups and pages that may be relevant."""
         import pyarrow as pa
 
         for batch in Scan(self.snapshot.scan(list(columns), self.tree, encoded_files=True)):
@@ -134,7 +134,7 @@ class _PlacedRows:
 
 
 class _Tables:
-    """The catalog's tables, and the table to change under its name in the statement."""
+    """The catalog's tables, and the changed table under its name in the statement."""
 
     def __init__(self, catalog: Catalog, name: TableName, table: DeltaTable) -> None:
         self._catalog, self._name, self._table = catalog, name, table

@@ -1,6 +1,6 @@
 """Rules of columns and types in plans: expansion of stars, common types, comparisons of rows.
 
-Knows no plan.
+Uses columns and types; independent of plans.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def unqualified(columns: Sequence[Column]) -> list[Column]:
 
 
 def only_one(columns: Sequence[Column], name: str) -> Column:
-    """The one column that USING names."""
+    """The one column with a name in USING."""
     found, _ = matching((name,), columns)
     if len(found) != 1:
         raise InvalidArgumentError(f"USING needs one column `{name}` on each side, not {len(found)}")
@@ -57,7 +57,7 @@ def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
     if not asked:
         found = [c for c in columns if not c.hidden]
     else:
-        # As in Spark the columns merged by USING come first.
+        # As in Spark, the columns merged by USING come first.
         named = [c for c in columns if [q.lower() for q in c.qualifiers[-len(asked) :]] == asked]
         found = [c for c in named if c.hidden] + [c for c in named if not c.hidden]
     if not found:
@@ -69,7 +69,7 @@ def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
 
 
 def filtering(condition: Syntax) -> Syntax:
-    """A condition of WHERE, with marks on the memberships (IN, NOT IN) that decide on a row by
+    """A WHERE condition, with marks on the IN and NOT IN tests that decide on a row by
     themselves."""
     if isinstance(condition, Subquery):
         return replace(condition, filters=True)
@@ -83,7 +83,7 @@ def filtering(condition: Syntax) -> Syntax:
 def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequence[Column]) -> Syntax:
     """An expression of SELECT with the aliases of earlier columns replaced by these columns.
 
-    Columns of the relations take precedence, those of enclosing queries come last.
+    Columns of the relations take precedence; those of enclosing queries come last.
     """
     own = [c for c in columns if not c.outer]
 
@@ -113,7 +113,7 @@ def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequ
 
 
 class Text(str):
-    """The name of an unnamed column: its text, for which Spark's may differ."""
+    """The name of an unnamed column: its text, which may differ from Spark's name."""
 
 
 def title(item: Item) -> str:
@@ -145,7 +145,7 @@ def ordinal(node: Syntax) -> int | None:
 
 
 def comparable(value: Value, clause: str) -> Value:
-    """A value in the form for comparing rows; `clause` is where it is needed."""
+    """A value in the form for comparing rows; `clause` names the clause that compares."""
     of = value.typed.type
     if not (of.atomic or of.name == "void"):
         refuse(f"{clause} on {of}")
@@ -161,8 +161,8 @@ def sort_key(output: Output, order: Order) -> SortKey:
 
 
 def together(types: Sequence[SparkType], what: str) -> SparkType:
-    """The common type of values of several rows; text beside other types, which Spark would
-    convert, is refused."""
+    """The common type of values of several rows; refuses text together with other types, which
+    Spark would convert."""
     found: SparkType | None = types[0]
     for of in types[1:]:
         mixed = found is not None and ((found.name == "string") != (of.name == "string"))
@@ -177,7 +177,7 @@ def together(types: Sequence[SparkType], what: str) -> SparkType:
 
 
 def converted(context: Context, value: Typed, to: SparkType) -> Typed:
-    """A value in another type, as `together` finds it or a column stores it."""
+    """A value converted to another type, such as the common type or a column's type."""
     if value.type == to:
         return value
     if value.type.name == "void" and not to.atomic:

@@ -1,6 +1,6 @@
 """Resolves names to columns as Spark does, and replaces names in trees by the columns' ids.
 
-Knows no table: a scope is a list of columns.
+A scope is a list of columns; independent of tables.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Found = TypeVar("Found", bound=Call)
 
 
 def matching(parts: Sequence[str], columns: Sequence[Column]) -> tuple[list[Column], tuple[str, ...]]:
-    """The columns that a name may denote, with the fields below them: longer qualifiers come
+    """The columns that a name may denote, with the remaining field names: longer qualifiers come
     first."""
     inner = [c for c in columns if not c.outer]
     if len(inner) < len(columns):
@@ -58,10 +58,10 @@ def _qualified(qualifiers: tuple[str, ...], asked: Sequence[str]) -> bool:
 
 
 def one_of(parts: Sequence[str], columns: Sequence[Column]) -> tuple[Column, tuple[str, ...]]:
-    """The column that a name denotes, and the fields below it.
+    """The column that a name denotes, and the remaining field names.
 
     Raises:
-        InvalidArgumentError: none, or several.
+        InvalidArgumentError: no column, or several.
     """
     found, fields = matching(parts, columns)
     shown = ".".join(parts)
@@ -75,7 +75,7 @@ def one_of(parts: Sequence[str], columns: Sequence[Column]) -> tuple[Column, tup
 
 
 def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax:
-    """A tree with parts replaced, from the top: a replaced part isn't searched further."""
+    """Replaces parts of a tree from the top; replaced parts aren't searched further."""
     made = change(node)
     if made is not None:
         return made
@@ -90,8 +90,8 @@ def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax
 
 
 def condition_texts(source: Source) -> list[str]:
-    """Conditions that all needed rows of a source meet, as text over its columns' names; conditions
-    without such a text are left out."""
+    """Conditions that all needed rows of a source satisfy, as text over its columns' names;
+    conditions without such a text are left out."""
 
     def named(one: Syntax) -> Syntax | None:
         return Name((source.fields[one.id],)) if isinstance(one, Ref) else None
@@ -116,12 +116,12 @@ def resolved(node: Syntax, columns: Sequence[Column]) -> Syntax:
 
 
 def aggregates(node: Syntax) -> list[Aggregate]:
-    """The aggregate functions in a tree, outermost ones."""
+    """The outermost aggregate functions in a tree."""
     return _outermost(node, Aggregate)
 
 
 def windows(node: Syntax) -> list[Window]:
-    """The functions over windows in a tree, outermost ones."""
+    """The outermost window functions in a tree."""
     return _outermost(node, Window)
 
 
@@ -148,7 +148,7 @@ def beside_aggregates(node: Syntax) -> bool:
 
 
 def contains(node: Syntax, kind: type) -> bool:
-    """Whether a tree holds a call of some kind."""
+    """Whether a tree contains a call of this kind."""
     left = [node]
     while left:
         one = left.pop()
@@ -170,11 +170,11 @@ class Scope(Binder):
         self._by_id = {column.id: column for column in columns}
         self._subqueries = subqueries
         self._uses: set[str] = set()
-        # The columns of enclosing queries that occur.
+        # The columns of enclosing queries that are used.
         self.correlated: set[str] = set()
 
     def outside(self) -> list[Column]:
-        """The columns in a subquery's view."""
+        """The columns that a subquery can use."""
         return [replace(c, outer=True) for c in self.columns if not c.outer]
 
     def meet(self, ids: Iterable[str]) -> None:
@@ -189,7 +189,7 @@ class Scope(Binder):
         return bool(found) and (not fields or (of is not None and fields[0].lower() in map(str.lower, of.fields)))
 
     def value(self, node: Syntax) -> Value:
-        """The bound form of a tree, in which names may be resolved already."""
+        """Binds a tree, in which names may be resolved already."""
         tree = resolved(node, self.columns)
         self._uses = set()
         typed = self.bind(tree)
@@ -214,10 +214,10 @@ class Scope(Binder):
         if isinstance(node, Subquery):
             return self._subqueries(node, self)
         if node.name == "struct":
-            # Its fields have the original names, which are resolved by now.
+            # The struct's fields would need the original names, which are already resolved here.
             refuse("`struct` in a query, where `named_struct` says what fields are called,")
         if node.name == ".":
-            # A field of a struct, as below a name.
+            # A field of a struct value, as in a dotted name.
             value, name = self.bind(node.args[0]), node.args[1]
             if isinstance(name, Literal) and value.type.name == "struct":
                 return field_of(value, str(name.value))

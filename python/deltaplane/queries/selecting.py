@@ -1,6 +1,6 @@
 """Plans SELECT: columns, groups, windows and orders, in the order in which Spark computes them.
 
-Knows relations as rows with columns, and no other part of a query.
+Handles relations as rows with columns; independent of the other parts of a query.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Selecting(Joining):
             return items[place - 1][1]
 
     def _generated(self, select: Select, node: Node, scope: Scope) -> tuple[Select, Node, list[Column]]:
-        """The rows that a generator among the columns makes, and their columns in its place."""
+        """Plans a generator among the columns: its rows, and its columns in its place."""
         found = [i for i in select.items if isinstance(i, Item) and generates(i.value)]
         if not found:
             return select, node, []
@@ -324,7 +324,8 @@ class Selecting(Joining):
                 raise InvalidArgumentError(f"the result has no column {place}")
             tree = items[place - 1][1]
         elif isinstance(item.value, Name) and not matching(item.value.parts, [c for c in columns if not c.outer])[0]:
-            # A column of the result, otherwise one of the enclosing query.
+            # The key is a column of the result if there is one, otherwise one of the enclosing
+            # query.
             tree = self._output(item.value, items, columns)
         else:
             tree = resolved(item.value, columns)

@@ -61,7 +61,7 @@ class DeltaSource:
         try:
             self.table.scan([], condition)
         except (InvalidArgumentError, UnsupportedExpressionError):
-            # The query evaluates it with Spark's meaning, or has refused it already.
+            # The query evaluates this condition with Spark's result, or has refused it already.
             return False
         return True
 
@@ -80,7 +80,7 @@ class ArrowSource:
             raise InvalidArgumentError(f"the data has values that no column of a table holds: {e}") from e
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All rows."""
+        """Returns all rows; conditions aren't used."""
         return iter(self._data.select(list(columns)).to_batches())
 
 
@@ -89,7 +89,7 @@ class Catalog:
 
     Args:
         tables: name → location, `DeltaTable` or Arrow data.
-        storage_options: how to reach the stores.
+        storage_options: access to the stores.
         version_at: location, the store's options and a time → version, if a time is interpreted
             differently than by `DeltaTable`.
         by_session: whether a Spark session finds the same tables by the same names, also in parts
@@ -118,7 +118,7 @@ class Catalog:
         self._held = table
 
     def knows(self, parts: Sequence[str]) -> bool:
-        """Whether a name is one of the caller's."""
+        """Whether the caller defined a name."""
         return ".".join(parts).lower() in self._tables
 
     def location(self, name: TableName) -> str:
@@ -133,8 +133,8 @@ class Catalog:
         return found.location if isinstance(found, DeltaTable) else location_text(found)
 
     def table(self, name: TableName) -> DeltaTable:
-        """The table of this name, at the requested version. A `DeltaTable` of the caller's is that
-        object.
+        """Opens the table of this name at the requested version. A name for a `DeltaTable` yields
+        that object.
 
         Raises:
             InvalidArgumentError: the name is unknown, or isn't a Delta table.
@@ -152,11 +152,11 @@ class Catalog:
         return self._open(location_text(found), name.version)
 
     def target(self, name: TableName) -> DeltaTable:
-        """The table that a statement changes: the newest version, or the caller's own object.
+        """Opens the table that a statement changes: the newest version, or the caller's own object.
 
         Raises:
             InvalidArgumentError: the name is unknown, or isn't a Delta table.
-            TableNotFoundError: it doesn't exist, also if the location names a version of one.
+            TableNotFoundError: no such table, or the name contains a version.
         """
         found = name.path if name.path is not None else self._given(name)
         if self._is_data(found):
@@ -186,7 +186,7 @@ class Catalog:
     def _data(self, name: TableName) -> pa.Table:
         key = ".".join(name.parts).lower()
         if key not in self._read:
-            # A stream can be read once, but a statement may use it twice.
+            # A stream can be read once, but a statement may use it twice, so its rows are stored.
             self._read[key] = as_reader(self._tables[key]).read_all()
         return self._read[key]
 
@@ -202,7 +202,7 @@ class Catalog:
 
     @staticmethod
     def _is_data(given: object) -> bool:
-        """Whether it is neither a table nor the location of one."""
+        """Whether an object is data rather than a table or its location."""
         return not isinstance(given, DeltaTable) and not hasattr(given, "__fspath__") and not isinstance(given, str)
 
     def _at_path(self, name: TableName) -> DeltaTable:
@@ -220,7 +220,8 @@ class Catalog:
             return self._open(short, version)
 
     def _open(self, location: str, version: VersionLike | None) -> DeltaTable:
-        """One version of a table for all parts of a statement, even during concurrent writes."""
+        """Opens one version of a table for all parts of a statement, so that concurrent writes
+        don't change it."""
         key = (location, repr(version))
         if key not in self._tables_open:
             table, held = self._opened(location, version, self.storage_options), self._held

@@ -1,4 +1,5 @@
-"""A version written behind a table's location: `path@v3`, or `path@20240131120000000` for a moment.
+"""Parses a version at the end of a table's location: `path@v3`, or `path@20240131120000000` for a
+timestamp.
 
 Source: https://docs.delta.io/latest/delta-batch.html#-syntax.
 """
@@ -18,10 +19,10 @@ _MOMENT = re.compile(r"(.*)@(\d{17})", re.DOTALL)
 
 
 def version_of_path(path: str) -> tuple[str, VersionLike | None]:
-    """The location without the version behind it, and the version; moments are UTC.
+    """Splits a location into path and version; timestamps are UTC.
 
     Raises:
-        InvalidArgumentError: 17 digits that are no moment.
+        InvalidArgumentError: the 17 digits aren't a valid timestamp.
 
     >>> version_of_path("/t@v3"), version_of_path("/t@today")
     (('/t', 3), ('/t@today', None))

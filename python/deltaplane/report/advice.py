@@ -1,7 +1,6 @@
-"""What to do about what a report found: a rule for each thing that can go wrong, from the report's
-own figures.
+"""Derives advice from a report's figures, with one rule for each possible problem.
 
-Knows the facts of a report, no table.
+Uses the report's facts; doesn't access the table.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["ACT", "FINE", "WATCH", "Advice", "advice"]
 
-# How pressing it is: costs now, will cost, nothing to do.
+# Urgency levels: `act` for a present cost, `watch` for a future cost, `fine` for no problem.
 ACT, WATCH, FINE = "act", "watch", "fine"
 _ORDER = (ACT, WATCH, FINE)
 
-# Fewer small files than this aren't worth a commit.
+# Fewer small files than this don't justify a commit.
 _SMALL_FILES = 16
-# Of fewer files nobody needs to leave any out.
+# Tables with fewer files gain nothing from file skipping.
 _FILES_TO_SKIP = 32
-# From which share on that a look-up of one value reads, clustering by the column doesn't help.
+# Clustering counts as poor if a look-up of one value reads at least this share of the files.
 _POOR_SHARE = 0.25
-# A look-up is good where it reads no more than this.
+# A look-up of one value counts as good up to this number of files.
 _GOOD_FILES = 4
-# Files that VACUUM may delete are worth it from this share of the table on.
+# VACUUM is advised if the deletable files have at least this share of the table's bytes.
 _VACUUM_SHARE = 0.1
 _UNEVEN_GINI = 0.8
 _FEW_BYTES_SHARE = 1 / 8
@@ -41,8 +40,8 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing: how pressing (`act`, `watch` or `fine`), the page's section that it is about,
-    what, why, and the command that helps, if one does."""
+    """One piece of advice: its urgency (`act`, `watch` or `fine`), the page's section, a title, the
+    reason, and a command if one helps."""
 
     level: str
     section: str
@@ -52,8 +51,8 @@ class Advice:
 
 
 def advice(of: Health, judged: AdviceReport | None = None) -> tuple[Advice, ...]:
-    """What each rule says, the most pressing first. What `DeltaTable.advise` judged stands in place
-    of the rules on the same things: it knows what queries read, and tried other layouts.
+    """Applies every rule and sorts the advice by urgency. Results of `DeltaTable.advise` replace
+    the rules on the same subjects, since `advise` uses the workload and tries other layouts.
     """
     said = [one for rule in RULES if judged is None or rule not in _JUDGED_BETTER for one in rule(of)]
     if judged is not None:
@@ -61,8 +60,7 @@ def advice(of: Health, judged: AdviceReport | None = None) -> tuple[Advice, ...]
     return tuple(sorted(said, key=lambda one: _ORDER.index(one.level)))
 
 
-# What `advise` speaks of: the page's section, how pressing it is, and in few words what is to be
-# done.
+# The page's section, urgency and title for each kind of `DeltaTable.advise`.
 _KINDS = {
     "optimize": ("files", ACT, "Put files together"),
     "zorder": ("columns", ACT, "Order the rows"),
@@ -77,7 +75,7 @@ _KINDS = {
 
 def _judged(judged: AdviceReport) -> Iterator[Advice]:
     for one in judged:
-        # A kind that came later is shown as it is called.
+        # A kind without an entry is shown under its own name.
         section, level, title = _KINDS.get(one.kind, ("table", WATCH, one.kind))
         reads = f" Now {one.now} are read, then {one.then}." if one.now != one.then else ""
         costs = f" It costs {bytes_text(one.read_bytes)} read and {bytes_text(one.written_bytes)} written."
@@ -91,20 +89,20 @@ def _judged(judged: AdviceReport) -> Iterator[Advice]:
 
 
 def considered_files(of: Health) -> float:
-    """How many files a query could read that says its partition, if there are any: on average over
-    the files."""
+    """Average number of files that a query with a partition predicate could read, over all
+    files."""
     return float(of.files.count) if of.partitions is None else of.partitions.files_around
 
 
 def lookup_files(column: Column, of: Health) -> float:
-    """How many of these a look-up of one value in the column reads on average: those whose bounds
-    hold it, and those without bounds, which are taken to be spread evenly over partitions."""
+    """Average number of files that a look-up of one value reads: the files whose bounds hold the
+    value, and the files without bounds, which are assumed to be spread evenly over partitions."""
     without = column.unknown / of.files.count if of.files.count else 0.0
     return column.depth.average + without * considered_files(of)
 
 
 def lookup_share(column: Column, of: Health) -> float:
-    """The same as a share."""
+    """`lookup_files` as a share of the considered files."""
     files = considered_files(of)
     return min(1.0, lookup_files(column, of) / files) if files else 0.0
 
@@ -117,7 +115,7 @@ def _where(of: Health) -> str:
 def _small_files(of: Health) -> Iterator[Advice]:
     files = of.files
     aim = f"OPTIMIZE aims at {bytes_text(files.target_bytes)}"
-    # Each partition has a rest that stays small.
+    # Each partition has one remainder file, which stays small.
     rest = 1 if of.partitions is None else of.partitions.count
     could_go = files.small_files - max(rest, -(-files.small_bytes // max(1, files.target_bytes)))
     if could_go >= _SMALL_FILES:

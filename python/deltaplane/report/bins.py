@@ -1,6 +1,6 @@
-"""Histograms: counts of numbers between powers of two, or in equal steps, made of whole columns.
+"""Histograms of whole columns, with bins between powers of two or of equal width.
 
-Knows numbers alone.
+Uses numbers only; accesses no table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Bin", "by_powers", "by_share"]
 
 @dataclass(frozen=True)
 class Bin:
-    """How many values are in `low <= value < high`, and what they sum up to."""
+    """The number of values with `low <= value < high`, and their sum."""
 
     low: float
     high: float
@@ -25,9 +25,9 @@ class Bin:
 
 
 def by_powers(values: pa.ChunkedArray, weights: pa.ChunkedArray | None = None) -> tuple[Bin, ...]:
-    """Bins that are twice as wide as the one before, from the least value's to the greatest's,
-    empty ones too. The first one is below 1. With `weights` a value counts as often as its weight
-    says. Values are at least 0 and not null.
+    """Makes bins that each are twice as wide as the one before, from the minimum to the maximum,
+    including empty ones. The first bin is below 1. `weights` gives the multiplicity of each value.
+    Values are at least 0 and not null.
 
     >>> import pyarrow as pa
     >>> [(b.low, b.high, b.count) for b in by_powers(pa.chunked_array([[0, 1, 5, 7]]))]
@@ -38,7 +38,7 @@ def by_powers(values: pa.ChunkedArray, weights: pa.ChunkedArray | None = None) -
 
     if len(values) == 0:
         return ()
-    # log2 of an integer below 2^48 never rounds up to the next whole number.
+    # For integers below 2^48, log2 never rounds up to the next whole number.
     power = pc.floor(pc.log2(pc.max_element_wise(pc.cast(values, pa.float64()), 0.5)))
     once = pa.chunked_array([pa.repeat(pa.scalar(1, pa.int64()), len(values))]) if weights is None else weights
     table = pa.table({"power": power, "count": once, "total": pc.multiply(pc.cast(values, pa.float64()), once)})
@@ -49,7 +49,7 @@ def by_powers(values: pa.ChunkedArray, weights: pa.ChunkedArray | None = None) -
 
 
 def by_share(values: pa.ChunkedArray, steps: int) -> tuple[Bin, ...]:
-    """Bins of equal width from 0 to 1; the last one has 1 itself.
+    """Makes bins of equal width from 0 to 1; the last bin includes 1.
 
     >>> import pyarrow as pa
     >>> [b.count for b in by_share(pa.chunked_array([[0.1, 0.2, 1.0]]), 4)]

@@ -1,5 +1,5 @@
-"""What a table is and was, under delta-spark's names: its history, its details, how it is
-clustered, what a restoration did."""
+"""Describes a table under delta-spark's names: history, details, clustering columns, and the result
+of a restore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RESTORED", "clustering_columns", "clustering_columns_of", "detail_row", "history_rows", "shown_properties"]
 
-# The columns of what a restoration came to, and the metrics in them.
+# Columns of the result of RESTORE, and the metric for each.
 RESTORED = {
     "table_size_after_restore": "tableSizeAfterRestore",
     "num_of_files_after_restore": "numOfFilesAfterRestore",
@@ -38,7 +38,7 @@ _DETAIL = (
 
 
 def history_rows(table: DeltaTable, limit: int | None) -> pa.Table:
-    """A row for each of the newest commits, newest first, with delta-spark's columns."""
+    """One row for each of the newest commits, newest first, with delta-spark's columns."""
     import pyarrow as pa
 
     text_map, moment = pa.map_(pa.string(), pa.string()), pa.timestamp("ms", "UTC")
@@ -49,11 +49,11 @@ def history_rows(table: DeltaTable, limit: int | None) -> pa.Table:
 
 
 def detail_row(table: DeltaTable) -> pa.Table:
-    """One row with delta-spark's columns."""
+    """One row with the columns of delta-spark's DESCRIBE DETAIL."""
     import pyarrow as pa
 
     metadata, protocol = table.metadata(), table.protocol()
-    # Those that the protocol's versions imply are there, too.
+    # Includes the features that the protocol's versions imply.
     supported = table._snapshot.protocol
     files = table._files()
     newest = table.history(1)
@@ -83,8 +83,8 @@ def detail_row(table: DeltaTable) -> pa.Table:
 
 
 def shown_properties(table: DeltaTable) -> dict[str, str]:
-    """The table's properties by name, as delta-spark shows them: with the columns that it is
-    clustered by, the protocol's versions, and the features that it names.
+    """The table's properties as delta-spark shows them: including clustering columns, protocol
+    versions and table features.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable
@@ -106,7 +106,7 @@ def shown_properties(table: DeltaTable) -> dict[str, str]:
 
 
 def clustering_columns(table: DeltaTable) -> list[str]:
-    """The columns' paths with dots; none where the table isn't clustered.
+    """Dotted paths of the clustering columns; empty if the table isn't clustered.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable
@@ -118,12 +118,12 @@ def clustering_columns(table: DeltaTable) -> list[str]:
 
 
 def clustering_columns_of(snapshot: _native.Snapshot) -> list[str]:
-    """The same of a version."""
+    """Clustering columns of a snapshot."""
     return clustering_of(snapshot.domains(), snapshot.schema)
 
 
 def _texts(given: Any) -> dict[str, str | None]:
-    """Values as text; what isn't is shown as JSON."""
+    """Values as text; other types than text are shown as JSON."""
     return {str(k): v if v is None or isinstance(v, str) else json.dumps(v) for k, v in (given or {}).items()}
 
 
@@ -136,7 +136,7 @@ def _told(entry: dict[str, Any], name: str, types: dict[str, Any]) -> Any:
     of = types.get(name, pa.string())
     if pa.types.is_map(of):
         return list(_texts(value).items()) if isinstance(value, dict) else None
-    # Other writers put what they like under these names.
+    # Other writers store values of any type under these names.
     if pa.types.is_integer(of):
         return value if isinstance(value, int) and not isinstance(value, bool) else None
     if pa.types.is_boolean(of):

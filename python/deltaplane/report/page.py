@@ -1,6 +1,6 @@
-"""The page: a report's facts in HTML with inline SVG, complete in itself, without a script.
+"""Renders a report as one self-contained HTML page with inline SVG and without scripts.
 
-Knows the facts of a report, no table. jinja2 comes with the extra `deltaplane[report]`.
+Uses the report's facts; doesn't access the table. The extra `deltaplane[report]` installs jinja2.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ LEVELS = {ACT: "Act", WATCH: "Watch", FINE: "Fine"}
 
 
 def page(of: Health) -> str:
-    """The whole document.
+    """Renders the whole document.
 
     Raises:
-        ImportError: jinja2 isn't installed; says how to.
+        ImportError: jinja2 isn't installed; the message tells how to install it.
     """
     try:
         import jinja2
@@ -38,7 +38,8 @@ def page(of: Health) -> str:
             raise
         raise ImportError("the report's page needs jinja2: pip install 'deltaplane[report]'") from e
     here = resources.files("deltaplane.report")
-    # Whatever a log says is text: everything is escaped but the charts, which do it themselves.
+    # All content of a log is text: everything is escaped except the charts, which escape their own
+    # texts.
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -60,7 +61,7 @@ def page(of: Health) -> str:
 
 
 def _drawn(of: Health) -> dict[str, Any]:
-    """The charts, and figures that are made for the page alone."""
+    """The charts, and figures that only the page needs."""
     return {
         "sizes_chart": _sizes(of.files.bins, "file"),
         "growth_charts": [] if len(of.growth) < 2 else [_size_growth(of.growth), _file_growth(of.growth)],
@@ -104,7 +105,7 @@ def _note(point: Point) -> str:
     return f"version {number(point.version)}, {moment(point.timestamp_ms)}: {count_of(point.files, 'file')}{size}"
 
 
-# Fewer milliseconds between first and last are no axis of time: the versions are one then.
+# A shorter time span in milliseconds can't label an axis; the axis then shows versions.
 _LEAST_SPAN = 10_000
 _DAY_MS = 86_400_000
 
@@ -129,7 +130,7 @@ def _x_words(points: Sequence[Point]) -> charts.Words:
 
 
 def _form(span_ms: int) -> str:
-    """How moments of such a span are told apart in few letters."""
+    """The shortest time format that distinguishes the times of such a span."""
     if span_ms < _DAY_MS // 12:
         return "%H:%M:%S"
     if span_ms < 3 * _DAY_MS:
@@ -138,7 +139,7 @@ def _form(span_ms: int) -> str:
 
 
 def _names(commits: Commits) -> list[str]:
-    """The operations that have a colour, in the order of their colours."""
+    """The operations with a colour of their own, in the order of the colours."""
     ranked: dict[str, int] = {}
     for period in commits.periods:
         for name, count in period.counts.items():
@@ -148,7 +149,7 @@ def _names(commits: Commits) -> list[str]:
 
 def _rate(commits: Commits) -> str:
     names = _names(commits)
-    # A period is told by its start.
+    # A period is labelled by its start.
     hours = "%H:%M" if commits.last_ms - commits.first_ms < _DAY_MS else "%d %b %H:%M"
     form = "%Y-%m-%d" if commits.period_ms >= _DAY_MS else hours
     bars = []
@@ -205,7 +206,7 @@ def _row(column: Column, of: Health) -> dict[str, Any]:
 
 
 def _engines(of: Health) -> list[dict[str, Any]]:
-    """Each engine's versions, those together that can do the same."""
+    """Each engine's versions, grouped by equal capabilities."""
     rows: list[dict[str, Any]] = []
     for one in of.compatibility.engines:
         lacks = ", ".join(dict.fromkeys([*one.missing_to_read, *one.missing_to_write]))

@@ -36,15 +36,15 @@ _ACTIONS = (
 )
 
 
-# No table has it.
+# The name of a property that no table has.
 _NO_PROPERTY = "deltaplane.none"
-# By it Spark's catalog shows by which columns a table is clustered.
+# The property under which Spark's catalog shows a table's clustering columns.
 _CLUSTERING = "clusteringColumns"
 
 
 @dataclass(frozen=True)
 class DropFeature:
-    """DROP FEATURE, which Spark refuses for more features than the embedded API."""
+    """DROP FEATURE with a list of features: Spark's SQL allows fewer than the embedded API."""
 
     feature: str
     truncate_history: bool
@@ -55,7 +55,7 @@ class DropFeature:
 
 @dataclass(frozen=True)
 class Alter:
-    """The table, and one change of it."""
+    """The table and one change of it."""
 
     table: TableName
     change: Change
@@ -102,7 +102,7 @@ def _change(cursor: Grammar) -> Change:
         return lambda alter: alter.set_table_properties(_without_clustering(given))
     if cursor.take("unset"):
         cursor.expect("tblproperties")
-        # Spark passes over properties that aren't set with these words and without.
+        # Spark ignores unknown properties with IF EXISTS and without.
         cursor.take("if", "exists")
         token, keys = cursor.at, cursor.listed(lambda: property_key(cursor))
         refuse_reserved(cursor, token, keys)
@@ -119,11 +119,11 @@ def _change(cursor: Grammar) -> Change:
 
 
 def _without_clustering(properties: dict[str, str]) -> dict[str, str]:
-    """The properties, among which isn't the one by which Spark's catalog shows a table's
-    clustering.
+    """Checks that properties don't include the one under which Spark's catalog shows clustering
+    columns.
 
     Raises:
-        InvalidArgumentError: it is.
+        InvalidArgumentError: the properties include it.
     """
     if _CLUSTERING in properties:
         raise InvalidArgumentError(
@@ -179,14 +179,14 @@ def _drop(cursor: Grammar) -> Change:
         newest = DeltaTable(alter._table.location, storage_options=alter._table.storage_options)
         there = [path for path in named if not if_exists or _is_there(newest.schema(), path)]
         columns = [".".join(map(quoted, path)) for path in there]
-        # Nothing to do: a property that no table has is taken away, which changes nothing.
+        # An empty change: unsetting a property that no table has changes nothing.
         return alter.drop_columns(columns) if columns else alter.unset_table_properties([_NO_PROPERTY], if_exists=True)
 
     return change
 
 
 def _is_there(schema: Schema, path: tuple[str, ...]) -> bool:
-    """Whether a schema has a column, or a field of a struct, by its path."""
+    """Whether a schema has the column, or struct field, at this path."""
     fields = schema.fields
     for name in path:
         found = next((field for field in fields if field.name.lower() == name.lower()), None)
@@ -218,7 +218,7 @@ def _column(cursor: Grammar) -> Change:
 
 
 def _columns(cursor: Grammar) -> Change:
-    """One column and its change, or several, which are one commit then."""
+    """Parses one column and its change, or several that become one commit."""
     named: dict[tuple[str, ...], str] = {}
     changes: list[Change] = []
     while True:
@@ -272,7 +272,7 @@ def _column_change(cursor: Grammar, column: str) -> Change:
 
 
 def _is_declared(cursor: Grammar, name: str) -> bool:
-    """Whether a name and a type come next, as Hive has it, instead of what is to change."""
+    """Whether a name and a type follow (Hive's syntax) instead of the kind of change."""
     if cursor.kind() not in ("name", "quoted") or cursor.kind(1) != "name":
         return False
     word = cursor.peek()
@@ -281,7 +281,8 @@ def _is_declared(cursor: Grammar, name: str) -> bool:
 
 
 def _declared(cursor: Grammar, column: str, name: str) -> Change:
-    """A column by its name, its type, and its comment and place, which are changed in one commit."""
+    """Parses a column in Hive's syntax: name and type, then its comment and its place, which change
+    in one commit."""
     token = cursor.at
     if cursor.name("the column's name").lower() != name.lower():
         cursor.wrong("expected the same name again: ALTER TABLE … RENAME COLUMN renames", cursor.tokens[token].start)

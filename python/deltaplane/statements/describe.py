@@ -1,5 +1,5 @@
-"""DESCRIBE HISTORY, DESCRIBE DETAIL and DESCRIBE [TABLE] [EXTENDED]: what a table is and was, under
-delta-spark's names."""
+"""DESCRIBE HISTORY, DESCRIBE DETAIL and DESCRIBE [TABLE] [EXTENDED]: describes a table and its
+commits, under delta-spark's names."""
 
 from __future__ import annotations
 
@@ -21,37 +21,36 @@ __all__ = ["STATEMENTS", "History"]
 
 @dataclass(frozen=True)
 class History:
-    """The table, and how many of its newest commits."""
+    """DESCRIBE HISTORY: the table, and the number of its newest commits."""
 
     table: TableName
     limit: int | None
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each commit, newest first."""
+        """Returns a row for each commit, newest first."""
         return history_rows(session.catalog.table(self.table), self.limit)
 
 
 @dataclass(frozen=True)
 class Detail:
-    """The table."""
+    """DESCRIBE DETAIL: the table."""
 
     table: TableName
 
     def run(self, session: Session) -> pa.Table:
-        """One row."""
+        """Returns one row."""
         return detail_row(session.catalog.table(self.table))
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The table, and whether more than its columns is asked for."""
+    """DESCRIBE: the table, and whether EXTENDED is set."""
 
     table: TableName
     extended: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each column, then those that the table is partitioned by, then what the table
-        is."""
+        """Returns a row for each column, then the partition columns, then the table's details."""
         table = session.catalog.table(self.table)
         fields = table.schema().fields
         found: list[list[Any]] = [[f.name, type_text(f.type), f.metadata.get("comment")] for f in fields]
@@ -80,13 +79,13 @@ class Columns:
 
 @dataclass(frozen=True)
 class OneColumn:
-    """The table, and the column."""
+    """DESCRIBE of a column: the table and the column."""
 
     table: TableName
     column: str
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each thing that is known of it."""
+        """Returns a row for each property of the column."""
         field = field_named(session.catalog.table(self.table), self.column)
         told = {
             "col_name": field.name,

@@ -49,15 +49,14 @@ if TYPE_CHECKING:
 
 __all__ = ["STATEMENT", "Insert", "read"]
 
-# Zones of a session in which the embedded engine reads the same moments in texts.
+# Time zones of a session in which the embedded engine parses timestamps equally.
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
 Mode = Literal["append", "overwrite"]
 
 
 @dataclass(frozen=True)
 class Insert:
-    """The table, the rows, and the columns that they are for: those named, those of the same names,
-    or all in order."""
+    """The table, the rows, and their columns: a list of names, BY NAME, or all columns in order."""
 
     table: TableName
     rows: Query
@@ -72,29 +71,30 @@ class Insert:
     alias: str | None = None
     end: int | None = None
     partition: PartitionSpec | None = None
-    # The text of WITH before the statement, where another engine reads it.
+    # The text of a WITH before the statement, if another engine parses it.
     named: str = ""
-    # The texts of listed values, None for DEFAULT, where another engine may evaluate them.
+    # The texts of listed values, None for DEFAULT, for evaluation by another engine.
     listed: tuple[tuple[str | None, ...], ...] | None = None
-    # Whether the table takes columns that it lacks.
+    # Whether new columns of the rows are added to the table.
     evolves: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
+        """Writes the rows in one commit; values are converted as in Spark (ANSI store
+        assignment)."""
         result, rows = self._written(session, dry_run=False)
         return counted(rows, {"num_inserted_rows": rows}, result.version)
 
     def run_dry(self, session: Session) -> DryRun:
-        """What that would do."""
+        """Plans the insertion without writing."""
         foretold: DryRun = self._written(session, dry_run=True)[0]
         return foretold
 
     def _written(self, session: Session, *, dry_run: bool) -> tuple[Any, int | None]:
-        """What the write did or would do, and how many rows were written."""
+        """Runs or plans the write; returns its result and the number of written rows."""
         table, fields, fixed, replaced = self._target(session)
         how: dict[str, Any] = {"dry_run": dry_run, **self._matching}
         if self._is_dynamic(session):
-            # The session says that only partitions with new rows make room.
+            # The session's setting: only partitions with new rows are replaced.
             replaced, how["partition_overwrite_mode"] = None, "dynamic"
         made = self._made_here(session, table, fields, fixed)
         commit = commit_of(session, dry_run=dry_run)
@@ -126,18 +126,18 @@ class Insert:
 
     @property
     def mode(self) -> Mode:
-        """Whether rows of the table make room."""
+        """Whether the write replaces rows of the table."""
         replaces = self.overwrites or self.where is not None or self.using or self.on is not None
         return "overwrite" if replaces else "append"
 
     @property
     def _place(self) -> int:
-        """Where what is wrong with the write is told to stand."""
+        """The token at which errors about the write are located."""
         return self.token if self.on is None else self.on.token
 
     @property
     def _matching(self) -> dict[str, Any]:
-        """Which rows of the table match a new one and go."""
+        """The arguments that select the replaced rows by a match with new rows."""
         if self.using:
             return {"replace_using": self.using}
         if self.on is None:
@@ -151,10 +151,10 @@ class Insert:
         return str(session.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower() == "dynamic"
 
     def _target(self, session: Session) -> tuple[DeltaTable, list[Field], list[Fixed], str | None]:
-        """The table, the columns of the rows, the others that have one value, and the condition for
-        rows that go."""
+        """The table, the columns of the rows, the partition columns with a constant value, and the
+        condition for replaced rows."""
         table = session.catalog.target(self.table)
-        # Rows come from versions as they are now, also where the table is among them.
+        # The query reads the newest versions, also of the table itself.
         table.update_incremental()
         fixed = [] if self.partition is None else self.partition.fixed(table)
         given = {one.field.name for one in fixed}
@@ -174,8 +174,8 @@ class Insert:
     def _made_here(
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> tuple[pa.Table, int | None] | None:
-        """As `_data`: all rows without a session of Spark, with one only listed ones; None where
-        Spark is to make them."""
+        """The rows as `_data` returns them: all rows without a Spark session, only listed rows with
+        one; None if Spark must compute them."""
         if session.spark is None:
             if self.evolves:
                 raise UnsupportedFeatureError(
@@ -189,14 +189,14 @@ class Insert:
         try:
             return self._data(session, table, fields, fixed)
         except (UnsupportedExpressionError, SchemaMismatchError, InvalidArgumentError):
-            # Spark says what it thinks of them.
+            # Spark's own error for these values is wanted, so Spark evaluates them.
             return None
 
     def _data(
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> tuple[pa.Table, int | None]:
-        """The rows as the columns take them, and the version of the table that they're made of, if
-        they are."""
+        """The rows in the columns' types, and the version of the table from which they are
+        computed, if the query reads the table."""
         import pyarrow as pa
 
         session.catalog.hold(table)
@@ -222,7 +222,7 @@ class Insert:
 
     @property
     def rows_are_listed(self) -> bool:
-        """Whether the statement holds the rows themselves."""
+        """Whether the statement itself lists the rows."""
         return isinstance(self.rows.body, Values) and bool(self.rows.body.rows)
 
     def _fields_of(self, names: Sequence[str], table: DeltaTable, fields: list[Field]) -> list[Field]:
@@ -234,12 +234,12 @@ class Insert:
         return found
 
     def _stored(self, frame: DataFrame, table: DeltaTable, fields: list[Field], *, evolves: bool) -> DataFrame:
-        """The rows as the table stores them. As in delta-spark only rows without a list of columns
-        bring new columns, by their places those behind the table's; fields of structs bring them
-        always.
+        """The rows in the table's types. As in delta-spark, only rows without a list of columns add
+        new columns, which are those at positions behind the table's; fields of structs are always
+        added.
 
         Raises:
-            InvalidArgumentError: another number of columns.
+            InvalidArgumentError: the number of columns differs.
         """
         from deltaplane.spark.execution.store_cast import (
             check_fields,
@@ -266,8 +266,8 @@ class Insert:
         return stored_and_grown(frame, columns, listed=listed, widens=widens)
 
     def _grown(self, frame: DataFrame, table: DeltaTable) -> list[Field]:
-        """The columns of rows by name where the table takes those that it lacks. Values in structs,
-        arrays and maps go by their names."""
+        """The columns of rows by name, for a table that takes new columns. Values in structs,
+        arrays and maps are matched by name."""
         from deltaplane.commands.merge.columns import is_wider
         from deltaplane.spark.execution.store_cast import widens_columns
         from deltaplane.spark.jvm.schema import delta_schema_json
@@ -284,13 +284,13 @@ class Insert:
         return columns
 
     def _cells(self, row: Sequence[str | None], fields: Sequence[Field]) -> list[str]:
-        """The texts of a row's values, of its columns' defaults where it says DEFAULT."""
+        """The texts of a row's values, with the column's default in place of DEFAULT."""
         if None in row and len(row) != len(fields):
             raise InvalidArgumentError(_arity(len(row), fields))
         return [default_of(fields[i]) if cell is None else cell for i, cell in enumerate(row)]
 
     def _query_text(self, fields: Sequence[Field]) -> tuple[Grammar, int, int | None]:
-        """The query, and where it begins and ends; behind the statement's WITH, if there is one."""
+        """The query with its start and end, behind the statement's WITH if there is one."""
         if self.listed is not None:
             rows = [self._cells(row, fields) for row in self.listed]
             return Grammar(_listed_text(rows), own_queries=False), 0, None
@@ -311,8 +311,8 @@ class Insert:
     def _frame(
         self, spark: SparkSession, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> Iterator[tuple[DataFrame, int | None]]:
-        """The rows of a query by Spark as the columns take them, to be used inside of the block,
-        and the version as `_data` has it."""
+        """The rows of a query by Spark in the columns' types, valid within the block, and the
+        version as in `_data`."""
         cursor, begin, end = self._query_text(fields)
         with new_rows_on_spark(spark, cursor, begin, session.catalog, table, end) as (frame, read):
             with self.cursor.located(self.token):
@@ -322,7 +322,8 @@ class Insert:
 
 
 def _listed_text(rows: Sequence[Sequence[str]]) -> str:
-    """A query of listed values. Spark takes no subquery in VALUES, but does in SELECT.
+    """The text of a query for listed values. Uses SELECT, since Spark accepts no subquery in
+    VALUES.
 
     >>> _listed_text([["1", "'x'"], ["2", "DATE'2024-05-01'"]])
     "VALUES (1, 'x'), (2, DATE'2024-05-01')"
@@ -336,7 +337,7 @@ def _listed_text(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _as_arguments(commit: CommitProperties | None) -> dict[str, Any]:
-    """What a session says of a commit, as `deltaplane.spark.write` takes it."""
+    """The session's settings for a commit, as arguments of `deltaplane.spark.write`."""
     if commit is None:
         return {}
     txn = [(one.app_id, one.version) for one in commit.app_transactions or ()]
@@ -344,14 +345,14 @@ def _as_arguments(commit: CommitProperties | None) -> dict[str, Any]:
 
 
 def _columns_of(fields: Sequence[Field]) -> StructType:
-    """The columns as Spark has them, relaxed."""
+    """The columns as Spark types, all nullable."""
     from deltaplane.spark.execution.row_rules import relaxed
 
     return relaxed(Schema(fields).to_json())
 
 
 def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:
-    """The query with each DEFAULT as its column's."""
+    """The query with each DEFAULT replaced by its column's default."""
     if not isinstance(query.body, Values):
         return query
     rows: list[tuple[Syntax | None, ...]] = []
@@ -375,7 +376,7 @@ def _arity(found: int, fields: Sequence[Field]) -> str:
 
 
 def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequence[Field]) -> list[SparkType]:
-    """The columns' types, into which values of the given ones go."""
+    """The columns' types, after a check that values of the query's types can be stored."""
     if len(names) != len(fields):
         raise InvalidArgumentError(_arity(len(names), fields))
     found: list[SparkType] = []
@@ -385,7 +386,7 @@ def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequ
             raise UnsupportedExpressionError(
                 f"the column `{field.name}` is of a type that expressions have no form of: use write_deltalake"
             )
-        # Values with parts are compared part by part.
+        # Structs, arrays and maps are compared part by part.
         if not (given.parts and to.parts) and not stores(given, to):
             raise SchemaMismatchError(
                 f"`{name}` is of type {given}, which the column `{field.name}` of type {to} doesn't take: cast it"
@@ -395,7 +396,7 @@ def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequ
 
 
 def read(cursor: Grammar) -> Insert:
-    """The statement behind its first word."""
+    """Parses the statement behind INSERT."""
     evolves = cursor.take("with", "schema", "evolution")
     overwrites = cursor.take("overwrite")
     if not overwrites:
@@ -435,9 +436,9 @@ def read(cursor: Grammar) -> Insert:
 
 
 def _listed_rows(cursor: Grammar, *, aliased: bool) -> tuple[Query, tuple[tuple[str | None, ...], ...] | None]:
-    """VALUES and its rows, which another engine evaluates where this one has no form of them: as
-    trees, as far as there are some, and as texts. Where more than rows (and an alias, if they may
-    have one) follows it is a query like others."""
+    """Parses VALUES and its rows, as trees as far as this grammar has them, and as texts for
+    another engine. If more than rows (and, if allowed, an alias) follows, VALUES is a general
+    query."""
     start, token = cursor.at, cursor.at
     cursor.expect("values")
     trees, texts = list[tuple[Syntax | None, ...]](), list[tuple[str | None, ...]]()
@@ -460,7 +461,7 @@ def _listed_rows(cursor: Grammar, *, aliased: bool) -> tuple[Query, tuple[tuple[
 
 
 def _cell(cursor: Grammar) -> tuple[Syntax | None, str | None, bool]:
-    """A value: its tree and its text, None for DEFAULT; and whether the tree is known."""
+    """Parses a value: its tree and its text, None for DEFAULT; and whether the tree is known."""
     if cursor.peek() == "default" and cursor.peek(1) in (",", ")", ""):
         cursor.at += 1
         return None, None, True
@@ -469,8 +470,8 @@ def _cell(cursor: Grammar) -> tuple[Syntax | None, str | None, bool]:
 
 
 def _is_same_here(spark: SparkSession, fields: Sequence[Field]) -> bool:
-    """Whether the embedded engine makes the same of listed values as a session: by its settings,
-    and where types need no more than one cast."""
+    """Whether the embedded engine computes the same listed values as a session: by the session's
+    settings, and for types that need at most one cast."""
     types = [field.type.to_json() for field in fields]
     nested = any(not of.startswith('"') for of in types)
     if nested or str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() != "true":
@@ -481,15 +482,15 @@ def _is_same_here(spark: SparkSession, fields: Sequence[Field]) -> bool:
 
 
 def _table(cursor: Grammar) -> TableName:
-    """The table, with an alias unless that is a list of columns or a word that goes on."""
+    """Parses the table, with an alias unless a list of columns or a keyword follows."""
     table = cursor.table(alias=False, version=False)
     named = cursor.peek() == "as" or (cursor.kind() in ("name", "quoted") and cursor.peek(1) == "replace")
     return replace(table, alias=cursor.alias()) if named else table
 
 
 def _before_query(cursor: Grammar) -> Clause:
-    """A condition that a query follows, which may stand in parentheses as a function's arguments
-    do."""
+    """Parses a condition before a query; parentheses around it could be those of a function's
+    arguments."""
     tokens, depth = cursor.tokens, 0
     for at in range(cursor.at, len(tokens)):
         begins = cursor.peek(at - cursor.at) in BEGINNINGS

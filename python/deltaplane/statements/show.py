@@ -21,14 +21,14 @@ __all__ = ["STATEMENTS"]
 
 @dataclass(frozen=True)
 class Properties:
-    """The table, and one of its properties where it was named."""
+    """The table, and the name of one of its properties if the statement has one."""
 
     table: TableName
     key: str | None
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each property, by name. Of one that the table hasn't the value says so, as in
-        Spark."""
+        """Returns a row for each property, ordered by name. For an unknown property the value is a
+        message, as in Spark."""
         found = shown_properties(session.catalog.table(self.table))
         if self.key is not None:
             name = self.table.shown
@@ -47,19 +47,19 @@ class ColumnNames:
     table: TableName
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each column, in the table's order."""
+        """Returns a row for each column, in the table's order."""
         return listed("col_name", [f.name for f in session.catalog.table(self.table).schema().fields])
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """The table, and values that its partitions are to have."""
+    """The table, and values that select partitions."""
 
     table: TableName
     of: PartitionSpec | None
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each partition that holds files, with its values."""
+        """Returns a row for each partition with files, with its values."""
         import pyarrow.compute as pc
 
         table = session.catalog.table(self.table)

@@ -43,7 +43,7 @@ _ALWAYS = ("num_updated_rows", *COMMON_METRICS)
 
 @dataclass(frozen=True)
 class Assignment:
-    """A column, by the parts of its name, and its new value; None is its default."""
+    """A column, by the parts of its name, and its new value; None means its default."""
 
     column: tuple[str, ...]
     value: Clause | None
@@ -60,7 +60,7 @@ class Assignment:
 
 
 def assignment(cursor: Grammar) -> Assignment:
-    """One `column = value` or `column = DEFAULT`."""
+    """Parses one `column = value` or `column = DEFAULT`."""
     token = cursor.at
     column = cursor.names("a column's name")
     cursor.expect("=")
@@ -71,10 +71,10 @@ def assignment(cursor: Grammar) -> Assignment:
 
 
 def column_below(parts: tuple[str, ...], qualifiers: tuple[str, ...], table: DeltaTable) -> tuple[str, ...]:
-    """A column's name without the table's before it, where the table has such a column."""
+    """A column's name without the table's qualifier, if the table has such a column."""
     columns = {field.name.lower() for field in table.schema().fields}
     said = [part.lower() for part in ("spark_catalog", *qualifiers)]
-    # As in Spark the last parts of a name do.
+    # As in Spark, the last parts of a table's name also qualify.
     for n in range(min(len(said), len(parts) - 1), 0, -1):
         if [part.lower() for part in parts[:n]] == said[-n:] and parts[n].lower() in columns:
             return parts[n:]
@@ -83,7 +83,8 @@ def column_below(parts: tuple[str, ...], qualifiers: tuple[str, ...], table: Del
 
 @dataclass(frozen=True)
 class Update:
-    """The table, the new values, and for which rows; all of them without a condition."""
+    """The table, the new values, and the condition for the updated rows; all rows without a
+    condition."""
 
     table: TableName
     assignments: list[Assignment]
@@ -98,7 +99,7 @@ class Update:
         return counted(metrics["num_updated_rows"], metrics, table.version() if table.version() != before else None)
 
     def run_dry(self, session: Session) -> DryRun:
-        """What that would do."""
+        """Plans the update without writing."""
         told = self._on(session.catalog.target(self.table), session, dry_run=True)
         assert isinstance(told, DryRun)
         return told
@@ -127,7 +128,7 @@ class Update:
     def _by_tasks(
         self, table: DeltaTable, session: Session, spark: SparkSession, settings: Settings
     ) -> dict[str, Any] | DryRun:
-        """By Spark's tasks, where condition and values are Spark's to evaluate."""
+        """Runs the update by Spark's tasks, which evaluate condition and values."""
         from deltaplane.spark.dml import update as _update
 
         columns = list(self._updates(table))

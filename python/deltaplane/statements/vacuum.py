@@ -22,7 +22,7 @@ __all__ = ["STATEMENT"]
 
 @dataclass
 class Vacuum:
-    """The table, and what may go."""
+    """The table, and the options that select the deleted files."""
 
     table: TableName
     cursor: Grammar
@@ -32,8 +32,8 @@ class Vacuum:
     dry_run: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """The paths of the files that would go; of files that went the table's path, as
-        delta-spark."""
+        """Runs VACUUM. A dry run returns the files' paths; otherwise the result is the table's
+        path, as in delta-spark."""
         table = session.catalog.target(self.table)
         if self.lite and self.inventory is not None:
             raise InvalidArgumentError("an inventory stands in for a listing, which LITE doesn't make: leave one out")

@@ -1,5 +1,5 @@
-"""WITH at the beginning of a statement: of a query, or before INSERT or MERGE, whose source it is
-then a part of."""
+"""WITH at the beginning of a statement: before a query, or before INSERT or MERGE, whose source it
+then belongs to."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _read(cursor: Grammar) -> Command:
 
 
 def _of_others(cursor: Grammar, at: int) -> Command:
-    """The statement behind WITH where queries are another engine's to read: the source's text goes
-    behind the text of WITH."""
+    """Parses the statement behind WITH if another engine runs queries: the source's text is
+    appended to the text of WITH."""
     named = cursor.sql[cursor.tokens[0].start : cursor.tokens[at].start]
     names = _names(cursor, at)
     cursor.at = at
@@ -61,8 +61,8 @@ def _of_others(cursor: Grammar, at: int) -> Command:
 
 
 def _names(cursor: Grammar, end: int) -> list[str]:
-    """What WITH names, up to a token: names outside of parentheses before AS, or before names of
-    columns."""
+    """The names that WITH defines, up to a token: names outside of parentheses before AS, or before
+    names of columns."""
     found, depth = list[str](), 0
     for at in range(1, end):
         token = cursor.tokens[at]
@@ -74,7 +74,7 @@ def _names(cursor: Grammar, end: int) -> list[str]:
 
 
 def _behind(cursor: Grammar) -> int | None:
-    """The number of the first token behind the named queries; None where there is none."""
+    """The index of the first token behind the named queries; None if nothing follows."""
     depth = 0
     for at in range(cursor.at, len(cursor.tokens)):
         token = cursor.tokens[at]
@@ -93,7 +93,7 @@ def _refuse(cursor: Grammar, at: int, advice: str) -> NoReturn:
 
 
 def _insert(made: insert.Insert, named: _Named) -> insert.Insert:
-    # Rows that are listed stay what they are.
+    # Listed rows stay unchanged.
     listed = isinstance(made.rows.body, Values)
     return replace(made, rows=replace(made.rows, named=named) if listed else Query(made.rows, named))
 

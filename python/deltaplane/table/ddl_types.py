@@ -1,6 +1,6 @@
-"""A schema's parts as Spark shows them, without what writers note of columns.
+"""Formats a schema's types as Spark shows them, without the metadata that writers store in columns.
 
-Knows no statement.
+Reads no statement.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from deltaplane.schema import ArrayType, DataType, MapType, StructType
 __all__ = ["type_text", "without_notes"]
 
 _TEXTS = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
-# What writers note of columns.
+# Prefixes and keys of the metadata that writers store in columns.
 _NOTED = ("delta.columnMapping.", "delta.identity.highWaterMark")
 
 
 def type_text(of: DataType) -> str:
-    """A type as Spark's DESCRIBE shows it.
+    """Formats a type as Spark's DESCRIBE does.
 
     >>> from deltaplane.schema import Field
     >>> type_text(ArrayType(StructType([Field("a", "long"), Field("b", MapType("string", "integer"))])))
@@ -33,8 +33,8 @@ def type_text(of: DataType) -> str:
 
 
 def without_notes(node: Any) -> Any:
-    """A schema's, field's or type's JSON without what writers note of columns, which no statement
-    says.
+    """Removes the metadata that writers store in columns from the JSON of a schema, field or type,
+    since no DDL statement contains it.
 
     >>> without_notes({"comment": "c", "delta.columnMapping.id": 1})
     {'comment': 'c'}

@@ -1,5 +1,5 @@
-"""Whether a table is what a statement says of it: CREATE TABLE with columns at a LOCATION takes the
-table that is there, as delta-spark does."""
+"""Checks that an existing table matches a CREATE TABLE statement: CREATE TABLE with columns at a
+LOCATION takes over the existing table, as in delta-spark."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from deltaplane.table.delta_table import DeltaTable
 
 __all__ = ["check_same"]
 
-# What writers note of their own, which no statement says.
+# Properties that writers set themselves, which no statement contains.
 _NOTED_OF_TABLES = (
     "delta.columnMapping.maxColumnId",
     "delta.inCommitTimestampEnablement",
     "delta.rowTracking.materialized",
 )
-# What becomes the table's protocol.
+# Properties that only change the table's protocol.
 _OF_PROTOCOL = ("delta.feature.", "delta.minReaderVersion", "delta.minWriterVersion")
 
 
@@ -30,10 +30,10 @@ def check_same(
     cluster_by: Sequence[str],
     properties: Mapping[str, str],
 ) -> None:
-    """Compares a table with a statement, which says nothing of properties if it names none.
+    """Compares a table with a statement; properties are compared only if the statement names any.
 
     Raises:
-        TableAlreadyExistsError: they differ; says in what.
+        TableAlreadyExistsError: they differ; the message names the difference.
     """
     found = table.metadata()
     if difference := _difference(columns, table.schema().fields):

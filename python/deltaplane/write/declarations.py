@@ -1,5 +1,5 @@
-"""Which expressions a table may declare: refuses what delta-spark refuses when it creates or alters
-a table.
+"""Checks the expressions that a table declares: refuses what delta-spark refuses when it creates or
+alters a table.
 
 Checks names, types and constants; `row_rules` checks rows.
 """
@@ -43,7 +43,7 @@ def check_identity(column: str, data_type: Any, metadata: Mapping[str, Any]) -> 
         metadata: the metadata of its field.
 
     Raises:
-        InvalidArgumentError: names the type.
+        InvalidArgumentError: the column has another type; the message names it.
     """
     if "delta.identity.start" in metadata and data_type != "long":
         kind = data_type if isinstance(data_type, str) else data_type["type"]
@@ -53,13 +53,13 @@ def check_identity(column: str, data_type: Any, metadata: Mapping[str, Any]) -> 
 
 
 def check_declared(spec: str, location: str) -> None:
-    """Refuses invalid rules of a write job that creates a table, or replaces its columns.
+    """Refuses invalid rules in a write job that creates a table or replaces its columns.
 
     Raises:
-        InvalidArgumentError: an unknown column, a wrong type, a generated column over another one,
-            a default that isn't constant.
-        UnsupportedExpressionError: an expression that can't be evaluated as Spark does, by name:
-            subqueries, aggregates, nondeterministic functions.
+        InvalidArgumentError: an unknown column, a wrong type, a generated column over another
+            generated one, or a default that isn't constant.
+        UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+            result: subqueries, aggregates, nondeterministic functions.
     """
     parsed = json.loads(spec)
     rules = parsed["row_rules"]
@@ -114,12 +114,13 @@ def _check_generated(
 
 
 def check_constraint(sql: str, schema: str) -> Check:
-    """The condition of a constraint that a table may declare.
+    """Parses and checks the condition of a declared constraint.
 
     Raises:
         InvalidArgumentError: not a condition over the table's columns.
-        UnsupportedExpressionError: an expression that can't be evaluated as Spark does, by name; a
-            column in a lambda function, with which delta-spark 4.4.0 fails at every write.
+        UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+            result; or a column in a lambda function, with which delta-spark 4.4.0 fails at every
+            write.
 
     >>> check_constraint("x > 0", '{"fields": [{"name": "x", "type": "long"}]}').columns
     ['x']
@@ -139,8 +140,9 @@ def check_default(sql: str, to: SparkType | None) -> None:
     convertible type, or a string with such a value.
 
     Raises:
-        InvalidArgumentError: a column, a type or a value that doesn't fit.
-        UnsupportedExpressionError: an expression that can't be evaluated as Spark does, by name.
+        InvalidArgumentError: a column reference, or an incompatible type or value.
+        UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+            result.
 
     >>> from deltaplane.expr.types import BYTE
     >>> check_default("1 + 1", BYTE)

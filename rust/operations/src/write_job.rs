@@ -49,11 +49,12 @@ pub struct Spec {
     stats_columns: StatsColumns,
     string_prefix_length: usize,
     identity: Vec<Fill>,
-    /// For whoever feeds the writer: it has evaluated them before the rows come here.
+    /// The row rules for the caller that feeds the writer, which evaluates them before it passes
+    /// rows on.
     row_rules: RowRules,
     /// Whether the commit declares them, so that they are to be judged themselves.
     declares: bool,
-    /// Paths of the columns that new rows are ordered by, from so many bytes on.
+    /// Paths of the columns by which new rows are ordered, from a minimum number of bytes on.
     clustered_by: Vec<Vec<String>>,
     cluster_from_bytes: u64,
 }

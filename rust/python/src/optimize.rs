@@ -52,7 +52,8 @@ impl Layout {
         run(py, || self.optimize.read_after(predicate))
     }
 
-    /// Begins: so many groups at a time, which hold so many bytes of rows while they are sorted.
+    /// Starts the job: up to `tasks` groups at a time, which hold up to `memory_bytes` of rows
+    /// while sorting.
     fn start(&self, py: Python<'_>, tasks: usize, memory_bytes: usize) -> PyResult<()> {
         run(py, || self.optimize.start(tasks, memory_bytes))
     }
@@ -92,8 +93,8 @@ impl Layout {
     }
 }
 
-/// Moves the rows of one group to new files, on any machine, holding so many bytes of rows while
-/// they are sorted; returns what `Layout.adopt` takes.
+/// Moves the rows of one group to new files, in any process, holding up to `memory_bytes` of rows
+/// while sorting; returns the argument for `Layout.adopt`.
 #[boundary]
 #[pyfunction]
 pub(crate) fn arrange_group(

@@ -178,7 +178,7 @@ impl Snapshot {
         Ok(entries.into_iter().map(Into::into).collect())
     }
 
-    /// What stands in the log folder.
+    /// The content of the log directory.
     fn log_folder(&self, py: Python<'_>) -> PyResult<LogFolder> {
         run(py, || block_on(self.inner.log_folder())).map(Into::into)
     }
@@ -344,7 +344,7 @@ impl Snapshot {
         })
     }
 
-    /// About so many rows, of at most so many files.
+    /// Samples about `rows` rows, of at most `files` files.
     fn sample(&self, py: Python<'_>, columns: Vec<String>, files: usize, rows: u64, seed: u64) -> PyResult<Scan> {
         run(py, || {
             let files = block_on(sampled(&self.inner, files, rows, seed))?;

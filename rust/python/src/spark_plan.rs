@@ -293,8 +293,8 @@ fn spark_schema_json(snapshot: &Snapshot) -> String {
     relation_schema(snapshot.inner.state()).to_json()
 }
 
-/// The files that can match a predicate (expression JSON), in texts of about so many bytes of files
-/// each.
+/// The files that can match a predicate (expression JSON), in texts of about `target_bytes` bytes
+/// of files each.
 #[boundary]
 #[pyfunction]
 fn scan_splits(
@@ -360,8 +360,8 @@ fn replay_bytes(snapshot: &Snapshot) -> u64 {
     snapshot.inner.replay_bytes()
 }
 
-/// A version's state and its log in parts of about so many bytes, as JSON: what a distributed plan
-/// begins with.
+/// A version's state and its log in parts of about `target_bytes` bytes, as JSON: the start of a
+/// distributed plan.
 #[boundary]
 #[pyfunction]
 fn replay_json(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResult<String> {

@@ -68,8 +68,8 @@ impl Tail {
         })
     }
 
-    /// The columns that the next rows have, as a request takes them, where a reader that keeps to
-    /// its columns stands before a commit with others.
+    /// The columns of the next rows, as a request takes them, if a reader with fixed columns has
+    /// reached a commit with others.
     fn next_columns(&self, py: Python<'_>, at: &str) -> PyResult<Option<TrackedColumns>> {
         run(py, || {
             let next = block_on(self.inner.next_columns(&TailOffset::parse(at)?))?;
@@ -110,7 +110,7 @@ impl Tail {
         })
     }
 
-    /// The same in texts of about so many bytes of files each.
+    /// The splits in texts of about `target_bytes` bytes of files each.
     fn splits(&self, py: Python<'_>, start: &str, end: &str, target_bytes: u64) -> PyResult<Vec<String>> {
         run(py, || {
             block_on(async { split_parts(self.parts(start, end, None).await?, target_bytes) })

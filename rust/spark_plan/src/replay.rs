@@ -62,8 +62,8 @@ enum Shown {
     Sizes,
 }
 
-/// What the driver of a distributed plan needs of a version, as JSON: its state, and its log in
-/// parts of about so many bytes.
+/// A version's state for the driver of a distributed plan, as JSON, and its log in parts of about
+/// `target_bytes` bytes.
 pub async fn describe(snapshot: &Snapshot, target_bytes: u64) -> Result<String> {
     let parts = snapshot.replay_parts(target_bytes).await?;
     Ok(described(snapshot.version(), snapshot.state(), &parts))

@@ -55,7 +55,7 @@ pub struct Split {
     constants: Vec<String>,
 }
 
-/// Gathers files to splits of about so many bytes.
+/// Collects files to splits of about `target_bytes` bytes.
 struct Gathered {
     target_bytes: u64,
     constants: Vec<String>,
@@ -103,7 +103,7 @@ impl Gathered {
     }
 }
 
-/// The files that can match, in splits of about so many bytes.
+/// The files that can match, in splits of about `target_bytes` bytes.
 pub async fn splits(snapshot: &Snapshot, predicate: Option<&str>, target_bytes: u64) -> Result<Vec<String>> {
     let pruner = bind(snapshot, predicate)?.map(|(_, pruner)| pruner);
     let mut batches = snapshot.plan(pruner, PlanColumns::Logged);
@@ -116,7 +116,7 @@ pub async fn splits(snapshot: &Snapshot, predicate: Option<&str>, target_bytes: 
     gathered.finish()
 }
 
-/// The files of changes that can match, in splits of about so many bytes.
+/// The files of changes that can match, in splits of about `target_bytes` bytes.
 pub async fn change_splits(
     snapshot: &Snapshot,
     first: u64,

@@ -1,4 +1,4 @@
-"""SYNC IDENTITY: an identity column goes on behind the values that its rows have (P108)."""
+"""SYNC IDENTITY: an identity column continues behind the values in its rows (P108)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(params=["true", "false"])
 def pushdown(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Spark's switch for filters of Python data sources; off is its default."""
+    """Spark's setting for filter pushdown to Python data sources; its default is off."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", request.param)
     yield request.param
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")

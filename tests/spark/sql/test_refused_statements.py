@@ -1,8 +1,8 @@
-"""Statements that delta-spark 4.4 on Spark 4.2 was seen to refuse, with its condition: Spark with
-deltaplane refuses them with the same.
+"""Statements that delta-spark 4.4 on Spark 4.2 refuses, with the recorded condition: deltaplane
+refuses them with the same.
 
-`refused_statements.txt` has them in groups: a line that begins with `#` names a group, every other
-line has a condition, a tab and a statement. `{t_at}` and its like are paths.
+`refused_statements.txt` groups them: a line that begins with `#` names a group, every other line
+has a condition, a tab and a statement. `{t_at}` and the like are paths.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ GROUPS = groups()
 
 @pytest.fixture(scope="module")
 def paths(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The tables in a database of their own, which is the session's meanwhile; gives the paths by
-    their names in statements."""
+    """Creates the tables in a database of their own, the session's current one during the tests;
+    yields the paths by their names in statements."""
     folder = tmp_path_factory.mktemp("refused")
     (folder / "folder").mkdir()
     (folder / "files").mkdir()
@@ -105,7 +105,7 @@ def paths(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def filled(statement: str, paths: dict[str, str]) -> str:
-    # Not by `format`: statements may have braces of their own.
+    # `format` isn't used, because statements may contain braces.
     for name, path in paths.items():
         statement = statement.replace(f"{{{name}}}", path)
     return statement
@@ -117,7 +117,7 @@ def condition_of(spark: SparkSession, statement: str) -> str | None:
     except PySparkException as e:
         return e.getCondition()
     except Py4JJavaError as e:
-        # PySpark has no class for it.
+        # PySpark has no class for this condition.
         return type(e).__name__
     return "accepted"
 
@@ -134,7 +134,7 @@ def test_statements_are_refused_with_the_conditions_of_delta_spark(
         if found != condition:
             differs[statement] = f"{found} instead of {condition}"
     assert differs == {}, differs
-    # What is refused changes nothing.
+    # A refused statement changes nothing.
     assert versions == {name: DeltaTable(paths[name]).version() for name in versions}
 
 
@@ -149,7 +149,7 @@ def test_python_refuses_to_drop_what_sql_does(spark: SparkSession, paths: dict[s
         with pytest.raises(PySparkException) as refused:
             table.dropFeatureSupport(feature)
         assert refused.value.getCondition() == condition
-    # The embedded API has a way.
+    # The embedded API supports it.
     plan = DeltaTable(paths["t_at"]).alter.drop_feature("appendOnly", dry_run=True)
     assert plan.removed_features == ["appendOnly"]
 

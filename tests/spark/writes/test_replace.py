@@ -1,5 +1,4 @@
-"""Overwrites of rows that match new ones by Spark's tasks: they leave what the embedded engine's
-leave."""
+"""Overwrites of matching rows by Spark's tasks have the same results as by the embedded engine."""
 
 from __future__ import annotations
 
@@ -101,7 +100,7 @@ def test_frames_replace_rows(spark: SparkSession, path: str) -> None:
     done = dp.write(frame.where("k = 7"), path, "overwrite", replace_using=["k"])
     assert (done.version, done.metrics["numTargetRowsDeleted"], done.metrics["numTargetRowsInserted"]) == (2, 1, 1)
     assert dp.write(frame.where("false"), path, "overwrite", replace_using=["k"]).skipped == "nothing"
-    # Where no table is, one is made.
+    # A missing table is created.
     assert dp.write(frame, f"{path}-new", "overwrite", replace_using=["k"]).version == 0
     verify(path)
 
@@ -135,7 +134,7 @@ def test_the_newest_version_is_replaced(spark: SparkSession, path: str) -> None:
     told = sql(statement, spark, tables={"t": table, "n": NEW}, dry_run=True)
     assert (told.read_set.reads, told.read_set.isolation) == ("rows", "Serializable")
     other.delete("k = 1")
-    # The statement reads the version that is there when it begins.
+    # The statement reads the version that is the newest when it begins.
     assert sql(statement, spark, tables={"t": table, "n": NEW})["version"].to_pylist() == [2]
 
 

@@ -1,4 +1,4 @@
-"""`deltaplane diff`: the files, or with keys the rows, in which two versions differ."""
+"""`deltaplane diff`: lists the files, or with keys the rows, in which two versions differ."""
 
 from __future__ import annotations
 

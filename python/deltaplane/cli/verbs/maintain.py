@@ -1,4 +1,4 @@
-"""`deltaplane maintain`: runs the maintenance that pays for a table.
+"""`deltaplane maintain`: runs the maintenance that `advise` proposes.
 
 Uses the public API only.
 """

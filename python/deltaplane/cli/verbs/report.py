@@ -1,4 +1,4 @@
-"""`deltaplane report`: a table's health as one HTML page.
+"""`deltaplane report`: writes a table's health report as one HTML page.
 
 Uses the public API only.
 """

@@ -50,7 +50,7 @@ def _of_both(name: str, sql: str) -> None:
     @admit(_FAMILY, name)
     def lower(_: Context, args: list[Typed]) -> Typed:
         a, b = _compared(name, args, 2)
-        # Bound to a name, since each is used many times.
+        # Bound to a name, since each is used several times.
         kept = sql.format(distinct=_distinct("pair.p"), joined=_distinct("pair.q"), has=_has("pair.r"))
         values = f"{{'p': {a.sql}, 'q': list_concat({a.sql}, {b.sql}), 'r': {b.sql}}}"
         return made(a.type, _unless_null(args, f"list_transform([{values}], lambda pair: {kept})[1]"), a, b)

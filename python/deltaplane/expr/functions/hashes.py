@@ -91,7 +91,7 @@ def _words(value: Typed) -> tuple[str, str]:
         return f"CAST('0x' || substring({digits}, CAST(({at}) * 2 + 1 AS BIGINT), 2) AS UBIGINT)"
 
     four = " + ".join(f"{byte(f'i * 4 + {n}')} * {_whole(1 << (8 * n))}" for n in range(4))
-    # The rest are single signed bytes.
+    # The remaining bytes are single signed bytes.
     left = f"({byte('i')} + CASE WHEN {byte('i')} > 127 THEN {_whole(_MASK - 255)} ELSE {_whole(0)} END)"
     aligned = f"list_transform(range({length} // 4), lambda i: {four})"
     rest = f"list_transform(range({length} // 4 * 4, {length}), lambda i: {left})"
@@ -108,7 +108,7 @@ def _hash(_: Context, args: list[Typed]) -> Typed:
             continue
         words, length = _words(arg)
         so_far = f"list_reduce(list_concat([before], {words}), lambda a, w: {_mixed('a', 'w')})"
-        # A null leaves the hash as it is.
+        # A null leaves the hash unchanged.
         after = f"CASE WHEN {arg.sql} IS NULL THEN before ELSE {_ended(so_far, length)} END"
         found = f"list_transform([{found}], lambda before: {after})[1]"
     signed = f"CAST(h AS BIGINT) - CASE WHEN h > {(1 << 31) - 1} THEN {1 << 32} ELSE 0 END"

@@ -165,7 +165,7 @@ def _reverse(context: Context, args: list[Typed]) -> Typed:
     if len(args) == 1 and args[0].type.name == "array":
         return made(args[0].type, f"list_reverse({args[0].sql})", args[0])
     (value,) = _strings(context, "reverse", args, 1)
-    # DuckDB's own function keeps combining characters after their letter.
+    # DuckDB's own function keeps combining characters behind their letter.
     sql = (
         f"CASE WHEN {value.sql} = '' THEN '' ELSE array_to_string(list_reverse(string_split({value.sql}, '')), '') END"
     )

@@ -1,4 +1,4 @@
-"""Instants and local times, in the session's time zone where one is needed."""
+"""Instants and local times; the session's time zone applies if one is needed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The rows of a split of files, in a Spark task: what travels there, and reading it by the Rust
-core."""
+"""Reads the rows of a split of files in a Spark task, by the Rust core; defines what travels to the
+task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPLIT_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class SplitScan:
-    """What is the same for all splits of a scan. The snapshot stays where the scan is planned."""
+    """The state shared by all splits of a scan. The snapshot stays in the planning process."""
 
     location: str
     store: dict[str, str] | None
@@ -41,14 +41,14 @@ class SplitScan:
         columns: StructType,
         predicate: str | None = None,
     ) -> SplitScan:
-        """A scan of a version with these columns; `table_schema` is the version's schema or that of
-        its changes, as JSON."""
+        """Plans a scan of a version with these columns; `table_schema` is the JSON of the version's
+        schema or of its change data feed's schema."""
         partition_columns = snapshot.info.partition_columns
         mapping = snapshot.column_mapping
         return cls(snapshot.location, store, table_schema, mapping, partition_columns, columns, predicate)
 
     def rows(self, split: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a split, in exactly the Arrow types that Spark expects."""
+        """Reads the rows of a split in the exact Arrow types that Spark expects."""
         import pyarrow as pa
 
         stream = _native.scan_split(

@@ -1,7 +1,8 @@
-"""The columns that a stream's rows have: the table's, or those in the log below
-`schemaTrackingLocation`, which a stream moves on, ending, where it comes to others.
+"""The columns of a stream's rows: the table's, or those in the schema log below
+`schemaTrackingLocation`. A stream that reaches a commit with other columns records them in that log
+and ends.
 
-The log's files are those of Spark's Delta source. Knows neither Spark nor rows.
+The log's files have the format of Spark's Delta source. Uses neither Spark nor rows.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from deltaplane.spark.jvm.location import absolute_location
 __all__ = ["FollowedTable", "told_steps"]
 
 _HEAD = "v1"
-# The session's setting in delta-spark: rows with other columns under the newest ones, where columns
-# were renamed or dropped.
+# delta-spark's setting that allows rows with other columns to be read under the newest ones, after
+# columns were renamed or dropped.
 _UNSAFE = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """What the log says: its number, the columns as the core takes them, which query wrote it, and
-    the entry before."""
+    """An entry of the schema log: its number, the columns in the core's form, the query that wrote
+    it, and the previous entry."""
 
     number: int
     columns: _native.TrackedColumns
@@ -91,7 +92,7 @@ class _Entry:
 
 
 class _SchemaLog:
-    """Numbered entries in a directory, of which the newest counts."""
+    """Numbered entries in a directory; the newest one is in force."""
 
     def __init__(self, root: str, table_id: str, tracking_id: str | None, store: Mapping[str, str] | None) -> None:
         name = f"_schema_log_{table_id}" + ("" if tracking_id is None else f"_{tracking_id}")
@@ -115,22 +116,22 @@ class _SchemaLog:
 
 
 def told_steps(steps: _native.ColumnSteps) -> str:
-    """The columns that were renamed or dropped, for a message."""
+    """Describes renamed and dropped columns for an error message."""
     kinds = {"renamed": steps.renamed, "dropped": steps.dropped}
     return "; ".join(f"{kind}: {', '.join(paths)}" for kind, paths in kinds.items() if paths)
 
 
 class FollowedTable:
-    """A table that a stream follows, and the columns that the stream keeps to.
+    """A table that a stream follows, and the columns of the stream's rows.
 
     Args:
         location, store: the table.
         options: the source's.
-        setting: the session's settings by name, where there is a session.
+        setting: reads the session's settings by name, if there is a session.
 
     Raises:
-        TableNotFoundError: no table is there.
-        CorruptLogError: the schema log holds something else.
+        TableNotFoundError: the location contains no table.
+        CorruptLogError: the schema log has invalid content.
     """
 
     def __init__(
@@ -145,11 +146,11 @@ class FollowedTable:
         self._kept: _Entry | None = None
         self._log: _SchemaLog | None = None
         self._begun: set[str | None] = set()
-        # Where a run, or a batch that Spark asks for again at its start, begins with rows of the
-        # columns that are shown.
+        # Offsets at which a run, or a batch that Spark repeats at its start, begins with rows of
+        # the stream's columns.
         self._same: set[tuple[str | None, bool]] = set()
-        # Where Spark keeps what belongs to this source of the query that the calling thread runs,
-        # for who can tell.
+        # The directory in which Spark stores this source's state for the calling thread's query, or
+        # None if it is unknown.
         self.checkpoint: Callable[[], str | None] = lambda: None
         if options.schema_location is not None:
             table_id = self.tail.snapshot.info.id
@@ -162,13 +163,13 @@ class FollowedTable:
         self.tail = _native.Tail.open(self._location, self._store, self._options.request_with(entry.columns))
 
     def begin(self, query: str | None, at: str, *, resumed: bool = False) -> None:
-        """Makes sure, once for each run of a query, that rows at an offset may be shown with the
-        columns that are kept to. `resumed`: an earlier run came to the offset.
+        """Checks, once for each run of a query, that rows at an offset can be read with the
+        stream's columns. `resumed`: an earlier run reached the offset.
 
         Raises:
-            SchemaMismatchError: they have other columns, which are in the log now; the log has
-                moved on; or its last step needs leave that wasn't given.
-            InvalidArgumentError: the log is another query's.
+            SchemaMismatchError: the rows have other columns, which are now recorded in the schema
+                log; the log has a newer entry; or its last change lacks consent.
+            InvalidArgumentError: another query uses the log.
         """
         if self._log is None:
             self._refuse_renamed(query, _native.TailOffset(at).last_read() if resumed else at)
@@ -195,12 +196,12 @@ class FollowedTable:
         self._begun.add(query)
 
     def _refuse_renamed(self, query: str | None, at: str, *, again: bool = False) -> None:
-        """Makes sure, once for each run of a query, that no columns were renamed or dropped since
-        the version of an offset, as Spark's Delta source does; `again`: the offset is the start of
-        a batch that Spark may ask for again.
+        """Checks, once for each run of a query, that no columns were renamed or dropped since the
+        version of an offset, as Spark's Delta source does. `again`: the offset is the start of a
+        batch that Spark may repeat.
 
         Raises:
-            SchemaMismatchError: some were.
+            SchemaMismatchError: columns were renamed or dropped.
         """
         if (query, again) in self._same or self.tail.snapshot.column_mapping == "none":
             return
@@ -222,13 +223,14 @@ class FollowedTable:
         self._same.add((query, again))
 
     def end(self, query: str | None) -> None:
-        """A run is over."""
+        """Ends a run."""
         self._begun.discard(query)
         self._same -= {(query, False), (query, True)}
 
     def begin_with(self, query: str | None, start: str, end: str) -> bool:
-        """The same before a batch between two offsets; false where all its rows came through under
-        older columns, as those of the last batch did that Spark asks for again at a start."""
+        """Checks a batch between two offsets as `begin` does. Returns false if an earlier run
+        already delivered all its rows under older columns, as for a batch that Spark repeats at a
+        start."""
         if self._log is None:
             self._refuse_renamed(query, start, again=True)
             return True
@@ -238,11 +240,11 @@ class FollowedTable:
         return not (offset.is_between_versions and kept is not None and offset.version <= kept.version)
 
     def stop_before_others(self, query: str | None, at: str, until: int | None) -> None:
-        """Where a stream with nothing to read stands before a commit with other columns: notes
-        these, and ends it.
+        """Ends a stream without new rows before a commit with other columns, and records these
+        columns in the schema log.
 
         Raises:
-            SchemaMismatchError: it does.
+            SchemaMismatchError: the next commit has other columns.
         """
         if self._log is None or self._kept is None or (until is not None and _native.TailOffset(at).version > until):
             return
@@ -271,7 +273,7 @@ class FollowedTable:
                 table=self._location,
                 version=newer.version,
             )
-        # A new one for each run, since a frame may be started more than once.
+        # A new object for each run, since a frame may be started several times.
         leave = Leave(self._options.allowed, self._setting, self.checkpoint)
         if lacking := leave.lacking(steps.to_dict(), newer.version):
             what = "; ".join(f"{step.option}: {', '.join(step.columns)}" for step in lacking)

@@ -1,4 +1,4 @@
-"""A table's history and details as the frames that delta-spark gives."""
+"""A table's history and details as frames with delta-spark's columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["detail_frame", "history_frame"]
 
-# Columns that are structs in delta-spark; nobody but Databricks fills them.
+# Columns with a struct type in delta-spark; only Databricks fills them.
 _STRUCTS = {
     "job": "struct<jobId: string, jobName: string, jobRunId: string, runId: string, jobOwnerId: string, triggerType: string>",
     "notebook": "struct<notebookId: string>",
@@ -31,8 +31,8 @@ def history_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
 
 
 def detail_frame(spark: SparkSession, rows: pa.Table, name: str | None) -> DataFrame:
-    """The row of `deltaplane.report.describe.detail_row`, with the location as Hadoop's paths have
-    it, and the name that the catalog holds the table by, if it does."""
+    """The row of `deltaplane.report.describe.detail_row`, with the location in Hadoop's notation,
+    and the table's catalog name if it has one."""
     at = rows.schema.get_field_index("location")
     location = hadoop_path(rows.column(at)[0].as_py())
     rows = rows.set_column(at, "location", [[location]])

@@ -1,7 +1,7 @@
-"""Delta tables that a session's own analyser meets: whatever Spark runs finds them, by their paths
-and by their names.
+"""Lets a session's analyser resolve Delta tables, by path and by name, in every query that Spark
+runs.
 
-The JVM's rule (`java/Relations`) asks while Spark analyses, on the thread that asked Spark.
+The JVM's rule (`java/Relations`) calls back during analysis, on the thread that called Spark.
 """
 
 from __future__ import annotations
@@ -37,22 +37,21 @@ _reading = threading.local()
 
 
 class Seen:
-    """The locations of tables that were asked for meanwhile, and the versions in which some are to
-    be read."""
+    """The locations of the tables that were resolved, and the versions pinned for some of them."""
 
     def __init__(self, held: Mapping[str, int]) -> None:
         self.held = {absolute_location(location): version for location, version in held.items()}
         self.locations: set[str] = set()
 
     def reads(self, location: str) -> bool:
-        """Whether a table was asked for."""
+        """Whether a table was resolved."""
         return absolute_location(location) in self.locations
 
 
 @contextmanager
 def reading(held: Mapping[str, int]) -> Iterator[Seen]:
-    """What Spark analyses inside of the block reads tables at some locations in a version, and it
-    is noted which ones it reads."""
+    """Within the block, pins tables at some locations to a version, and records which tables Spark
+    reads."""
     before = getattr(_reading, "seen", None)
     seen = Seen({**(before.held if before is not None else {}), **held})
     _reading.seen = seen
@@ -65,8 +64,8 @@ def reading(held: Mapping[str, int]) -> Iterator[Seen]:
 
 
 def ask(spark: SparkSession, run: _Run | None = None) -> bool:
-    """Has a session's analyser ask; whether it does. `run` runs the statements of scripts that are
-    about Delta tables, and gives None for others."""
+    """Installs the callback in a session's analyser; returns whether it succeeded. `run` runs
+    script statements about Delta tables and returns None for other statements."""
     try:
         jvm = Jvm.of(spark)
     except NativeScanUnavailable:
@@ -75,7 +74,7 @@ def ask(spark: SparkSession, run: _Run | None = None) -> bool:
 
 
 def ask_no_more(spark: SparkSession) -> None:
-    """Takes that back."""
+    """Removes the callback."""
     try:
         Jvm.of(spark).ask_no_more(spark)
     except NativeScanUnavailable:
@@ -83,7 +82,7 @@ def ask_no_more(spark: SparkSession) -> None:
 
 
 def asks(spark: SparkSession) -> bool:
-    """Whether a session's analyser asks, so that its own SQL finds Delta tables."""
+    """Whether a session's analyser has the callback, so that its SQL finds Delta tables."""
     try:
         return Jvm.of(spark).asks_for_relations(spark)
     except NativeScanUnavailable:
@@ -91,14 +90,14 @@ def asks(spark: SparkSession) -> bool:
 
 
 class _Answers:
-    """What the rule asks of one session. Questions are texts with NULs between their parts, see
-    `java/Relations`."""
+    """Answers the analyser's questions for one session. A question is a text with parts separated
+    by NUL, see `java/Relations`."""
 
     def __init__(self, spark: SparkSession, run: _Run | None) -> None:
         self._of, self._run = weakref.ref(spark), run
 
     def apply(self, question: str, session: Any) -> Any:
-        """A frame of the JVM's, or a refusal."""
+        """Returns a JVM frame, or an error."""
         from pyspark.sql import SparkSession
 
         known = self._of()
@@ -126,7 +125,7 @@ class _Answers:
         return frame._jdf
 
     class Java:
-        """What py4j reads: the interface that this class implements."""
+        """The Java interface that this class implements, for py4j."""
 
         implements = ("java.util.function.BiFunction",)
 

@@ -1,5 +1,5 @@
-"""The builder of new tables under delta-spark's names: columns, partitions, clustering and
-properties, made in one commit."""
+"""delta-spark's builder of new tables: columns, partitions, clustering and properties, created in
+one commit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LENGTH = re.compile(r"(?:var)?char\(\d+\)")
 
 @dataclass
 class IdentityGenerator:
-    """The values of an identity column: the first one, and how far each is from the one before."""
+    """The values of an identity column: the start and the step."""
 
     start: int = 1
     step: int = 1
@@ -55,7 +55,7 @@ class IdentityGenerator:
 
 @with_spark_errors
 class DeltaTableBuilder:
-    """A table to be made by `execute`, at a `location` or under a `tableName`.
+    """A new table, created by `execute` at a `location` or under a `tableName`.
 
     >>> from deltaplane.spark import DeltaTable, IdentityGenerator
     >>> builder = DeltaTable.createIfNotExists(spark).location("orders")
@@ -78,19 +78,19 @@ class DeltaTableBuilder:
         self._properties: dict[str, str] = {}
 
     def tableName(self, identifier: str) -> DeltaTableBuilder:
-        """The table's name: ``delta.`path` ``, or one for the session's catalog."""
+        """Sets the table's name: ``delta.`path` ``, or one for the session's catalog."""
         _check(identifier, str, "Identifier must be str.")
         self._name = identifier
         return self
 
     def location(self, location: str) -> DeltaTableBuilder:
-        """Where the table is to be."""
+        """Sets the table's location."""
         _check(location, str, "Location must be str.")
         self._location = location
         return self
 
     def comment(self, comment: str) -> DeltaTableBuilder:
-        """What the table is about."""
+        """Sets the table's description."""
         _check(comment, str, "Table comment must be str.")
         self._comment = comment
         return self
@@ -107,13 +107,13 @@ class DeltaTableBuilder:
         """Adds a column.
 
         Args:
-            colName: its name.
-            dataType: its type, or that as text.
+            colName: the column's name.
+            dataType: its type, or the type's name.
             nullable: whether it may hold nulls.
-            generatedAlwaysAs: Spark SQL over other columns (P105), or an identity column that takes
-                no other values.
-            generatedByDefaultAs: an identity column that takes other values, too (P108).
-            comment: what it is about.
+            generatedAlwaysAs: Spark SQL over other columns (P105), or an identity column that
+                accepts no other values.
+            generatedByDefaultAs: an identity column that also accepts other values (P108).
+            comment: its comment.
         """
         _check(colName, str, "Column name must be str.")
         _check(nullable, bool, "Column nullable must be bool.")
@@ -157,7 +157,7 @@ class DeltaTableBuilder:
         return self
 
     def clusterBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
-        """Keeps rows together by these columns (P152)."""
+        """Sets the clustering columns (P152)."""
         self._clusters = names_of(cols, "Clustering column must be str.")
         return self
 
@@ -169,15 +169,14 @@ class DeltaTableBuilder:
         return self
 
     def execute(self) -> DeltaTable:
-        """Makes the table in one commit and opens it.
+        """Creates the table in one commit and opens it.
 
         Raises:
-            TableAlreadyExistsError: `create` where a table is.
-            TableNotFoundError: `replace` where none is.
-            InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no
-                table can have.
-            UnsupportedFeatureError: a property that this version doesn't know, or that a table
-                can't lose; says what to do.
+            TableAlreadyExistsError: `create`, and the table exists.
+            TableNotFoundError: `replace`, and the table doesn't exist.
+            InvalidArgumentError, SchemaMismatchError: invalid columns, expressions or properties.
+            UnsupportedFeatureError: an unknown property, or one that a table can't lose; the
+                message says what to do.
         """
         if self._name is not None:
             check_free(self._spark, self._name, replaces=self._replaces == "overwrite")
@@ -194,8 +193,8 @@ class DeltaTableBuilder:
             )
         managed = named and is_managed(self._spark, str(self._name), self._location)
         if there and named and held is None and self._location is not None:
-            # As in delta-spark a new name takes the table that is there, if it is the one that is
-            # described.
+            # As in delta-spark, a new name takes over the existing table if it matches the
+            # description.
             self._check_same(location)
         elif not (there and self._replaces == "ignore"):
             check_unused(location)
@@ -238,7 +237,7 @@ class DeltaTableBuilder:
             )
 
     def _held(self) -> str | None:
-        """Where the catalog holds the name, if it does."""
+        """The location that the catalog has for the name, if any."""
         if self._name is None or path_of(self._name) is not None:
             return None
         return held_location(self._spark, self._name)
@@ -268,8 +267,8 @@ def _identity(given: Any, says: str, *, explicit: bool) -> dict[str, Any]:
 
 
 def _measured(field: dict[str, Any], of: DataType) -> dict[str, Any]:
-    """A column whose texts of a given length are texts, and how long they are stands beside its
-    type, as Spark has it."""
+    """A CHAR or VARCHAR column as Spark stores it: type string, with the length in the column's
+    metadata."""
     plain = _unmeasured(field["type"])
     if plain == field["type"]:
         return field
@@ -299,7 +298,7 @@ def _check(given: Any, kind: type, says: str) -> None:
 
 
 def names_of(given: Sequence[str | Sequence[str]], says: str) -> list[str]:
-    """Names given one by one, or as one list."""
+    """Names passed as several arguments, or as one list."""
     names = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
     for name in names:
         _check(name, str, says)

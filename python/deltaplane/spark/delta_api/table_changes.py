@@ -1,5 +1,5 @@
-"""`table_changes` and `table_changes_by_path` in a query's text: the change feed of a table, which
-becomes a temp view."""
+"""Replaces `table_changes` and `table_changes_by_path` in a query's text by temporary views of the
+change data feed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["called_changes", "calls_changes", "changes_in_views"]
 
-# What isn't looked into, the beginning of a call, and parentheses.
+# Matches quoted text and comments, the beginning of a call, and parentheses.
 _WORDS = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/"""
     r"""|\b(?P<call>table_changes(?:_by_path)?)\s*\(|(?P<sign>[()])""",
@@ -31,10 +31,10 @@ _WORDS = re.compile(
 
 @contextmanager
 def changes_in_views(spark: SparkSession, text: str) -> Iterator[str]:
-    """The text with a view for each call, to be used inside of the block.
+    """The text with a view for each call, valid within the block.
 
     Raises:
-        InvalidArgumentError: a call with other arguments than a table, a start and perhaps an end.
+        InvalidArgumentError: the arguments aren't a table, a start and an optional end.
     """
     views, shown, at = list[str](), "", 0
     try:
@@ -66,7 +66,7 @@ def called_changes(spark: SparkSession, text: str) -> DataFrame:
 
 
 def _calls(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """Where calls begin and end, the function, and its arguments."""
+    """Start and end of each call, the function, and its arguments."""
     if "table_changes" not in text.lower():
         return
     begin, arguments, depth, name = 0, 0, 0, ""
@@ -80,7 +80,7 @@ def _calls(text: str) -> Iterator[tuple[int, int, str, str]]:
 
 
 def _feed(spark: SparkSession, name: str, arguments: str) -> DataFrame:
-    """The changes that a call asks for."""
+    """The changes that a call requests."""
     (row,) = DataFrame(spark._jsparkSession.sql(f"SELECT {arguments}"), spark).collect()
     given: tuple[Any, ...] = tuple(row)
     if len(given) not in (2, 3) or not isinstance(given[0], str):

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WriterV2"]
 
-# Options of ours; others are the store's.
+# deltaplane's options; others are the store's.
 _OWN = frozenset(
     "path txnappid txnversion usermetadata mergeschema overwriteschema optimizewrite targetfilesize maxrecordsperfile".split()
 )
@@ -54,8 +54,8 @@ _OWN = frozenset(
 
 @with_spark_errors
 class WriterV2(DataFrameWriterV2):
-    """Writes to a table of ours where the name is a path's, a Delta table's, or `using` says so;
-    else Spark writes."""
+    """Writes to a Delta table if the name is a path's or a Delta table's, or if `using` requests
+    it; otherwise Spark writes."""
 
     def __init__(self, df: DataFrame, table: str) -> None:
         super().__init__(df, table)
@@ -123,7 +123,7 @@ class WriterV2(DataFrameWriterV2):
         self._write(self._there(), "append")
 
     def overwrite(self, condition: Any) -> None:
-        """Replaces the rows that meet a condition."""
+        """Replaces the rows that match a condition."""
         if not self._is_written_here():
             super().overwrite(condition)
             return
@@ -133,7 +133,7 @@ class WriterV2(DataFrameWriterV2):
         self._write(self._there(), "overwrite", None if text.lower() == "true" else text)
 
     def overwritePartitions(self) -> None:
-        """Replaces the partitions that rows are written to; of a table without partitions all
+        """Replaces the partitions with new rows; in a table without partitions, replaces all
         rows."""
         if not self._is_written_here():
             super().overwritePartitions()
@@ -150,11 +150,12 @@ class WriterV2(DataFrameWriterV2):
         return self._known() is not None
 
     def _is_written_here(self) -> bool:
-        """Whether rows go to a table of ours, which knows its format whatever `using` says."""
+        """Whether the rows go to a Delta table; an existing table's format takes precedence over
+        `using`."""
         return self._known() is not None or self._is_ours()
 
     def _known(self) -> str | None:
-        """The location that the name stands for, if it does."""
+        """The location for the name, if it has one."""
         path = path_of(self._name)
         return held_location(self._frame.sparkSession, self._name) if path is None else absolute_location(path)
 
@@ -195,7 +196,7 @@ class WriterV2(DataFrameWriterV2):
             register_name(spark, self._name, place, self._store(), managed=location is None and told is None)
 
     def _told(self) -> str | None:
-        """Where a new table is to be, if it is said."""
+        """The explicit location of a new table, if any."""
         given = next((value for key, value in self._given.items() if key.lower() == "path"), None)
         return given or self._properties.get("location")
 
@@ -206,7 +207,7 @@ class WriterV2(DataFrameWriterV2):
     def _store(self) -> dict[str, str] | None:
         others = {key: value for key, value in self._given.items() if key.lower() not in _OWN}
         if self._for_store is None or self._for_store[0] != others:
-            # What is unknown is logged once.
+            # Unknown options are logged once.
             self._for_store = others, for_store(others, _OWN)
         return self._for_store[1]
 
@@ -216,11 +217,11 @@ class WriterV2(DataFrameWriterV2):
         own = {key.lower(): value for key, value in self._given.items() if key.lower() in _OWN}
         spark = self._frame.sparkSession
         merges = merges_schema(spark, own)
-        # What Spark has beside a table's properties.
+        # Settings of Spark in addition to a table's properties.
         properties = {key: value for key, value in self._properties.items() if key not in ("comment", "location")}
         write(
-            # As in delta-spark, a table takes what a cast makes of values of other types, where it
-            # doesn't grow by them.
+            # As in delta-spark, values of other types are cast to the table's types unless the
+            # table takes new columns.
             self._frame if makes or merges else as_table_takes(self._frame, location, self._store()),
             location,
             mode,
@@ -247,7 +248,7 @@ class WriterV2(DataFrameWriterV2):
 
 
 def _column_of(given: Any) -> str:
-    """The name of a column to partition by."""
+    """The name of a partition column."""
     if isinstance(given, str):
         return given
     node = given._jc.node()

@@ -1,5 +1,5 @@
-"""DELETE on Spark: a job finds the rows, another takes them out of their files; whole files go
-without being read."""
+"""DELETE on Spark: one job finds the rows, another removes them from their files; whole files are
+removed without being read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["delete"]
 
 
 def delete(target: SparkTarget, condition: Expression | Subqueried | None, settings: Settings) -> CommandResult:
-    """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if
-    nothing was to do."""
+    """Deletes rows in one commit; returns its metrics under delta-spark's names, or none if nothing
+    was committed."""
     which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:

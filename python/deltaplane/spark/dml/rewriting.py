@@ -1,8 +1,7 @@
-"""What DELETE, UPDATE and MERGE share on Spark: rows with their places, and the jobs that take rows
-out and write others.
+"""The parts that DELETE, UPDATE and MERGE share on Spark: rows with their positions, and the jobs
+that delete and write rows.
 
-Tasks make the files and deletion vectors; the driver gets one text for each task, adopts it and
-commits.
+Tasks write the files and deletion vectors; the driver receives one text from each task and commits.
 """
 
 from __future__ import annotations
@@ -45,23 +44,22 @@ __all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "refuse_chance"
 # Spark SQL, or Spark's own expression.
 Expression: TypeAlias = "str | Column"
 
-# The number of the clause that changes a row.
+# The column with the number of the clause that changes a row.
 ACT = "__deltaplane_act"
-# The hidden column by which the core takes a row's id.
+# The hidden column from which the core takes a row's id.
 _ID = "_row_id"
 _BROKEN = "__deltaplane_broken"
 
 
 def column(expression: Expression) -> Column:
-    """An expression as Spark has it."""
+    """Converts an expression to a Spark column."""
     return F.expr(expression) if isinstance(expression, str) else expression
 
 
 @dataclass(frozen=True)
 class SparkTarget(Target):
-    """A table that a session changes, under the name that expressions may use for it, whose parts
-    are `qualifiers` where there are several. `like` is a frame of its rows whose columns stand in
-    expressions."""
+    """A table that a session changes, under the alias that expressions may use; `qualifiers` are
+    the parts of a longer name. `like` is a frame of its rows whose columns expressions use."""
 
     spark: SparkSession
     options: Mapping[str, str] | None = None
@@ -75,11 +73,11 @@ class SparkTarget(Target):
         return jvm_of_commands(self.spark, self.snapshot.uri)
 
     def committed(self) -> None:
-        """Lets go of cached rows that the command changed."""
+        """Drops cached rows of the changed table."""
         recache(self.spark)
 
     def frame(self, stored_ids: str | None = None) -> DataFrame:
-        """The table's rows with their places."""
+        """The table's rows with their positions."""
         frame = read_with_places(self.spark, self.snapshot, self.options, Places(stored_ids))
         if self.like is not None:
             frame = self.jvm.with_columns_of(frame, self.like)
@@ -89,10 +87,10 @@ class SparkTarget(Target):
 
 
 def refuse_chance(frame: DataFrame, what: str) -> None:
-    """Refuses a frame whose rows differ from one evaluation to the next.
+    """Refuses a nondeterministic frame.
 
     Raises:
-        InvalidArgumentError: says what makes it so.
+        InvalidArgumentError: the frame is nondeterministic; the message names the expression.
     """
     if not Jvm.of(frame.sparkSession).is_deterministic(frame):
         raise InvalidArgumentError(
@@ -102,10 +100,10 @@ def refuse_chance(frame: DataFrame, what: str) -> None:
 
 
 def refuse_windows(frame: DataFrame, given: DataFrame, what: str) -> None:
-    """Refuses window functions in what a frame adds to another one, as delta-spark does.
+    """Refuses window functions in the columns added to a frame, as delta-spark does.
 
     Raises:
-        InvalidArgumentError: names the part of the command.
+        InvalidArgumentError: a window function; the message names the part of the command.
     """
     jvm = Jvm.of(frame.sparkSession)
     if jvm.windows_in(frame) > jvm.windows_in(given):
@@ -116,7 +114,8 @@ def refuse_windows(frame: DataFrame, given: DataFrame, what: str) -> None:
 
 
 class Work:
-    """One command's jobs. Where one fails, what the others made is in the job that is given up."""
+    """The jobs of one command. If one fails, the results of the others are aborted with the native
+    job."""
 
     def __init__(self, job: Rewriting, target: SparkTarget) -> None:
         self._job, self._target = job, target
@@ -134,15 +133,15 @@ class Work:
     # --- rows that go ---------------------------------------------------------------------------------------------------
 
     def delete_rows(self, rows: DataFrame, deletes: Sequence[int], *, always_recorded: bool) -> dict[int, int]:
-        """Takes rows out of their files; returns how many by the number of their clause.
+        """Deletes rows from their files; returns their number by clause.
 
         Args:
-            rows: with their places and `ACT`; looked at twice.
+            rows: with their positions and `ACT`; evaluated twice.
             deletes: the clauses that delete, which may name a row several times.
-            always_recorded: whether changes are recorded also where vectors tell them (P130).
+            always_recorded: whether to record changes even if deletion vectors imply them (P130).
 
         Raises:
-            InvalidArgumentError: a row that several rows of a source change.
+            InvalidArgumentError: several source rows change one row.
         """
         native, spark = self._job.native, self._target.spark
         files = [row[0] for row in rows.select(FILE).distinct().collect()]
@@ -161,7 +160,7 @@ class Work:
 
             yield from delete_rows(location, options, spec, deleting, records, batches)
 
-        # A file's rows meet its add action in one task.
+        # One task receives a file's rows together with its add action.
         outcomes, _ = run_tasks(adds.unionAll(places).repartition("file"), task)
         done = [json.loads(text) for text in outcomes]
         native.adopt(outcomes)
@@ -184,18 +183,17 @@ class Work:
         *,
         evolves: bool = False,
     ) -> DataFrame:
-        """Rows with their new values, in the table's types and with their ids; to be asked for
-        after `delete_rows`.
+        """Rows with their new values, in the table's types and with their ids; call it after
+        `delete_rows`.
 
         Args:
-            rows: old rows with their places.
-            old: the table's columns in `rows`; columns that the command adds have none.
-            assigned, values: which of the values goes where.
-            evolves: whether structs may lack fields that the table has, which are null then.
+            rows: old rows with their positions.
+            old: the table's columns in `rows`; None for columns that the command adds.
+            assigned, values: the values, and the columns or fields that they are assigned to.
+            evolves: whether structs may lack fields of the table, which become null.
 
         Raises:
-            SchemaMismatchError: a value of a type that its column doesn't take, or with other
-                fields.
+            SchemaMismatchError: a value with an incompatible type, or with other fields.
         """
         given = rows.select(*values)
         types = [f.dataType.jsonValue() for f in given.schema.fields]
@@ -218,7 +216,7 @@ class Work:
         return self._stored(new, StructType([*kept, *(f for f in new.schema.fields if f.name == _ID)]))
 
     def _with_ids(self, rows: DataFrame) -> DataFrame:
-        """Rows with the ids that they had (P142)."""
+        """Adds the previous row ids to rows (P142)."""
         first = [(uri, base) for uri, _, _, base, _ in self._located]
         files = self._target.spark.createDataFrame(first, f"{FILE}_of string, base long")
         joined = rows.join(F.broadcast(files), F.col(FILE) == F.col(f"{FILE}_of"))
@@ -227,12 +225,11 @@ class Work:
     def inserted(
         self, rows: DataFrame, columns: Sequence[str], values: Sequence[Column], *, lacks: bool = True
     ) -> DataFrame:
-        """New rows with these columns, in the table's types. `lacks`: whether structs may do
-        without fields that the table has.
+        """New rows with these columns, in the table's types. `lacks`: whether structs may lack
+        fields of the table.
 
         Raises:
-            SchemaMismatchError: a value of a type that its column doesn't take, or with other
-                fields.
+            SchemaMismatchError: a value with an incompatible type, or with other fields.
         """
         new = rows.select(*[value.alias(name) for name, value in zip(columns, values, strict=True)])
         types = {f.name: f.dataType.jsonValue() for f in new.schema.fields}
@@ -242,7 +239,7 @@ class Work:
         return self._stored(new, StructType([f for f in self.schema.fields if f.name in columns]))
 
     def _stored(self, rows: DataFrame, schema: StructType) -> DataFrame:
-        """Rows as they are stored into columns of these types."""
+        """Converts rows to the types of these columns."""
         try:
             return stored(rows, schema, store_policy(self._target.spark, changes_rows=True))
         except AnalysisException as e:
@@ -253,11 +250,11 @@ class Work:
     def write(
         self, frames: Sequence[DataFrame], change: str | None, *, inserts: bool = False, broken: Column | None = None
     ) -> int:
-        """Writes rows in one job, recorded as this change; returns how many. `broken` tells what
-        else is wrong with a row.
+        """Writes rows in one job, recorded as this change; returns their number. `broken` is a
+        further check of a row.
 
         Raises:
-            ConstraintViolationError: a row that breaks a rule of the table.
+            ConstraintViolationError: a row violates a rule of the table.
         """
         if not frames:
             return 0
@@ -284,17 +281,17 @@ class Work:
         self._job.native.adopt(outcomes)
         raise_refusal(refusals, location)
         done = [json.loads(text) for text in outcomes]
-        # Tasks of a later job take up where these left off handing out identity values.
+        # Tasks of a later job continue the identity values behind those of the earlier tasks.
         self._tasks = max([self._tasks, *(one["task"] + 1 for one in done)])
         return sum(one["written_rows"] for one in done)
 
 
 def _assigned(old: Column, was: Any, of: Any, node: Node, values: Sequence[Column]) -> Column:
-    """A column of this type with the new values in it; a struct that was null gets its other fields
-    as nulls, as in Spark.
+    """A column of this type with the new values in it; the other fields of a struct that was null
+    are null, as in Spark.
 
-    `was` is its type before the command, None for a column or field that the command adds. Of such
-    ones only those that are assigned are in the result.
+    `was` is its type before the command, None for a column or field that the command adds. Of added
+    columns the result has only the assigned fields.
     """
     if node.value is not None:
         return values[node.value]
@@ -312,7 +309,7 @@ def _assigned(old: Column, was: Any, of: Any, node: Node, values: Sequence[Colum
 
 
 def _check_structs(name: str, of: Any, node: Node | None, types: Sequence[Any], evolves: bool) -> None:
-    """Refuses values whose fields aren't those of their column."""
+    """Refuses values whose fields differ from their column's."""
     if node is None:
         return
     if node.value is not None:

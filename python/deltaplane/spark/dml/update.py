@@ -1,5 +1,5 @@
-"""UPDATE on Spark: rows are found once and kept, taken out of their files, and written with new
-values."""
+"""UPDATE on Spark: finds and caches the rows once, removes them from their files, and writes them
+with new values."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def update(
     *,
     reads_others: bool = False,
 ) -> CommandResult:
-    """Updates rows in one commit; returns its metrics under delta-spark's names, without any if
-    nothing was to do. Without values rows are written as they were, as delta-spark does.
-    `reads_others`: values may be made of any row of the table."""
+    """Updates rows in one commit; returns its metrics under delta-spark's names, or none if nothing
+    was committed. Without values rows are written unchanged, as in delta-spark. `reads_others`:
+    values may depend on any row of the table."""
     which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:
@@ -47,8 +47,8 @@ def update(
         rows = which.met(table).persist()
         try:
             given = [column(value) for value in values.values()]
-            # Before the first job, as delta-spark's analysis does, also where the condition is met
-            # by no row.
+            # Checks before the first job, as delta-spark's analysis does, even if no row matches
+            # the condition.
             refuse_chance(rows.select(*given), "a new value")
             refuse_windows(rows.select(*given), rows, "a new value")
             counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)

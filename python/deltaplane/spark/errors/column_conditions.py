@@ -1,5 +1,5 @@
-"""The part of the table of delta-spark's conditions that is about columns and their types,
-partitions, clustering and subqueries."""
+"""delta-spark's error conditions for columns and their types, partitions, clustering and
+subqueries."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 them.
 
 deltaplane's errors keep their classes and texts, which together with the operation determine the
-condition. Named groups in a text are the condition's parameters. Knows nothing of Spark's session.
+condition. Named groups in a pattern yield the condition's parameters. Uses no Spark session.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ _INSERTS_NAMED = (
 )
 _MERGES = r"(?i)^\s*(with\b.*)?merge\b|MergeBuilder"
 
-# The first that fits counts.
+# The first matching row applies.
 _KNOWN = (
     *STREAMS,
     *NAMES,
     *DECLARATIONS,
     *COLUMNS,
     *PARQUET,
-    # What is there, and what isn't.
+    # Tables that exist or are missing.
     Known(
         "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
         TableNotFoundError,
@@ -137,7 +137,7 @@ _KNOWN = (
     ),
     Known("DELTA_PATH_EXISTS", TableAlreadyExistsError, "", r"^Writer\.save$", "path"),
     Known("TABLE_OR_VIEW_ALREADY_EXISTS", TableAlreadyExistsError, "", "", "relationName"),
-    # Versions and moments.
+    # Versions and timestamps.
     Known(
         "DELTA_CANNOT_RESTORE_TABLE_VERSION",
         VersionNotFoundError,
@@ -335,7 +335,7 @@ _KNOWN = (
         InvalidArgumentError,
         r"for rows not matched by source has no condition, so those after it",
     ),
-    # Rows that rules refuse.
+    # Rows that violate rules.
     Known("DELTA_NEW_CHECK_CONSTRAINT_VIOLATION", ConstraintViolationError, r"DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"),
     Known(
         "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
@@ -410,7 +410,7 @@ _KNOWN = (
         r"(?i)^\s*(delete|update)\b|^DeltaTable\.(delete|update)$",
     ),
     Known("UNSUPPORTED_EXPR_FOR_OPERATOR", InvalidArgumentError, r"UNSUPPORTED_EXPR_FOR_OPERATOR"),
-    # Changes of the table.
+    # Changes of the table's metadata.
     Known(
         "DELTA_CONSTRAINT_ALREADY_EXISTS",
         InvalidArgumentError,
@@ -497,7 +497,7 @@ _KNOWN = (
         "tableNameOrPath",
         spark=PySparkException,
     ),
-    # Upkeep.
+    # Maintenance.
     Known(
         "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
         InvalidArgumentError,
@@ -532,7 +532,7 @@ _KNOWN = (
         InvalidArgumentError,
         r"the table is clustered by (?P<zOrderBy>.*), which OPTIMIZE",
     ),
-    # Changes of rows, read.
+    # Reading the change data feed.
     Known(
         "DELTA_MISSING_CHANGE_DATA",
         InvalidArgumentError,
@@ -545,7 +545,7 @@ _KNOWN = (
         r"the range ends with version (?P<end>\d+), before its start (?P<start>\d+)",
         spark=IllegalArgumentException,
     ),
-    # Other writers.
+    # Conflicts with other writers.
     Known("DELTA_CONCURRENT_APPEND", ConcurrentAppendException, spark=PySparkException),
     Known("DELTA_CONCURRENT_DELETE_DELETE", ConcurrentDeleteDeleteException, spark=PySparkException),
     Known("DELTA_CONCURRENT_DELETE_READ", ConcurrentDeleteReadException, spark=PySparkException),
@@ -553,7 +553,7 @@ _KNOWN = (
     Known("DELTA_CONCURRENT_WRITE", ConcurrentWriteException, spark=PySparkException),
     Known("DELTA_METADATA_CHANGED", MetadataChangedException, spark=PySparkException),
     Known("DELTA_PROTOCOL_CHANGED", ProtocolChangedException, spark=PySparkException),
-    # The log, and texts.
+    # The log, and SQL texts.
     Known("DELTA_VERSIONS_NOT_CONTIGUOUS", CorruptLogError, r"the log has a gap", spark=PySparkException),
     Known(
         "UNSUPPORTED_EXPR_FOR_OPERATOR", UnsupportedExpressionError, r"uses the function `(?:max|min|sum|avg|count)`"
@@ -594,8 +594,8 @@ _KNOWN = (
         r"'(?P<mode>.*)' is no kind of manifest",
         spark=IllegalArgumentException,
     ),
-    # Spark's own parser takes INT and BIGINT and refuses other types; delta-spark refuses INT, and
-    # all of them of the builder.
+    # Spark's own parser accepts INT and BIGINT and refuses other types; delta-spark refuses INT,
+    # and refuses every type from the builder.
     Known(
         "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
         InvalidArgumentError,
@@ -619,13 +619,13 @@ _KNOWN = (
     Known("PARSE_SYNTAX_ERROR", SqlSyntaxError, spark=ParseException),
 )
 
-# Other texts begin with the condition, or have it in brackets.
+# Other texts begin with the condition's name, or have it in brackets.
 _NAMED = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 
 
 class Told(NamedTuple):
-    """What delta-spark says of an error: its condition, the SQL state and parameters of that, and
-    which class PySpark raises."""
+    """delta-spark's view of an error: condition, SQL state, parameters, and the class that PySpark
+    raises."""
 
     condition: str
     sql_state: str
@@ -634,8 +634,8 @@ class Told(NamedTuple):
 
 
 def told(error: DeltaError, doing: str) -> Told | None:
-    """What delta-spark says of an error of ours that came of a statement or a method, where it has
-    a word for it.
+    """Finds delta-spark's condition for a deltaplane error that a statement or method raised; None
+    if it has none.
 
     >>> told(TableNotFoundError("no Delta table here", table="/lake/t"), "VACUUM delta.`/lake/t`").condition
     'DELTA_MISSING_DELTA_TABLE'

@@ -1,8 +1,8 @@
-"""Carries errors through the JVM: an error of planning comes out of the user's call as it was.
+"""Carries errors through the JVM: an error raised during planning leaves the user's call unchanged.
 
-An error of a stream's source or sink becomes the cause of the query's end. Errors cross as text in
-the JVM's class `deltaplane.Refused`, and PySpark's conversion of the JVM's exceptions, which
-delta-spark's package extends too, makes them errors of Python again.
+An error of a stream's source or sink becomes the cause of the query's failure. Errors cross as text
+in the JVM's class `deltaplane.Refused`; PySpark's conversion of JVM exceptions, which delta-spark's
+package extends too, turns them into Python errors again.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from deltaplane.spark.errors.spark_errors import as_sparks
 __all__ = ["come_back", "refusal", "sparks_refusal"]
 
 _REFUSED = "deltaplane.Refused"
-# Stays what it is, with its cause.
+# This exception stays unchanged, with its cause.
 _OF_STREAMS = "org.apache.spark.sql.streaming.StreamingQueryException"
 _WORD = re.compile("[A-Z][a-z]+")
-# What an error is made of again.
+# The attributes from which an error is rebuilt.
 _ABOUT = ("kind", "table", "version", "path")
-# SQL states of errors that delta-spark has no condition for. Spark's scripts find a handler by
-# condition and state, and fail where one is missing; SQLEXCEPTION handles all states but those of
+# SQL states of errors without a delta-spark condition. Spark's SQL scripts find a handler by
+# condition and state, and fail if one is missing; SQLEXCEPTION handles all states except those of
 # warnings, of no data (02) and of internal errors (XX).
 _STATES = {
     "TableNotFoundError": "42P01",
@@ -60,10 +60,10 @@ _numbers = count()
 
 
 def refusal(error: DeltaError, doing: str = "") -> str:
-    """The answer to the JVM that stands for an error: no other one begins so. `doing` is what it
-    came of."""
+    """The text that represents an error in an answer to the JVM; no other answer begins with the
+    same prefix. `doing` is the operation that raised it."""
     about = {name: getattr(error, name) for name in _ABOUT}
-    # A store of the user's may raise a class of its own.
+    # A user's store may raise its own subclass.
     kind = next(one.__name__ for one in type(error).__mro__ if one.__name__ in exceptions.__all__)
     made_of = json.dumps({"class": kind, "text": str(error), "about": about, "doing": doing})
     said = told(error, doing)
@@ -85,7 +85,8 @@ def sparks_refusal(error: PySparkException) -> str:
 
 
 def _unnamed(error: DeltaError) -> list[str]:
-    """Condition and SQL state by the error's class alone, as `DELTAPLANE_SCHEMA_MISMATCH`."""
+    """Condition and SQL state from the error's class alone, such as
+    `DELTAPLANE_SCHEMA_MISMATCH`."""
     names = [one.__name__ for one in type(error).__mro__]
     kind = next(name for name in names if name in exceptions.__all__)
     words = _WORD.findall(kind.removesuffix("Error").removesuffix("Exception"))
@@ -94,7 +95,7 @@ def _unnamed(error: DeltaError) -> list[str]:
 
 
 def come_back() -> None:
-    """From now on PySpark raises refusals as the errors that they were."""
+    """Makes PySpark raise the original errors from now on."""
     theirs: Callable[[Any], Any] = captured.convert_exception
     if getattr(theirs, "_knows_refusals", False):
         return
@@ -108,7 +109,7 @@ def come_back() -> None:
 
 
 def _refused(thrown: Any) -> Exception | None:
-    """The refusal that an exception of the JVM's is or was caused by."""
+    """The error that a JVM exception carries, itself or in its causes."""
     while thrown is not None:
         kind = thrown.getClass().getName()
         if kind == _OF_STREAMS:

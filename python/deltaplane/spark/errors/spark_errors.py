@@ -1,5 +1,5 @@
-"""Errors as delta-spark's users catch them: each is PySpark's too, beside its own class, with the
-condition that delta-spark gives it."""
+"""Errors that delta-spark's users can catch: each is also an instance of a PySpark exception, with
+delta-spark's condition."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["as_sparks", "with_condition", "with_spark_errors"]
 
 T = TypeVar("T")
 
-# What scripts look for in the texts of these conditions.
+# Phrases that scripts look for in the texts of these conditions.
 _PHRASES = {
     "DELTA_MISSING_DELTA_TABLE": ("tableName", "{} is not a Delta table"),
     "DELTA_TABLE_NOT_FOUND": ("tableName", "Delta table {} doesn't exist"),
     "PATH_NOT_FOUND": ("path", "Path does not exist: {}"),
 }
 
-# What is found wrong before rows are read.
+# Conditions that Spark detects before rows are read.
 _FOUND_EARLY = (
     InvalidArgumentError,
     SchemaMismatchError,
@@ -44,7 +44,7 @@ _FOUND_EARLY = (
 
 
 class _Told(PySparkException):
-    """Spark's side of such an error: its text, and what delta-spark says of it."""
+    """Spark's side of such an error: its text and condition."""
 
     def __init__(
         self, error: DeltaError, condition: str | None, sql_state: str | None, parameters: dict[str, str] | None
@@ -64,7 +64,7 @@ class _Told(PySparkException):
 
 
 def _text(error: DeltaError, condition: str | None, parameters: Mapping[str, str]) -> str:
-    """The error's text behind its condition, as Spark's own have it."""
+    """The error's text behind its condition, as in Spark's own errors."""
     text = str(error)
     if condition is None or condition in text:
         return text
@@ -86,11 +86,11 @@ def _both(kind: type[DeltaError], sparks: tuple[type[PySparkException], ...]) ->
 
 
 def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
-    """The error as one of PySpark's too; `doing` is the statement or the `Class.method` that it
-    came of.
+    """The error as an instance of a PySpark exception, too; `doing` is the statement or the
+    `Class.method` that raised it.
 
-    What is found wrong before rows are read is an `AnalysisException`, also where delta-spark
-    raises another class, which it is then beside that.
+    A condition that is detected before rows are read becomes an `AnalysisException`, in addition to
+    delta-spark's class if that is another one.
 
     >>> missing = as_sparks(TableNotFoundError("no Delta table is here: create one", table="/lake/t"))
     >>> missing.getCondition(), missing.getSqlState(), missing.getMessageParameters()
@@ -109,7 +109,7 @@ def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
 
 
 def with_condition(error: DeltaError, doing: str) -> DeltaError:
-    """The error with its condition in its text, for where a text is all that is left of it."""
+    """The error with its condition in its text, for callers that retain only the text."""
     known: Any = as_sparks(error, doing)
     condition = known.getCondition()
     if condition is None or condition in str(error):
@@ -119,7 +119,7 @@ def with_condition(error: DeltaError, doing: str) -> DeltaError:
 
 
 def with_spark_errors(cls: type[T]) -> type[T]:
-    """A class whose public methods raise errors so."""
+    """Decorates a class so that its public methods raise such errors."""
     for name, member in list(vars(cls).items()):
         if name.startswith("_"):
             continue

@@ -1,4 +1,4 @@
-"""The SQL state of each of delta-spark's error conditions that is known here."""
+"""The SQL states of the supported delta-spark error conditions."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The table's columns above Spark's relation of its files, which has them under the names that
-files use.
+"""Renames the columns of Spark's file relation, which have the files' names, to the table's names.
 
-A renamed column is an alias, through which Spark pushes filters and prunes.
+A renamed column is an alias, through which Spark pushes filters and prunes columns.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ __all__ = ["logical_columns", "with_file_names"]
 
 
 def with_file_names(relation_schema: str, table_schema: str) -> str:
-    """The relation's schema where notes of CHAR and VARCHAR in structs call fields as files do:
-    Spark pads values by them.
+    """The relation's schema with the files' names in the CHAR and VARCHAR metadata of structs,
+    since Spark pads values by these names.
 
     Args:
-        relation_schema, table_schema: as of `logical_columns`.
+        relation_schema, table_schema: as in `logical_columns`.
 
     Raises:
-        UnsupportedFeatureError: a note that isn't the column's type.
+        UnsupportedFeatureError: the metadata doesn't match the column's type.
     """
     if LENGTHS not in relation_schema:
         return relation_schema
@@ -44,7 +43,8 @@ def with_file_names(relation_schema: str, table_schema: str) -> str:
 
 
 def _noted(note: str, here: Any, there: Any) -> tuple[str, str]:
-    """What a note begins with, a type, under the names that files use, and what follows it."""
+    """Splits CHAR and VARCHAR metadata after its first type, and returns that type under the files'
+    names and the remaining text."""
     if isinstance(here, str):
         depth = 0
         for at, sign in enumerate(note):
@@ -81,18 +81,18 @@ def _unlike(what: str, note: str) -> UnsupportedFeatureError:
 
 
 def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str, *, by_id: bool) -> DataFrame:
-    """The relation's columns, in their order, under the table's names at every depth.
+    """The relation's columns, in order, under the table's names at every depth.
 
     Args:
-        relation: the frame of the files; columns after those of the schema stay as they are.
+        relation: the frame of the files; columns behind those of the schema stay unchanged.
         relation_schema, table_schema: both schemas as JSON; they differ in names and metadata only.
-        by_id: Spark finds the columns in files by id. It forgets the ids of nested fields when it
-            reads only some of them, and would find none: they are kept together.
+        by_id: whether Spark finds the columns in files by id. When Spark reads only some nested
+            fields it loses their ids and finds none, so nested fields are read together.
     """
     from pyspark.sql import functions as sf
 
     own, other = (_native.TableSchema(text).to_value()["fields"] for text in (table_schema, relation_schema))
-    # Column names of any kind are safe from here on: they are given by position.
+    # From here on columns are selected by position, so names may contain any character.
     beside = relation.columns[len(own) :]
     plain = relation.toDF(*[f"c{i}" for i in range(len(own))], *beside)
     columns = [
@@ -105,27 +105,27 @@ def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str
 
 
 def _renamed(column: Column, there: Any, here: Any, by_id: bool) -> Column:
-    """The column with its inner fields named as in `here`."""
+    """Renames the fields within a column to those of `here`."""
     if _names(there) == _names(here):
         return column
     if here["type"] == "struct" and not by_id:
         pairs = list(zip(there["fields"], here["fields"], strict=True))
         kept = sum(1 for a, b in pairs if a["name"] == b["name"])
         if _are_apart(pairs, kept):
-            # Of what Spark has to rename fields, only this lets filters and pruning of nested
-            # fields through.
+            # Of all ways to rename fields in Spark, only this one preserves pushdown and pruning of
+            # nested fields.
             for a, b in pairs:
                 column_of = _renamed(column.getField(a["name"]), a["type"], b["type"], by_id)
                 if a["name"] != b["name"] or _names(a["type"]) != _names(b["type"]):
                     column = column.withField(quoted(b["name"]), column_of)
             return column.dropFields(*[quoted(a["name"]) for a, _ in pairs[kept:]])
-    # Field by field in their order: the types differ in names alone.
+    # Casts field by field in order, since the types differ only in names.
     return column.cast(_spark_type(here))
 
 
 def _are_apart(pairs: list[Any], kept: int) -> bool:
-    """Whether new names can be added behind the old ones: those that stay come first, and no two
-    are equal."""
+    """Whether the renamed columns can be appended: unchanged columns come first, and all names are
+    distinct."""
     before = [a["name"].lower() for a, _ in pairs]
     after = [b["name"].lower() for _, b in pairs]
     stay = all(a["name"] == b["name"] for a, b in pairs[:kept])

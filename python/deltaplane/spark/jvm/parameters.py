@@ -1,5 +1,5 @@
-"""Parameters of a statement: `:name` of a dict and `?` of a list become the SQL of what Spark
-itself binds for them."""
+"""Replaces a statement's parameters, `:name` of a dict and `?` of a list, by SQL literals as Spark
+binds them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bound", "bound", "has_parameters", "with_values"]
 
-# What isn't looked into, and parameters; a colon right behind a column begins a path into it.
+# Matches quoted text and comments, and parameters; a colon directly behind a column begins a path
+# into it.
 _PARAMETER = re.compile(
     r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|--(?:\\\n|[^\n])*|/\*.*?\*/"""
     r"""|(?<![\w`:)\]]):(?P<name>\w+)|\?""",
@@ -33,10 +34,11 @@ class Bound:
 
 
 def bound(text: str, given: Bound) -> str:
-    """A statement with values in the places of its parameters, which are all named or all aren't.
+    """A statement with values in place of its parameters, which are either all named or all
+    positional.
 
     Raises:
-        InvalidArgumentError: values that the statement has no parameters for, or too few of them.
+        InvalidArgumentError: surplus or missing values.
 
     >>> bound("DELETE FROM t WHERE x = ? OR y = ?", Bound(("1", "'a'"), ("1", "a")))
     "DELETE FROM t WHERE x = 1 OR y = 'a'"
@@ -67,7 +69,7 @@ def bound(text: str, given: Bound) -> str:
 
 
 def has_parameters(text: str) -> bool:
-    """Whether a statement waits for values."""
+    """Whether a statement has parameters."""
     return any(one["name"] is not None or one[0] == "?" for one in _PARAMETER.finditer(text))
 
 
@@ -77,12 +79,12 @@ def with_values(
     run: Callable[[str, Any], DataFrame],
     jvm: Jvm,
 ) -> str | None:
-    """A statement with its parameters' values in its text; None where it has no parameter. `run`
-    has Spark run a query with values.
+    """A statement with its parameters' values in the text; None if it has no parameter. `run` makes
+    Spark run a query with values.
 
     Raises:
-        InvalidArgumentError: a statement with more parameters than values.
-        PySparkException: as Spark, for values that it doesn't bind.
+        InvalidArgumentError: a parameter without a value.
+        PySparkException: Spark refuses a value.
     """
     named: Mapping[str, Any] | None = args if isinstance(args, Mapping) else None
     places: Sequence[Any] = () if isinstance(args, Mapping) else args
@@ -100,7 +102,7 @@ def with_values(
             raise InvalidArgumentError(
                 f"the statement has more parameters than values were given, {len(found)} and {len(places)}: give one for each `?`"
             )
-        # By names: Spark 4.2 mixes up more than a few values by their places.
+        # Uses names, since Spark 4.2 mixes up positional values if there are more than a few.
         given = {f"p{i}": places[i] for i in range(len(found))}
         query = ", ".join(f":{name} AS {name}" for name in given)
         values = jvm.selected_sql(run(f"SELECT {query}", given))
@@ -110,8 +112,8 @@ def with_values(
 def _replaced(text: str, found: Sequence[re.Match[str]], values: Sequence[str]) -> str:
     shown, at = "", 0
     for one, value in zip(found, values, strict=True):
-        # A literal is one word for the words around it, as in INTERVAL '1' DAY; a sign or a call
-        # isn't.
+        # A literal is a single word for its neighbours, as in INTERVAL '1' DAY, unlike a sign or a
+        # call.
         plain = re.fullmatch(r"\w+|'(?:[^'\\]|\\.)*'", value)
         shown += text[at : one.start()] + (value if plain else f"({value})")
         at = one.end()

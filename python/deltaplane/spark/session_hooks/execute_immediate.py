@@ -1,5 +1,5 @@
-"""EXECUTE IMMEDIATE of a statement that changes a Delta table: the statement's text, with the
-values of USING in it.
+"""EXECUTE IMMEDIATE of a statement that changes a Delta table: builds the statement's text with the
+values of USING.
 
 Spark computes the text and the values, which may be session variables.
 """
@@ -24,7 +24,7 @@ __all__ = ["Immediate"]
 @dataclass(frozen=True)
 class Immediate:
     """An EXECUTE IMMEDIATE with USING: the expression of the statement's text, its values, and
-    whether INTO takes a result."""
+    whether INTO receives the result."""
 
     statement: str
     values: str
@@ -32,7 +32,7 @@ class Immediate:
 
     @classmethod
     def of(cls, text: str) -> Immediate | None:
-        """What a text says; None for other statements, and where there is no USING."""
+        """Parses a text; None for other statements, and without USING."""
         cursor = Grammar(text, own_queries=False)
         if not cursor.take("execute", "immediate"):
             return None
@@ -73,7 +73,7 @@ class Immediate:
         return None if said is None else str(said)
 
     def said(self, run: Callable[[str], DataFrame]) -> str:
-        """The text of the statement, which Spark computes; `run` has it run a query."""
+        """The text of the statement, which Spark computes; `run` runs a query."""
         ((text,),) = run(f"SELECT {self.statement}").collect()
         return str(text)
 
@@ -81,9 +81,9 @@ class Immediate:
         """The statement with its parameters replaced by values.
 
         Raises:
-            InvalidArgumentError: values that don't match the statement's parameters, or that depend
-                on rows.
-            PySparkException: as Spark, for values that it can't compute.
+            InvalidArgumentError: the values don't match the statement's parameters, or depend on
+                rows.
+            PySparkException: Spark can't compute a value.
         """
         if self.takes_result:
             raise InvalidArgumentError(
@@ -101,7 +101,7 @@ class Immediate:
 
 
 def _closing(cursor: Grammar, at: int) -> int:
-    """The number of the token that closes a parenthesis."""
+    """The index of the token that closes a parenthesis."""
     depth = 0
     for place in range(at, len(cursor.tokens)):
         depth += {"(": 1, ")": -1}.get(cursor.tokens[place].text, 0)

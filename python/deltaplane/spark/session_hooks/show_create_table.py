@@ -1,4 +1,4 @@
-"""A table's definition as the statement that makes such a table."""
+"""SHOW CREATE TABLE: a table's definition as a CREATE TABLE statement."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["create_text"]
 
 
 def create_text(table: DeltaTable, name: str, *, managed: bool) -> str:
-    """The statement that makes such a table, without rows, under a name; at its own location unless
-    that is `managed`.
+    """The CREATE TABLE statement for an empty table like this one, under a name; with its location
+    unless it is `managed`.
 
     >>> import pyarrow as pa
     >>> table = DeltaTable.create("memory://doc-show-create/t", pa.schema({"x": pa.int64()}))
@@ -60,7 +60,7 @@ def _column_text(field: Field) -> str:
 
 
 def _whole_type_text(field: Field) -> str:
-    """A column's type; one with lengths of texts stands whole in the column's metadata."""
+    """A column's type; for CHAR and VARCHAR, from the column's metadata."""
     lengths = field.metadata.get(LENGTHS)
     if lengths is None:
         return _type_text(field.type)

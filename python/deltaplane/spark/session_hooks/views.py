@@ -1,7 +1,7 @@
-"""DELETE, UPDATE and MERGE of a temp view that shows columns of one Delta table: the statement as
-one about the table.
+"""Translates DELETE, UPDATE and MERGE of a temporary view that selects columns of one Delta table
+to statements about the table.
 
-As in delta-spark a view that does more, as one with a condition, is refused.
+As in delta-spark, other views, such as ones with a condition, are refused.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["about_the_table", "check_no_columns"]
 
 
 def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: int, run: str) -> str | None:
-    """A statement about a temp view, whose name begins at a place in its text, as one about the
-    view's table; None where the name is no temp view, or one that has nothing to do with a Delta
-    table. `run` is the statement's first word.
+    """Translates a statement about a temporary view to one about the view's table; the view's name
+    begins at a position in the text. Returns None if the name isn't a temporary view's, or the view
+    reads no Delta table. `run` is the statement's first keyword.
 
     Raises:
-        InvalidArgumentError: a view that is more than columns of a table, or what can't be said of
-            the table.
+        InvalidArgumentError: the view does more than select columns of a table, or the statement
+            can't be translated.
     """
     jvm = Jvm.of(spark)
     if not jvm.is_temp_view(spark, name):
@@ -69,7 +69,7 @@ def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: 
 
 
 def _table(spark: SparkSession, parts: Sequence[str]) -> tuple[str, str]:
-    """Where a table is, and its name as statements have it."""
+    """A table's location, and its name in the form for statements."""
     if len(parts) == 3 and parts[1].lower() not in ("delta", "deltaplane"):
         shown = ".".join(map(quoted, parts))
         location = held_location(spark, shown)
@@ -80,7 +80,7 @@ def _table(spark: SparkSession, parts: Sequence[str]) -> tuple[str, str]:
 
 
 class _Renaming:
-    """The text of a statement with the view's columns as the table's."""
+    """Replaces the view's columns in a statement's text by the table's."""
 
     def __init__(self, cursor: Grammar, called: str, columns: Mapping[str, str], own: set[str], *, whole: bool) -> None:
         self._cursor, self._called, self._columns, self._own = cursor, called.lower(), columns, own
@@ -88,7 +88,7 @@ class _Renaming:
         self._whole = whole and self._same
 
     def text(self, begin: int, at: int, *, merges: bool) -> str:
-        """What comes behind the table's name, from a token and a place on."""
+        """The text behind the table's name, from a token and a position on."""
         tokens, sql = self._cursor.tokens, self._cursor.sql
         if self._whole:
             return sql[at:]
@@ -131,7 +131,8 @@ class _Renaming:
         return made + sql[at:]
 
     def _column(self, i: int, run: int, *, target: bool, qualified_only: bool) -> tuple[int, str] | None:
-        """The token that is a column of the view's, and the table's name for it."""
+        """The index of a token that is a column of the view, and the table's name for that
+        column."""
         tokens = self._cursor.tokens
         parts = [tokens[i + 2 * n].text.strip("`").lower() for n in range(run)]
         if run > 1 and parts[0] == self._called:
@@ -152,7 +153,7 @@ class _Renaming:
 
 
 def _run(cursor: Grammar, i: int) -> int:
-    """How many names with dots between them begin at a token."""
+    """The number of dotted names that begin at a token."""
     found, tokens = 0, cursor.tokens
     while i < len(tokens) and tokens[i].kind in ("name", "quoted"):
         found += 1

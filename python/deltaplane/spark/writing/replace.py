@@ -1,5 +1,6 @@
-"""Overwrites of some rows by Spark's tasks: of those that match new ones, by a merge that deletes
-what matches and adds all new rows; or of those that meet a condition, which new rows must meet too.
+"""Overwrites of some rows by Spark's tasks: rows that match new ones are replaced by a merge that
+deletes matches and inserts all new rows; rows that satisfy a condition are replaced by new rows
+that must satisfy it, too.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def replace_matching(
     matching: Matching,
     intent: WriteIntent,
 ) -> WriteResult | DryRun | None:
-    """Replaces rows that match one of the frame's, in one commit; nothing is done without rows,
-    None where no table is."""
+    """Replaces rows that match a row of the frame, in one commit; an empty frame changes nothing;
+    returns None if the table doesn't exist."""
     try:
         snapshot = _native.Snapshot.open(location, split_options(options)[0], intent.read_version)
     except TableNotFoundError:
@@ -68,7 +69,7 @@ def _is_about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
     try:
         return about_partitions(condition, snapshot)
     except (InvalidArgumentError, UnsupportedExpressionError):
-        # Spark judges what the embedded engine has no form of.
+        # Spark evaluates what the embedded engine can't parse.
         return False
 
 
@@ -79,12 +80,12 @@ def replace_rows(
     condition: str,
     intent: WriteIntent,
 ) -> WriteResult | DryRun | None:
-    """Replaces the rows that meet a condition, in one commit; None where no table is, or where
-    whole partitions are replaced: that needs no row of the old ones.
+    """Replaces the rows that satisfy a condition, in one commit; returns None if the table doesn't
+    exist, or if whole partitions are replaced, since that reads no old row.
 
     Raises:
-        InvalidArgumentError: a new row that doesn't meet it; a condition on rows where no data is
-            to change.
+        InvalidArgumentError: a new row doesn't satisfy the condition; or a condition on rows with
+            `data_change=False`.
     """
     try:
         snapshot = _native.Snapshot.open(location, split_options(options)[0], intent.read_version)

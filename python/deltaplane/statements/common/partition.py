@@ -1,5 +1,5 @@
-"""PARTITION (column = value, column) of INSERT: values that every new row has, and the partitions
-that make room for them."""
+"""PARTITION (column = value, column) of INSERT: constants for every new row, and the partitions to
+replace."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ __all__ = ["Fixed", "PartitionSpec", "read_partition"]
 
 @dataclass(frozen=True)
 class Fixed:
-    """A column of partitions, and the one value that it has in every new row."""
+    """A partition column and its constant value for every new row."""
 
     field: Field
     value: pa.Scalar
 
     @property
     def condition(self) -> str:
-        """What the rows of its partitions meet.
+        """The condition that selects the rows of its partitions.
 
         Raises:
-            UnsupportedExpressionError: a value that conditions have no form of.
+            UnsupportedExpressionError: a value that can't be written in a condition.
         """
         name = quoted(self.field.name)
         return f"{name} = {_literal(self.value)}" if self.value.is_valid else f"{name} IS NULL"
 
     def on_spark(self) -> Column:
-        """The value as a session has it, in the column's type."""
+        """The value as a Spark column of the column's type."""
         import pyarrow as pa
         from pyspark.sql import functions as F
 
@@ -55,16 +55,15 @@ class Fixed:
 
 @dataclass(frozen=True)
 class PartitionSpec:
-    """Columns with their values as they were written; None where the rows have them."""
+    """Partition columns with their values as written; None if the rows provide the value."""
 
     values: Mapping[str, Clause | None]
 
     def fixed(self, table: DeltaTable) -> list[Fixed]:
-        """The values in their columns' types.
+        """The constants, converted to their columns' types.
 
         Raises:
-            InvalidArgumentError: a column that isn't one of the table's partitions, or a value that
-                isn't of its type.
+            InvalidArgumentError: not a partition column of the table, or a value of another type.
         """
         partitions = {name.lower() for name in table.metadata().partition_columns}
         found = []
@@ -81,7 +80,7 @@ class PartitionSpec:
 
 
 def read_partition(cursor: Grammar) -> PartitionSpec | None:
-    """The clause, if it comes next."""
+    """Parses the clause; None without one."""
     if not cursor.take("partition"):
         return None
     values = dict[str, Clause | None]()
@@ -105,8 +104,8 @@ def _cast(text: str, field: Field) -> pa.Scalar:
 
 
 def _literal(scalar: pa.Scalar) -> str:
-    """Spark SQL for a value. Dates and timestamps are made of their numbers: Python's reach a part
-    of either type's range."""
+    """Spark SQL for a value. Dates and timestamps are written as numbers, since Python's types
+    cover only a part of their ranges."""
     import pyarrow as pa
 
     if pa.types.is_date(scalar.type):

@@ -1,5 +1,5 @@
 //! Type widening (P153): which type may follow which, and the record of it in `delta.typeChanges`.
-//! Files keep the type they were written with; whoever reads them converts. Pure.
+//! Files keep the type they were written with; readers convert. Pure.
 
 use serde_json::{Value, json};
 
