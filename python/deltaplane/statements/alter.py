@@ -40,8 +40,6 @@ _ACTIONS = (
 _NO_PROPERTY = "deltaplane.none"
 # The property under which Spark's catalog shows a table's clustering columns.
 _CLUSTERING = "clusteringColumns"
-# The error for several changes in one CHANGE COLUMN, since each change is one commit.
-_ONE_BY_ONE = "CHANGE COLUMN changes one of the type, the comment and the place: write a statement for each"
 
 
 @dataclass(frozen=True)
@@ -100,8 +98,6 @@ def _change(cursor: Grammar) -> Change:
             cursor.expected("TBLPROPERTIES")
         cursor.at += 1
         token, settings = cursor.at, properties(cursor)
-        if "comment" in settings:
-            cursor.wrong("expected other properties: COMMENT ON TABLE sets the comment", cursor.tokens[token].start)
         refuse_reserved(cursor, token, settings)
         return lambda alter: alter.set_table_properties(_without_clustering(settings))
     if cursor.take("unset"):
@@ -285,26 +281,28 @@ def _is_declared(cursor: Grammar, name: str) -> bool:
 
 
 def _declared(cursor: Grammar, column: str, name: str) -> Change:
-    """Parses a column in Hive's syntax (name, type and options), of which only one property may
-    change."""
+    """Parses a column in Hive's syntax: name and type, then its comment and its place, which change
+    in one commit."""
     token = cursor.at
     if cursor.name("the column's name").lower() != name.lower():
         cursor.wrong("expected the same name again: ALTER TABLE … RENAME COLUMN renames", cursor.tokens[token].start)
     typed = _typed(cursor, column)
     if cursor.peek() == "not":
         cursor.expected("COMMENT, FIRST or AFTER: ALTER COLUMN … SET NOT NULL says that there are no nulls")
-    others: list[Change] = []
-    while cursor.peek() in ("comment", "first", "after"):
-        others.append(_column_change(cursor, column))
-    if len(others) > 1:
-        raise UnsupportedFeatureError(_ONE_BY_ONE)
+    others: dict[str, Change] = {}
+    while (word := cursor.peek()) in ("comment", "first", "after"):
+        kind = "comment" if word == "comment" else "place"
+        if kind in others:
+            cursor.expected(f"the end: the statement gives the column's {kind} twice")
+        others[kind] = _column_change(cursor, column)
     if not others:
         return typed
 
     def change(alter: TableAlterer) -> AlterPlan:
+        changes = list(others.values())
         if typed(alter, dry_run=True).changed:
-            raise UnsupportedFeatureError(_ONE_BY_ONE)
-        return others[0](alter)
+            changes.insert(0, typed)
+        return changes[0](alter) if len(changes) == 1 else alter._several(changes)
 
     return change
 

@@ -253,7 +253,11 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
         elif cursor.take("tblproperties"):
             begins, settings = cursor.at, properties(cursor)
             refuse_reserved(cursor, begins, settings)
+            # As in delta-spark this property is the table's comment, where no COMMENT is given.
+            comment = settings.pop("comment", None)
             made = replace(made, properties={**settings, **made.properties})
+            if made.comment is None:
+                made = replace(made, comment=comment)
         else:
             return made
         if word in seen:

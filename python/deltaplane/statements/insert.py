@@ -242,6 +242,7 @@ class Insert:
             InvalidArgumentError: the number of columns differs.
         """
         from deltaplane.spark.execution.store_cast import (
+            check_fields,
             stored_and_grown,
             stored_by_name,
             stored_by_position,
@@ -250,6 +251,10 @@ class Insert:
 
         names = frame.columns
         if self.by_name:
+            own = {field.name.lower(): field for field in _columns_of(table.schema().fields).fields}
+            for given in frame.schema.fields:
+                if (field := own.get(given.name.lower())) is not None:
+                    check_fields(given.dataType, field.dataType, field.name)
             fields = self._grown(frame, table) if evolves else self._fields_of(names, table, fields)
             return stored_by_name(frame, _columns_of(fields))
         if len(names) < len(fields) or (len(names) > len(fields) and (self.columns or not evolves)):

@@ -13,10 +13,13 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+
 from deltaplane.exceptions import DeltaError
 from deltaplane.spark.datasource.delta_options import versioned_path
 from deltaplane.spark.delta_api.reader import Reader, StreamReader
-from deltaplane.spark.errors.refusals import refusal
+from deltaplane.spark.delta_api.table_changes import called_changes
+from deltaplane.spark.errors.refusals import refusal, sparks_refusal
 from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
 from deltaplane.spark.jvm.location import absolute_location
 from deltaplane.spark.jvm.names import shown_path
@@ -103,12 +106,18 @@ class _Answers:
             return self._answer(spark, question)
         except DeltaError as e:
             return refusal(e, "SELECT")
+        except PySparkException as e:
+            if not question.startswith("statement\0"):
+                raise
+            return sparks_refusal(e)
 
     def _answer(self, spark: SparkSession, question: str) -> Any:
         kind, location, *rest = question.split("\0")
         if kind == "statement":
             made = None if self._run is None else self._run(spark, location)
             return None if made is None else made._jdf
+        if kind == "changes":
+            return called_changes(spark, location)._jdf
         version, *pairs = rest
         options = dict(zip(pairs[::2], pairs[1::2], strict=True))
         place = shown_path(location)

@@ -19,7 +19,7 @@ from deltaplane.spark.jvm.names import location_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["calls_changes", "changes_in_views"]
+__all__ = ["called_changes", "calls_changes", "changes_in_views"]
 
 # Matches quoted text and comments, the beginning of a call, and parentheses.
 _WORDS = re.compile(
@@ -52,6 +52,17 @@ def changes_in_views(spark: SparkSession, text: str) -> Iterator[str]:
 def calls_changes(text: str) -> bool:
     """Whether a SQL text calls `table_changes` or `table_changes_by_path`."""
     return any(True for _ in _calls(text))
+
+
+def called_changes(spark: SparkSession, text: str) -> DataFrame:
+    """The changes that the first call in a text asks for.
+
+    Raises:
+        InvalidArgumentError: as `changes_in_views`, or a text that calls neither function.
+    """
+    for _, _, name, arguments in _calls(text):
+        return _feed(spark, name, arguments)
+    raise InvalidArgumentError(f"no call of table_changes is in `{text}`: write table_changes('table', start)")
 
 
 def _calls(text: str) -> Iterator[tuple[int, int, str, str]]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.errors.exceptions import captured
 
 from deltaplane import exceptions
@@ -19,7 +21,7 @@ from deltaplane.exceptions import DeltaError
 from deltaplane.spark.errors.error_conditions import spark_condition
 from deltaplane.spark.errors.spark_errors import as_sparks
 
-__all__ = ["come_back", "refusal"]
+__all__ = ["come_back", "refusal", "sparks_refusal"]
 
 _REFUSED = "deltaplane.Refused"
 # This exception stays unchanged, with its cause.
@@ -50,6 +52,12 @@ _STATES = {
     "DeltaError": "58000",
 }
 
+# Errors of Spark's that cross the JVM, by number. Those that a handler took are never asked for, so
+# that only the last ones are held.
+_held: dict[int, PySparkException] = {}
+_HELD_AT_MOST = 16
+_numbers = count()
+
 
 def refusal(error: DeltaError, doing: str = "") -> str:
     """The text that represents an error in an answer to the JVM; no other answer begins with the
@@ -62,6 +70,18 @@ def refusal(error: DeltaError, doing: str = "") -> str:
     named = _unnamed(error) if said is None else [said.condition, said.sql_state]
     parameters = [] if said is None else [text for item in said.parameters.items() for text in item]
     return "\0".join(["", *(text.replace("\0", "") for text in (str(error), made_of, *named, *parameters))])
+
+
+def sparks_refusal(error: PySparkException) -> str:
+    """As `refusal`, for an error of Spark's own that a statement of a script ended with: a handler
+    finds it by its condition and state, and without a handler it comes out as it was."""
+    number = next(_numbers)
+    _held[number] = error
+    while len(_held) > _HELD_AT_MOST:
+        _held.pop(next(iter(_held)))
+    condition = error.getCondition() or "DELTAPLANE_SPARK"
+    parts = str(error), json.dumps({"held": number}), condition, error.getSqlState() or _STATES["DeltaError"]
+    return "\0".join(["", *(text.replace("\0", "") for text in parts)])
 
 
 def _unnamed(error: DeltaError) -> list[str]:
@@ -88,7 +108,7 @@ def come_back() -> None:
     captured.convert_exception = converted
 
 
-def _refused(thrown: Any) -> DeltaError | None:
+def _refused(thrown: Any) -> Exception | None:
     """The error that a JVM exception carries, itself or in its causes."""
     while thrown is not None:
         kind = thrown.getClass().getName()
@@ -96,6 +116,9 @@ def _refused(thrown: Any) -> DeltaError | None:
             return None
         if kind == _REFUSED:
             made_of = json.loads(thrown.error())
+            if "held" in made_of:
+                held: PySparkException | None = _held.pop(made_of["held"], None)
+                return held
             error: DeltaError = getattr(exceptions, made_of["class"])(made_of["text"], **made_of["about"])
             return as_sparks(error, made_of["doing"])
         thrown = thrown.getCause()

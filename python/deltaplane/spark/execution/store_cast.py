@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "as_table_takes",
+    "check_fields",
     "check_partitions",
     "holds_void",
     "store_policy",
@@ -185,6 +186,29 @@ def widens_columns(configuration: Mapping[str, str]) -> bool:
     """Whether a write that may change the schema of a table with these properties widens
     columns."""
     return configuration.get("delta.enableTypeWidening", "false").lower() == "true"
+
+
+def check_fields(brought: DataType, own: DataType, path: str) -> None:
+    """Refuses values of structs that lack fields of their column, as delta-spark does for INSERT …
+    BY NAME: they would be null.
+
+    Raises:
+        SchemaMismatchError: a struct without a field that its column has, at any depth.
+    """
+    if isinstance(brought, StructType) and isinstance(own, StructType):
+        given = {field.name.lower(): field.dataType for field in brought.fields}
+        if lacking := [field.name for field in own.fields if field.name.lower() not in given]:
+            raise SchemaMismatchError(
+                f"a value of `{path}` has {len(brought.fields)} fields for the {len(own.fields)} fields of its column, and lacks "
+                f"`{lacking[0]}`, which would be null: give it, as NULL where that is meant"
+            )
+        for field in own.fields:
+            check_fields(given[field.name.lower()], field.dataType, f"{path}.{field.name}")
+    elif isinstance(brought, ArrayType) and isinstance(own, ArrayType):
+        check_fields(brought.elementType, own.elementType, f"{path}.element")
+    elif isinstance(brought, MapType) and isinstance(own, MapType):
+        check_fields(brought.keyType, own.keyType, f"{path}.key")
+        check_fields(brought.valueType, own.valueType, f"{path}.value")
 
 
 def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -72,7 +73,7 @@ from deltaplane.spark.session_hooks.execute_immediate import Immediate
 from deltaplane.spark.session_hooks.no_table import refuse_no_table
 from deltaplane.spark.session_hooks.results import result_frame
 from deltaplane.spark.session_hooks.show_create_table import create_text
-from deltaplane.spark.session_hooks.views import about_the_table
+from deltaplane.spark.session_hooks.views import about_the_table, check_no_columns
 from deltaplane.statements import command_of
 from deltaplane.statements.common.on_spark import on_spark
 from deltaplane.statements.common.statement import Session
@@ -262,7 +263,12 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 def _sql_with(spark: SparkSession, text: str, by_spark: Callable[[], DataFrame]) -> DataFrame:
     """Runs `sql`; `by_spark` runs a statement for Spark whose text needed no replacement."""
     text = session_text(spark, text)
-    with spark_texts(), changes_in_views(spark, _identified(text)) as shown:
+    # A script's statements run in turn: its analyser asks for the changes that each of them calls.
+    in_turn = calls_changes(text) and _is_script(spark, text)
+    with (
+        spark_texts(),
+        nullcontext(_identified(text)) if in_turn else changes_in_views(spark, _identified(text)) as shown,
+    ):
         said = _said_otherwise(shown)
         done = _ran(spark, said, by_spark if said == text else None, changes=shown != _identified(text))
     if not _READS.match(shown):
@@ -286,6 +292,9 @@ def _ran(
             with Jvm.of(spark).in_script():
                 return of_spark()
         if parsed.is_sparks:
+            return of_spark()
+        if parsed.kind == "CreateTempViewUsing":
+            check_no_columns(Grammar(text, own_queries=False))
             return of_spark()
         if parsed.changes_rows:
             for place, name in parsed.targets[:1]:
@@ -354,6 +363,14 @@ def _ran(
     done = made.checked(spark, command).run(Session(catalog, spark))
     made.hold(spark, command)
     return spark.createDataFrame(done)
+
+
+def _is_script(spark: SparkSession, text: str) -> bool:
+    """Whether a text is BEGIN … END, whose statements a session's analyser asks for."""
+    if not (_is_enabled(spark) and ask(spark, _in_script)):
+        return False
+    parsed = Parsed.of(spark, text)
+    return parsed is not None and parsed.kind == "CompoundBody"
 
 
 def _is_misread(text: str) -> bool:
@@ -436,7 +453,9 @@ def _is_outside(cursor: Grammar, index: int) -> bool:
 def _in_script(spark: SparkSession, text: str) -> DataFrame | None:
     """Runs a statement of a script if it concerns a Delta table; returns None for others."""
     parsed = Parsed.of(spark, text)
-    if parsed is None or parsed.is_sparks or parsed.kind in _SCRIPTS:
+    if parsed is not None and parsed.kind in _SCRIPTS:
+        return _not_sparks(spark, text)
+    if parsed is None or parsed.is_sparks:
         return None
     if not _is_about_tables(spark, text, parsed):
         return None
@@ -447,6 +466,16 @@ def _in_script(spark: SparkSession, text: str) -> DataFrame | None:
         )
     with Jvm.of(spark).in_script(False):
         return _sql_with(spark, text, lambda: _of_spark(spark, text))
+
+
+def _not_sparks(spark: SparkSession, text: str) -> DataFrame | None:
+    """Runs the statement of an EXECUTE IMMEDIATE that Spark's parser doesn't know (OPTIMIZE, say);
+    None for others."""
+    said = Immediate.text_of(text, lambda query: _of_spark(spark, query))
+    if said is None or not (_is_misread(said) or Parsed.of(spark, said) is None):
+        return None
+    with Jvm.of(spark).in_script(False):
+        return _sql_with(spark, said, lambda: _of_spark(spark, said))
 
 
 def _is_about_tables(spark: SparkSession, text: str, parsed: Parsed) -> bool:

@@ -54,6 +54,24 @@ class Immediate:
         statement = text[tokens[cursor.at].start : tokens[end - 1].end]
         return cls(statement, text[tokens[begin].start : tokens[last].end], "into" in marks)
 
+    @staticmethod
+    def text_of(text: str, run: Callable[[str], DataFrame]) -> str | None:
+        """The text of the statement that an EXECUTE IMMEDIATE without USING and INTO runs, which
+        Spark computes by `run`; None for other statements."""
+        cursor = Grammar(text, own_queries=False)
+        if not cursor.take("execute", "immediate"):
+            return None
+        begin, tokens = cursor.at, cursor.tokens
+        while tokens and tokens[-1].text == ";":
+            tokens = tokens[:-1]
+        if begin >= len(tokens) or any(
+            token.kind == "name" and token.text.lower() in ("into", "using") for token in tokens[begin:]
+        ):
+            return None
+        statement = text[tokens[begin].start : tokens[-1].end]
+        ((said,),) = run(f"SELECT {statement}").collect()
+        return None if said is None else str(said)
+
     def said(self, run: Callable[[str], DataFrame]) -> str:
         """The text of the statement, which Spark computes; `run` runs a query."""
         ((text,),) = run(f"SELECT {self.statement}").collect()

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.spark.jvm.internals import Jvm
-from deltaplane.spark.jvm.names import held_location, shown_path
+from deltaplane.spark.jvm.names import FORMATS, held_location, shown_path
 from deltaplane.spark.jvm.schema import quoted
 from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["about_the_table"]
+__all__ = ["about_the_table", "check_no_columns"]
 
 
 def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: int, run: str) -> str | None:
@@ -161,3 +161,21 @@ def _run(cursor: Grammar, i: int) -> int:
             break
         i += 2
     return count
+
+
+def check_no_columns(cursor: Grammar) -> None:
+    """Refuses CREATE TEMPORARY VIEW or TABLE … (columns) USING delta, as delta-spark does: the
+    columns are those of the table, and without a table there would be rows of nothing.
+
+    Raises:
+        InvalidArgumentError: the statement lists columns.
+    """
+    words = [token.text.lower() for token in cursor.tokens]
+    begins = next((place for place, word in enumerate(words) if word in ("view", "table")), len(words))
+    listed = next((place for place, word in enumerate(words) if word == "(" and place > begins), len(words))
+    using = next((place for place in range(begins, len(words)) if words[place] == "using"), len(words))
+    if using + 1 < len(words) and words[using + 1].strip("`") in FORMATS and listed < using:
+        raise InvalidArgumentError(
+            "a temporary view USING delta takes no list of columns, as the table has them: leave the list out, or create a "
+            "table without TEMPORARY"
+        )

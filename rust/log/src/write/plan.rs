@@ -11,8 +11,8 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, Directives, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, iceberg_compat,
-    row_tracking, type_widening,
+    self, Directives, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, column_mapping,
+    iceberg_compat, row_tracking, type_widening,
 };
 use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_protocol::files::rows::{FileRows, num_records};
@@ -370,6 +370,12 @@ async fn existing_table(
     let mapping = Mapping::of(&after.configuration)?;
     let (schema, partition_columns) = new_schema(&base, incoming, &request, mapping)?;
     let names_seed = request.names_seed.as_deref();
+    let schema = match base.state().mapping() {
+        Mapping::None => schema,
+        // Old files keep their columns in versions that are read together, as by a change feed.
+        _ if mapping == base.state().mapping() => column_mapping::reuse(base.schema(), &schema),
+        _ => schema,
+    };
     let schema = mapped(mapping, schema, &mut after.configuration, names_seed)?;
     let metadata = changed_metadata(&base, &schema, &partition_columns, after);
     if let Some(m) = &metadata {

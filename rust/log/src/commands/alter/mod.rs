@@ -405,10 +405,12 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
     }
 }
 
-/// Several changes of columns as one, with delta-spark's name in the history.
+/// Several changes of columns as one, with delta-spark's name in the history: that of a single
+/// change if all of them are of one column.
 fn several(draft: &mut Draft<'_>, changes: &[Change]) -> Result<()> {
     not_empty(changes, "change")?;
     let mut said = Vec::with_capacity(changes.len());
+    let mut position = None;
     for change in changes {
         apply(draft, change)?;
         if draft.operation.name != columns::CHANGED {
@@ -418,6 +420,15 @@ fn several(draft: &mut Draft<'_>, changes: &[Change]) -> Result<()> {
             )));
         }
         said.push(columns::column_facts(&draft.operation.parameters));
+        position = draft.operation.parameters.get("position").cloned().or(position);
+    }
+    let mut names = said.iter().map(|facts| facts.get("name"));
+    let first = names.next();
+    if names.all(|name| Some(name) == first) {
+        // The last change describes the column as all of them leave it.
+        let place = position.map(|p| ("position".to_owned(), p));
+        draft.operation.parameters.extend(place);
+        return Ok(());
     }
     draft.says("CHANGE COLUMNS", [("columns", json!(Value::Array(said).to_string()))]);
     Ok(())
