@@ -20,8 +20,8 @@ FILES = {
     "small": [1_000, 10_000, 100_000],
     "full": [1_000, 10_000, 100_000, 1_000_000, 10_000_000],
 }
-# The paper's number. Four-digit years have no more days than this; larger tables have several files
-# per partition.
+# The paper's maximum number of partitions: more days would exceed the dates with four-digit years;
+# larger tables have several files per partition.
 MOST_PARTITIONS = 1_000_000
 KINDS: tuple[Kind, ...] = ("json", "own")
 

@@ -1,5 +1,4 @@
-"""Planning a selective query: from the table's location, or from an open table, to the paths of the
-files to read.
+"""Planning a selective query: from the table's location, or an open table, to the files' paths.
 
 One predicate is on the partition column (one day), one on a column's statistics. From the location
 it is the first call of its process; on an open table later calls are timed. DuckDB over the

@@ -27,8 +27,8 @@ STRUCTS = st.dictionaries(NAMES, KINDS, min_size=1, max_size=3)
 
 @dataclass(frozen=True)
 class Nested:
-    """A table's column `z` and a source's, rows by id, and the kind of update for matched rows: by
-    `*`, `z` as a whole, or fields."""
+    """A random merge: a table and a source with the column `z`, rows by id, and the update of
+    matched rows (`*`, the whole of `z`, or some of its fields)."""
 
     target: Kind
     source: Kind

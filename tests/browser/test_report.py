@@ -171,7 +171,7 @@ def test_whoever_does_not_see_is_told(browser: Chromium, report: Path) -> None:
         levels = page.value("[...document.querySelectorAll('h1, h2, h3')].map((h) => Number(h.tagName[1]))")
         assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
         assert page.value("[...document.querySelectorAll('a')].every((a) => document.querySelector(a.hash))")
-        # A box that scrolls can be reached by keys, and says what it is.
+        # A scrolling box can be reached by the keyboard and has an accessible name.
         reached = (
             "[...document.querySelectorAll('.scroll')].every((b) => b.tabIndex === 0 && b.getAttribute('aria-label'))"
         )

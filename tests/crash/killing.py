@@ -83,7 +83,7 @@ def kill_on_one_table(place: Place, scratch: Path, rounds: range, choose: random
         writes, after = choose.randint(1, place.most_writes), choose.uniform(0, place.write_seconds)
         kill_and_count(place, table, journal, n, writes, after, seen)
         check(place, table, journal)
-    # The next writer continues after all these crashes.
+    # A last writer continues on the table after the kills of all rounds.
     kill_and_count(place, table, journal, 1_000 + rounds.start, place.most_writes, place.write_seconds, seen)
     commits = check(place, table, journal)
     begun, done = journalled(journal)

@@ -283,8 +283,8 @@ def main(names: list[str]) -> None:
     report = {
         "title": "Crash points",
         "claims": [
-            "Whatever call to the store is the last one of a process, before or after it did its work, every operation"
-            " leaves the table as it was or as it should be, for rows, columns, properties, history and older versions.",
+            "A process may die at any call to the store, before or after the call took effect: every operation leaves the"
+            " table in its old or its new state, with the rows, columns, properties, history and older versions of that state.",
             "The operation can be done again by another process, and an independent verifier finds no fault, before"
             " and after that.",
             "Operations of several commits (`between`) leave a sound table with the same rows after each of them.",

@@ -295,7 +295,7 @@ def test_what_advise_judged_stands_in_the_rules_place(tmp_table: Callable[[], st
     assert better is not None
     assert said["Put files together"].command == better.commands.shell
     assert said["Put files together"].section == "files"
-    # Rules on other subjects stay, those on the same subjects are replaced.
+    # Advice replaces the rules on its own subjects, and rules on other subjects stay.
     assert "Engines" in said
     assert {"Many small files", "Statistics", "Checkpoints"} & set(said) == set()
     assert "Layouts that were tried" in report.to_html()

@@ -40,7 +40,7 @@ FEATURE_NAMES = set(
 # Legitimate uses of a name outside of that room: path → names.
 FEATURE_NAMES_ELSEWHERE: dict[str, set[str]] = {
     "rust/protocol/src/properties/known.rs": {"appendOnly"},  # the property delta.appendOnly
-    "rust/protocol/src/schema.rs": {"timestampNtz"},  # a spelling of the type
+    "rust/protocol/src/schema.rs": {"timestampNtz"},  # a spelling of the type in schemas
 }
 
 SPARK_INTERNALS = "org.apache.spark.sql.execution"

@@ -50,7 +50,7 @@ PROTOCOL = (
     ("changes", "conflict", "layout", "prune", "retained_files", "tail", "zorder"),
 )
 
-# The rooms of `log`, by the same rule.
+# The rooms of `log`, lowest first: each may use its own layer and lower ones.
 LOG = (
     ("environment", "listing", "progress", "scan_report"),
     ("checkpoint", "commit"),

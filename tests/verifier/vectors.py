@@ -34,7 +34,7 @@ class _Cursor:
 
 
 def decoded_z85(text: str) -> bytes:
-    """The bytes of Z85 text: four for five characters."""
+    """Decodes Z85 text: five characters represent four bytes."""
     found = b""
     for start in range(0, len(text), 5):
         number = 0

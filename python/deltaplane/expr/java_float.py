@@ -14,11 +14,13 @@ __all__ = ["over_digits", "plain", "varying", "written"]
 
 # Bits of the fraction, including the leading one.
 _BITS = {"float": 24, "double": 53}
-# From this many digits on, both may write numbers between 2^82 and 2^86 differently.
+# With at least this many digits, both Java versions may write numbers between 2^82 and 2^86
+# differently.
 _LONG = {"float": 8, "double": 17}
-# Below it Java 19 writes two digits where one is enough, and Java 17 the nearest number.
+# Below this number Java 19 writes two digits where one is enough, and Java 17 writes the nearest
+# number.
 _TINY = {"float": "CAST(2e-43 AS FLOAT)", "double": "CAST(1e-321 AS DOUBLE)"}
-# Below it fewer digits may identify a number.
+# Below this number (subnormals) fewer digits may identify a number.
 _SUBNORMAL = "CAST(1.17549435e-38 AS FLOAT)"
 _SIZE = "abs(n)"
 _DIGITS = "trim(replace(split_part(t, 'e', 1), '.', ''), '0')"

@@ -579,7 +579,8 @@ class Parser:
             return None
         chars = self.expression()
         if self.take("from"):
-            # With one following argument the characters come first, as in ltrim(chars, text).
+            # In a call with two arguments, the trimmed characters are the first one, as in
+            # ltrim(chars, text).
             return self.closed(Call("trim-from" if name in (None, "trim") else name, (chars, self.expression())))
         self.at = start
         return None

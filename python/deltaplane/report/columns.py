@@ -41,7 +41,7 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """The dotted path."""
+        """The leaf's dotted path."""
         return ".".join(self.path)
 
 

@@ -122,7 +122,8 @@ class _Bounds:
 
         A commit sets an application's version once, so a group has one append per application, the
         one with the lowest waiting version: a later commit skips versions that aren't greater than
-        the last one. All files share one plan, which is checked again with the commit.
+        the last one. All files of a group were written for one plan, the requirements of the table
+        at that time, and the commit checks that these still hold.
         """
         lowest: dict[str, tuple[int, int]] = {}
         for at, one in enumerate(waiting):

@@ -118,7 +118,7 @@ def test_expressions_of_others_are_spark_s_to_judge(spark: SparkSession, path: s
     constrained(path, Field("n", "integer"), c="gone > 0")
     with pytest.raises(exceptions.InvalidArgumentError, match="gone"):
         save_frame(spark.sql("SELECT 1 AS n"), path)
-    # Only Spark has this function.
+    # The embedded engine lacks the function `soundex`, so Spark must evaluate the constraint.
     constrained(path + "2", Field("n", "string"), c="soundex(n) > ''")
     save_frame(spark.sql("SELECT 'x' AS n"), path + "2")
     with pytest.raises(Exception, match=r"UnsupportedExpressionError.*soundex"):

@@ -1,6 +1,7 @@
 """Functions of arrays and maps that take lambda functions.
 
-A condition that can fail is evaluated for each element here; Spark stops at the deciding one.
+A lambda condition that can fail is evaluated for every element here, while Spark stops at the
+element that decides the result.
 """
 
 from __future__ import annotations

@@ -291,7 +291,8 @@ _MOST_DIGITS = 18
 def _half_up(value: Typed, digits: int) -> Typed:
     """Java's digits, rounded half up, as a number; an integral number is unchanged."""
     data_type = value.type
-    # Where versions of Java write different digits, there is no fraction, or no digit is left.
+    # The text of a number depends on the Java version only for large integral numbers, which are
+    # returned unchanged, and for tiny ones, which round to zero.
     number = f"CAST(CAST(CAST({plain()} AS DECIMAL(38,{digits})) AS VARCHAR) AS {data_type.duck})"
     whole = f"n IS NULL OR NOT isfinite(n) OR abs(n) >= CAST({1 << 52} AS DOUBLE)"
     nothing = "abs(n) < CAST(1e-20 AS DOUBLE)"

@@ -1,5 +1,5 @@
-// A rule of a session's analyser: relations that name a Delta table become its rows, which an object of Python's makes. It
-// comes when CTEs have taken their names, and before Spark looks up others. Views' and functions' own text meets it, too.
+// A rule of a session's analyser: replaces relations that name a Delta table by its rows, which a Python object makes. It
+// runs after CTEs are resolved, and before Spark looks up other names; also for the text of views and functions.
 package deltaplane;
 
 import java.lang.reflect.Field;
@@ -45,7 +45,7 @@ public final class Relations extends Rule {
     this.session = session;
   }
 
-  // Has a session's analyser ask Python.
+  // Makes a session's analyser call Python.
   public static void install(BiFunction python, SparkSession session) throws Exception {
     set(session, new Relations(python, session));
   }
@@ -201,7 +201,7 @@ public final class Relations extends Rule {
       if (!catalog.tableExists(identifier)) return null;
       table = catalog.getTableRawMetadata(identifier);
     } catch (Exception e) {
-      // Dropped meanwhile, or no name of the catalog's.
+      // Dropped meanwhile, or not a name of the catalog.
       return null;
     }
     if (table.provider().isEmpty() || !isFormat((String) table.provider().get())) return null;
