@@ -602,7 +602,7 @@ class TableAlterer:
         back. Rows that another writer adds meanwhile are a conflict.
 
         Raises:
-            InvalidArgumentError: no such column, none of identity, or one that is GENERATED ALWAYS.
+            InvalidArgumentError: no such column, or none of identity.
             ConstraintViolationError: the series has no later value.
 
         >>> import pyarrow as pa

@@ -15,7 +15,8 @@ from deltaplane.spark.dml.rewriting import (
     Work,
     column,
     refuse_chance,
-    refuse_windows,
+    refuse_row_sets,
+    row_expressions,
 )
 from deltaplane.spark.jvm.schema import quoted
 
@@ -44,15 +45,18 @@ def update(
         for number, name in enumerate(values):
             assigned.add(name, number)
         job.reads(which.tree)
-        rows = which.met(table).persist()
+        with row_expressions("the condition"):
+            rows = which.met(table).persist()
         try:
             given = [column(value) for value in values.values()]
+            old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
             # Before the first job, as delta-spark's analysis does, also where the condition is met
             # by no row.
-            refuse_chance(rows.select(*given), "a new value")
-            refuse_windows(rows.select(*given), rows, "a new value")
+            with row_expressions("a new value"):
+                refuse_row_sets(rows.select(*given), rows, "a new value")
+                refuse_chance(rows.select(*given), "a new value")
+            work.check(work.changed(rows, old, assigned, given))
             counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
-            old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
             new = work.changed(rows, old, assigned, given)
             if not counts:
                 return None

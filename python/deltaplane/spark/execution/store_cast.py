@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "as_table_takes",
     "check_partitions",
+    "follows_ansi",
     "holds_void",
     "store_policy",
     "stored",
@@ -41,6 +42,11 @@ _POLICY = "spark.sql.storeAssignmentPolicy"
 _FOLLOWS_ANSI = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
 
 
+def follows_ansi(spark: SparkSession) -> bool:
+    """Whether UPDATE and MERGE cast as the session's queries do, and not by the policy."""
+    return is_on(spark, _FOLLOWS_ANSI)
+
+
 def store_policy(spark: SparkSession, *, changes_rows: bool = False) -> str:
     """The policy by which the session casts values that are stored: ANSI, LEGACY or STRICT.
 
@@ -49,7 +55,7 @@ def store_policy(spark: SparkSession, *, changes_rows: bool = False) -> str:
         changes_rows: whether the statement is an UPDATE or a MERGE, which may follow the casts of
             the session's queries.
     """
-    if changes_rows and is_on(spark, _FOLLOWS_ANSI):
+    if changes_rows and follows_ansi(spark):
         return "ANSI" if str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true" else "LEGACY"
     return str(spark.conf.get(_POLICY, "ANSI")).upper()
 
@@ -129,7 +135,9 @@ def _placed(rows: DataFrame, schema: StructType, *, listed: bool, grows: bool, w
         column = plain[quoted(given.name)]
         _check_void(field.name, given.dataType, field.dataType)
         to = _by_place(given.dataType, field.dataType, field.name, grows=grows, widens=widens)
-        columns.append((column if given.dataType == to else jvm.store_cast(column, to, policy)).alias(field.name))
+        columns.append(
+            (column if given.dataType == to else jvm.store_cast(column, to, policy, field.name)).alias(field.name)
+        )
     new = zip(plain.columns[len(columns) :], rows.columns[len(columns) :], strict=True)
     columns += [plain[quoted(name)].alias(own) for name, own in new]
     try:
@@ -202,10 +210,10 @@ def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:
         raise SchemaMismatchError(f"a value doesn't fit its column, cast it: {e}") from e
 
 
-def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> DataFrame:
+def stored(rows: DataFrame, schema: StructType, policy: str | None = None, *, checks: bool = True) -> DataFrame:
     """The rows with these columns, found by their names at every depth; others are left out, and
     fields that a struct lacks are null. `policy`: as `store_policy` gives it; None for that of
-    statements that add rows.
+    statements that add rows. `checks`: whether an overflow has the condition of a table's column.
 
     Raises:
         AnalysisException: a type that the policy has no cast for.
@@ -218,7 +226,10 @@ def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> Da
         column = rows[quoted(field.name)]
         _check_void(field.name, field.dataType, to.get(field.name.lower(), field.dataType))
         cast = _with_leaves(field.dataType, to.get(field.name.lower(), field.dataType))
-        columns.append(column if cast is field.dataType else jvm.store_cast(column, cast, policy).alias(field.name))
+        name = field.name if checks else None
+        columns.append(
+            column if cast is field.dataType else jvm.store_cast(column, cast, policy, name).alias(field.name)
+        )
     return rows.select(*columns).to(schema)
 
 

@@ -7,6 +7,7 @@ It knows no table.
 from __future__ import annotations
 
 import logging
+import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,6 +50,8 @@ _EXECUTION = "org.apache.spark.sql.execution.streaming."
 _STREAMS = "org.apache.spark.sql.connector.read.streaming."
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
+# Types whose values can be out of range, and what holds such.
+_OVERFLOWS = re.compile(r"int|decimal")
 _CLASSES = {
     "alias": _EXPRESSIONS + "Alias",
     "array_list": "java.util.ArrayList",
@@ -64,6 +67,7 @@ _CLASSES = {
     "static_invoke": _EXPRESSIONS + "objects.StaticInvoke",
     "string": "java.lang.String",
     "up_cast": _EXPRESSIONS + "UpCast",
+    "check_overflow": _EXPRESSIONS + "CheckOverflowInTableInsert",
 }
 # Scala objects that share their name with a trait, so that their methods hang on an instance.
 _OBJECTS = {
@@ -612,10 +616,19 @@ class Jvm:
         deterministic: bool = frame._jdf.queryExecution().analyzed().deterministic()
         return deterministic
 
-    def windows_in(self, frame: Any) -> int:
-        """How many operators of a frame's plan compute window functions."""
-        nodes = _nodes(frame._jdf.queryExecution().analyzed())
-        return sum(node.getClass().getSimpleName() == "Window" for node in nodes)
+    def operators_in(self, frame: Any) -> dict[str, int]:
+        """How many operators of a frame's plan compute window functions (`Window`), aggregates
+        (`Aggregate`) and rows of a generator (`Generate`)."""
+        names = [node.getClass().getSimpleName() for node in _nodes(frame._jdf.queryExecution().analyzed())]
+        return {name: names.count(name) for name in ("Window", "Aggregate", "Generate")}
+
+    def optimize(self, frame: Any) -> None:
+        """Has Spark optimise a frame's plan, which evaluates its constants.
+
+        Raises:
+            PySparkException: a constant that has no value, such as the integer of a text.
+        """
+        frame._jdf.queryExecution().optimizedPlan()
 
     def condition_sql(self, filtered: Any) -> str:
         """The condition by which a frame was filtered last, as Spark writes it."""
@@ -694,12 +707,13 @@ class Jvm:
             columns.append(Column(self.expression_utils.column(attribute)))
         return frame.select(*columns)
 
-    def store_cast(self, column: Any, to: Any, policy: str) -> Any:
+    def store_cast(self, column: Any, to: Any, policy: str, name: str | None = None) -> Any:
         """The column as another type, by the cast of a `spark.sql.storeAssignmentPolicy`, whatever
         the session's own casts do.
 
         ANSI fails where a value doesn't fit, LEGACY never fails, and STRICT is refused by the
-        analysis unless every value of the old type is one of the new type.
+        analysis unless every value of the old type is one of the new type. With `name`, an overflow
+        of the ANSI cast says that it is this column's, by a condition of its own.
         """
         from pyspark.sql import Column
 
@@ -708,7 +722,10 @@ class Jvm:
         if policy == "STRICT":
             return Column(utils.column(self.up_cast(child, of, self.seq([]))))
         mode = self.eval_mode.LEGACY() if policy == "LEGACY" else self.eval_mode.ANSI()
-        return Column(utils.column(self.cast(child, of, self.none(), mode)))
+        cast = self.cast(child, of, self.none(), mode)
+        if name is not None and policy == "ANSI" and _OVERFLOWS.search(to.simpleString()):
+            cast = self.check_overflow(cast, name)
+        return Column(utils.column(cast))
 
     def _output(self, frame: Any) -> list[Any]:
         return list(_items(frame._jdf.queryExecution().analyzed().output()))
