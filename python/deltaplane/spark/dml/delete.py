@@ -18,7 +18,8 @@ __all__ = ["delete"]
 def delete(target: SparkTarget, condition: Expression | Subqueried | None, settings: Settings) -> CommandResult:
     """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if
     nothing was to do."""
-    which = SparkCondition(target, condition)
+    with row_expressions("the condition"):
+        which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         if which.is_exact and job.native.selects_files:

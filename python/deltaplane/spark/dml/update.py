@@ -34,7 +34,8 @@ def update(
     """Updates rows in one commit; returns its metrics under delta-spark's names, without any if
     nothing was to do. Without values rows are written as they were, as delta-spark does.
     `reads_others`: values may be made of any row of the table."""
-    which = SparkCondition(target, condition)
+    with row_expressions("the condition"):
+        which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         from pyspark.sql import functions as F
