@@ -100,7 +100,25 @@ def paths(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     (folder / "files" / "one.parquet").write_bytes(b"no table's")
     names = {
         f"{name}_at": str(folder / name)
-        for name in ("t", "p", "c", "f", "k", "dv", "mp", "pq", "folder", "files", "p2")
+        for name in (
+            "t",
+            "p",
+            "c",
+            "f",
+            "g",
+            "i",
+            "k",
+            "n",
+            "dv",
+            "mp",
+            "pq",
+            "ppq",
+            "ty",
+            "folder",
+            "files",
+            "p2",
+            "new",
+        )
     }
     names |= {"nowhere": str(folder / "nowhere_at"), "folder": str(folder / "folder")}
     dp.enable(spark)
