@@ -277,7 +277,7 @@ def _is_declared(cursor: Grammar, name: str) -> bool:
         return False
     word = cursor.peek()
     same = word == name.lower() or cursor.kind() == "quoted"
-    return same if word in ("type", "comment") else word not in ("first", "after", "set", "drop")
+    return same if word in ("type", "comment", "sync") else word not in ("first", "after", "set", "drop")
 
 
 def _declared(cursor: Grammar, column: str, name: str) -> Change:

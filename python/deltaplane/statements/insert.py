@@ -202,6 +202,7 @@ class Insert:
         session.catalog.hold(table)
         with self.cursor.located(self.token):
             query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
+            self._check_fixed(query.names, fixed)
             fields = self._fields_of(query.names, table, fields)
             types, failing = _types(query.names, query.types, fields), list[str]()
             shape: Shape = "by_name" if self.by_name else "by_position"
@@ -224,6 +225,14 @@ class Insert:
     def rows_are_listed(self) -> bool:
         """Whether the statement itself lists the rows."""
         return isinstance(self.rows.body, Values) and bool(self.rows.body.rows)
+
+    def _check_fixed(self, names: Sequence[str], fixed: Sequence[Fixed]) -> None:
+        """Refuses rows by name that have a value for a column whose value PARTITION gives."""
+        given = {one.field.name.lower() for one in fixed}
+        if self.by_name and (twice := [name for name in names if name.lower() in given]):
+            self.cursor.wrong(
+                f"expected other columns: {twice[0]} has a value in PARTITION", self.cursor.tokens[self.token].start
+            )
 
     def _fields_of(self, names: Sequence[str], table: DeltaTable, fields: list[Field]) -> list[Field]:
         if not self.by_name:
@@ -316,6 +325,7 @@ class Insert:
         cursor, begin, end = self._query_text(fields)
         with new_rows_on_spark(spark, cursor, begin, session.catalog, table, end) as (frame, read):
             with self.cursor.located(self.token):
+                self._check_fixed(frame.columns, fixed)
                 stored = self._stored(frame, table, fields, evolves=self._evolves(session))
             more = {fixed_value.field.name: fixed_value.on_spark() for fixed_value in fixed}
             yield stored.withColumns(more) if more else stored, read

@@ -604,8 +604,7 @@ class TableAlterer:
         Rows that another writer adds during the read are a conflict.
 
         Raises:
-            InvalidArgumentError: the column doesn't exist, isn't an identity column, or is
-                GENERATED ALWAYS.
+            InvalidArgumentError: the column doesn't exist, or isn't an identity column.
             ConstraintViolationError: the series has no value beyond the column's values.
 
         >>> import pyarrow as pa

@@ -343,6 +343,32 @@ def test_commands_refuse_windows_and_chance_as_delta_spark_does(spark: SparkSess
     assert len(value) == 36
 
 
+def test_commands_refuse_what_makes_several_rows_of_one(spark: SparkSession, path: str) -> None:
+    """A generator would double rows, an aggregate leave one of many. delta-spark has these
+    conditions too."""
+    of(spark).save(path)
+    table = f"delta.`{path}`"
+    spark.createDataFrame([(7, "y"), (8, "z")], ROWS).createOrReplaceTempView("changes")
+    merge = f"MERGE INTO {table} t USING changes s ON t.id = s.id"
+    generator = "explode(array('a', 'b'))"
+    for text in (
+        f"UPDATE {table} SET v = {generator}",
+        f"{merge} WHEN MATCHED THEN UPDATE SET v = {generator}",
+        f"{merge} WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, {generator})",
+    ):
+        kind = (ours.InvalidArgumentError, sparks.AnalysisException)
+        raised(functools.partial(spark.sql, text), *kind, "UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "42K0E")
+    for text in (
+        f"UPDATE {table} SET v = max(v)",
+        f"DELETE FROM {table} WHERE max(id) > 0",
+        f"{merge} WHEN MATCHED THEN UPDATE SET v = max(s.v)",
+        f"{merge} WHEN NOT MATCHED THEN INSERT (id) VALUES (max(s.id))",
+    ):
+        kind = (ours.InvalidArgumentError, sparks.AnalysisException)
+        raised(functools.partial(spark.sql, text), *kind, "UNSUPPORTED_EXPR_FOR_OPERATOR", "42K0E")
+    assert [tuple(row) for row in spark.table(table).collect()] == [(7, "x")]
+
+
 def test_identity_columns_are_longs(spark: SparkSession, path: str) -> None:
     """As in delta-spark, whose SQL is parsed by Spark, which accepts INT as well as BIGINT."""
     wrong, states = ours.InvalidArgumentError, "428H2"

@@ -30,7 +30,8 @@ from deltaplane.spark.dml.rewriting import (
     Work,
     column,
     refuse_chance,
-    refuse_windows,
+    refuse_row_sets,
+    row_expressions,
 )
 from deltaplane.spark.jvm.internals import Jvm
 from deltaplane.spark.jvm.schema import delta_schema_json, quoted
@@ -169,8 +170,10 @@ class _Run:
         job.reads(self.reads)
         # One frame for all steps: expressions resolve its columns by identity, not only by name.
         self._table = self._target.frame(work.stored_ids)
-        pairs = self._pairs()
-        self._check_values(work, pairs)
+        with row_expressions("the condition", "DELTA_AGGREGATION_NOT_SUPPORTED"):
+            pairs = self._pairs()
+        with row_expressions("a value of a clause"):
+            self._check_values(work, pairs)
         pairs.persist()
         try:
             counts = self._change(work, pairs) if self._changing else {}
@@ -187,9 +190,13 @@ class _Run:
         """Makes Spark analyse the values of every clause, even if no row will use them."""
         for number, clause in enumerate(self._changing):
             if clause.action == "update":
-                refuse_windows(self._updated(work, pairs, number), pairs, "a value of a clause")
+                self._check_frame(work, self._updated(work, pairs, number), pairs)
         for clause in self._inserts:
-            refuse_windows(self._new_rows(work, self._source, clause), self._source, "a value of a clause")
+            self._check_frame(work, self._new_rows(work, self._source, clause), self._source)
+
+    def _check_frame(self, work: Work, new: DataFrame, given: DataFrame) -> None:
+        refuse_row_sets(new, given, "a value of a clause")
+        work.check(new)
 
     # --- which rows ---------------------------------------------------------------------------------------------------
 
@@ -210,7 +217,7 @@ class _Run:
         own_columns = [self._table[quoted(name)] for name in self._table.columns]
         pairs = joined.select(*own_columns, *(source[quoted(name)] for name in source.columns), act.alias(ACT))
         refuse_chance(pairs, "the condition of a clause")
-        refuse_windows(pairs, source, "the condition of a clause")
+        refuse_row_sets(pairs, source, "the condition of a clause")
         wanted = F.col(ACT).isNotNull()
         return pairs.where(wanted | F.col(_SOURCE_ROW).isNotNull() if self._inserts else wanted)
 
@@ -252,7 +259,7 @@ class _Run:
         others = self._source.join(matched, self._source[_SOURCE_ROW] == F.col(_MATCHED_ROW), "left_anti")
         others = others.withColumn(ACT, _first(self._inserts, 0))
         refuse_chance(others, "the condition of a clause")
-        refuse_windows(others, self._source, "the condition of a clause")
+        refuse_row_sets(others, self._source, "the condition of a clause")
         inserted = 0
         for number, clause in enumerate(self._inserts):
             inserted += self._added(work, others.where(F.col(ACT) == number), clause, changed)

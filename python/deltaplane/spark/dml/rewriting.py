@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -21,13 +22,13 @@ from deltaplane.commands.merge.assignments import AssignedColumns, Node
 from deltaplane.commands.merge.clauses import several_matches
 from deltaplane.commands.merge.columns import check_whole, field_of
 from deltaplane.commands.rewriting import Rewriting, Target
-from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
 from deltaplane.spark.execution.clones import with_sources
 from deltaplane.spark.execution.jobs import run_tasks
 from deltaplane.spark.execution.recache import recache
 from deltaplane.spark.execution.row_rules import relaxed, ruled
 from deltaplane.spark.execution.shuffles import rebalanced
-from deltaplane.spark.execution.store_cast import store_policy, stored
+from deltaplane.spark.execution.store_cast import follows_ansi, store_policy, stored
 from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm.internals import Jvm
 from deltaplane.spark.jvm.location import split_options
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "refuse_chance", "refuse_windows"]
+__all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "refuse_chance", "refuse_row_sets", "row_expressions"]
 
 # Spark SQL, or Spark's own expression.
 Expression: TypeAlias = "str | Column"
@@ -93,24 +94,93 @@ def refuse_chance(frame: DataFrame, what: str) -> None:
         InvalidArgumentError: the frame is nondeterministic; the message names the expression.
     """
     if not Jvm.of(frame.sparkSession).is_deterministic(frame):
-        raise InvalidArgumentError(
-            f"DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED: {what} differs from one evaluation to the next: compute it "
-            "beforehand, as a column of the source or a literal"
-        )
+        raise _of_chance(what)
 
 
-def refuse_windows(frame: DataFrame, original: DataFrame, what: str) -> None:
-    """Refuses window functions in the columns added to a frame, as delta-spark does.
+def _of_chance(what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED: {what} differs from one evaluation to the next: compute it "
+        "beforehand, as a column of the source or a literal"
+    )
+
+
+def refuse_row_sets(frame: DataFrame, original: DataFrame, what: str) -> None:
+    """Refuses window functions, aggregates and generators in the columns added to a frame, as
+    delta-spark does: their values aren't made of one row alone, and a generator makes several rows
+    of one.
 
     Raises:
         InvalidArgumentError: a window function; the message names the part of the command.
     """
     jvm = Jvm.of(frame.sparkSession)
-    if jvm.windows_in(frame) > jvm.windows_in(original):
+    own, before = jvm.operators_in(frame), jvm.operators_in(original)
+    for operator, (condition, functions) in _ROW_SETS.items():
+        if own[operator] > before[operator]:
+            raise _of_row_sets(condition, what, functions)
+
+
+@contextmanager
+def row_expressions(what: str, aggregates: str = "UNSUPPORTED_EXPR_FOR_OPERATOR") -> Iterator[None]:
+    """Gives Spark's own refusals of expressions that aren't of one row the condition that
+    delta-spark has for a part of a command.
+
+    Args:
+        what: the part.
+        aggregates: the condition of an aggregate function in it.
+
+    Raises:
+        InvalidArgumentError: such an expression; names the part of the command.
+    """
+    try:
+        yield
+    except AnalysisException as e:
+        condition = "" if isinstance(e, DeltaError) else e.getCondition() or ""
+        if condition.startswith("UNSUPPORTED_GENERATOR"):
+            raise _of_row_sets("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", what, "a generator") from e
+        if condition == "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE":
+            raise _of_row_sets("UNSUPPORTED_EXPR_FOR_OPERATOR", what, "a window function") from e
+        if condition in _AGGREGATED:
+            raise _of_row_sets(aggregates, what, "an aggregate function") from e
+        if condition == "INVALID_NON_DETERMINISTIC_EXPRESSIONS" and aggregates == "DELTA_AGGREGATION_NOT_SUPPORTED":
+            raise _of_chance(what) from e
+        raise
+
+
+@contextmanager
+def _stored_numbers() -> Iterator[None]:
+    """Gives a number that overflows its column the condition that delta-spark has for UPDATE and
+    MERGE; Spark's is that of an INSERT.
+
+    Raises:
+        InvalidArgumentError: such a number; names its column.
+    """
+    try:
+        yield
+    except PySparkException as e:
+        if isinstance(e, DeltaError) or e.getCondition() != "CAST_OVERFLOW_IN_TABLE_INSERT":
+            raise
+        said = e.getMessageParameters() or {}
         raise InvalidArgumentError(
-            f"UNSUPPORTED_EXPR_FOR_OPERATOR: {what} holds a window function: compute it beforehand, as a column of the "
-            "source or of a view that a MERGE reads"
-        )
+            f"[DELTA_CAST_OVERFLOW_IN_TABLE_WRITE] a value of the type {said.get('sourceType')} is out of the range "
+            f"{said.get('targetType')} of the column {said.get('columnName')}: cast it with try_cast, which makes it null, or "
+            "let spark.sql.storeAssignmentPolicy be LEGACY"
+        ) from e
+
+
+_ROW_SETS = {
+    "Window": ("UNSUPPORTED_EXPR_FOR_OPERATOR", "a window function"),
+    "Aggregate": ("UNSUPPORTED_EXPR_FOR_OPERATOR", "an aggregate function"),
+    "Generate": ("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "a generator, such as explode"),
+}
+# What Spark says of aggregates in a WHERE, a join and a SELECT of other columns.
+_AGGREGATED = ("INVALID_WHERE_CONDITION", "MISSING_GROUP_BY", "UNSUPPORTED_EXPR_FOR_OPERATOR")
+
+
+def _of_row_sets(condition: str, what: str, functions: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{condition}: {what} holds {functions}: compute it beforehand, as a column of the source or of a view that a "
+        "MERGE reads"
+    )
 
 
 class Work:
@@ -215,6 +285,17 @@ class Work:
         old_fields = [f for f in self.schema.fields if f.name not in anew]
         return self._stored(new, StructType([*old_fields, *(f for f in new.schema.fields if f.name == _ID)]))
 
+    def check(self, rows: DataFrame) -> None:
+        """Has Spark analyse and optimise rows that may never be written: a constant that its column
+        can't hold is refused also where no row gets it, as in delta-spark.
+
+        Raises:
+            PySparkException: such a constant.
+            InvalidArgumentError: a number that is out of its column's range.
+        """
+        with _stored_numbers():
+            self._target.jvm.optimize(rows)
+
     def _with_ids(self, rows: DataFrame) -> DataFrame:
         """Adds the previous row ids to rows (P142)."""
         first = [(uri, base) for uri, _, _, base, _ in self._located]
@@ -241,7 +322,8 @@ class Work:
     def _stored(self, rows: DataFrame, schema: StructType) -> DataFrame:
         """Converts rows to the types of these columns."""
         try:
-            return stored(rows, schema, store_policy(self._target.spark, changes_rows=True))
+            spark = self._target.spark
+            return stored(rows, schema, store_policy(spark, changes_rows=True), checks=not follows_ansi(spark))
         except AnalysisException as e:
             raise SchemaMismatchError(
                 f"a value doesn't fit its column, cast it: {e}", table=self._target.location
@@ -279,7 +361,8 @@ class Work:
             named = (b.rename_columns(shown) for b in batches)
             yield from write_changed(location, options, spec, change, first, named)
 
-        outcomes, refusals = run_tasks(rows, task)
+        with _stored_numbers():
+            outcomes, refusals = run_tasks(rows, task)
         self._job.native.adopt(outcomes)
         raise_refusal(refusals, location)
         done = [json.loads(text) for text in outcomes]

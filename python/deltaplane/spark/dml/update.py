@@ -15,7 +15,8 @@ from deltaplane.spark.dml.rewriting import (
     Work,
     column,
     refuse_chance,
-    refuse_windows,
+    refuse_row_sets,
+    row_expressions,
 )
 from deltaplane.spark.jvm.schema import quoted
 
@@ -33,7 +34,8 @@ def update(
     """Updates rows in one commit; returns its metrics under delta-spark's names, or none if nothing
     was committed. Without values rows are written unchanged, as in delta-spark. `reads_others`:
     values may depend on any row of the table."""
-    which = SparkCondition(target, condition)
+    with row_expressions("the condition"):
+        which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         from pyspark.sql import functions as F
@@ -44,15 +46,18 @@ def update(
         for number, name in enumerate(values):
             assigned.add(name, number)
         job.reads(which.tree)
-        rows = which.met(table).persist()
+        with row_expressions("the condition"):
+            rows = which.met(table).persist()
         try:
             new_values = [column(value) for value in values.values()]
+            old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
             # Checks before the first job, as delta-spark's analysis does, even if no row matches
             # the condition.
-            refuse_chance(rows.select(*new_values), "a new value")
-            refuse_windows(rows.select(*new_values), rows, "a new value")
+            with row_expressions("a new value"):
+                refuse_row_sets(rows.select(*new_values), rows, "a new value")
+                refuse_chance(rows.select(*new_values), "a new value")
+            work.check(work.changed(rows, old, assigned, new_values))
             counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
-            old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
             new = work.changed(rows, old, assigned, new_values)
             if not counts:
                 return None

@@ -132,6 +132,11 @@ _COLUMNS = (
         spark=ParseException,
     ),
     Known(
+        "IDENTITY_COLUMN_WITH_DEFAULT_VALUE",
+        SqlSyntaxError,
+        r"`(?P<colName>[^`]*)` is an identity column, so it has no default",
+    ),
+    Known(
         "GENERATED_COLUMN_WITH_DEFAULT_VALUE",
         SqlSyntaxError,
         r"`(?P<colName>[^`]*)` is generated, so it has no default",

@@ -12,6 +12,8 @@ import re
 from typing import NamedTuple
 
 from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
     IllegalArgumentException,
     NumberFormatException,
     ParseException,
@@ -56,6 +58,19 @@ _INSERTS_NAMED = (
     rf"(?i)^\s*insert\s+(into|overwrite)\s+(table\s+)?({_NAME}|[\w.])+\s*\(\s*(?!select\b|values\b|with\b|from\b)"
 )
 _MERGES = r"(?i)^\s*(with\b.*)?merge\b|MergeBuilder"
+
+# Types that hold no value of the other ones for sure. Changes from and to decimals are told apart
+# by their digits, and are left out.
+_NARROWER = {
+    "short": "byte",
+    "integer": "byte|short",
+    "long": "byte|short|integer",
+    "float": "byte|short|integer|long",
+    "double": "byte|short|integer|long|float",
+    "string": r"(?!string)\w+",
+    "variant": r"(?!variant)\w+",
+    "boolean": r"(?!string|boolean)\w+",
+}
 
 # The first matching row applies.
 _KNOWN = (
@@ -410,7 +425,22 @@ _KNOWN = (
         r"(?i)^\s*(delete|update)\b|^DeltaTable\.(delete|update)$",
     ),
     Known("UNSUPPORTED_EXPR_FOR_OPERATOR", InvalidArgumentError, r"UNSUPPORTED_EXPR_FOR_OPERATOR"),
-    # Changes of the table's metadata.
+    Known("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", InvalidArgumentError, r"UNSUPPORTED_GENERATOR\.OUTSIDE_SELECT"),
+    Known("DELTA_AGGREGATION_NOT_SUPPORTED", InvalidArgumentError, r"DELTA_AGGREGATION_NOT_SUPPORTED"),
+    Known(
+        "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE",
+        InvalidArgumentError,
+        r"DELTA_CAST_OVERFLOW_IN_TABLE_WRITE\] a value of the type (?P<sourceType>.*) is out of the range (?P<targetType>.*) of "
+        r"the column (?P<columnName>.*): cast",
+        spark=ArithmeticException,
+    ),
+    Known(
+        "DELTA_FAILED_TO_MERGE_FIELDS",
+        SchemaMismatchError,
+        r"a value doesn't fit its column",
+        r"(?i)^\s*merge\s+with\s+schema\s+evolution\b",
+    ),
+    # Changes of the table.
     Known(
         "DELTA_CONSTRAINT_ALREADY_EXISTS",
         InvalidArgumentError,
@@ -425,6 +455,13 @@ _KNOWN = (
         "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN",
         InvalidArgumentError,
         r"the table is partitioned by `(?P<columnList>[^`]*)`, which can't be dropped",
+    ),
+    # Spark's analysis refuses what no value could be cast to without a loss, before Delta's turn.
+    Known(
+        "NOT_SUPPORTED_CHANGE_COLUMN",
+        InvalidArgumentError,
+        r"the type of the column `(?P<originName>[^`]*)` can't change from "
+        rf"(?:{'|'.join(f'{old} to (?:{new})' for old, new in _NARROWER.items())}):",
     ),
     Known(
         "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
@@ -654,5 +691,10 @@ def spark_condition(error: DeltaError, doing: str) -> SparkCondition | None:
         if known.version and error.version is not None:
             parameters[known.version] = str(error.version)
         return SparkCondition(known.condition, SQL_STATES[known.condition], parameters, known.spark)
+    cause = error.__cause__
+    if isinstance(cause, PySparkException) and (condition := cause.getCondition()):
+        return SparkCondition(
+            condition, cause.getSqlState() or "", cause.getMessageParameters() or {}, AnalysisException
+        )
     named = next((word for word in _NAMED.findall(text) if word in SQL_STATES), None)
     return None if named is None else SparkCondition(named, SQL_STATES[named], {}, PySparkException)

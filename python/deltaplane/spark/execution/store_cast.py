@@ -28,6 +28,7 @@ __all__ = [
     "as_table_takes",
     "check_fields",
     "check_partitions",
+    "follows_ansi",
     "holds_void",
     "store_policy",
     "stored",
@@ -42,6 +43,11 @@ _POLICY = "spark.sql.storeAssignmentPolicy"
 _FOLLOWS_ANSI = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
 
 
+def follows_ansi(spark: SparkSession) -> bool:
+    """Whether UPDATE and MERGE cast as the session's queries do, and not by the policy."""
+    return is_on(spark, _FOLLOWS_ANSI)
+
+
 def store_policy(spark: SparkSession, *, changes_rows: bool = False) -> str:
     """The session's policy for casting stored values: ANSI, LEGACY or STRICT.
 
@@ -50,7 +56,7 @@ def store_policy(spark: SparkSession, *, changes_rows: bool = False) -> str:
         changes_rows: whether the statement is an UPDATE or a MERGE, which may use the casts of the
             session's queries.
     """
-    if changes_rows and is_on(spark, _FOLLOWS_ANSI):
+    if changes_rows and follows_ansi(spark):
         return "ANSI" if str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true" else "LEGACY"
     return str(spark.conf.get(_POLICY, "ANSI")).upper()
 
@@ -130,7 +136,9 @@ def _placed(rows: DataFrame, schema: StructType, *, listed: bool, grows: bool, w
         _check_void(field.name, source_field.dataType, field.dataType)
         to = _by_place(source_field.dataType, field.dataType, field.name, grows=grows, widens=widens)
         columns.append(
-            (column if source_field.dataType == to else jvm.store_cast(column, to, policy)).alias(field.name)
+            (column if source_field.dataType == to else jvm.store_cast(column, to, policy, field.name)).alias(
+                field.name
+            )
         )
     new = zip(plain.columns[len(columns) :], rows.columns[len(columns) :], strict=True)
     columns += [plain[quoted(name)].alias(own) for name, own in new]
@@ -226,10 +234,10 @@ def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:
         raise SchemaMismatchError(f"a value doesn't fit its column, cast it: {e}") from e
 
 
-def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> DataFrame:
+def stored(rows: DataFrame, schema: StructType, policy: str | None = None, *, checks: bool = True) -> DataFrame:
     """The rows with these columns, matched by name at every depth; other columns are dropped, and
     missing fields of structs are null. `policy` is a result of `store_policy`; None means the
-    policy of statements that add rows.
+    policy of statements that add rows. `checks`: whether an overflow has the condition of a table's column.
 
     Raises:
         AnalysisException: the policy has no cast for a type.
@@ -242,7 +250,10 @@ def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> Da
         column = rows[quoted(field.name)]
         _check_void(field.name, field.dataType, to.get(field.name.lower(), field.dataType))
         cast = _with_leaves(field.dataType, to.get(field.name.lower(), field.dataType))
-        columns.append(column if cast is field.dataType else jvm.store_cast(column, cast, policy).alias(field.name))
+        name = field.name if checks else None
+        columns.append(
+            column if cast is field.dataType else jvm.store_cast(column, cast, policy, name).alias(field.name)
+        )
     return rows.select(*columns).to(schema)
 
 

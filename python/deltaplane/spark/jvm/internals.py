@@ -7,6 +7,7 @@ Doesn't access tables.
 from __future__ import annotations
 
 import logging
+import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,8 @@ _EXECUTION = "org.apache.spark.sql.execution.streaming."
 _STREAMS = "org.apache.spark.sql.connector.read.streaming."
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
+# Types whose values can be out of range, and what holds such.
+_OVERFLOWS = re.compile(r"int|decimal")
 _CLASSES = {
     "alias": _EXPRESSIONS + "Alias",
     "array_list": "java.util.ArrayList",
@@ -65,6 +68,7 @@ _CLASSES = {
     "static_invoke": _EXPRESSIONS + "objects.StaticInvoke",
     "string": "java.lang.String",
     "up_cast": _EXPRESSIONS + "UpCast",
+    "check_overflow": _EXPRESSIONS + "CheckOverflowInTableInsert",
 }
 # Scala objects with the name of a trait, whose methods therefore need an instance.
 _OBJECTS = {
@@ -611,10 +615,19 @@ class Jvm:
         deterministic: bool = frame._jdf.queryExecution().analyzed().deterministic()
         return deterministic
 
-    def windows_in(self, frame: Any) -> int:
-        """The number of operators with window functions in a frame's plan."""
-        nodes = _nodes(frame._jdf.queryExecution().analyzed())
-        return sum(node.getClass().getSimpleName() == "Window" for node in nodes)
+    def operators_in(self, frame: Any) -> dict[str, int]:
+        """The number of operators with window functions in a frame's plan compute window functions (`Window`), aggregates
+        (`Aggregate`) and rows of a generator (`Generate`)."""
+        names = [node.getClass().getSimpleName() for node in _nodes(frame._jdf.queryExecution().analyzed())]
+        return {name: names.count(name) for name in ("Window", "Aggregate", "Generate")}
+
+    def optimize(self, frame: Any) -> None:
+        """Has Spark optimise a frame's plan, which evaluates its constants.
+
+        Raises:
+            PySparkException: a constant that has no value, such as the integer of a text.
+        """
+        frame._jdf.queryExecution().optimizedPlan()
 
     def condition_sql(self, filtered: Any) -> str:
         """The text of the condition by which a frame was filtered last."""
@@ -694,12 +707,13 @@ class Jvm:
             columns.append(Column(self.expression_utils.column(attribute)))
         return frame.select(*columns)
 
-    def store_cast(self, column: Any, to: Any, policy: str) -> Any:
+    def store_cast(self, column: Any, to: Any, policy: str, name: str | None = None) -> Any:
         """Casts the column by a `spark.sql.storeAssignmentPolicy`, independent of the session's own
         casts.
 
         ANSI fails for values out of range, LEGACY never fails, and with STRICT the analysis refuses
-        the cast unless the new type contains every value of the old type.
+        the cast unless the new type contains every value of the old type. With `name`, an overflow
+        of the ANSI cast says that it is this column's, by a condition of its own.
         """
         from pyspark.sql import Column
 
@@ -708,7 +722,10 @@ class Jvm:
         if policy == "STRICT":
             return Column(utils.column(self.up_cast(child, data_type, self.seq([]))))
         mode = self.eval_mode.LEGACY() if policy == "LEGACY" else self.eval_mode.ANSI()
-        return Column(utils.column(self.cast(child, data_type, self.none(), mode)))
+        cast = self.cast(child, data_type, self.none(), mode)
+        if name is not None and policy == "ANSI" and _OVERFLOWS.search(to.simpleString()):
+            cast = self.check_overflow(cast, name)
+        return Column(utils.column(cast))
 
     def _output(self, frame: Any) -> list[Any]:
         return list(_items(frame._jdf.queryExecution().analyzed().output()))

@@ -298,17 +298,19 @@ def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
 
     Raises:
         TableNotFoundError: the new location contains no Delta table.
-        SchemaMismatchError: the table at the new location has other columns.
+        SchemaMismatchError: the table at the new location has other columns, or other partitions.
     """
     place, old, shown_name = absolute_location(to), location_of(spark, name), name.replace("`", "")
     if not _native.is_table(place, None):
         raise TableNotFoundError(
             f"`{shown_name}` can't mean {to}: no Delta table is there; create it first", table=place
         )
-    then, now = (_native.Snapshot.open(location, None).schema.to_value() for location in (old, place))
-    if _columns(then) != _columns(now):
+    then, now = (_native.Snapshot.open(location, None) for location in (old, place))
+    same = _columns(then.schema.to_value()) == _columns(now.schema.to_value())
+    if not same or then.info.partition_columns != now.info.partition_columns:
+        what = "partitions" if same else "columns"
         raise SchemaMismatchError(
-            f"`{shown_name}` can't mean {to}: the table there has other columns than the one at {old}; drop the name, and create it with "
+            f"`{shown_name}` can't mean {to}: the table there has other {what} than the one at {old}; drop the name, and create it with "
             "LOCATION",
             table=place,
         )

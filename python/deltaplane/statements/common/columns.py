@@ -64,6 +64,11 @@ def declaration(cursor: Grammar, *, places: bool = False) -> Declaration:
             f"expected one of DEFAULT and GENERATED: `{path[-1]}` is generated, so it has no default",
             cursor.tokens[token].start,
         )
+    if _DEFAULT in made.metadata and "delta.identity.start" in made.metadata:
+        cursor.wrong(
+            f"expected one of DEFAULT and GENERATED: `{path[-1]}` is an identity column, so it has no default",
+            cursor.tokens[token].start,
+        )
     return made
 
 

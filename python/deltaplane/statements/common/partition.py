@@ -3,6 +3,7 @@ replace."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 __all__ = ["Fixed", "PartitionSpec", "read_partition"]
+
+# Numbers and truth values, whose texts are what was written.
+_WRITTEN = re.compile(r"(?i)[+-]?\d+(\.\d+)?|true|false")
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,8 @@ def read_partition(cursor: Grammar) -> PartitionSpec | None:
 
 
 def _cast(text: str, field: Field) -> pa.Scalar:
+    # As in Spark the value is a text, whatever was written.
+    text = f"'{text}'" if _WRITTEN.fullmatch(text) else text
     cursor = Grammar(f"SELECT CAST({text} AS {type_text(field.type)}) AS v")
     return prepared(cursor.last_query(), cursor, Catalog()).run()["v"][0]
 
