@@ -78,7 +78,7 @@ class Operation:
     """What a command is to the log.
 
     `parameters` go to the history; `reads` is a tree that every row meets which the command reads,
-    as JSON, None for all rows, and `condition` says it in words; with `reads_others` it depends on
+    None for all rows, and `condition` says it in words; with `reads_others` it depends on
     any row of the table what becomes of these; `incoming` are the columns of rows that it brings;
     without `data_change` rows only move. With `remove_column_mapping` the table's column mapping
     ends.
@@ -86,7 +86,7 @@ class Operation:
 
     name: str
     parameters: Mapping[str, Any]
-    reads: str | None = None
+    reads: _native.Predicate | None = None
     incoming: Mapping[str, Any] | None = None
     data_change: bool = True
     condition: str | None = None
@@ -111,7 +111,7 @@ class Rewriting:
             "operation": operation.name,
             "operation_parameters": operation.parameters,
             "data_change": operation.data_change,
-            "predicate": operation.reads,
+            "predicate": None if operation.reads is None else operation.reads.tree,
             "reads_others": operation.reads_others,
             "incoming": operation.incoming,
             "remove_column_mapping": operation.remove_column_mapping,
@@ -129,7 +129,7 @@ class Rewriting:
         self.unchanged: dict[str, int] = {}
         self._began = self._scanned = time.monotonic()
 
-    def reads(self, tree: str | None) -> None:
+    def reads(self, tree: _native.Predicate | None) -> None:
         """Notes, for a dry run, that the rows are read of the files which can hold some that meet a
         tree."""
         if self._dry_run:

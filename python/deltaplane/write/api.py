@@ -234,7 +234,7 @@ def _replaced(
             snapshot, replace_matching(target, as_reader(data), matching, settings, **reads), "nothing"
         )
     assert condition is not None
-    expr.refuse_unclear(condition, columns_of(snapshot.schema.to_json))
+    expr.refuse_unclear(condition, columns_of(lambda: snapshot.schema))
     if about_partitions(condition, snapshot):
         return None
     rows = in_table_types(as_reader(data))

@@ -4,7 +4,6 @@
 mod alter;
 mod arrow_bridge;
 mod cache;
-mod changes;
 mod credentials;
 mod errors;
 mod events;
@@ -21,8 +20,9 @@ mod rewrite;
 mod rewrite_tasks;
 mod scan;
 mod snapshot;
-mod snapshot_cache;
 mod spark_plan;
+mod spark_replay;
+mod spark_splits;
 mod string_list;
 mod tail;
 mod write;
@@ -68,6 +68,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(planted::panic_at, module)?)?;
     write::register(module)?;
+    spark_splits::register(module)?;
+    spark_replay::register(module)?;
     spark_plan::register(module)
 }
 
@@ -77,7 +79,6 @@ fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<snapshot::Snapshot>()?;
     module.add_class::<raw_store::RawStore>()?;
     module.add_class::<scan::Scan>()?;
-    module.add_class::<changes::Changes>()?;
     module.add_class::<tail::Tail>()?;
     module.add_class::<rewrite::Rewrite>()?;
     module.add_class::<optimize::Layout>()

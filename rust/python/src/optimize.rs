@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use serde::Serialize;
 
 use crate::errors::run;
+use crate::records::predicate::{Predicate, expr};
 use crate::snapshot::{Snapshot, store};
 
 /// OPTIMIZE on one version of a table.
@@ -48,8 +49,8 @@ impl Layout {
     /// Files and bytes that a scan would read if each group were one file: one that may match makes
     /// its whole group match.
     #[pyo3(signature = (predicate = None))]
-    fn read_after(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<(u64, i64)> {
-        run(py, || self.optimize.read_after(predicate))
+    fn read_after(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<(u64, i64)> {
+        run(py, || self.optimize.read_after(expr(predicate)))
     }
 
     /// Begins: so many groups at a time, which hold so many bytes of rows while they are sorted.

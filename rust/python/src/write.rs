@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_operations::table_types;
 use deltaplane_operations::write_job::{self, AdoptedFile, WriteJob as Job, add_texts, parse_adds, parse_request};
 pub(crate) use deltaplane_operations::write_job::{Spec, dry_run_json, protocols_text};
+use deltaplane_operations::{snapshot_cache, table_types};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
 use deltaplane_protocol::features::arrow_metadata;
 use deltaplane_protocol::schema::StructType;
@@ -20,7 +20,6 @@ use crate::errors::run;
 use crate::incoming::{reader_of, schema_of};
 use crate::records::table_schema::TableSchema;
 use crate::snapshot::{Snapshot, store};
-use crate::snapshot_cache;
 
 /// Adds this module's names to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

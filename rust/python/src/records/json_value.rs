@@ -1,11 +1,14 @@
 //! Free JSON values of the format, such as a commit's own words or a field's metadata, as plain
 //! Python values. Everything whose shape is known crosses as a class instead.
 
+use deltaplane_error::Error;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde_json::{Map, Number, Value};
+
+use crate::errors::to_python;
 
 /// A JSON object with any content: a dict in Python.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -68,8 +71,15 @@ fn number_of<'py>(py: Python<'py>, number: &Number) -> PyResult<Bound<'py, PyAny
     class.call1((text,))
 }
 
+/// Deeper values are refused, as `serde_json` refuses deeper texts: recursion must fit the stack.
+const MOST_LEVELS: u8 = 127;
+
 /// A plain Python value as JSON.
-fn value_of(object: &Bound<'_, PyAny>) -> PyResult<Value> {
+pub(crate) fn value_of(object: &Bound<'_, PyAny>) -> PyResult<Value> {
+    value_within(object, MOST_LEVELS)
+}
+
+fn value_within(object: &Bound<'_, PyAny>, levels: u8) -> PyResult<Value> {
     if object.is_none() {
         return Ok(Value::Null);
     }
@@ -82,12 +92,16 @@ fn value_of(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     if let Ok(s) = object.cast::<PyString>() {
         return Ok(Value::String(s.to_str()?.to_owned()));
     }
+    let Some(levels) = levels.checked_sub(1) else {
+        return Err(to_python(&Error::invalid_argument("a JSON value is nested too deeply")));
+    };
     if let Ok(dict) = object.cast::<PyDict>() {
-        let pair = |(k, v): (Bound<'_, PyAny>, Bound<'_, PyAny>)| Ok((k.extract::<String>()?, value_of(&v)?));
+        let pair =
+            |(k, v): (Bound<'_, PyAny>, Bound<'_, PyAny>)| Ok((k.extract::<String>()?, value_within(&v, levels)?));
         return Ok(Value::Object(dict.iter().map(pair).collect::<PyResult<_>>()?));
     }
     if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
-        let items = object.try_iter()?.map(|item| value_of(&item?));
+        let items = object.try_iter()?.map(|item| value_within(&item?, levels));
         return Ok(Value::Array(items.collect::<PyResult<_>>()?));
     }
     let class = object.get_type();

@@ -1,9 +1,11 @@
 //! Frozen classes that only hold values: requests, results and facts of tables. They call nothing
 //! of the core.
 
+pub(crate) mod carried;
 pub(crate) mod command_results;
 pub(crate) mod json_value;
 pub(crate) mod log_facts;
+pub(crate) mod predicate;
 mod record;
 pub(crate) mod table_info;
 pub(crate) mod table_schema;
@@ -15,6 +17,7 @@ pub(crate) use record::{Reduced, dict, record, reduce, repr};
 
 /// The classes of requests and results.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<predicate::Predicate>()?;
     module.add_class::<table_schema::TableSchema>()?;
     module.add_class::<table_schema::TableField>()?;
     module.add_class::<table_info::TableInfo>()?;
