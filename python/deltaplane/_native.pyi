@@ -11,6 +11,16 @@ from typing import Any, ClassVar, Literal, final
 
 from typing_extensions import Self
 
+from deltaplane.io.records import (
+    CommitTotals,
+    HistoryEntry,
+    LogFolder,
+    LogSize,
+    ScanReport,
+    TailLimits,
+    TombstoneTotals,
+)
+
 _Progress = Callable[[str, int, int | None], object]
 
 __version__: str
@@ -120,212 +130,6 @@ class Protocol(_Record):
     def writer_features(self) -> list[str] | None: ...
     @property
     def features(self) -> list[str]: ...
-
-@final
-class LogSize(_Record):
-    """What opening a version reads of the log, without sidecars."""
-
-    def __new__(
-        cls, checkpoint: int | None, checkpoint_bytes: int, commits: int, commit_bytes: int, checkpoint_interval: int
-    ) -> LogSize: ...
-    @property
-    def checkpoint(self) -> int | None: ...
-    @property
-    def checkpoint_bytes(self) -> int: ...
-    @property
-    def commits(self) -> int: ...
-    @property
-    def commit_bytes(self) -> int: ...
-    @property
-    def checkpoint_interval(self) -> int: ...
-
-@final
-class HistoryEntry(_Record):
-    """A commit: version, time in milliseconds since the epoch, and its own description."""
-
-    def __new__(cls, version: int, timestamp_ms: int, info: dict[str, Any]) -> HistoryEntry: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def timestamp_ms(self) -> int: ...
-    @property
-    def info(self) -> dict[str, Any]: ...
-
-@final
-class LogFiles(_Record):
-    """Files of one kind."""
-
-    def __new__(cls, files: int, size_bytes: int) -> LogFiles: ...
-    @property
-    def files(self) -> int: ...
-    @property
-    def size_bytes(self) -> int: ...
-
-@final
-class NewestCheckpoint(_Record):
-    """The newest complete checkpoint; `kind`: `classic`, `multi-part`, `v2`; `files`: no sidecars."""
-
-    def __new__(cls, version: int, kind: str, modified_ms: int, files: int, size_bytes: int) -> NewestCheckpoint: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def modified_ms(self) -> int: ...
-    @property
-    def files(self) -> int: ...
-    @property
-    def size_bytes(self) -> int: ...
-
-@final
-class LogFolder(_Record):
-    """The files of the log folder up to a version."""
-
-    def __new__(
-        cls,
-        commits: LogFiles,
-        checkpoints: LogFiles,
-        sidecars: LogFiles,
-        compactions: LogFiles,
-        checksums: LogFiles,
-        oldest_commit: int | None,
-        oldest_commit_ms: int | None,
-        newest_checksum: int | None,
-        newest_checkpoint: NewestCheckpoint | None,
-        commits_since_checkpoint: LogFiles,
-        checkpoint_interval: int,
-        log_retention_ms: int,
-        deleted_file_retention_ms: int,
-        cleanup_enabled: bool,
-    ) -> LogFolder: ...
-    @property
-    def commits(self) -> LogFiles: ...
-    @property
-    def checkpoints(self) -> LogFiles: ...
-    @property
-    def sidecars(self) -> LogFiles: ...
-    @property
-    def compactions(self) -> LogFiles: ...
-    @property
-    def checksums(self) -> LogFiles: ...
-    @property
-    def oldest_commit(self) -> int | None: ...
-    @property
-    def oldest_commit_ms(self) -> int | None: ...
-    @property
-    def newest_checksum(self) -> int | None: ...
-    @property
-    def newest_checkpoint(self) -> NewestCheckpoint | None: ...
-    @property
-    def commits_since_checkpoint(self) -> LogFiles: ...
-    @property
-    def checkpoint_interval(self) -> int: ...
-    @property
-    def log_retention_ms(self) -> int: ...
-    @property
-    def deleted_file_retention_ms(self) -> int: ...
-    @property
-    def cleanup_enabled(self) -> bool: ...
-
-@final
-class CommitTotals(_Record):
-    """What one commit did to files; `removed_unsized`: files whose size the commit lacks."""
-
-    def __new__(
-        cls,
-        version: int,
-        timestamp_ms: int,
-        log_bytes: int,
-        added_files: int,
-        added_bytes: int,
-        removed_files: int,
-        removed_bytes: int,
-        removed_unsized: int,
-        data_change: bool,
-        info: dict[str, Any],
-    ) -> CommitTotals: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def timestamp_ms(self) -> int: ...
-    @property
-    def log_bytes(self) -> int: ...
-    @property
-    def added_files(self) -> int: ...
-    @property
-    def added_bytes(self) -> int: ...
-    @property
-    def removed_files(self) -> int: ...
-    @property
-    def removed_bytes(self) -> int: ...
-    @property
-    def removed_unsized(self) -> int: ...
-    @property
-    def data_change(self) -> bool: ...
-    @property
-    def info(self) -> dict[str, Any]: ...
-
-@final
-class TombstoneTotals(_Record):
-    """Removed files that the log still names."""
-
-    def __new__(
-        cls, kept_files: int, kept_bytes: int, expired_files: int, expired_bytes: int, unsized_files: int
-    ) -> TombstoneTotals: ...
-    @property
-    def kept_files(self) -> int: ...
-    @property
-    def kept_bytes(self) -> int: ...
-    @property
-    def expired_files(self) -> int: ...
-    @property
-    def expired_bytes(self) -> int: ...
-    @property
-    def unsized_files(self) -> int: ...
-
-@final
-class ScanReport(_Record):
-    """What the stages of a plan looked at and left out."""
-
-    def __new__(
-        cls,
-        in_commits: int,
-        in_checkpoint: int,
-        row_groups: int,
-        row_groups_skipped: int,
-        skipped_by_row_groups: int,
-        skipped_by_pages: int,
-        skipped_by_partition: int,
-        skipped_by_statistics: int,
-        replaced: int,
-        selected: int,
-        selected_bytes: int,
-        selected_without_statistics: dict[str, int],
-    ) -> ScanReport: ...
-    @property
-    def in_commits(self) -> int: ...
-    @property
-    def in_checkpoint(self) -> int: ...
-    @property
-    def row_groups(self) -> int: ...
-    @property
-    def row_groups_skipped(self) -> int: ...
-    @property
-    def skipped_by_row_groups(self) -> int: ...
-    @property
-    def skipped_by_pages(self) -> int: ...
-    @property
-    def skipped_by_partition(self) -> int: ...
-    @property
-    def skipped_by_statistics(self) -> int: ...
-    @property
-    def replaced(self) -> int: ...
-    @property
-    def selected(self) -> int: ...
-    @property
-    def selected_bytes(self) -> int: ...
-    @property
-    def selected_without_statistics(self) -> dict[str, int]: ...
 
 @final
 class CommandResult(_Record):
@@ -644,18 +448,6 @@ class TailRequest(_Record):
     def waits_for_start(self) -> bool: ...
     @property
     def columns(self) -> TrackedColumns | None: ...
-
-@final
-class TailLimits(_Record):
-    """How much is taken in one go; None is no bound."""
-
-    def __new__(cls, files: int | None = ..., bytes: int | None = ..., versions: int | None = ...) -> TailLimits: ...
-    @property
-    def files(self) -> int | None: ...
-    @property
-    def bytes(self) -> int | None: ...
-    @property
-    def versions(self) -> int | None: ...
 
 @final
 class TailStart(_Record):

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_log::{Tail as Inner, TailOffset, TrackedColumns as CoreColumns};
+use deltaplane_log::{Tail as Inner, TailLimits, TailOffset, TrackedColumns as CoreColumns};
 use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
@@ -15,7 +15,8 @@ use serde_json::json;
 use crate::changes::{Changes, Part, Rows, parts_of};
 use crate::errors::run;
 use crate::file_sets::file_reads;
-use crate::records::tail_types::{ColumnSteps, TailLimits, TailRequest, TailStart, TrackedColumns};
+use crate::record::Record;
+use crate::records::tail_types::{ColumnSteps, TailRequest, TailStart, TrackedColumns};
 use crate::snapshot::{Snapshot, store};
 use crate::spark_plan::split_parts;
 
@@ -61,10 +62,10 @@ impl Tail {
 
     /// How far a reader comes in one go.
     #[pyo3(signature = (start, limits, until = None))]
-    fn end(&self, py: Python<'_>, start: &str, limits: &TailLimits, until: Option<u64>) -> PyResult<String> {
+    fn end(&self, py: Python<'_>, start: &str, limits: Record<TailLimits>, until: Option<u64>) -> PyResult<String> {
         run(py, || {
-            let (start, limits) = (TailOffset::parse(start)?, limits.into());
-            Ok(block_on(self.inner.end(&start, limits, until))?.to_text())
+            let start = TailOffset::parse(start)?;
+            Ok(block_on(self.inner.end(&start, limits.0, until))?.to_text())
         })
     }
 
