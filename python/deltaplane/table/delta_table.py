@@ -17,6 +17,7 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, InvalidTypeError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.expr.row_filter import row_filter, scan_filter
+from deltaplane.io import records
 from deltaplane.io.arrow import Scan, check_column_names
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text, version_arguments
 from deltaplane.table.follow import Followed
@@ -57,7 +58,7 @@ def _commits(limit: int | None) -> int | None:
     return limit
 
 
-def _entries(commits: list[_native.HistoryEntry]) -> list[dict[str, Any]]:
+def _entries(commits: list[records.HistoryEntry]) -> list[dict[str, Any]]:
     return [{**c.info, "timestamp": c.timestamp_ms, "version": c.version} for c in commits]
 
 

@@ -16,6 +16,7 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import Predicate
 from deltaplane.expr.row_filter import FilteredRows, row_filter
+from deltaplane.io import records
 from deltaplane.io.arrow import Scan
 
 __all__ = ["Followed", "NewRows", "limits", "tail_request"]
@@ -160,7 +161,7 @@ def tail_request(
 
 def limits(
     max_files: int | None = None, max_bytes: int | None = None, max_versions: int | None = None
-) -> _native.TailLimits:
+) -> records.TailLimits:
     """How much is taken in one go, as the core takes it.
 
     Raises:
@@ -169,7 +170,7 @@ def limits(
     for name, bound in (("files", max_files), ("bytes", max_bytes)):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 1):
             raise InvalidArgumentError(f"the most {name} of one go are a number from 1 on, not {bound!r}")
-    return _native.TailLimits(max_files, max_bytes, max_versions)
+    return records.TailLimits(max_files, max_bytes, max_versions)
 
 
 def _follow(
@@ -177,7 +178,7 @@ def _follow(
     since: int | str | None,
     columns: Sequence[str] | None,
     predicate: Predicate | None,
-    taken: _native.TailLimits,
+    taken: records.TailLimits,
     poll_seconds: float | None,
     is_feed: bool,
 ) -> Iterator[NewRows]:

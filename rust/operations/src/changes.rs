@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use deltaplane_data::{FileRead, ReadSpec};
 use deltaplane_error::Result;
-use deltaplane_log::{CommittedChange, Snapshot};
+use deltaplane_log::{CommittedChange, Snapshot, Tail, TailOffset};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::{Expr, Predicate};
@@ -17,6 +17,8 @@ use deltaplane_protocol::schema::StructType;
 use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
+
+use crate::file_sets::file_reads;
 
 /// Changes that are read in one go: the columns that are constants of a file are the same for all
 /// of them.
@@ -59,6 +61,27 @@ pub fn parts_of(snapshot: &Snapshot, changes: Vec<CommittedChange>, predicate: O
         }
     }
     Ok(parts)
+}
+
+/// What is new in a followed table between two offsets: changed rows if the follower shows changes,
+/// else the rows of the files that were added.
+///
+/// # Errors
+/// Those of the follower, for offsets of another table and commits that it doesn't pass.
+pub async fn tail_parts(
+    tail: &Tail,
+    start: &TailOffset,
+    end: &TailOffset,
+    predicate: Option<&Expr>,
+) -> Result<Vec<Part>> {
+    if tail.tells_changes() {
+        return parts_of(tail.reading(), tail.changes(start, end).await?, predicate);
+    }
+    let adds = tail.files(start, end).await?;
+    Ok(vec![Part {
+        constants: Vec::new(),
+        files: file_reads(&adds_to_batch(&adds)?)?,
+    }])
 }
 
 /// Which of the changes may hold a row for which the predicate is true, by partition values and

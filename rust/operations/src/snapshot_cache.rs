@@ -22,7 +22,7 @@ struct Known {
     snapshot: Snapshot,
 }
 
-/// The last one written to stands last.
+/// In the order of the last writes.
 static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
 /// What was kept of a table under the same options. It isn't waited for: in a forked process nobody

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
-use deltaplane_error::Error;
 use deltaplane_log::AlterRequest;
 use deltaplane_protocol::features::{self, Kind};
 use deltaplane_protocol::properties::{KNOWN, Values};
@@ -11,6 +10,7 @@ use deltaplane_store::block_on;
 use pyo3::prelude::*;
 
 use crate::errors::run;
+use crate::record::Record;
 use crate::records::command_results::{AlterResult, FeatureInfo, PropertyInfo};
 use crate::snapshot::store;
 
@@ -21,13 +21,10 @@ pub(crate) fn alter_table(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
-    request: &str,
+    request: Record<AlterRequest>,
 ) -> PyResult<AlterResult> {
     let done = run(py, || {
-        let request: AlterRequest = serde_json::from_str(request)
-            .map_err(|e| Error::invalid_argument(format!("not a change of a table: {e}")))?;
-        let store = store(location, options)?;
-        block_on(deltaplane_log::alter(&store, &request))
+        block_on(deltaplane_log::alter(&store(location, options)?, &request.0))
     })?;
     Ok(done.into())
 }

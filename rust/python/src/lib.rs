@@ -15,6 +15,9 @@ mod optimize;
 mod planted;
 mod progress;
 mod raw_store;
+mod record;
+#[cfg(debug_assertions)]
+mod record_shapes;
 mod records;
 mod rewrite;
 mod rewrite_tasks;
@@ -67,6 +70,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     records::register(module)?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(planted::panic_at, module)?)?;
+    #[cfg(debug_assertions)]
+    module.add_function(wrap_pyfunction!(record_shapes::record_fields, module)?)?;
     write::register(module)?;
     spark_splits::register(module)?;
     spark_replay::register(module)?;

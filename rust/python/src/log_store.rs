@@ -1,5 +1,5 @@
-//! A store written in Python: the plug-in's methods, and what their answers and exceptions mean. The
-//! backend over it is the store crate's; `deltaplane.io.log_store` documents the methods.
+//! A store written in Python: the plug-in's methods, and what their answers and exceptions mean.
+//! The backend over it is the store crate's; `deltaplane.io.log_store` documents the methods.
 
 use std::collections::HashMap;
 use std::sync::Arc;

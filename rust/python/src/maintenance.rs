@@ -1,11 +1,11 @@
 //! Care for a table across the boundary: VACUUM, RESTORE, FSCK, CLONE, and what CONVERT reads.
-//! Requests and reports are JSON, lists of paths are lists.
+//! Requests and reports are classes, lists of paths are lists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use deltaplane_boundary::boundary;
-use deltaplane_error::{Error, Kind, Result};
+use deltaplane_error::{Error, Kind};
 use deltaplane_log::{
     CloneRequest, CloneSource, Copies, Deletes, ParquetFiles, RepairRequest, RestoreRequest, VacuumRequest,
 };
@@ -13,18 +13,14 @@ use deltaplane_operations::file_inventory::{common_schema, inventory as objects_
 use deltaplane_operations::table_check::check_rows as check_all_rows;
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
-use serde::de::DeserializeOwned;
 
 use crate::errors::{kind_of, run};
 use crate::incoming::reader_of;
 use crate::progress::run_with_progress;
+use crate::record::Record;
 use crate::records::command_results::{CommandResult, Finding, VacuumResult};
 use crate::records::table_schema::TableSchema;
 use crate::snapshot::{Snapshot, store};
-
-fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
-    serde_json::from_str(request).map_err(|e| Error::invalid_argument(format!("not {what}: {e}")))
-}
 
 /// Deletes files that nothing needs; `keys` says whether the result names them. `deletes` is asked
 /// first to delete files by their keys, many at once, and says whether it did.
@@ -34,7 +30,7 @@ fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
 pub(crate) fn vacuum(
     py: Python<'_>,
     snapshot: &Snapshot,
-    request: &str,
+    request: Record<VacuumRequest>,
     inventory: Option<&Bound<'_, PyAny>>,
     keys: bool,
     deletes: Option<Py<PyAny>>,
@@ -43,11 +39,10 @@ pub(crate) fn vacuum(
     let inventory = inventory.map(reader_of).transpose()?;
     let delegate = deletes.map(deleting);
     run_with_progress(py, progress, |tell| {
-        let request: VacuumRequest = parse(request, "a vacuum")?;
         let store = snapshot.inner.store();
         let done = block_on(deltaplane_log::vacuum(
             store,
-            &request,
+            &request.0,
             inventory.map(objects_of),
             delegate,
             tell,
@@ -85,12 +80,11 @@ fn of_tasks(py: Python<'_>, e: &PyErr, what: &str) -> Error {
 pub(crate) fn restore(
     py: Python<'_>,
     snapshot: &Snapshot,
-    request: &str,
+    request: Record<RestoreRequest>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<CommandResult> {
     run_with_progress(py, progress, |tell| {
-        let request: RestoreRequest = parse(request, "a restore")?;
-        let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request, tell))?;
+        let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request.0, tell))?;
         Ok(CommandResult {
             version: done.version,
             metrics: done.metrics,
@@ -119,10 +113,13 @@ pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<P
 /// Takes files out of the log that are gone; returns their paths and the version that it made.
 #[boundary]
 #[pyfunction]
-pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyResult<(Vec<String>, Option<u64>)> {
+pub(crate) fn repair(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    request: Record<RepairRequest>,
+) -> PyResult<(Vec<String>, Option<u64>)> {
     run(py, || {
-        let request: RepairRequest = parse(request, "a repair")?;
-        let done = block_on(snapshot.inner.repair(&request))?;
+        let done = block_on(snapshot.inner.repair(&request.0))?;
         Ok((done.files, done.version))
     })
 }
@@ -142,14 +139,13 @@ pub(crate) fn clone_table(
     snapshot: &Snapshot,
     target: &str,
     options: Option<HashMap<String, String>>,
-    request: &str,
+    request: Record<CloneRequest>,
     progress: Option<Py<PyAny>>,
     copies: Option<Py<PyAny>>,
     parquet: Option<ParquetSource>,
 ) -> PyResult<CommandResult> {
     let delegate = copies.map(copying);
     run_with_progress(py, progress, |tell| {
-        let request: CloneRequest = parse(request, "a clone")?;
         let target = store(target, options)?;
         let files = parquet
             .map(|(location, options, name)| Ok::<_, Error>((store(&location, options)?, name)))
@@ -161,7 +157,9 @@ pub(crate) fn clone_table(
                 name: name.clone(),
             }),
         };
-        let done = block_on(deltaplane_log::clone_table(&source, &target, &request, tell, delegate))?;
+        let done = block_on(deltaplane_log::clone_table(
+            &source, &target, &request.0, tell, delegate,
+        ))?;
         Ok(CommandResult {
             version: done.version,
             metrics: done.metrics,

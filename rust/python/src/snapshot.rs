@@ -3,8 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use deltaplane_boundary::boundary;
-use deltaplane_error::{Error, Result};
-use deltaplane_log::{ReadRequest, RewriteFirst, Snapshot as Inner, now_ms, versions_between};
+use deltaplane_error::Result;
+use deltaplane_log::{
+    CommitTotals, HistoryEntry, LogFolder, LogSize, ReadRequest, RewriteFirst, ScanReport, Snapshot as Inner,
+    TombstoneTotals, now_ms, versions_between,
+};
 use deltaplane_operations::changes::Changes;
 use deltaplane_operations::file_list;
 use deltaplane_operations::scan::{Scan as Rows, ScanRequest, bind, bind_expr, members_of};
@@ -25,10 +28,10 @@ use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
 use crate::file_sets::{FileSet, sampled};
 use crate::incoming::reader_of;
+use crate::record::Record;
 use crate::records::command_results::{CheckpointResult, CleanupResult};
-use crate::records::log_facts::{CommitTotals, HistoryEntry, LogFolder, ScanReport, TombstoneTotals};
 use crate::records::predicate::{Predicate, expr};
-use crate::records::table_info::{LogSize, Protocol, TableInfo};
+use crate::records::table_info::{Protocol, TableInfo};
 use crate::records::table_schema::TableSchema;
 use crate::records::tail_types::TrackedColumns;
 use crate::scan::Scan;
@@ -55,11 +58,11 @@ pub(crate) fn log_history(
     location: &str,
     options: Option<HashMap<String, String>>,
     limit: Option<usize>,
-) -> PyResult<Vec<HistoryEntry>> {
+) -> PyResult<Vec<Record<HistoryEntry>>> {
     let entries = run(py, || {
         block_on(deltaplane_log::log_history(&store(location, options)?, limit))
     })?;
-    Ok(entries.into_iter().map(Into::into).collect())
+    Ok(entries.into_iter().map(Record).collect())
 }
 
 #[boundary]
@@ -173,20 +176,20 @@ impl Snapshot {
     }
 
     #[pyo3(signature = (limit = None))]
-    fn history(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<Vec<HistoryEntry>> {
+    fn history(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<Vec<Record<HistoryEntry>>> {
         let entries = run(py, || block_on(self.inner.history(limit)))?;
-        Ok(entries.into_iter().map(Into::into).collect())
+        Ok(entries.into_iter().map(Record).collect())
     }
 
     /// What stands in the log folder.
-    fn log_folder(&self, py: Python<'_>) -> PyResult<LogFolder> {
-        run(py, || block_on(self.inner.log_folder())).map(Into::into)
+    fn log_folder(&self, py: Python<'_>) -> PyResult<Record<LogFolder>> {
+        run(py, || block_on(self.inner.log_folder())).map(Record)
     }
 
     /// What each of the newest commits did to the table's files.
-    fn commit_totals(&self, py: Python<'_>, limit: usize) -> PyResult<Vec<CommitTotals>> {
+    fn commit_totals(&self, py: Python<'_>, limit: usize) -> PyResult<Vec<Record<CommitTotals>>> {
         let totals = run(py, || block_on(self.inner.commit_totals(limit)))?;
-        Ok(totals.into_iter().map(Into::into).collect())
+        Ok(totals.into_iter().map(Record).collect())
     }
 
     /// The size at which OPTIMIZE aims, and from which on it leaves a file alone.
@@ -195,8 +198,8 @@ impl Snapshot {
     }
 
     /// Removed files that the log still names.
-    fn tombstone_totals(&self, py: Python<'_>) -> PyResult<TombstoneTotals> {
-        run(py, || block_on(self.inner.tombstone_totals())).map(Into::into)
+    fn tombstone_totals(&self, py: Python<'_>) -> PyResult<Record<TombstoneTotals>> {
+        run(py, || block_on(self.inner.tombstone_totals())).map(Record)
     }
 
     fn transaction_version(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
@@ -230,12 +233,8 @@ impl Snapshot {
         }))
     }
 
-    fn commit_read(&self, py: Python<'_>, request: &str) -> PyResult<Self> {
-        let done = run(py, || {
-            let request: ReadRequest = serde_json::from_str(request)
-                .map_err(|e| Error::invalid_argument(format!("not a read request: {e}")))?;
-            block_on(self.inner.commit_read(&request))
-        })?;
+    fn commit_read(&self, py: Python<'_>, request: Record<ReadRequest>) -> PyResult<Self> {
+        let done = run(py, || block_on(self.inner.commit_read(&request.0)))?;
         Ok(Snapshot { inner: done.snapshot })
     }
 
@@ -279,7 +278,7 @@ impl Snapshot {
 
     /// What such a plan looks at.
     #[pyo3(signature = (predicate = None))]
-    fn explain(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<ScanReport> {
+    fn explain(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<Record<ScanReport>> {
         let report = run(py, || {
             let always = Expr::Literal {
                 value: Some("true".to_owned()),
@@ -288,7 +287,7 @@ impl Snapshot {
             let (_, pruner) = bind_expr(self.inner.state(), expr(predicate).unwrap_or(&always))?;
             block_on(self.inner.explain(pruner))
         })?;
-        Ok(report.into())
+        Ok(Record(report))
     }
 
     fn deletion_vectors(&self) -> PyResult<ArrowStream> {
@@ -345,8 +344,8 @@ impl Snapshot {
 
     /// What opening the version reads of the log, without sidecars.
     #[getter]
-    fn log_size(&self) -> LogSize {
-        self.inner.log_size().into()
+    fn log_size(&self) -> Record<LogSize> {
+        Record(self.inner.log_size())
     }
 
     /// What the versions from `first` up to this one changed, as rows.

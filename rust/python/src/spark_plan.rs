@@ -249,8 +249,8 @@ fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
     run(py, || plan::spark_uri(snapshot.inner.store().location()))
 }
 
-/// The schema of Spark's relation of the table's files: the table's fields in their order, under the
-/// names or with the field ids by which files have them.
+/// The schema of Spark's relation of the table's files: the table's fields in their order, under
+/// the names or with the field ids by which files have them.
 #[boundary]
 #[pyfunction]
 fn spark_schema(snapshot: &Snapshot) -> TableSchema {

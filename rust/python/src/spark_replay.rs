@@ -44,7 +44,7 @@ impl Replay {
         snapshot.inner.replay_bytes()
     }
 
-    /// Of a version, in parts of about so many bytes.
+    /// Of a version, in parts of about `target_bytes`.
     #[staticmethod]
     fn of(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResult<Self> {
         run(py, || block_on(CoreReplay::of(&snapshot.inner, target_bytes))).map(Replay)

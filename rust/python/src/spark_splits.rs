@@ -85,7 +85,7 @@ impl SplitScan {
     }
 }
 
-/// The files that can match a predicate, in splits of about so many bytes.
+/// The files that can match a predicate, in splits of about `target_bytes` of files each.
 #[boundary]
 #[pyfunction]
 fn scan_splits(

@@ -6,17 +6,16 @@ use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_log::{Tail as Inner, TailOffset, TrackedColumns as CoreColumns};
-use deltaplane_operations::changes::{Changes, Part, parts_of};
-use deltaplane_protocol::files::adds_to_batch;
+use deltaplane_log::{Tail as Inner, TailLimits, TailOffset, TrackedColumns as CoreColumns};
+use deltaplane_operations::changes::{Changes, Part, tail_parts};
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 use serde_json::json;
 
 use crate::errors::run;
-use crate::file_sets::file_reads;
+use crate::record::Record;
 use crate::records::predicate::{Predicate, expr};
-use crate::records::tail_types::{ColumnSteps, TailLimits, TailRequest, TailStart, TrackedColumns};
+use crate::records::tail_types::{ColumnSteps, TailRequest, TailStart, TrackedColumns};
 use crate::scan::Scan;
 use crate::snapshot::{Snapshot, store};
 use crate::spark_splits::{Split, split_parts, splits_of};
@@ -63,10 +62,10 @@ impl Tail {
 
     /// How far a reader comes in one go.
     #[pyo3(signature = (start, limits, until = None))]
-    fn end(&self, py: Python<'_>, start: &str, limits: &TailLimits, until: Option<u64>) -> PyResult<String> {
+    fn end(&self, py: Python<'_>, start: &str, limits: Record<TailLimits>, until: Option<u64>) -> PyResult<String> {
         run(py, || {
-            let (start, limits) = (TailOffset::parse(start)?, limits.into());
-            Ok(block_on(self.inner.end(&start, limits, until))?.to_text())
+            let start = TailOffset::parse(start)?;
+            Ok(block_on(self.inner.end(&start, limits.0, until))?.to_text())
         })
     }
 
@@ -114,7 +113,7 @@ impl Tail {
 
     /// The same in splits of about so many bytes of files each.
     fn splits(&self, py: Python<'_>, start: &str, end: &str, target_bytes: u64) -> PyResult<Vec<Split>> {
-        let splits = || Ok(split_parts(block_on(self.parts(start, end, None))?, target_bytes));
+        let splits = || Ok(split_parts(self.parts(start, end, None)?, target_bytes));
         run(py, splits).map(splits_of)
     }
 
@@ -129,7 +128,7 @@ impl Tail {
         predicate: Option<&Predicate>,
     ) -> PyResult<Scan> {
         run(py, || {
-            let parts = block_on(self.parts(start, end, predicate))?;
+            let parts = self.parts(start, end, predicate)?;
             let (reading, with_changes) = (self.inner.reading(), self.inner.tells_changes());
             Changes::of_parts(reading, parts, columns, expr(predicate), with_changes).map(Scan::from)
         })
@@ -137,16 +136,8 @@ impl Tail {
 }
 
 impl Tail {
-    async fn parts(&self, start: &str, end: &str, predicate: Option<&Predicate>) -> Result<Vec<Part>> {
+    fn parts(&self, start: &str, end: &str, predicate: Option<&Predicate>) -> Result<Vec<Part>> {
         let (start, end) = (TailOffset::parse(start)?, TailOffset::parse(end)?);
-        if self.inner.tells_changes() {
-            let changes = self.inner.changes(&start, &end).await?;
-            return parts_of(self.inner.reading(), changes, expr(predicate));
-        }
-        let adds = self.inner.files(&start, &end).await?;
-        Ok(vec![Part {
-            constants: Vec::new(),
-            files: file_reads(&adds_to_batch(&adds)?)?,
-        }])
+        block_on(tail_parts(&self.inner, &start, &end, expr(predicate)))
     }
 }

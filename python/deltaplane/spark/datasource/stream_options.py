@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io import records
 from deltaplane.io.storage_options import version_arguments
 from deltaplane.spark.jvm.location import size_of
 from deltaplane.table.follow import limits, tail_request
@@ -69,7 +70,7 @@ class StreamOptions:
     allowed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def limits(self) -> _native.TailLimits:
+    def limits(self) -> records.TailLimits:
         """What one micro-batch takes."""
         return limits(self.max_files, self.max_bytes)
 

@@ -4,7 +4,6 @@
 pub(crate) mod carried;
 pub(crate) mod command_results;
 pub(crate) mod json_value;
-pub(crate) mod log_facts;
 pub(crate) mod predicate;
 mod record;
 pub(crate) mod table_info;
@@ -22,18 +21,9 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table_schema::TableField>()?;
     module.add_class::<table_info::TableInfo>()?;
     module.add_class::<table_info::Protocol>()?;
-    module.add_class::<table_info::LogSize>()?;
-    module.add_class::<log_facts::HistoryEntry>()?;
-    module.add_class::<log_facts::LogFiles>()?;
-    module.add_class::<log_facts::NewestCheckpoint>()?;
-    module.add_class::<log_facts::LogFolder>()?;
-    module.add_class::<log_facts::CommitTotals>()?;
-    module.add_class::<log_facts::TombstoneTotals>()?;
-    module.add_class::<log_facts::ScanReport>()?;
     module.add_class::<tail_types::TrackedColumns>()?;
     module.add_class::<tail_types::ColumnSteps>()?;
     module.add_class::<tail_types::TailRequest>()?;
-    module.add_class::<tail_types::TailLimits>()?;
     module.add_class::<tail_types::TailStart>()?;
     module.add_class::<tail_types::TailOffset>()?;
     module.add_class::<command_results::CommandResult>()?;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use deltaplane_log::LogSize as CoreLogSize;
 use deltaplane_protocol::actions::{Metadata, Protocol as CoreProtocol};
 use deltaplane_protocol::features::supported;
 
@@ -55,29 +54,6 @@ impl From<&CoreProtocol> for Protocol {
             reader_features: p.reader_features.clone(),
             writer_features: p.writer_features.clone(),
             features: supported(p).into_iter().map(|f| f.to_string()).collect(),
-        }
-    }
-}
-
-record! {
-    /// What opening a version reads of the log, without sidecars.
-    LogSize {
-        checkpoint: Option<u64>,
-        checkpoint_bytes: u64,
-        commits: usize,
-        commit_bytes: u64,
-        checkpoint_interval: u64,
-    }
-}
-
-impl From<CoreLogSize> for LogSize {
-    fn from(l: CoreLogSize) -> Self {
-        LogSize {
-            checkpoint: l.checkpoint,
-            checkpoint_bytes: l.checkpoint_bytes,
-            commits: l.commits,
-            commit_bytes: l.commit_bytes,
-            checkpoint_interval: l.checkpoint_interval,
         }
     }
 }

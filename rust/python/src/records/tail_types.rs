@@ -129,25 +129,6 @@ impl From<TailRequest> for core::TailRequest {
 }
 
 record! {
-    /// How much is taken in one go; None is no bound.
-    TailLimits {
-        files: Option<u64> = None,
-        bytes: Option<u64> = None,
-        versions: Option<u64> = None,
-    }
-}
-
-impl From<&TailLimits> for core::TailLimits {
-    fn from(l: &TailLimits) -> Self {
-        core::TailLimits {
-            files: l.files,
-            bytes: l.bytes,
-            versions: l.versions,
-        }
-    }
-}
-
-record! {
     /// Where a follower begins: a version, the first version from a time on, behind the newest one,
     /// or with all its rows.
     TailStart {

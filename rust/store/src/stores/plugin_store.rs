@@ -1,5 +1,5 @@
-//! A backend over a store of an application that makes one call at a time and may wait: calls run on
-//! threads that may block. What the application leaves out is done by a store below, or by other
+//! A backend over a store of an application that makes one call at a time and may wait: calls run
+//! on threads that may block. What the application leaves out is done by a store below, or by other
 //! calls where that is possible.
 
 use std::ops::Range;

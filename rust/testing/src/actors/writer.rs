@@ -194,8 +194,7 @@ async fn write(me: &mut Context, intent: IntentId, partition: u8, mut request: V
 
 async fn change(me: &Context, intent: IntentId) -> Result<Ended> {
     let request = json!({
-        "change": "set_properties",
-        "properties": {"turn": intent.to_string()},
+        "change": {"change": "set_properties", "properties": {"turn": intent.to_string()}},
         "commit": {"commit_info": {"simIntent": intent}},
     });
     let request: AlterRequest = serde_json::from_value(request).expect("a request");

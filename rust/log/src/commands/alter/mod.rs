@@ -214,7 +214,6 @@ pub enum Change {
 #[derive(Debug, Clone, Deserialize)]
 pub struct AlterRequest {
     /// What to change.
-    #[serde(flatten)]
     pub change: Change,
     /// The settings of the commit.
     pub commit: AlterCommit,
