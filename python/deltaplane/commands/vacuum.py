@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from deltaplane import _native
 from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io import records
 from deltaplane.io.arrow import as_reader
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def vacuum(
     commit: dict[str, Any],
     deletes: Callable[[list[str]], bool] | None = None,
     progress: Told | None = None,
-) -> _native.VacuumResult:
+) -> records.VacuumResult:
     """What went, with the files' paths. `deletes` is asked first to delete files, many at once, and
     says whether it did."""
     rows = None if inventory is None else _inventory(inventory)
@@ -49,7 +50,7 @@ def vacuum(
     return _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))
 
 
-def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> _native.VacuumResult:
+def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> records.VacuumResult:
     """What went, without the files' paths."""
     return _native.vacuum(table, json.dumps(_request(what, False, commit)), keys=False)
 

@@ -22,6 +22,7 @@ from deltaplane.compat import Protocol, newly_excluded
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr.program import violations
 from deltaplane.expr.types import of_json
+from deltaplane.io import records
 from deltaplane.io.arrow import Scan
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Field, PrimitiveType, StructType
@@ -72,7 +73,7 @@ class AlterPlan:
     unwritable_for: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, result: _native.AlterResult) -> AlterPlan:
+    def of(cls, result: records.AlterResult) -> AlterPlan:
         """From the core's result."""
         before, after = Protocol.of(result.before), Protocol.of(result.after)
         return cls.between(before, after, operation=result.operation, changed=result.changed, version=result.version)

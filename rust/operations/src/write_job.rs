@@ -9,8 +9,7 @@ use deltaplane_data::{
 };
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms,
-    plan_write_after, protocol_json,
+    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::features::RowRules;
@@ -23,17 +22,6 @@ use deltaplane_protocol::zorder::Curve;
 use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-
-/// Protocols before and after a commit, as JSON.
-pub fn protocols_text(before: &Protocol, after: &Protocol) -> String {
-    json!({"before": protocol_json(before), "after": protocol_json(after)}).to_string()
-}
-
-/// A dry run as JSON.
-pub fn dry_run_json(dry_run: &DryRun) -> Result<String> {
-    serde_json::to_string(dry_run).map_err(|e| Error::internal(format!("can't write a dry run: {e}")))
-}
 
 /// What writers of files must know, as text that travels to any machine.
 #[derive(Serialize, Deserialize)]
@@ -408,9 +396,8 @@ mod tests {
             0,
         ))
         .unwrap();
-        let text = dry_run_json(&block_on(job.dry_run(adds)).unwrap()).unwrap();
-        let dry_run: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(dry_run["metrics"]["numOutputRows"], json!("2"), "{text}");
+        let dry_run = block_on(job.dry_run(adds)).unwrap();
+        assert_eq!(dry_run.metrics["numOutputRows"], "2", "{dry_run:?}");
         assert_eq!((files(&table), table.snapshot().version()), (before, 0));
     }
 

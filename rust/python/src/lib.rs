@@ -19,7 +19,6 @@ mod raw_store;
 mod record;
 #[cfg(debug_assertions)]
 mod record_shapes;
-mod records;
 mod rewrite;
 mod rewrite_tasks;
 mod scan;
@@ -27,7 +26,9 @@ mod snapshot;
 mod snapshot_cache;
 mod spark_plan;
 mod string_list;
+mod table_schema;
 mod tail;
+mod tail_offset;
 mod write;
 
 use deltaplane_operations::{add_view, file_sets};
@@ -67,7 +68,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(maintenance::copy_files, module)?)?;
     module.add_function(wrap_pyfunction!(maintenance::visible_files, module)?)?;
     module.add_function(wrap_pyfunction!(maintenance::parquet_schema, module)?)?;
-    records::register(module)?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(planted::panic_at, module)?)?;
     #[cfg(debug_assertions)]
@@ -84,6 +84,9 @@ fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<scan::Scan>()?;
     module.add_class::<changes::Changes>()?;
     module.add_class::<tail::Tail>()?;
+    module.add_class::<tail_offset::TailOffset>()?;
+    module.add_class::<table_schema::TableSchema>()?;
+    module.add_class::<table_schema::TableField>()?;
     module.add_class::<rewrite::Rewrite>()?;
     module.add_class::<optimize::Layout>()
 }

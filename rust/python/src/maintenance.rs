@@ -10,8 +10,8 @@ use deltaplane_boundary::boundary;
 use deltaplane_data::{Vectors, WriteSpec, footer_schema, footer_stats};
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    CloneRequest, CloneSource, Copies, Deletes, FileRequest, FileTarget, Finding as CoreFinding, ParquetFiles,
-    PlanColumns, RepairRequest, RestoreRequest, Tell, VacuumRequest,
+    CloneRequest, CloneSource, Cloned, Copies, Deletes, FileRequest, FileTarget, Finding, ParquetFiles, PlanColumns,
+    RepairRequest, RestoreRequest, Restored, Tell, VacuumRequest, VacuumResult,
 };
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::features::{FileForm, RowRules};
@@ -28,9 +28,9 @@ use serde::de::DeserializeOwned;
 use crate::errors::{kind_of, run};
 use crate::incoming::{Incoming, reader_of};
 use crate::progress::run_with_progress;
-use crate::records::command_results::{CommandResult, Finding, VacuumResult};
-use crate::records::table_schema::TableSchema;
+use crate::record::Record;
 use crate::snapshot::{Snapshot, store};
+use crate::table_schema::TableSchema;
 use crate::write::Spec;
 
 /// Files whose rows are looked at at once: each holds some row groups in memory.
@@ -56,7 +56,7 @@ pub(crate) fn vacuum(
     keys: bool,
     deletes: Option<Py<PyAny>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<VacuumResult> {
+) -> PyResult<Record<VacuumResult>> {
     let inventory = inventory.map(reader_of).transpose()?;
     let delegate = deletes.map(deleting);
     run_with_progress(py, progress, |tell| {
@@ -69,13 +69,7 @@ pub(crate) fn vacuum(
             delegate,
             tell,
         ))?;
-        Ok(VacuumResult {
-            files: done.files.len(),
-            size_bytes: done.size_bytes,
-            directories: done.directories,
-            version: done.version,
-            paths: if keys { done.files } else { Vec::new() },
-        })
+        Ok(Record(done.result(keys)))
     })
 }
 
@@ -104,14 +98,11 @@ pub(crate) fn restore(
     snapshot: &Snapshot,
     request: &str,
     progress: Option<Py<PyAny>>,
-) -> PyResult<CommandResult> {
+) -> PyResult<Record<Restored>> {
     run_with_progress(py, progress, |tell| {
         let request: RestoreRequest = parse(request, "a restore")?;
         let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request, tell))?;
-        Ok(CommandResult {
-            version: done.version,
-            metrics: done.metrics,
-        })
+        Ok(Record(done))
     })
 }
 
@@ -119,16 +110,24 @@ pub(crate) fn restore(
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
-pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<Vec<Finding>> {
+pub(crate) fn check(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<Record<Finding>>> {
     let found = run_with_progress(py, progress, |tell| block_on(snapshot.inner.check(tell)))?;
-    Ok(found.into_iter().map(Into::into).collect())
+    Ok(found.into_iter().map(Record).collect())
 }
 
 /// What reading every data file and deletion vector finds.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
-pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<Vec<Finding>> {
+pub(crate) fn check_rows(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<Record<Finding>>> {
     let table = &snapshot.inner;
     let found = run_with_progress(py, progress, |tell| {
         let state = table.state();
@@ -157,11 +156,11 @@ pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<P
             .try_buffered(CHECKED_AT_ONCE);
         block_on(all_found(checked, tell))
     })?;
-    Ok(found.into_iter().map(Into::into).collect())
+    Ok(found.into_iter().map(Record).collect())
 }
 
 /// What was found in files, of which each is told.
-async fn all_found(checked: impl Stream<Item = Result<Option<CoreFinding>>>, tell: &Tell) -> Result<Vec<CoreFinding>> {
+async fn all_found(checked: impl Stream<Item = Result<Option<Finding>>>, tell: &Tell) -> Result<Vec<Finding>> {
     let mut checked = std::pin::pin!(checked);
     let (mut done, mut found) = (0, Vec::new());
     while let Some(finding) = checked.try_next().await? {
@@ -175,7 +174,7 @@ async fn all_found(checked: impl Stream<Item = Result<Option<CoreFinding>>>, tel
 
 /// What is wrong inside of a file or of its vector; errors of the store that say nothing of it are
 /// raised.
-async fn check_file(store: &Store, vectors: &Vectors, spec: &WriteSpec, add: Add) -> Result<Option<CoreFinding>> {
+async fn check_file(store: &Store, vectors: &Vectors, spec: &WriteSpec, add: Add) -> Result<Option<Finding>> {
     let path = paths::decode(&add.path)?;
     let read = footer_stats(store, &path, spec).await;
     let (kind, message) = match read {
@@ -193,7 +192,7 @@ async fn check_file(store: &Store, vectors: &Vectors, spec: &WriteSpec, add: Add
             },
         },
     };
-    Ok(Some(CoreFinding {
+    Ok(Some(Finding {
         kind,
         path: Some(path),
         message,
@@ -240,7 +239,7 @@ pub(crate) fn clone_table(
     progress: Option<Py<PyAny>>,
     copies: Option<Py<PyAny>>,
     parquet: Option<ParquetSource>,
-) -> PyResult<CommandResult> {
+) -> PyResult<Record<Cloned>> {
     let delegate = copies.map(copying);
     run_with_progress(py, progress, |tell| {
         let request: CloneRequest = parse(request, "a clone")?;
@@ -256,10 +255,7 @@ pub(crate) fn clone_table(
             }),
         };
         let done = block_on(deltaplane_log::clone_table(&source, &target, &request, tell, delegate))?;
-        Ok(CommandResult {
-            version: done.version,
-            metrics: done.metrics,
-        })
+        Ok(Record(done))
     })
 }
 

@@ -19,15 +19,32 @@ macro_rules! shapes {
 #[pyfunction]
 pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]> {
     let shapes = shapes![
+        log::Altered,
+        log::CheckpointReport,
+        log::CleanupReport,
+        log::Cloned,
+        log::ColumnSteps,
         log::CommitTotals,
+        log::DryRun,
+        log::FeatureInfo,
+        log::Finding,
         log::HistoryEntry,
         log::LogFiles,
         log::LogFolder,
         log::LogSize,
         log::NewestCheckpoint,
+        log::PropertyInfo,
+        log::ProtocolInfo,
+        log::Protocols,
+        log::Restored,
         log::ScanReport,
+        log::TableInfo,
         log::TailLimits,
+        log::TailRequest,
+        log::TailStart,
         log::TombstoneTotals,
+        log::TrackedColumns,
+        log::VacuumResult,
     ];
     shapes
         .into_iter()

@@ -4,7 +4,16 @@ have the same fields. Rust finds the classes here by name.
 
 from __future__ import annotations
 
-from deltaplane.io.records.following import TailLimits
+from deltaplane.io.records.command_results import (
+    AlterResult,
+    CheckpointResult,
+    CleanupResult,
+    CommandResult,
+    Finding,
+    PlannedCommit,
+    VacuumResult,
+)
+from deltaplane.io.records.following import ColumnSteps, TailLimits, TailRequest, TailStart, TrackedColumns
 from deltaplane.io.records.log_facts import (
     CommitTotals,
     HistoryEntry,
@@ -16,16 +25,33 @@ from deltaplane.io.records.log_facts import (
     TombstoneTotals,
 )
 from deltaplane.io.records.record import Record
+from deltaplane.io.records.tables import FeatureInfo, PropertyInfo, Protocol, Protocols, TableInfo
 
 __all__ = [
+    "AlterResult",
+    "CheckpointResult",
+    "CleanupResult",
+    "ColumnSteps",
+    "CommandResult",
     "CommitTotals",
+    "FeatureInfo",
+    "Finding",
     "HistoryEntry",
     "LogFiles",
     "LogFolder",
     "LogSize",
     "NewestCheckpoint",
+    "PlannedCommit",
+    "PropertyInfo",
+    "Protocol",
+    "Protocols",
     "Record",
     "ScanReport",
+    "TableInfo",
     "TailLimits",
+    "TailRequest",
+    "TailStart",
     "TombstoneTotals",
+    "TrackedColumns",
+    "VacuumResult",
 ]
