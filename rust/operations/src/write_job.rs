@@ -234,9 +234,28 @@ impl WriteJob {
     }
 }
 
-/// A write request from its JSON text.
-pub fn parse_request(text: &str) -> Result<WriteRequest> {
-    serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a write request: {e}")))
+/// What the commit of a write did.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CommitResult {
+    /// The version that it made.
+    pub version: u64,
+    /// How often it was tried.
+    pub attempts: usize,
+    /// Its metrics, under delta-spark's names.
+    pub metrics: BTreeMap<String, Value>,
+    /// Whether the table's properties ask for small files to be put together after it.
+    pub auto_compact: bool,
+}
+
+impl From<Committed> for CommitResult {
+    fn from(committed: Committed) -> Self {
+        CommitResult {
+            version: committed.version,
+            attempts: committed.attempts,
+            auto_compact: committed.snapshot.state().properties().auto_compact,
+            metrics: committed.metrics,
+        }
+    }
 }
 
 /// Add actions from their JSON texts.
