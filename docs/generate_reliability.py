@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -70,8 +71,16 @@ def flat(figures: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
             yield above + name, value
 
 
+def item(claim: str) -> str:
+    """A claim as an item of a list, in lines of at most 100 columns."""
+    lines = textwrap.wrap(
+        claim, 100, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines) + "\n"
+
+
 def section(proof: Proof) -> str:
-    parts = [f"## {proof.title}\n", "".join(f"- {claim}\n" for claim in proof.claims)]
+    parts = [f"## {proof.title}\n", "".join(map(item, proof.claims))]
     if proof.figures:
         parts.append(table(["figure", "value"], list(flat(proof.figures))))
     parts += [(f"**{t['title']}**\n\n" if "title" in t else "") + table(t["head"], t["rows"]) for t in proof.tables]
@@ -89,9 +98,9 @@ def promised() -> str:
 def page() -> str:
     head = """# Reliability
 
-What is claimed, what was run to prove it, and the result. This page is generated from `docs/reliability/*.json`, each of
-which its proof wrote: do not edit it. `make reliability` repeats every proof and writes the page again; CI runs a shorter
-form of each.
+What is claimed, what was run to prove it, and the result. This page is generated from
+`docs/reliability/*.json`, each of which its proof wrote: do not edit it. `make reliability` repeats
+every proof and writes the page again; CI runs a shorter form of each.
 """
     return "\n".join([head, promised(), *map(section, proofs())])
 

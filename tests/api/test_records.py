@@ -90,8 +90,8 @@ def test_wrong_fields_are_refused(values: tuple[int, ...], named: dict[str, int]
 )
 def test_a_request_that_does_not_fit_is_refused_by_name(request_: Any, message: str, tmp_path: Path) -> None:
     write_deltalake(str(tmp_path), pa.table({"a": [1]}))
-    tail = _native.Tail.open(str(tmp_path), None, _native.TailRequest())
-    start = tail.start(_native.TailStart())
+    tail = _native.Tail.open(str(tmp_path), None, records.TailRequest())
+    start = tail.start(records.TailStart())
     assert tail.end(start, TailLimits(files=1)) != start
     with pytest.raises(InvalidArgumentError, match=message):
         tail.end(start, request_)

@@ -52,7 +52,7 @@ PROTOCOL = (
 
 # The rooms of `log`, by the same rule.
 LOG = (
-    ("environment", "listing", "progress", "scan_report"),
+    ("environment", "listing", "progress", "scan_report", "table_info"),
     ("checkpoint", "commit"),
     ("snapshot",),
     ("checkpoint_writer", "history"),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.condition import RowSelection
+    from deltaplane.io import records
 
 __all__ = ["PATCHED_BYTES", "CommandResult", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
@@ -121,7 +122,7 @@ class Rewriting:
         }
         self.native = _native.Rewrite.begin(target.snapshot, json.dumps(request))
         self.location = target.location
-        self._told: Mapping[str, Any] | None = None
+        self._told: records.PlannedCommit | None = None
         self._target, self._operation, self._dry_run = target, operation, settings.dry_run
         self._files_read = self._bytes_read = 0
         self.skipped = self.native.skip is not None
@@ -208,7 +209,7 @@ class Rewriting:
         known = {k: v for k, v in metrics.items() if v is not None}
         text = json.dumps({k: str(v) for k, v in known.items()})
         if self._dry_run:
-            self._told = json.loads(self.native.dry_run(text))
+            self._told = self.native.dry_run(text)
             return known
         with self.phase("commit"):
             done = {**known, "version": self.native.commit(text)}
@@ -217,10 +218,10 @@ class Rewriting:
 
     def dry_run_result(self) -> DryRun:
         """What the command would do."""
-        protocols = json.loads(self.native.protocols)
+        protocols = self.native.protocols
         version = self._target.snapshot.version
         if self._told is None:
-            before, skipped = Protocol.of(protocols["before"]), "txn" if self.skipped else None
+            before, skipped = Protocol.of(protocols.before), "txn" if self.skipped else None
             told = DryRun(self._operation.name, version, before, before, skipped=skipped, rows=self.unchanged)
         else:
             told = DryRun.of(self._told, version, protocols, self._operation.condition)

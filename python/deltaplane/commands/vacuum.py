@@ -41,7 +41,7 @@ def vacuum(
     commit: dict[str, Any],
     deletes: Callable[[list[str]], bool] | None = None,
     progress: Told | None = None,
-) -> _native.VacuumResult:
+) -> records.VacuumResult:
     """What went, with the files' paths. `deletes` is asked first to delete files, many at once, and
     says whether it did."""
     rows = None if inventory is None else _inventory(inventory)
@@ -49,7 +49,7 @@ def vacuum(
     return _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))
 
 
-def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> _native.VacuumResult:
+def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> records.VacuumResult:
     """What went, without the files' paths."""
     return _native.vacuum(table, _request(what, False, commit), keys=False)
 

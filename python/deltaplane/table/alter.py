@@ -72,7 +72,7 @@ class AlterPlan:
     unwritable_for: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, result: _native.AlterResult) -> AlterPlan:
+    def of(cls, result: records.AlterResult) -> AlterPlan:
         """From the core's result."""
         before, after = Protocol.of(result.before), Protocol.of(result.after)
         return cls.between(before, after, operation=result.operation, changed=result.changed, version=result.version)

@@ -5,7 +5,6 @@ Arguments in, results out; log, pruning and rows are the Rust core's.
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -234,8 +233,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         from deltaplane.table.alter import AlterPlan
 
         job = _plan(location, options, schema, request)
-        protocols = {name: Protocol.of(value) for name, value in json.loads(job.protocols).items()}
-        return AlterPlan.between(**protocols, operation="CREATE TABLE", changed=True, version=None)
+        before, after = Protocol.of(job.protocols.before), Protocol.of(job.protocols.after)
+        return AlterPlan.between(before, after, operation="CREATE TABLE", changed=True, version=None)
 
     # --- which version ------------------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ def tail_request(
     fail_on_data_loss: bool = True,
     read_change_feed: bool = False,
     waits_for_start: bool = False,
-) -> _native.TailRequest:
+) -> records.TailRequest:
     """What a follower wants, as the core takes it. `waits_for_start`: a start that is still to come
     is no error.
 
@@ -148,7 +148,7 @@ def tail_request(
             "the change data feed shows deletes and changes as they are: leave out ignoreDeletes, ignoreChanges and "
             "skipChangeCommits"
         )
-    return _native.TailRequest(
+    return records.TailRequest(
         ignore_deletes=ignore_deletes,
         ignore_changes=ignore_changes,
         skip_change_commits=skip_change_commits,
@@ -202,10 +202,10 @@ def _follow(
 def _begin(tail: _native.Tail, since: int | str | None) -> str:
     if isinstance(since, str):
         return since
-    start = _native.TailStart()
+    start = records.TailStart()
     if since is not None:
         if isinstance(since, bool) or not isinstance(since, int) or since < -1:
             raise InvalidArgumentError(f"since is a version, -1 before the first one, or an offset, not {since!r}")
         is_newest = since == tail.newest_version()
-        start = _native.TailStart(latest=True) if is_newest else _native.TailStart(version=since + 1)
+        start = records.TailStart(latest=True) if is_newest else records.TailStart(version=since + 1)
     return tail.start(start)

@@ -337,8 +337,7 @@ def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryR
     job's."""
     from deltaplane.commands.dry_run import DryRun
 
-    told, protocols = json.loads(job.dry_run(adds)), json.loads(job.protocols)
-    return DryRun.of(told, job.version, protocols, json.loads(request)["predicate_sql"])
+    return DryRun.of(job.dry_run(adds), job.version, job.protocols, json.loads(request)["predicate_sql"])
 
 
 def rehearse_skipped(location: str, options: dict[str, str] | None, why: str) -> DryRun:

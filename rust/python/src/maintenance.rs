@@ -7,7 +7,8 @@ use std::sync::Arc;
 use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Kind};
 use deltaplane_log::{
-    CloneRequest, CloneSource, Copies, Deletes, ParquetFiles, RepairRequest, RestoreRequest, VacuumRequest,
+    CloneRequest, CloneSource, Cloned, Copies, Deletes, Finding, ParquetFiles, RepairRequest, RestoreRequest, Restored,
+    VacuumRequest, VacuumResult,
 };
 use deltaplane_operations::file_inventory::{common_schema, inventory as objects_of};
 use deltaplane_operations::table_check::check_rows as check_all_rows;
@@ -18,9 +19,8 @@ use crate::errors::{kind_of, run};
 use crate::incoming::reader_of;
 use crate::progress::run_with_progress;
 use crate::record::Record;
-use crate::records::command_results::{CommandResult, Finding, VacuumResult};
-use crate::records::table_schema::TableSchema;
 use crate::snapshot::{Snapshot, store};
+use crate::table_schema::TableSchema;
 
 /// Deletes files that nothing needs; `keys` says whether the result names them. `deletes` is asked
 /// first to delete files by their keys, many at once, and says whether it did.
@@ -35,7 +35,7 @@ pub(crate) fn vacuum(
     keys: bool,
     deletes: Option<Py<PyAny>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<VacuumResult> {
+) -> PyResult<Record<VacuumResult>> {
     let inventory = inventory.map(reader_of).transpose()?;
     let delegate = deletes.map(deleting);
     run_with_progress(py, progress, |tell| {
@@ -47,13 +47,7 @@ pub(crate) fn vacuum(
             delegate,
             tell,
         ))?;
-        Ok(VacuumResult {
-            files: done.files.len(),
-            size_bytes: done.size_bytes,
-            directories: done.directories,
-            version: done.version,
-            paths: if keys { done.files } else { Vec::new() },
-        })
+        Ok(Record(done.result(keys)))
     })
 }
 
@@ -82,13 +76,10 @@ pub(crate) fn restore(
     snapshot: &Snapshot,
     request: Record<RestoreRequest>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<CommandResult> {
+) -> PyResult<Record<Restored>> {
     run_with_progress(py, progress, |tell| {
         let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request.0, tell))?;
-        Ok(CommandResult {
-            version: done.version,
-            metrics: done.metrics,
-        })
+        Ok(Record(done))
     })
 }
 
@@ -96,18 +87,26 @@ pub(crate) fn restore(
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
-pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<Vec<Finding>> {
+pub(crate) fn check(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<Record<Finding>>> {
     let found = run_with_progress(py, progress, |tell| block_on(snapshot.inner.check(tell)))?;
-    Ok(found.into_iter().map(Into::into).collect())
+    Ok(found.into_iter().map(Record).collect())
 }
 
 /// What reading every data file and deletion vector finds.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
-pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<Vec<Finding>> {
+pub(crate) fn check_rows(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<Record<Finding>>> {
     let found = run_with_progress(py, progress, |tell| block_on(check_all_rows(&snapshot.inner, tell)))?;
-    Ok(found.into_iter().map(Into::into).collect())
+    Ok(found.into_iter().map(Record).collect())
 }
 
 /// Takes files out of the log that are gone; returns their paths and the version that it made.
@@ -143,7 +142,7 @@ pub(crate) fn clone_table(
     progress: Option<Py<PyAny>>,
     copies: Option<Py<PyAny>>,
     parquet: Option<ParquetSource>,
-) -> PyResult<CommandResult> {
+) -> PyResult<Record<Cloned>> {
     let delegate = copies.map(copying);
     run_with_progress(py, progress, |tell| {
         let target = store(target, options)?;
@@ -160,10 +159,7 @@ pub(crate) fn clone_table(
         let done = block_on(deltaplane_log::clone_table(
             &source, &target, &request.0, tell, delegate,
         ))?;
-        Ok(CommandResult {
-            version: done.version,
-            metrics: done.metrics,
-        })
+        Ok(Record(done))
     })
 }
 

@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use serde::Serialize;
 
 use crate::errors::run;
-use crate::records::predicate::{Predicate, expr};
 use crate::snapshot::{Snapshot, store};
+use crate::values::predicate::{Predicate, expr};
 
 /// OPTIMIZE on one version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]

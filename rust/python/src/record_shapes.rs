@@ -1,5 +1,5 @@
-//! The structs that cross as Python classes, in builds for tests alone: a test compares their fields
-//! with those of the classes.
+//! The structs that cross as Python classes, in builds for tests alone: a test compares their
+//! fields with those of the classes.
 
 use std::collections::BTreeMap;
 
@@ -18,26 +18,48 @@ macro_rules! shapes {
 #[boundary]
 #[pyfunction]
 pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]> {
-    let shapes = shapes![
+    let shapes = requests().into_iter().chain(results());
+    shapes.flatten().map(|shape| (shape.name, shape.fields)).collect()
+}
+
+fn requests() -> [Option<Shape>; 9] {
+    shapes![
         log::AlterRequest,
         log::CloneRequest,
+        log::ReadRequest,
+        log::RepairRequest,
+        log::RestoreRequest,
+        log::TailLimits,
+        log::TailRequest,
+        log::TailStart,
+        log::VacuumRequest,
+    ]
+}
+
+fn results() -> [Option<Shape>; 23] {
+    shapes![
+        log::Altered,
+        log::CheckpointReport,
+        log::CleanupReport,
+        log::Cloned,
+        log::ColumnSteps,
         log::CommitTotals,
+        log::DryRun,
+        log::FeatureInfo,
+        log::Finding,
         log::HistoryEntry,
         log::LogFiles,
         log::LogFolder,
         log::LogSize,
         log::NewestCheckpoint,
-        log::ReadRequest,
-        log::RepairRequest,
-        log::RestoreRequest,
+        log::PropertyInfo,
+        log::ProtocolInfo,
+        log::Protocols,
+        log::Restored,
         log::ScanReport,
-        log::TailLimits,
+        log::TableInfo,
         log::TombstoneTotals,
-        log::VacuumRequest,
-    ];
-    shapes
-        .into_iter()
-        .flatten()
-        .map(|shape| (shape.name, shape.fields))
-        .collect()
+        log::TrackedColumns,
+        log::VacuumResult,
+    ]
 }

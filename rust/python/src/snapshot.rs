@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{
-    CommitTotals, HistoryEntry, LogFolder, LogSize, ReadRequest, RewriteFirst, ScanReport, Snapshot as Inner,
-    TombstoneTotals, now_ms, versions_between,
+    CheckpointReport, CleanupReport, CommitTotals, HistoryEntry, LogFolder, LogSize, ProtocolInfo, ReadRequest,
+    RewriteFirst, ScanReport, Snapshot as Inner, TableInfo, TombstoneTotals, TrackedColumns, now_ms, versions_between,
 };
 use deltaplane_operations::changes::Changes;
 use deltaplane_operations::file_list;
@@ -29,13 +29,10 @@ use crate::errors::run;
 use crate::file_sets::{FileSet, sampled};
 use crate::incoming::reader_of;
 use crate::record::Record;
-use crate::records::command_results::{CheckpointResult, CleanupResult};
-use crate::records::predicate::{Predicate, expr};
-use crate::records::table_info::{Protocol, TableInfo};
-use crate::records::table_schema::TableSchema;
-use crate::records::tail_types::TrackedColumns;
 use crate::scan::Scan;
 use crate::string_list::StringList;
+use crate::table_schema::TableSchema;
+use crate::values::predicate::{Predicate, expr};
 
 /// One immutable version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -141,20 +138,19 @@ impl Snapshot {
     }
 
     #[getter]
-    fn info(&self) -> TableInfo {
-        self.inner.state().metadata().into()
+    fn info(&self) -> Record<TableInfo> {
+        Record(self.inner.state().metadata().into())
     }
 
     #[getter]
-    fn protocol(&self) -> Protocol {
-        self.inner.state().protocol().into()
+    fn protocol(&self) -> Record<ProtocolInfo> {
+        Record(self.inner.state().protocol().into())
     }
 
     /// The version's columns as a follower keeps them.
     #[getter]
-    fn tracked_columns(&self) -> TrackedColumns {
-        let state = self.inner.state();
-        TrackedColumns::of(self.inner.version(), state.metadata(), state.protocol())
+    fn tracked_columns(&self) -> Record<TrackedColumns> {
+        Record(TrackedColumns::of(self.inner.version(), self.inner.state()))
     }
 
     /// Why this build wouldn't write the table, if so.
@@ -377,12 +373,12 @@ impl Snapshot {
         run(py, || block_on(versions_between(&self.inner, from_ms, until_ms)))
     }
 
-    fn checkpoint(&self, py: Python<'_>) -> PyResult<CheckpointResult> {
-        run(py, || block_on(self.inner.checkpoint())).map(Into::into)
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<Record<CheckpointReport>> {
+        run(py, || block_on(self.inner.checkpoint())).map(Record)
     }
 
-    fn cleanup_metadata(&self, py: Python<'_>) -> PyResult<CleanupResult> {
-        run(py, || block_on(self.inner.cleanup_metadata())).map(Into::into)
+    fn cleanup_metadata(&self, py: Python<'_>) -> PyResult<Record<CleanupReport>> {
+        run(py, || block_on(self.inner.cleanup_metadata())).map(Record)
     }
 
     fn compact_logs(&self, py: Python<'_>, starting_version: u64, ending_version: u64) -> PyResult<()> {

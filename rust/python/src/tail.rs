@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_log::{Tail as Inner, TailLimits, TailOffset, TrackedColumns as CoreColumns};
+use deltaplane_log::{ColumnSteps, Tail as Inner, TailLimits, TailOffset, TailRequest, TailStart, TrackedColumns};
 use deltaplane_operations::changes::{Changes, Part, tail_parts};
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
@@ -14,11 +14,10 @@ use serde_json::json;
 
 use crate::errors::run;
 use crate::record::Record;
-use crate::records::predicate::{Predicate, expr};
-use crate::records::tail_types::{ColumnSteps, TailRequest, TailStart, TrackedColumns};
 use crate::scan::Scan;
 use crate::snapshot::{Snapshot, store};
-use crate::spark_splits::{Split, split_parts, splits_of};
+use crate::spark::splits::{Split, split_parts, splits_of};
+use crate::values::predicate::{Predicate, expr};
 
 /// One table, followed with the columns that it had when this was opened.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -35,9 +34,9 @@ impl Tail {
         py: Python<'_>,
         location: &str,
         options: Option<HashMap<String, String>>,
-        request: TailRequest,
+        request: Record<TailRequest>,
     ) -> PyResult<Self> {
-        let inner = run(py, || block_on(Inner::open(&store(location, options)?, request.into())))?;
+        let inner = run(py, || block_on(Inner::open(&store(location, options)?, request.0)))?;
         Ok(Tail { inner })
     }
 
@@ -56,8 +55,8 @@ impl Tail {
 
     /// The offset to begin with.
     #[pyo3(signature = (from, /))]
-    fn start(&self, py: Python<'_>, from: &TailStart) -> PyResult<String> {
-        run(py, || Ok(block_on(self.inner.start(from.into()))?.to_text()))
+    fn start(&self, py: Python<'_>, from: Record<TailStart>) -> PyResult<String> {
+        run(py, || Ok(block_on(self.inner.start(from.0))?.to_text()))
     }
 
     /// How far a reader comes in one go.
@@ -71,36 +70,32 @@ impl Tail {
 
     /// The columns that the next rows have, as a request takes them, where a reader that keeps to
     /// its columns stands before a commit with others.
-    fn next_columns(&self, py: Python<'_>, at: &str) -> PyResult<Option<TrackedColumns>> {
+    fn next_columns(&self, py: Python<'_>, at: &str) -> PyResult<Option<Record<TrackedColumns>>> {
         run(py, || {
             let next = block_on(self.inner.next_columns(&TailOffset::parse(at)?))?;
-            Ok(next.map(Into::into))
+            Ok(next.map(Record))
         })
     }
 
     /// The columns of rows that are read at an offset, and whether this reader shows rows with
     /// them.
-    fn columns_at(&self, py: Python<'_>, at: &str) -> PyResult<(TrackedColumns, bool)> {
+    fn columns_at(&self, py: Python<'_>, at: &str) -> PyResult<(Record<TrackedColumns>, bool)> {
         run(py, || {
             let columns = block_on(self.inner.columns_at(&TailOffset::parse(at)?))?;
-            let state = self.inner.reading().state();
-            let shown = CoreColumns {
-                version: columns.version,
-                metadata: state.metadata().clone(),
-                protocol: state.protocol().clone(),
-            };
+            let shown = TrackedColumns::of(columns.version, self.inner.reading().state());
             let same = columns.shows_as(&shown)?;
-            Ok((columns.into(), same))
+            Ok((Record(columns), same))
         })
     }
 
     /// How columns differ from older ones.
     #[staticmethod]
-    fn column_steps(py: Python<'_>, older: TrackedColumns, newer: TrackedColumns) -> PyResult<ColumnSteps> {
-        run(py, || {
-            let newer: CoreColumns = newer.into();
-            Ok(newer.steps_from(&older.into())?.into())
-        })
+    fn column_steps(
+        py: Python<'_>,
+        older: Record<TrackedColumns>,
+        newer: Record<TrackedColumns>,
+    ) -> PyResult<Record<ColumnSteps>> {
+        run(py, || newer.0.steps_from(&older.0)).map(Record)
     }
 
     /// The files with the rows between two offsets, as add actions.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from deltaplane import _native
 from deltaplane.exceptions import CorruptLogError, DeltaError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.io import records
 from deltaplane.spark.datasource.schema_change_consent import Leave
 from deltaplane.spark.datasource.stream_options import StreamOptions
 from deltaplane.spark.jvm.location import absolute_location
@@ -30,7 +31,7 @@ class _Entry:
     the entry before."""
 
     number: int
-    columns: _native.TrackedColumns
+    columns: records.TrackedColumns
     query: str
     before: int
 
@@ -44,7 +45,7 @@ class _Entry:
             head, text = data.decode().split("\n", 1)
             found = json.loads(text)
             protocol = json.loads(found["protocolJson"])["protocol"]
-            columns = _native.TrackedColumns(
+            columns = records.TrackedColumns(
                 version=found["deltaCommitVersion"],
                 id=found["tableId"],
                 schema_string=found["dataSchemaJson"],
@@ -114,7 +115,7 @@ class _SchemaLog:
             )
 
 
-def told_steps(steps: _native.ColumnSteps) -> str:
+def told_steps(steps: records.ColumnSteps) -> str:
     """The columns that were renamed or dropped, for a message."""
     kinds = {"renamed": steps.renamed, "dropped": steps.dropped}
     return "; ".join(f"{kind}: {', '.join(paths)}" for kind, paths in kinds.items() if paths)

@@ -23,7 +23,7 @@ use deltaplane_protocol::zorder::Curve;
 use deltaplane_store::{Store, block_on};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::groups::{Group, GroupSpec, MovedGroup};
@@ -53,7 +53,7 @@ struct State {
 }
 
 /// What is to be done.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OptimizeSummary {
     /// Groups of files whose rows are moved together.
     pub groups: usize,
@@ -76,7 +76,7 @@ pub struct OptimizeSummary {
 }
 
 /// A commit of groups.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OptimizeCommit {
     /// Its version.
     pub version: u64,

@@ -22,7 +22,6 @@ mod local_root;
 mod memory;
 mod objects;
 mod plugin;
-mod plugin_store;
 mod provided;
 mod s3;
 mod settings;
@@ -41,7 +40,6 @@ use crate::options::Options;
 use crate::retry;
 
 pub use plugin::{Opener, register_scheme};
-pub use plugin_store::{PluginCall, PluginReply, PluginStore, StorePlugin};
 
 /// The interface between a store and the rest of the crate.
 pub(crate) struct Spec {

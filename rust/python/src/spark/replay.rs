@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
-use crate::records::carried::{Pickled, pickled, unpickled};
-use crate::records::predicate::Predicate;
 use crate::snapshot::{Snapshot, store};
+use crate::values::carried::{Pickled, pickled, unpickled};
+use crate::values::predicate::Predicate;
 
 type Options = Option<HashMap<String, String>>;
 

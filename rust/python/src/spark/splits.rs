@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 
 use crate::arrow_bridge::ArrowStream;
 use crate::errors::run;
-use crate::records::carried::{Pickled, pickled, unpickled};
-use crate::records::predicate::{Predicate, expr};
 use crate::snapshot::{Snapshot, store};
+use crate::values::carried::{Pickled, pickled, unpickled};
+use crate::values::predicate::{Predicate, expr};
 
 /// Adds this module's names to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -5,10 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use deltaplane_boundary::boundary;
 use deltaplane_protocol::expr::Expr;
 use pyo3::prelude::*;
+use pythonize::depythonize;
 
 use crate::errors::to_python;
-use crate::records::carried::{Pickled, pickled};
-use crate::records::json_value::{object_of, value_of};
+use crate::record::Record;
+use crate::values::carried::{Pickled, pickled};
 
 /// A condition of rows, not yet bound to columns.
 #[pyclass(frozen, eq, module = "deltaplane._native")]
@@ -23,7 +24,7 @@ impl Predicate {
     fn new(tree: &Bound<'_, PyAny>) -> PyResult<Self> {
         let parsed = match tree.extract::<&[u8]>() {
             Ok(bytes) => Expr::from_json(&String::from_utf8_lossy(bytes)),
-            Err(_) => Expr::from_value(value_of(tree)?),
+            Err(_) => Expr::from_value(depythonize(tree)?),
         };
         parsed.map(Predicate).map_err(|e| to_python(&e))
     }
@@ -31,7 +32,7 @@ impl Predicate {
     /// The tree as plain values.
     #[getter]
     fn tree<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        object_of(py, &self.0.to_value())
+        Record(self.0.to_value()).into_pyobject(py)
     }
 
     /// The same, where a request holds the condition.

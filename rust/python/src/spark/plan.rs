@@ -12,8 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use crate::errors::run;
-use crate::records::table_schema::TableSchema;
 use crate::snapshot::Snapshot;
+use crate::table_schema::TableSchema;
 
 /// Adds this module's names to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
