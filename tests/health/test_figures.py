@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltaplane._native import CommitTotals
+from deltaplane.io.records import CommitTotals
 from deltaplane.report.bins import by_powers, by_share
 from deltaplane.report.charts import _ceiling
 from deltaplane.report.growth import OTHERS, commits, growth

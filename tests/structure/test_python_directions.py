@@ -18,6 +18,8 @@ from structure.python_modules import Package, imports, module_name
 
 # The rooms of the package, lowest first: each may import its own layer and those before it.
 LAYERS = (
+    # Rust makes its objects, so that it is below the native module.
+    ("io.records",),
     ("_native", "arguments", "exceptions", "names"),
     ("compat", "io", "properties", "schema"),
     ("expr", "report"),
@@ -47,7 +49,7 @@ SPARK_LAYERS = (
     ("delta_api",),
     ("session_hooks", "tables"),
 )
-SEPARATE = (("spark", "session_hooks"),)
+SEPARATE = (("spark", "session_hooks"), ("io", "records"))
 
 # Packages that are imported inside of functions only, so that users of one don't pay for the
 # others.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native
 from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.io import records
 from deltaplane.properties import commit_request
 
 if TYPE_CHECKING:
@@ -85,13 +85,11 @@ def check_parquet_clone(what: Clone, name: str, *, has_version: bool) -> None:
         raise UnsupportedFeatureError(f"{name} is no Delta table, and has no versions: leave VERSION AS OF out")
 
 
-def _request(what: Clone, commit: dict[str, Any]) -> str:
-    return json.dumps(
-        {
-            "shallow": what.shallow,
-            "replace": what.replace,
-            "properties": dict(what.properties),
-            "dry_run": what.dry_run,
-            "commit": commit,
-        }
+def _request(what: Clone, commit: dict[str, Any]) -> records.CloneRequest:
+    return records.CloneRequest(
+        shallow=what.shallow,
+        replace=what.replace,
+        properties=dict(what.properties),
+        dry_run=what.dry_run,
+        commit=commit,
     )

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.commands.plan_explanation import size_text
 from deltaplane.compat import Protocol
+
+if TYPE_CHECKING:
+    from deltaplane.io import records
 
 __all__ = ["DryRun", "PossibleConflict", "ReadSet"]
 
@@ -126,33 +129,33 @@ class DryRun:
     @classmethod
     def of(
         cls,
-        told: Mapping[str, Any],
+        told: records.PlannedCommit,
         version: int | None,
-        protocols: Mapping[str, Any],
+        protocols: records.Protocols,
         condition: str | None,
     ) -> DryRun:
         """From the core's results; all rows that are read satisfy `condition`."""
         return cls(
-            operation=told["operation"],
+            operation=told.operation,
             version=version,
-            before=Protocol.of(protocols["before"]),
-            after=Protocol.of(protocols["after"]),
+            before=Protocol.of(protocols.before),
+            after=Protocol.of(protocols.after),
             changed=True,
-            files_removed=told["files_removed"],
-            bytes_removed=told["bytes_removed"],
-            files_marked=told["files_marked"],
-            estimated_files_written=told["files_written"],
-            estimated_bytes_written=told["bytes_written"],
-            rows={name: int(n) for name, n in told["metrics"].items() if "Rows" in name},
+            files_removed=told.files_removed,
+            bytes_removed=told.bytes_removed,
+            files_marked=told.files_marked,
+            estimated_files_written=told.files_written,
+            estimated_bytes_written=told.bytes_written,
+            rows={name: int(n) for name, n in told.metrics.items() if "Rows" in name},
             read_set=ReadSet(
-                reads=told["reads"],
-                condition=None if told["reads_anywhere"] else condition,
-                isolation=told["isolation"],
-                removes=told["files_removed"],
-                marks=told["files_marked"],
-                app_ids=tuple(told["app_ids"]),
-                changes_metadata=told["metadata"],
-                changes_protocol=told["protocol"],
+                reads=told.reads,
+                condition=None if told.reads_anywhere else condition,
+                isolation=told.isolation,
+                removes=told.files_removed,
+                marks=told.files_marked,
+                app_ids=tuple(told.app_ids),
+                changes_metadata=told.metadata,
+                changes_protocol=told.protocol,
             ),
         )
 

@@ -133,7 +133,7 @@ def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]
         "operation": "OPTIMIZE",
         "operation_parameters": condition.parameters,
         "data_change": False,
-        "predicate": condition.tree,
+        "predicate": None if condition.tree is None else condition.tree.tree,
         "files": file_request(settings.writer, settings.target_file_size),
         "commit": commit,
     }

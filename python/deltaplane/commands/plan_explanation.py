@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deltaplane import _native
+from deltaplane.io import records
 from deltaplane.names import renamed_attribute
 
 __all__ = ["PlanExplanation", "size_text"]
@@ -52,7 +52,7 @@ class PlanExplanation:
     kept_without_statistics = renamed_attribute("kept_without_statistics", "selected_without_statistics")
 
     @classmethod
-    def of(cls, report: _native.ScanReport) -> PlanExplanation:
+    def of(cls, report: records.ScanReport) -> PlanExplanation:
         """Converts the core's report."""
         return cls(**report.to_dict())
 

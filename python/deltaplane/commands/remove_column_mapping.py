@@ -6,7 +6,6 @@ No row changes, but every file does: a concurrent append is a conflict.
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 from deltaplane.commands.dry_run import DryRun
@@ -29,7 +28,7 @@ def remove_column_mapping(target: Target, settings: Settings) -> Unmapped:
     protocols: dict[str, Protocol] = {}
 
     def run(job: Rewriting) -> dict[str, int]:
-        protocols["before"] = Protocol.of(json.loads(job.native.protocols)["before"])
+        protocols["before"] = Protocol.of(job.native.protocols.before)
         job.native.pick_renamed()
         job.reads_picked()
         job.copy_others()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.condition import RowSelection
+    from deltaplane.io import records
 
 __all__ = ["PATCHED_BYTES", "CommandResult", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
@@ -75,14 +76,14 @@ class Operation:
     """A command in the log's form.
 
     The history gets `parameters`. Every row that the command reads satisfies the tree `reads`,
-    JSON, None for all rows; `condition` is its text. With `reads_others` the result depends on any
+    None for all rows; `condition` is its text. With `reads_others` the result depends on any
     row of the table; `incoming` are the columns of new rows; without `data_change` rows only move.
     `remove_column_mapping` ends the table's column mapping.
     """
 
     name: str
     parameters: Mapping[str, Any]
-    reads: str | None = None
+    reads: _native.Predicate | None = None
     incoming: Mapping[str, Any] | None = None
     data_change: bool = True
     condition: str | None = None
@@ -107,7 +108,7 @@ class Rewriting:
             "operation": operation.name,
             "operation_parameters": operation.parameters,
             "data_change": operation.data_change,
-            "predicate": operation.reads,
+            "predicate": None if operation.reads is None else operation.reads.tree,
             "reads_others": operation.reads_others,
             "incoming": operation.incoming,
             "remove_column_mapping": operation.remove_column_mapping,
@@ -117,7 +118,7 @@ class Rewriting:
         }
         self.native = _native.Rewrite.begin(target.snapshot, json.dumps(request))
         self.location = target.location
-        self._told: Mapping[str, Any] | None = None
+        self._told: records.PlannedCommit | None = None
         self._target, self._operation, self._dry_run = target, operation, settings.dry_run
         self._files_read = self._bytes_read = 0
         self.skipped = self.native.skip is not None
@@ -125,7 +126,7 @@ class Rewriting:
         self.unchanged: dict[str, int] = {}
         self._began = self._scanned = time.monotonic()
 
-    def reads(self, tree: str | None) -> None:
+    def reads(self, tree: _native.Predicate | None) -> None:
         """Records, for a dry run, that the command reads the files which can contain rows
         satisfying a tree."""
         if self._dry_run:
@@ -203,7 +204,7 @@ class Rewriting:
         known = {k: v for k, v in metrics.items() if v is not None}
         text = json.dumps({k: str(v) for k, v in known.items()})
         if self._dry_run:
-            self._told = json.loads(self.native.dry_run(text))
+            self._told = self.native.dry_run(text)
             return known
         with self.phase("commit"):
             done = {**known, "version": self.native.commit(text)}
@@ -212,10 +213,10 @@ class Rewriting:
 
     def dry_run_result(self) -> DryRun:
         """The result of the dry run."""
-        protocols = json.loads(self.native.protocols)
+        protocols = self.native.protocols
         version = self._target.snapshot.version
         if self._told is None:
-            before, skipped = Protocol.of(protocols["before"]), "txn" if self.skipped else None
+            before, skipped = Protocol.of(protocols.before), "txn" if self.skipped else None
             told = DryRun(self._operation.name, version, before, before, skipped=skipped, rows=self.unchanged)
         else:
             told = DryRun.of(self._told, version, protocols, self._operation.condition)

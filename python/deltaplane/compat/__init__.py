@@ -15,6 +15,7 @@ from importlib import resources
 from typing import Any
 
 from deltaplane import _native
+from deltaplane.io import records
 
 __all__ = ["Compatibility", "Engine", "Protocol", "Verdict", "engines", "newly_excluded", "reader_features", "verdicts"]
 
@@ -32,11 +33,9 @@ class Protocol:
     features: frozenset[str]
 
     @classmethod
-    def of(cls, value: Mapping[str, Any] | _native.Protocol) -> Protocol:
-        """Converts the core's protocol object, or the JSON of it in a write's result."""
-        if isinstance(value, _native.Protocol):
-            return cls(value.min_reader_version, value.min_writer_version, frozenset(value.features))
-        return cls(value["min_reader_version"], value["min_writer_version"], frozenset(value["features"]))
+    def of(cls, value: records.Protocol) -> Protocol:
+        """Converts the core's protocol."""
+        return cls(value.min_reader_version, value.min_writer_version, frozenset(value.features))
 
     def __str__(self) -> str:
         versions = f"{self.min_reader_version}, {self.min_writer_version}"
@@ -136,7 +135,7 @@ class Compatibility:
 
 
 @functools.cache
-def _registry() -> tuple[_native.FeatureInfo, ...]:
+def _registry() -> tuple[records.FeatureInfo, ...]:
     return tuple(_native.known_features())
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from deltaplane import _native
+    from deltaplane.io import records
 
 __all__ = ["Commits", "Operation", "Period", "Point", "commits", "growth"]
 
@@ -87,7 +87,7 @@ class Commits:
     last_optimize_ms: int | None
 
 
-def growth(totals: Sequence[_native.CommitTotals], files: int, size_bytes: int) -> tuple[Point, ...]:
+def growth(totals: Sequence[records.CommitTotals], files: int, size_bytes: int) -> tuple[Point, ...]:
     """The table's size after each commit, oldest first, computed backwards from its present size.
 
     Commits that only add existing files again (nothing removed, no row changed) are ignored.
@@ -110,7 +110,7 @@ def growth(totals: Sequence[_native.CommitTotals], files: int, size_bytes: int) 
     return tuple(reversed(points))
 
 
-def commits(totals: Sequence[_native.CommitTotals]) -> Commits | None:
+def commits(totals: Sequence[records.CommitTotals]) -> Commits | None:
     """Summarises these commits, which must be in ascending order; None if there are none."""
     if not totals:
         return None
@@ -121,7 +121,7 @@ def commits(totals: Sequence[_native.CommitTotals]) -> Commits | None:
     first, last = (min(c.timestamp_ms for c in totals), max(c.timestamp_ms for c in totals))
     # A log may contain arbitrary timestamps.
     width = next((w for w in _WIDTHS if (last - first) // w < _PERIODS), (last - first) // _PERIODS + 1)
-    groups: dict[str, list[_native.CommitTotals]] = {}
+    groups: dict[str, list[records.CommitTotals]] = {}
     for commit, name in zip(totals, named, strict=True):
         groups.setdefault(name, []).append(commit)
     return Commits(
@@ -142,16 +142,16 @@ def commits(totals: Sequence[_native.CommitTotals]) -> Commits | None:
     )
 
 
-def _name(commit: _native.CommitTotals, key: str) -> str:
+def _name(commit: records.CommitTotals, key: str) -> str:
     value = commit.info.get(key)
     return value if isinstance(value, str) and value else _UNNAMED
 
 
-def _engine(commit: _native.CommitTotals) -> str:
+def _engine(commit: records.CommitTotals) -> str:
     return _name(commit, "engineInfo")
 
 
-def _tells(commit: _native.CommitTotals) -> bool:
+def _tells(commit: records.CommitTotals) -> bool:
     read = commit.info.get("readVersion")
     # Commits of deltaplane record the version of their last rebase, which is always the previous
     # version.
@@ -173,7 +173,7 @@ def _counts(names: Sequence[str]) -> dict[str, int]:
     return dict(sorted(counted.items(), key=lambda item: (item[0] == OTHERS, -item[1], item[0])))
 
 
-def _operation(name: str, commits: Sequence[_native.CommitTotals]) -> Operation:
+def _operation(name: str, commits: Sequence[records.CommitTotals]) -> Operation:
     def total(key: str) -> int:
         return sum(getattr(c, key) for c in commits)
 
@@ -182,7 +182,7 @@ def _operation(name: str, commits: Sequence[_native.CommitTotals]) -> Operation:
 
 
 def _periods(
-    totals: Sequence[_native.CommitTotals], names: Sequence[str], first: int, last: int, width: int
+    totals: Sequence[records.CommitTotals], names: Sequence[str], first: int, last: int, width: int
 ) -> tuple[Period, ...]:
     start = first - first % width
     counts: list[Counter[str]] = [Counter() for _ in range((last - start) // width + 1)]
@@ -191,5 +191,5 @@ def _periods(
     return tuple(Period(start + n * width, dict(c)) for n, c in enumerate(counts))
 
 
-def _last(totals: Sequence[_native.CommitTotals], names: Sequence[str], operation: str) -> int | None:
+def _last(totals: Sequence[records.CommitTotals], names: Sequence[str], operation: str) -> int | None:
     return max((c.timestamp_ms for c, n in zip(totals, names, strict=True) if n == operation), default=None)

@@ -6,7 +6,6 @@ the rules. Must not import `deltaplane.table`.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from deltaplane.compat import Protocol, newly_excluded
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr.program import violations
 from deltaplane.expr.types import of_json
+from deltaplane.io import records
 from deltaplane.io.arrow import Scan
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Field, PrimitiveType, StructType
@@ -71,7 +71,7 @@ class AlterPlan:
     unwritable_for: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, result: _native.AlterResult) -> AlterPlan:
+    def of(cls, result: records.AlterResult) -> AlterPlan:
         """Builds a plan from the core's result."""
         before, after = Protocol.of(result.before), Protocol.of(result.after)
         return cls.between(before, after, operation=result.operation, changed=result.changed, version=result.version)
@@ -778,19 +778,19 @@ class TableAlterer:
         settings |= (hook or PostCommitHookProperties()).to_request()
         if settings.pop("cleanup", None):
             raise UnsupportedFeatureError("a change of the table leaves old log files alone: leave clean-up to a write")
-        plan = self._run({"change": change, **arguments, "commit": {**settings, "dry_run": True}})
+        plan = self._run(records.AlterRequest({"change": change, **arguments}, {**settings, "dry_run": True}))
         if dry_run or not plan.changed:
             return plan
         for line in plan.announcement():
             _log.warning("%s: %s", self._table.location, line)
         arguments = {**arguments, **prepare()}
-        done = self._run({"change": change, **arguments, "commit": {**settings, "dry_run": False}})
+        done = self._run(records.AlterRequest({"change": change, **arguments}, {**settings, "dry_run": False}))
         self._table.update_incremental()
         return done
 
-    def _run(self, request: Mapping[str, Any]) -> AlterPlan:
+    def _run(self, request: records.AlterRequest) -> AlterPlan:
         options = self._table.storage_options
-        return AlterPlan.of(_native.alter_table(self._table.location, options, json.dumps(request)))
+        return AlterPlan.of(_native.alter_table(self._table.location, options, request))
 
 
 class _Collected(TableAlterer):

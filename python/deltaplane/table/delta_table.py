@@ -5,7 +5,6 @@ Converts arguments and results; the Rust core reads the log, prunes files and de
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,6 +16,7 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, InvalidTypeError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.expr.row_filter import row_filter, scan_filter
+from deltaplane.io import records
 from deltaplane.io.arrow import Scan, check_column_names
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text, version_arguments
 from deltaplane.table.follow import Followed
@@ -57,7 +57,7 @@ def _commits(limit: int | None) -> int | None:
     return limit
 
 
-def _entries(commits: list[_native.HistoryEntry]) -> list[dict[str, Any]]:
+def _entries(commits: list[records.HistoryEntry]) -> list[dict[str, Any]]:
     return [{**c.info, "timestamp": c.timestamp_ms, "version": c.version} for c in commits]
 
 
@@ -234,8 +234,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         from deltaplane.table.alter import AlterPlan
 
         job = _plan(location, options, schema, request)
-        protocols = {name: Protocol.of(value) for name, value in json.loads(job.protocols).items()}
-        return AlterPlan.between(**protocols, operation="CREATE TABLE", changed=True, version=None)
+        before, after = Protocol.of(job.protocols.before), Protocol.of(job.protocols.after)
+        return AlterPlan.between(before, after, operation="CREATE TABLE", changed=True, version=None)
 
     # --- which version ------------------------------------------------------------------------------------------------
 
@@ -569,7 +569,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         texts = [_texts(partitions[c]) for c in columns]
         return [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
 
-    def _partition_values(self, columns: list[str], predicate: str | None = None) -> pa.Table:
+    def _partition_values(self, columns: list[str], predicate: _native.Predicate | None = None) -> pa.Table:
         """The values of these partition columns, one row for each partition with files, ordered by
         the values."""
         import pyarrow as pa
@@ -678,8 +678,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         row_filter = scan_filter(self._snapshot, *predicates)
         return Scan(row_filter.rows(columns, self._snapshot.scan, self.table_uri))
 
-    def _parsed(self, predicate: Predicate | None) -> str | None:
-        return expr.parse(predicate, columns_of(self._snapshot.schema.to_json))
+    def _parsed(self, predicate: Predicate | None) -> _native.Predicate | None:
+        return expr.parse(predicate, columns_of(lambda: self._snapshot.schema))
 
     def load_cdf(
         self,
@@ -739,7 +739,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             allow_out_of_range=allow_out_of_range,
         )
         feed = partial(versions.last.changes, versions.first)
-        chosen = row_filter([predicate], versions.last.change_schema().to_json, lambda tree: feed([], tree))
+        chosen = row_filter([predicate], versions.last.change_schema, lambda tree: feed([], tree))
         return Scan(chosen.rows(columns, feed, self.table_uri))
 
     def to_pyarrow_table(

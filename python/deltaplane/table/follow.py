@@ -16,6 +16,7 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import Predicate
 from deltaplane.expr.row_filter import FilteredRows, row_filter
+from deltaplane.io import records
 from deltaplane.io.arrow import Scan
 
 __all__ = ["Followed", "NewRows", "limits", "tail_request"]
@@ -29,7 +30,7 @@ class NewRows(Scan):
     only without `max_files` and `max_bytes`, which can split a version into several batches.
     """
 
-    def __init__(self, native: _native.Scan | _native.Changes | FilteredRows, offset: str) -> None:
+    def __init__(self, native: _native.Scan | FilteredRows, offset: str) -> None:
         super().__init__(native)
         self.offset = offset
         position = _native.TailOffset(offset)
@@ -134,7 +135,7 @@ def tail_request(
     fail_on_data_loss: bool = True,
     read_change_feed: bool = False,
     waits_for_start: bool = False,
-) -> _native.TailRequest:
+) -> records.TailRequest:
     """Converts the options of a follower to a request for the core. `waits_for_start` accepts a
     start beyond the newest version.
 
@@ -147,7 +148,7 @@ def tail_request(
             "the change data feed shows deletes and changes as they are: leave out ignoreDeletes, ignoreChanges and "
             "skipChangeCommits"
         )
-    return _native.TailRequest(
+    return records.TailRequest(
         ignore_deletes=ignore_deletes,
         ignore_changes=ignore_changes,
         skip_change_commits=skip_change_commits,
@@ -160,7 +161,7 @@ def tail_request(
 
 def limits(
     max_files: int | None = None, max_bytes: int | None = None, max_versions: int | None = None
-) -> _native.TailLimits:
+) -> records.TailLimits:
     """Converts the maximum size of an item to the core's type.
 
     Raises:
@@ -169,7 +170,7 @@ def limits(
     for name, bound in (("files", max_files), ("bytes", max_bytes)):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 1):
             raise InvalidArgumentError(f"the most {name} of one go are a number from 1 on, not {bound!r}")
-    return _native.TailLimits(max_files, max_bytes, max_versions)
+    return records.TailLimits(max_files, max_bytes, max_versions)
 
 
 def _follow(
@@ -177,15 +178,15 @@ def _follow(
     since: int | str | None,
     columns: Sequence[str] | None,
     predicate: Predicate | None,
-    taken: _native.TailLimits,
+    taken: records.TailLimits,
     poll_seconds: float | None,
     is_feed: bool,
 ) -> Iterator[NewRows]:
     """Iterates over the new rows after `since`; with `poll_seconds` it waits for more."""
     names = None if columns is None else list(columns)
     offset = _begin(tail, since)
-    schema_json = tail.snapshot.change_schema().to_json if is_feed else tail.snapshot.schema.to_json
-    chosen = row_filter([predicate], schema_json, lambda tree: tail.rows(offset, offset, [], tree))
+    schema = tail.snapshot.change_schema() if is_feed else tail.snapshot.schema
+    chosen = row_filter([predicate], lambda: schema, lambda tree: tail.rows(offset, offset, [], tree))
     while True:
         end = tail.end(offset, taken)
         if end == offset:
@@ -201,10 +202,10 @@ def _follow(
 def _begin(tail: _native.Tail, since: int | str | None) -> str:
     if isinstance(since, str):
         return since
-    start = _native.TailStart()
+    start = records.TailStart()
     if since is not None:
         if isinstance(since, bool) or not isinstance(since, int) or since < -1:
             raise InvalidArgumentError(f"since is a version, -1 before the first one, or an offset, not {since!r}")
         is_newest = since == tail.newest_version()
-        start = _native.TailStart(latest=True) if is_newest else _native.TailStart(version=since + 1)
+        start = records.TailStart(latest=True) if is_newest else records.TailStart(version=since + 1)
     return tail.start(start)

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io import records
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 
 if TYPE_CHECKING:
@@ -246,9 +246,9 @@ class TableCare:
         """
         from deltaplane.properties import commit_request
 
-        request = {"dry_run": dry_run, "commit": commit_request(commit_properties, post_commithook_properties)}
+        commit = commit_request(commit_properties, post_commithook_properties)
         self._snapshot = self._snapshot.update()
-        files, version = _native.repair(self._snapshot, json.dumps(request))
+        files, version = _native.repair(self._snapshot, records.RepairRequest(dry_run, commit))
         if version is not None:
             self._snapshot = self._snapshot.update()
         return {"dry_run": dry_run, "files_removed": files}

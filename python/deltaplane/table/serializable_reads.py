@@ -3,7 +3,6 @@ versions."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from deltaplane.arguments import checked
 from deltaplane.expr import Predicate
 from deltaplane.expr.row_filter import scan_filter
+from deltaplane.io import records
 
 if TYPE_CHECKING:
     from deltaplane import _native
@@ -72,9 +72,9 @@ class SerializableReads:
         tree = scan_filter(read, filters).tree
         read.scan([], tree)
         yield self
-        request = {
-            "predicate": tree,
-            "predicate_sql": "" if filters is None else str(filters),
-            "commit": commit_request(commit_properties, post_commithook_properties),
-        }
-        self._snapshot = read.commit_read(json.dumps(request))
+        request = records.ReadRequest(
+            predicate=tree,
+            predicate_sql="" if filters is None else str(filters),
+            commit=commit_request(commit_properties, post_commithook_properties),
+        )
+        self._snapshot = read.commit_read(request)

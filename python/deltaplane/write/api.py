@@ -237,7 +237,7 @@ def _replaced(
             snapshot, replace_matching(target, as_reader(data), matching, settings, **reads), "nothing"
         )
     assert condition is not None
-    expr.refuse_unclear(condition, columns_of(snapshot.schema.to_json))
+    expr.refuse_unclear(condition, columns_of(lambda: snapshot.schema))
     if about_partitions(condition, snapshot):
         return None
     rows = in_table_types(as_reader(data))
@@ -342,8 +342,7 @@ def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryR
     job's."""
     from deltaplane.commands.dry_run import DryRun
 
-    told, protocols = json.loads(job.dry_run(adds)), json.loads(job.protocols)
-    return DryRun.of(told, job.version, protocols, json.loads(request)["predicate_sql"])
+    return DryRun.of(job.dry_run(adds), job.version, job.protocols, json.loads(request)["predicate_sql"])
 
 
 def rehearse_skipped(location: str, options: dict[str, str] | None, why: str) -> DryRun:

@@ -91,7 +91,7 @@ def _check_generated(
     rule: Mapping[str, str], schema: str, types: Mapping[str, SparkType | None], generated: Sequence[str]
 ) -> None:
     sql = rule["sql"]
-    refuse_unclear(sql, columns_of(lambda: schema), is_condition=False)
+    refuse_unclear(sql, columns_of(lambda: _native.TableSchema(schema)), is_condition=False)
     program = compile_expressions([sql], schema)
     unfit = sorted(called(parse(sql)) & NOT_GENERATED)
     if not unfit and program.intervals:
@@ -122,10 +122,12 @@ def check_constraint(sql: str, schema: str) -> Check:
             result; or a column in a lambda function, with which delta-spark 4.4.0 fails at every
             write.
 
-    >>> check_constraint("x > 0", '{"fields": [{"name": "x", "type": "long"}]}').columns
+    >>> import pyarrow as pa
+    >>> schema = _native.schema_from_arrow(pa.schema([("x", pa.int64())])).to_json()
+    >>> check_constraint("x > 0", schema).columns
     ['x']
     """
-    refuse_unclear(sql, columns_of(lambda: schema))
+    refuse_unclear(sql, columns_of(lambda: _native.TableSchema(schema)))
     check = compile_boolean(sql, schema)
     if columns := captured(parse(sql)):
         raise UnsupportedExpressionError(

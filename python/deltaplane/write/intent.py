@@ -292,6 +292,7 @@ def write_request(
         partition_by = [partition_by]
     if isinstance(cluster_by, str):
         cluster_by = [cluster_by]
+    tree = expr.parse(predicate)
     return json.dumps(
         {
             "mode": mode,
@@ -299,7 +300,7 @@ def write_request(
             "cluster_by": None if cluster_by is None else list(cluster_by),
             "schema_mode": schema_mode,
             "schema_json": schema_json,
-            "predicate": expr.parse(predicate),
+            "predicate": None if tree is None else tree.tree,
             "predicate_sql": first_rows_meet if predicate is None else str(predicate),
             "first_rows_meet": first_rows_meet,
             "dynamic_partitions": dynamic_partitions,

@@ -1,6 +1,7 @@
 //! Writes: planned once, on the driver ([`WriteJob`]); their spec travels as text, so that data
 //! files can be made in any process ([`write_files`]); committed on the driver.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -9,8 +10,7 @@ use deltaplane_data::{
 };
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms,
-    plan_write_after, protocol_json,
+    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::features::RowRules;
@@ -23,17 +23,7 @@ use deltaplane_protocol::zorder::Curve;
 use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-
-/// Protocols before and after a commit, as JSON.
-pub fn protocols_text(before: &Protocol, after: &Protocol) -> String {
-    json!({"before": protocol_json(before), "after": protocol_json(after)}).to_string()
-}
-
-/// A dry run as JSON.
-pub fn dry_run_json(dry_run: &DryRun) -> Result<String> {
-    serde_json::to_string(dry_run).map_err(|e| Error::internal(format!("can't write a dry run: {e}")))
-}
+use serde_json::Value;
 
 /// What writers of files must know, as text that travels to any machine.
 #[derive(Serialize, Deserialize)]
@@ -247,6 +237,30 @@ impl WriteJob {
     }
 }
 
+/// What the commit of a write did.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CommitResult {
+    /// The version that it made.
+    pub version: u64,
+    /// How often it was tried.
+    pub attempts: usize,
+    /// Its metrics, under delta-spark's names.
+    pub metrics: BTreeMap<String, Value>,
+    /// Whether the table's properties ask for small files to be put together after it.
+    pub auto_compact: bool,
+}
+
+impl From<Committed> for CommitResult {
+    fn from(committed: Committed) -> Self {
+        CommitResult {
+            version: committed.version,
+            attempts: committed.attempts,
+            auto_compact: committed.snapshot.state().properties().auto_compact,
+            metrics: committed.metrics,
+        }
+    }
+}
+
 /// A write request from its JSON text.
 pub fn parse_request(text: &str) -> Result<WriteRequest> {
     serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a write request: {e}")))
@@ -409,9 +423,8 @@ mod tests {
             0,
         ))
         .unwrap();
-        let text = dry_run_json(&block_on(job.dry_run(adds)).unwrap()).unwrap();
-        let dry_run: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(dry_run["metrics"]["numOutputRows"], json!("2"), "{text}");
+        let dry_run = block_on(job.dry_run(adds)).unwrap();
+        assert_eq!(dry_run.metrics["numOutputRows"], "2", "{dry_run:?}");
         assert_eq!((files(&table), table.snapshot().version()), (before, 0));
     }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::errors::run;
 use crate::snapshot::{Snapshot, store};
+use crate::values::predicate::{Predicate, expr};
 
 /// OPTIMIZE on one version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -48,8 +49,8 @@ impl Layout {
     /// Files and bytes that a scan would read if each group were one file: one that may match makes
     /// its whole group match.
     #[pyo3(signature = (predicate = None))]
-    fn read_after(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<(u64, i64)> {
-        run(py, || self.optimize.read_after(predicate))
+    fn read_after(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<(u64, i64)> {
+        run(py, || self.optimize.read_after(expr(predicate)))
     }
 
     /// Starts the job: up to `tasks` groups at a time, which hold up to `memory_bytes` of rows

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Result};
-use deltaplane_log::RewriteRequest;
+use deltaplane_log::{DryRun, Protocols, RewriteRequest};
 use deltaplane_operations::rewrite::tasks::Outcome;
 use deltaplane_operations::rewrite::{Command, LocatedFile, Rewrite as Begun, Selected, Staged, parse_metrics};
-use deltaplane_operations::write_job::{dry_run_json, protocols_text};
 use deltaplane_spark_plan::plan::by_uri;
 use pyo3::prelude::*;
 
 use crate::errors::run;
 use crate::incoming::reader_of;
+use crate::record::Record;
 use crate::scan::Scan;
 use crate::snapshot::Snapshot;
 
@@ -88,11 +88,10 @@ impl Rewrite {
         self.command.records_changes()
     }
 
-    /// The protocol before and after, as JSON.
+    /// The protocol before and after.
     #[getter]
-    fn protocols(&self) -> String {
-        let (before, after) = self.command.protocols();
-        protocols_text(&before, &after)
+    fn protocols(&self) -> Record<Protocols> {
+        Record(self.command.protocols().into())
     }
 
     #[getter]
@@ -249,12 +248,13 @@ impl Rewrite {
         })
     }
 
-    /// What the commit with these metrics would be, as JSON.
-    fn dry_run(&self, py: Python<'_>, metrics: &str) -> PyResult<String> {
+    /// What the commit with these metrics would be.
+    fn dry_run(&self, py: Python<'_>, metrics: &str) -> PyResult<Record<DryRun>> {
         run(py, || {
             let metrics = parse_metrics(metrics)?;
-            dry_run_json(&take_staged(&mut self.locked())?.dry_run(metrics)?)
+            take_staged(&mut self.locked())?.dry_run(metrics)
         })
+        .map(Record)
     }
 
     /// Commits with these metrics; returns the version.

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_operations::table_types;
+use deltaplane_log::{DryRun, Protocols};
+pub(crate) use deltaplane_operations::write_job::Spec;
 use deltaplane_operations::write_job::{self, AdoptedFile, WriteJob as Job, add_texts, parse_adds, parse_request};
-pub(crate) use deltaplane_operations::write_job::{Spec, dry_run_json, protocols_text};
+use deltaplane_operations::{snapshot_cache, table_types};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
 use deltaplane_protocol::features::arrow_metadata;
 use deltaplane_protocol::schema::StructType;
@@ -18,9 +19,9 @@ use serde_json::json;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
 use crate::incoming::{reader_of, schema_of};
-use crate::records::table_schema::TableSchema;
+use crate::record::Record;
 use crate::snapshot::{Snapshot, store};
-use crate::snapshot_cache;
+use crate::table_schema::TableSchema;
 
 /// Adds this module's names to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -79,11 +80,8 @@ impl WriteJob {
     }
 
     #[getter]
-    fn protocols(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || {
-            let (before, after) = self.job.protocols()?;
-            Ok(protocols_text(&before, &after))
-        })
+    fn protocols(&self, py: Python<'_>) -> PyResult<Record<Protocols>> {
+        run(py, || self.job.protocols()).map(|pair| Record(pair.into()))
     }
 
     #[getter]
@@ -103,9 +101,9 @@ impl WriteJob {
         run(py, || self.job.optimizes())
     }
 
-    /// What the commit of these files would be, as JSON.
-    fn dry_run(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
-        run(py, || dry_run_json(&block_on(self.job.dry_run(parse_adds(&adds)?))?))
+    /// What the commit of these files would be.
+    fn dry_run(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<Record<DryRun>> {
+        run(py, || block_on(self.job.dry_run(parse_adds(&adds)?))).map(Record)
     }
 
     fn commit(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {

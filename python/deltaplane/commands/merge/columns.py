@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deltaplane import _native
 from deltaplane.commands.merge.clauses import Clause, Kind
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 from deltaplane.expr.joined import parsed
@@ -29,16 +30,15 @@ _PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
 class MergeColumns:
     """The columns of a MERGE between a version of a table and rows of a schema."""
 
-    schema_json: str
-    source_json: str
+    schema: _native.TableSchema
+    source_fields: Sequence[Field]
     clauses: Sequence[Clause]
     target_alias: str | None = None
     merge_schema: bool = False
     widens: bool = False
 
     def __post_init__(self) -> None:
-        self._fields: list[Field] = json.loads(self.schema_json)["fields"]
-        self._source_fields: list[Field] = json.loads(self.source_json)["fields"]
+        self._fields: list[Field] = self.schema.to_value()["fields"]
 
     @property
     def target_columns(self) -> list[str]:
@@ -101,16 +101,16 @@ class MergeColumns:
 
     def _star(self, clause: Clause) -> list[Field]:
         """The source's columns that `*` includes."""
-        known = {f["name"].lower() for f in (*self._source_fields, *self._fields)}
+        known = {f["name"].lower() for f in (*self.source_fields, *self._fields)}
         excepted = {name.lower() for name in clause.excepted}
         unknown = [name for name in clause.excepted if name.lower() not in known]
         if unknown:
             raise InvalidArgumentError(f"`{unknown[0]}`, which is to be excepted, is a column of neither table")
-        return [f for f in self._source_fields if f["name"].lower() not in excepted]
+        return [f for f in self.source_fields if f["name"].lower() not in excepted]
 
     def _incoming_field(self, name: str, paths: set[tuple[str, ...]]) -> Field:
         own = field_of(self._fields, name)
-        brought = field_of(self._source_fields, name)
+        brought = field_of(self.source_fields, name)
         part = None if brought is None else _part(brought["type"], (name.lower(),), paths)
         if own is None and (brought is None or part is None):
             raise InvalidArgumentError(f"the table has no column `{name}`, nor has the source one that could be added")
@@ -153,7 +153,7 @@ class MergeColumns:
     def check_star(self, clause: Clause) -> None:
         """Checks as the function does, unless the schema evolves or rows are stored unchanged."""
         if clause.takes_all and not self.merge_schema and clause.kind != "source":
-            check_star(self.target_columns, [f["name"] for f in self._source_fields], clause.excepted)
+            check_star(self.target_columns, [f["name"] for f in self.source_fields], clause.excepted)
 
     def inserted_column(self, name: str, path: Sequence[str], fields: Sequence[Field], before: Sequence[str]) -> str:
         """Resolves a column name of an insert clause, which must not be among the columns `before`
@@ -182,7 +182,7 @@ class MergeColumns:
 
     def path(self, name: str) -> list[str]:
         """The path of an assigned name, with or without the target's alias."""
-        columns = {f["name"].lower() for f in (*self._fields, *self._source_fields)}
+        columns = {f["name"].lower() for f in (*self._fields, *self.source_fields)}
         if name.lower() in columns:
             return [name]
         node = parsed(name)

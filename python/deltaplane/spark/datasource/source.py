@@ -149,13 +149,12 @@ class DeltaplaneDataSource(DataSource):
         if changes is None:
             # Plans here, so that an unsupported predicate is refused before any task runs.
             snapshot = self._snapshot()
-            predicate = expr.parse(asked, columns_of(snapshot.schema.to_json))
+            predicate = expr.parse(asked, columns_of(lambda: snapshot.schema))
             splits = _native.scan_splits(snapshot, predicate, SPLIT_BYTES)
-            return _Reader(SplitScan.of(snapshot, snapshot.schema.to_json(), self._store, schema, predicate), splits)
-        predicate = expr.parse(asked, columns_of(changes.last.change_schema().to_json))
+            return _Reader(SplitScan.of(snapshot, self._store, schema, predicate), splits)
+        predicate = expr.parse(asked, columns_of(changes.last.change_schema))
         splits = _native.change_splits(changes.last, changes.first, predicate, SPLIT_BYTES)
-        table_schema = changes.last.change_schema().to_json()
-        return _Reader(SplitScan.of(changes.last, table_schema, self._store, schema, predicate), splits)
+        return _Reader(SplitScan.of(changes.last, self._store, schema, predicate, changes=True), splits)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A reader for the new rows of the table.
@@ -241,7 +240,7 @@ class DeltaDataSource(DeltaplaneDataSource):
 class _Reader(DataSourceReader):
     """One scan; each task receives only its own split."""
 
-    def __init__(self, scan: SplitScan, splits: list[str]) -> None:
+    def __init__(self, scan: SplitScan, splits: list[_native.Split]) -> None:
         self._scan = scan
         self._splits = splits
 

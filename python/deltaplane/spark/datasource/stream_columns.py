@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from deltaplane import _native
 from deltaplane.exceptions import CorruptLogError, DeltaError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.io import records
 from deltaplane.spark.datasource.schema_change_consent import Leave
 from deltaplane.spark.datasource.stream_options import StreamOptions
 from deltaplane.spark.jvm.location import absolute_location
@@ -31,7 +32,7 @@ class _Entry:
     it, and the previous entry."""
 
     number: int
-    columns: _native.TrackedColumns
+    columns: records.TrackedColumns
     query: str
     before: int
 
@@ -45,7 +46,7 @@ class _Entry:
             head, text = data.decode().split("\n", 1)
             entry = json.loads(text)
             protocol = json.loads(entry["protocolJson"])["protocol"]
-            columns = _native.TrackedColumns(
+            columns = records.TrackedColumns(
                 version=entry["deltaCommitVersion"],
                 id=entry["tableId"],
                 schema_string=entry["dataSchemaJson"],
@@ -115,7 +116,7 @@ class _SchemaLog:
             )
 
 
-def told_steps(steps: _native.ColumnSteps) -> str:
+def told_steps(steps: records.ColumnSteps) -> str:
     """Describes renamed and dropped columns for an error message."""
     kinds = {"renamed": steps.renamed, "dropped": steps.dropped}
     return "; ".join(f"{kind}: {', '.join(paths)}" for kind, paths in kinds.items() if paths)

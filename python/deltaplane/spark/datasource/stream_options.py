@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io import records
 from deltaplane.io.storage_options import version_arguments
 from deltaplane.spark.jvm.location import size_of
 from deltaplane.table.follow import limits, tail_request
@@ -56,8 +56,8 @@ class StreamOptions:
     """The options of one source: the core's request, and the limits separately, None for no
     limit."""
 
-    request: _native.TailRequest
-    start: _native.TailStart
+    request: records.TailRequest
+    start: records.TailStart
     max_files: int | None
     max_bytes: int | None
     read_change_feed: bool
@@ -69,13 +69,13 @@ class StreamOptions:
     allowed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def limits(self) -> _native.TailLimits:
+    def limits(self) -> records.TailLimits:
         """The limits of one micro-batch."""
         return limits(self.max_files, self.max_bytes)
 
-    def request_with(self, columns: _native.TrackedColumns) -> _native.TailRequest:
+    def request_with(self, columns: records.TrackedColumns) -> records.TailRequest:
         """The request of a follower with these columns."""
-        return _native.TailRequest(**{**self.request.to_dict(), "columns": columns})
+        return records.TailRequest(**{**self.request.to_dict(), "columns": columns})
 
     @classmethod
     def of(cls, own: Mapping[str, str]) -> StreamOptions:
@@ -120,19 +120,19 @@ def _leave(name: str, text: str) -> str:
     return text.lower()
 
 
-def _start(own: Mapping[str, str]) -> _native.TailStart:
+def _start(own: Mapping[str, str]) -> records.TailStart:
     version, timestamp = own.get("startingversion"), own.get("startingtimestamp")
     if version is not None and timestamp is not None:
         raise InvalidArgumentError("give startingVersion or startingTimestamp, not both")
     if timestamp is not None:
-        return _native.TailStart(timestamp_ms=version_arguments(timestamp)[1])
+        return records.TailStart(timestamp_ms=version_arguments(timestamp)[1])
     if version is None:
-        return _native.TailStart()
+        return records.TailStart()
     if version.lower() == "latest":
-        return _native.TailStart(latest=True)
+        return records.TailStart(latest=True)
     if not version.isdecimal():
         raise InvalidArgumentError(f"the option startingVersion is a number or latest, not {version!r}")
-    return _native.TailStart(version=int(version))
+    return records.TailStart(version=int(version))
 
 
 def flag(options: Mapping[str, str], name: str, default: str = "false") -> bool:

@@ -5,10 +5,9 @@ A renamed column is an alias, through which Spark pushes filters and prunes colu
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from deltaplane import _native
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.spark.jvm.schema import LENGTHS, quoted, shown
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["logical_columns", "with_file_names"]
 
 
-def with_file_names(relation_schema: str, table_schema: str) -> str:
+def with_file_names(relation_schema: Mapping[str, Any], table_schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The relation's schema with the files' names in the CHAR and VARCHAR metadata of structs,
     since Spark pads values by these names.
 
@@ -28,18 +27,17 @@ def with_file_names(relation_schema: str, table_schema: str) -> str:
     Raises:
         UnsupportedFeatureError: the metadata doesn't match the column's type.
     """
-    if LENGTHS not in relation_schema:
-        return relation_schema
-    schema = _native.TableSchema(relation_schema).to_value()
-    for there, here in zip(schema["fields"], _native.TableSchema(table_schema).to_value()["fields"], strict=True):
+    fields = []
+    for there, here in zip(relation_schema["fields"], table_schema["fields"], strict=True):
         note = there["metadata"].get(LENGTHS)
         if note is None or isinstance(there["type"], str):
+            fields.append(there)
             continue
         made, rest = _noted(str(note), here["type"], there["type"])
         if rest:
             raise _unlike(here["name"], note)
-        there["metadata"][LENGTHS] = made
-    return json.dumps(schema)
+        fields.append({**there, "metadata": {**there["metadata"], LENGTHS: made}})
+    return {**relation_schema, "fields": fields}
 
 
 def _noted(note: str, here: Any, there: Any) -> tuple[str, str]:
@@ -80,18 +78,21 @@ def _unlike(what: str, note: str) -> UnsupportedFeatureError:
     )
 
 
-def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str, *, by_id: bool) -> DataFrame:
+def logical_columns(
+    relation: DataFrame, relation_schema: Mapping[str, Any], table_schema: Mapping[str, Any], *, by_id: bool
+) -> DataFrame:
     """The relation's columns, in order, under the table's names at every depth.
 
     Args:
         relation: the frame of the files; columns behind those of the schema stay unchanged.
-        relation_schema, table_schema: both schemas as JSON; they differ in names and metadata only.
+        relation_schema, table_schema: both schemas as plain values; they differ in names and
+            metadata only.
         by_id: whether Spark finds the columns in files by id. When Spark reads only some nested
             fields it loses their ids and finds none, so nested fields are read together.
     """
     from pyspark.sql import functions as sf
 
-    own, other = (_native.TableSchema(text).to_value()["fields"] for text in (table_schema, relation_schema))
+    own, other = table_schema["fields"], relation_schema["fields"]
     # From here on columns are selected by position, so names may contain any character.
     beside = relation.columns[len(own) :]
     plain = relation.toDF(*[f"c{i}" for i in range(len(own))], *beside)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-__all__ = ["LENGTHS", "delta_schema_json", "quoted", "shown"]
+__all__ = ["LENGTHS", "delta_schema", "delta_schema_json", "quoted", "shown"]
 
 # The metadata key under which Spark stores CHAR and VARCHAR types.
 LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
@@ -29,14 +29,20 @@ _NULLABLE = frozenset({"nullable", "containsNull", "valueContainsNull"})
 
 
 def delta_schema_json(schema: StructType, *, nullable: bool = False, keeps_lengths: bool = False) -> str:
-    """The Delta schema of a frame as JSON text, with comments, and with nullability unless
-    `nullable` makes all of it nullable. `keeps_lengths` keeps CHAR and VARCHAR columns (P102)."""
+    """As `delta_schema`, as JSON text."""
+    return json.dumps(delta_schema(schema, nullable=nullable, keeps_lengths=keeps_lengths))
+
+
+def delta_schema(schema: StructType, *, nullable: bool = False, keeps_lengths: bool = False) -> dict[str, Any]:
+    """The Delta schema of a frame, with comments, and with nullability unless `nullable` makes all
+    of it nullable. `keeps_lengths` keeps CHAR and VARCHAR columns (P102)."""
     original = schema.jsonValue()
     cleaned = _clean(original)
     if keeps_lengths:
         for column, field in zip(original["fields"], cleaned["fields"], strict=True):
             field["metadata"] |= {key: value for key, value in column["metadata"].items() if key == LENGTHS}
-    return json.dumps(_nullable(cleaned) if nullable else cleaned)
+    made: dict[str, Any] = _nullable(cleaned) if nullable else cleaned
+    return made
 
 
 def quoted(name: str) -> str:

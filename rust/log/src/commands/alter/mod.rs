@@ -25,12 +25,13 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::features::{self, iceberg_compat, row_tracking};
 use deltaplane_protocol::schema_changes::edit::Position;
 use deltaplane_store::Store;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::Snapshot;
 use crate::commands::feature_usage::RewriteFirst;
 use crate::commands::row_id_backfill::{RowIds, number_files};
+use crate::table_info::as_info;
 use crate::transaction::{Staged, commit};
 use crate::write::request::engine_info;
 use draft::Draft;
@@ -214,7 +215,6 @@ pub enum Change {
 #[derive(Debug, Clone, Deserialize)]
 pub struct AlterRequest {
     /// What to change.
-    #[serde(flatten)]
     pub change: Change,
     /// The settings of the commit.
     pub commit: AlterCommit,
@@ -239,7 +239,8 @@ pub struct AlterCommit {
 }
 
 /// What a change did or would do.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename = "AlterResult")]
 pub struct Altered {
     /// The version committed; `None` when it was only planned or there was nothing to change.
     pub version: Option<u64>,
@@ -248,32 +249,11 @@ pub struct Altered {
     /// The operation's name in the history.
     pub operation: String,
     /// The protocol before.
+    #[serde(serialize_with = "as_info")]
     pub before: Protocol,
     /// The protocol after.
+    #[serde(serialize_with = "as_info")]
     pub after: Protocol,
-}
-
-impl Altered {
-    /// As JSON for the boundary, with the features that each protocol supports.
-    pub fn to_json(&self) -> String {
-        json!({
-            "version": self.version,
-            "changed": self.changed,
-            "operation": self.operation,
-            "before": protocol_json(&self.before),
-            "after": protocol_json(&self.after),
-        })
-        .to_string()
-    }
-}
-
-/// A protocol with all supported features, listed or implied.
-pub fn protocol_json(p: &Protocol) -> Value {
-    json!({
-        "min_reader_version": p.min_reader_version,
-        "min_writer_version": p.min_writer_version,
-        "features": features::supported(p),
-    })
 }
 
 /// Plans a change on the newest version and, unless it is a dry run, commits it: in one commit, or
