@@ -3,7 +3,6 @@ and get one answer."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaplane import DeltaTable, expr, write_deltalake
+from deltaplane import DeltaTable, _native, expr, write_deltalake
 from deltaplane.commands.condition import met_by_all
 from deltaplane.commands.merge.matching import rows_that_can_match
 from deltaplane.exceptions import InvalidArgumentError
@@ -66,14 +65,14 @@ def by_command(snapshot: Any, sql: str) -> bool:
 
 def by_scan(snapshot: Any, sql: str) -> bool:
     (tree,) = expr.necessary(sql)[0]
-    asked: list[str] = []
+    asked: list[_native.Predicate] = []
 
-    def bind(text: str) -> object:
-        asked.append(text)
-        return snapshot.scan([], text)
+    def bind(predicate: _native.Predicate) -> object:
+        asked.append(predicate)
+        return snapshot.scan([], predicate)
 
     try:
-        found = row_filter([sql], snapshot.schema.to_json, bind)
+        found = row_filter([sql], lambda: snapshot.schema, bind)
     except InvalidArgumentError as e:
         # The tree isn't understood, and DuckDB doesn't take the expression either.
         if "embedded engine" in str(e):
@@ -84,14 +83,14 @@ def by_scan(snapshot: Any, sql: str) -> bool:
 
 
 def by_merge(snapshot: Any, sql: str) -> bool:
-    plan: Any = SimpleNamespace(reads=[json.loads(text) for text in expr.necessary(sql)[0]], keys=[])
+    plan: Any = SimpleNamespace(reads=[one.tree for one in expr.necessary(sql)[0]], keys=[])
     return rows_that_can_match(snapshot, plan, engine=None) is not None  # type: ignore[arg-type]
 
 
 def by_spark(snapshot: Any, sql: str) -> bool:
     session = SimpleNamespace(conf={"spark.sql.session.timeZone": "UTC"})
     target: Any = SimpleNamespace(snapshot=snapshot, spark=session)
-    return bool(bound(target, [json.loads(text) for text in expr.necessary(sql)[0]]))
+    return bool(bound(target, expr.necessary(sql)[0]))
 
 
 CALLERS = (by_command, by_scan, by_merge, by_spark)

@@ -34,7 +34,7 @@ _ROWS_OF_FILE = 64
 _SEED = 20_200_831
 
 
-def reads_of(snapshot: _native.Snapshot, predicate: str | None) -> Reads:
+def reads_of(snapshot: _native.Snapshot, predicate: _native.Predicate | None) -> Reads:
     """What a scan reads of a version: exactly, by its statistics."""
     why = PlanExplanation.of(snapshot.explain(predicate))
     return Reads(why.selected, why.selected_bytes)
@@ -95,7 +95,7 @@ class Model:
             for key, *_ in store.list_all(""):
                 store.delete(key)
 
-    def share(self, predicate: str | None) -> float:
+    def share(self, predicate: _native.Predicate | None) -> float:
         """Which part of it a predicate reads."""
         return 1.0 if predicate is None else reads_of(self._snapshot, predicate).bytes / max(self._whole.bytes, 1)
 

@@ -79,9 +79,9 @@ class Lookup:
     with these columns' paths."""
 
     weight: float = 1.0
-    whole: str | None = None
-    on_partitions: str | None = None
-    parts: tuple[tuple[str, frozenset[Path_]], ...] = ()
+    whole: _native.Predicate | None = None
+    on_partitions: _native.Predicate | None = None
+    parts: tuple[tuple[_native.Predicate, frozenset[Path_]], ...] = ()
 
     @classmethod
     def of(cls, trees: list[tree.Node], columns: Columns, weight: float = 1.0) -> Lookup:
@@ -93,12 +93,12 @@ class Lookup:
             if all(path[0] in columns.partitions for path in paths):
                 on_partitions.append(part)
             elif all(path in columns.leaves for path in paths):
-                parts.append((json.dumps(part), frozenset(columns.leaves[path] for path in paths)))
+                parts.append((_native.Predicate(part), frozenset(columns.leaves[path] for path in paths)))
         return cls(weight, _all(conjuncts), _all(on_partitions), tuple(parts))
 
-    def on(self, columns: frozenset[Path_]) -> str | None:
+    def on(self, columns: frozenset[Path_]) -> _native.Predicate | None:
         """The parts that these columns decide."""
-        return _all([json.loads(part) for part, paths in self.parts if paths <= columns])
+        return _native.Predicate.all_of([part for part, paths in self.parts if paths <= columns])
 
     @property
     def columns(self) -> frozenset[Path_]:
@@ -106,8 +106,8 @@ class Lookup:
         return frozenset(path for _, paths in self.parts for path in paths)
 
 
-def _all(nodes: list[tree.Node]) -> str | None:
-    return json.dumps(tree.all_of(nodes)) if nodes else None
+def _all(nodes: list[tree.Node]) -> _native.Predicate | None:
+    return _native.Predicate(tree.all_of(nodes)) if nodes else None
 
 
 def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
@@ -146,7 +146,7 @@ class _Reading:
 
     snapshot: _native.Snapshot
     columns: Columns
-    found: dict[str | None, Lookup] = field(default_factory=dict)
+    found: dict[_native.Predicate | None, Lookup] = field(default_factory=dict)
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, predicate: Any, weight: float) -> None:
@@ -167,14 +167,14 @@ class _Reading:
     def _trees(self, predicate: Any) -> list[tree.Node]:
         """What every row meets that meets the predicate, as far as plans can use it."""
         if isinstance(predicate, str):
-            expr.refuse_unclear(predicate, columns_of(self.snapshot.schema.to_json))
-            texts, _ = expr.necessary(predicate)
+            expr.refuse_unclear(predicate, columns_of(lambda: self.snapshot.schema))
+            found, _ = expr.necessary(predicate)
         else:
-            text = expr.parse(predicate, columns_of(self.snapshot.schema.to_json))
-            texts = [] if text is None else [text]
-        for text in texts:
-            self.snapshot.scan([], text)
-        return [json.loads(text) for text in texts]
+            whole = expr.parse(predicate, columns_of(lambda: self.snapshot.schema))
+            found = [] if whole is None else [whole]
+        for one in found:
+            self.snapshot.scan([], one)
+        return [one.tree for one in found]
 
 
 def given(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) -> Workload:
@@ -200,7 +200,7 @@ def given(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) 
         raise InvalidArgumentError(f"no predicate of the workload can be judged by{why}")
     heaviest = sorted(reading.found.values(), key=lambda one: -one.weight)
     for one in heaviest[MOST_PREDICATES:]:
-        reading.leave(one.whole or "", f"of more than {MOST_PREDICATES} different predicates the lightest")
+        reading.leave(str(one.whole or ""), f"of more than {MOST_PREDICATES} different predicates the lightest")
     return Workload("given", tuple(heaviest[:MOST_PREDICATES]), tuple(reading.left_out))
 
 

@@ -11,18 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltaplane import expr
+from deltaplane import _native, expr
 from deltaplane.commands.rewriting import Operation
 from deltaplane.expr import Predicate
 from deltaplane.expr.program import Check
 from deltaplane.expr.row_filter import scan_filter, understands
-from deltaplane.expr.tree import all_of
 from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from deltaplane import _native
 
 __all__ = ["PLACE", "PredicateSelection", "RowSelection", "condition_on", "met_by_all"]
 
@@ -34,13 +31,13 @@ PLACE = ("_file", "_row")
 class RowSelection:
     """The rows of one version that a command is about.
 
-    Every selected row meets `tree`, which is JSON for the core; `is_exact` says that no other row
+    Every selected row meets `tree`; `is_exact` says that no other row
     does. `sql` is the whole condition. With `reads_others` any row of the table may influence
     whether another one is selected.
     """
 
     sql: str | None = None
-    tree: str | None = None
+    tree: _native.Predicate | None = None
     is_exact: bool = True
     reads_others: bool = False
 
@@ -91,10 +88,9 @@ def condition_on(snapshot: _native.Snapshot, given: Predicate | RowSelection | N
     return given if isinstance(given, RowSelection) else PredicateSelection(snapshot, given)
 
 
-def met_by_all(snapshot: _native.Snapshot, condition: str) -> tuple[str | None, bool]:
-    """A tree, as JSON, that every row meets which meets a condition, None for all rows; and whether
+def met_by_all(snapshot: _native.Snapshot, condition: str) -> tuple[_native.Predicate | None, bool]:
+    """A tree that every row meets which meets a condition, None for all rows; and whether
     it is all of it."""
     trees, complete = expr.necessary(condition)
     bound = [tree for tree in trees if understands(snapshot, tree)]
-    tree = json.dumps(all_of([json.loads(tree) for tree in bound])) if bound else None
-    return tree, complete and len(bound) == len(trees)
+    return _native.Predicate.all_of(bound), complete and len(bound) == len(trees)

@@ -20,6 +20,7 @@ from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, S
 from deltaplane.commands.row_rules import BatchRules, RowRules, not_selected
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.program import Check, compile_boolean
+from deltaplane.io import records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,7 @@ def replace_where(
     """Replaces the rows that meet a condition, in one commit. Each new row must meet it, too; with
     `reads_others` they were made of any of the table's rows."""
     chosen = PredicateSelection(target.snapshot, condition)
-    incoming = {"schema_json": _native.schema_from_arrow(rows.schema).to_json(), "merge_schema": merge_schema}
+    incoming = records.IncomingRequest(_native.schema_from_arrow(rows.schema).to_json(), merge_schema)
     parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
     operation = Operation("WRITE", parameters, chosen.tree, incoming, condition=chosen.sql, reads_others=reads_others)
 
@@ -54,7 +55,7 @@ def replace_where(
         if recorded:
             job.native.record_picked("delete")
             job.copy_others()
-        check = compile_boolean(condition, json.loads(job.native.spec)["schema"], now_us=time.time_ns() // 1000)
+        check = compile_boolean(condition, job.native.spec.schema, now_us=time.time_ns() // 1000)
         with job.phase("insert"):
             new = sum(job.insert(batch, "insert" if recorded else None) for batch in _ruled(job, rows, check))
         return job.commit(write_metrics(job.finish(), deleted, new))

@@ -7,7 +7,6 @@ back.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -21,6 +20,7 @@ from deltaplane.commands.phases import phase
 from deltaplane.commands.plan_explanation import PlanExplanation
 from deltaplane.compat import Protocol
 from deltaplane.exceptions import DeltaError
+from deltaplane.io import records
 from deltaplane.io.arrow import KeptErrors
 from deltaplane.properties import (
     CommitProperties,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.condition import RowSelection
-    from deltaplane.io import records
 
 __all__ = ["PATCHED_BYTES", "CommandResult", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
@@ -79,7 +78,7 @@ class Operation:
     """What a command is to the log.
 
     `parameters` go to the history; `reads` is a tree that every row meets which the command reads,
-    as JSON, None for all rows, and `condition` says it in words; with `reads_others` it depends on
+    None for all rows, and `condition` says it in words; with `reads_others` it depends on
     any row of the table what becomes of these; `incoming` are the columns of rows that it brings;
     without `data_change` rows only move. With `remove_column_mapping` the table's column mapping
     ends.
@@ -87,8 +86,8 @@ class Operation:
 
     name: str
     parameters: Mapping[str, Any]
-    reads: str | None = None
-    incoming: Mapping[str, Any] | None = None
+    reads: _native.Predicate | None = None
+    incoming: records.IncomingRequest | None = None
     data_change: bool = True
     condition: str | None = None
     remove_column_mapping: bool = False
@@ -108,19 +107,19 @@ class Rewriting:
         operation: Operation,
         settings: Settings,
     ) -> None:
-        request = {
-            "operation": operation.name,
-            "operation_parameters": operation.parameters,
-            "data_change": operation.data_change,
-            "predicate": operation.reads,
-            "reads_others": operation.reads_others,
-            "incoming": operation.incoming,
-            "remove_column_mapping": operation.remove_column_mapping,
-            "files": file_request(settings.writer, settings.target_file_size),
-            "commit": commit_request(settings.commit, settings.hook),
-            "dry_run": settings.dry_run,
-        }
-        self.native = _native.Rewrite.begin(target.snapshot, json.dumps(request))
+        request = records.RewriteRequest(
+            operation=operation.name,
+            operation_parameters=dict(operation.parameters),
+            data_change=operation.data_change,
+            predicate=operation.reads,
+            reads_others=operation.reads_others,
+            incoming=operation.incoming,
+            remove_column_mapping=operation.remove_column_mapping,
+            files=file_request(settings.writer, settings.target_file_size),
+            commit=commit_request(settings.commit, settings.hook),
+            dry_run=settings.dry_run,
+        )
+        self.native = _native.Rewrite.begin(target.snapshot, request)
         self.location = target.location
         self._told: records.PlannedCommit | None = None
         self._target, self._operation, self._dry_run = target, operation, settings.dry_run
@@ -130,7 +129,7 @@ class Rewriting:
         self.unchanged: dict[str, int] = {}
         self._began = self._scanned = time.monotonic()
 
-    def reads(self, tree: str | None) -> None:
+    def reads(self, tree: _native.Predicate | None) -> None:
         """Notes, for a dry run, that the rows are read of the files which can hold some that meet a
         tree."""
         if self._dry_run:
@@ -197,7 +196,7 @@ class Rewriting:
         """Ends the files; returns what was done to files and how long it took, under delta-spark's
         names."""
         with self.phase("files"):
-            summary: dict[str, int] = json.loads(self.native.finish())
+            summary = self.native.finish()
         ended = time.monotonic()
         summary["scanTimeMs"] = _ms(self._scanned - self._began)
         summary["rewriteTimeMs"] = _ms(ended - self._scanned)
@@ -207,12 +206,12 @@ class Rewriting:
     def commit(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
         """Commits; returns the metrics that are known, with the version."""
         known = {k: v for k, v in metrics.items() if v is not None}
-        text = json.dumps({k: str(v) for k, v in known.items()})
+        texts = {k: str(v) for k, v in known.items()}
         if self._dry_run:
-            self._told = self.native.dry_run(text)
+            self._told = self.native.dry_run(texts)
             return known
         with self.phase("commit"):
-            done = {**known, "version": self.native.commit(text)}
+            done = {**known, "version": self.native.commit(texts)}
         self._target.committed()
         return done
 

@@ -296,7 +296,7 @@ class Scan:
     `batches` and `to_reader` hold a few batches in memory, the other methods all rows.
     """
 
-    def __init__(self, native: _native.Scan | _native.Changes | _native.ArrowStream | FilteredRows) -> None:
+    def __init__(self, native: _native.Scan | _native.ArrowStream | FilteredRows) -> None:
         self._native = native
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

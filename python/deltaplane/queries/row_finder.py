@@ -120,7 +120,7 @@ class _PlacedRows:
         placed = [{"name": n, "type": of.name, "nullable": False, "metadata": {}} for n, of in _PLACED]
         self.schema_json = json.dumps({**schema, "fields": [*schema["fields"], *placed]})
         self.files: dict[str, int] = {}
-        self.tree: str | None = None
+        self.tree: _native.Predicate | None = None
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of files, row groups and pages that may matter."""

@@ -109,7 +109,7 @@ class Update:
             return self._by_tasks(table, session, session.spark, settings)
         updates, first = self._updates(table), self.assignments[0]
         with first.cursor.located(first.token):
-            assigned = Assignments(table.schema().to_json(), updates, {})
+            assigned = Assignments(table._snapshot.schema, updates, {})
 
             def here(target: Target, which: Predicate | RowSelection | None) -> CommandResult:
                 return update(target, assigned, which, settings)

@@ -562,7 +562,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         texts = [_texts(found[c]) for c in columns]
         return [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
 
-    def _partition_values(self, columns: list[str], predicate: str | None = None) -> pa.Table:
+    def _partition_values(self, columns: list[str], predicate: _native.Predicate | None = None) -> pa.Table:
         """The values of these partition columns, a row for each partition that holds files, in
         their order."""
         import pyarrow as pa
@@ -671,8 +671,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         found = scan_filter(self._snapshot, *predicates)
         return Scan(found.rows(columns, self._snapshot.scan, self.table_uri))
 
-    def _parsed(self, predicate: Predicate | None) -> str | None:
-        return expr.parse(predicate, columns_of(self._snapshot.schema.to_json))
+    def _parsed(self, predicate: Predicate | None) -> _native.Predicate | None:
+        return expr.parse(predicate, columns_of(lambda: self._snapshot.schema))
 
     def load_cdf(
         self,
@@ -731,7 +731,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             allow_out_of_range=allow_out_of_range,
         )
         feed = partial(versions.last.changes, versions.first)
-        chosen = row_filter([predicate], versions.last.change_schema().to_json, lambda tree: feed([], tree))
+        chosen = row_filter([predicate], versions.last.change_schema, lambda tree: feed([], tree))
         return Scan(chosen.rows(columns, feed, self.table_uri))
 
     def to_pyarrow_table(
@@ -860,7 +860,9 @@ def _schema_json(schema: Any) -> str | None:
     return schema.to_json() if isinstance(schema, Schema) else None
 
 
-def _plan(location: str, options: dict[str, str] | None, schema: Any, request: str) -> _native.WriteJob:
+def _plan(
+    location: str, options: dict[str, str] | None, schema: Any, request: records.WriteRequest
+) -> _native.WriteJob:
     """The plan of a new table, whose expressions may be declared."""
     check_column_names(schema)
     job = _native.WriteJob.begin(location, options, schema, request)

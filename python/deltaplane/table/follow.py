@@ -31,7 +31,7 @@ class NewRows(Scan):
     each item is a version, without `max_files` and `max_bytes`: else several items may be of one.
     """
 
-    def __init__(self, native: _native.Scan | _native.Changes | FilteredRows, offset: str) -> None:
+    def __init__(self, native: _native.Scan | FilteredRows, offset: str) -> None:
         super().__init__(native)
         self.offset = offset
         at = _native.TailOffset(offset)
@@ -185,8 +185,8 @@ def _follow(
     """New rows behind `since`; with `poll_seconds` it waits for more."""
     names = None if columns is None else list(columns)
     offset = _begin(tail, since)
-    schema_json = tail.snapshot.change_schema().to_json if is_feed else tail.snapshot.schema.to_json
-    chosen = row_filter([predicate], schema_json, lambda tree: tail.rows(offset, offset, [], tree))
+    schema = tail.snapshot.change_schema() if is_feed else tail.snapshot.schema
+    chosen = row_filter([predicate], lambda: schema, lambda tree: tail.rows(offset, offset, [], tree))
     while True:
         end = tail.end(offset, taken)
         if end == offset:

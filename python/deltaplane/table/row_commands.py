@@ -184,7 +184,7 @@ class RowCommands:
         from deltaplane.commands.rewriting import Settings
         from deltaplane.commands.update import update
 
-        assignments = Assignments(self._snapshot.schema.to_json(), updates or {}, new_values or {})
+        assignments = Assignments(self._snapshot.schema, updates or {}, new_values or {})
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
         return self._apply_result(
             update(self._target(), assignments, predicate, settings), ("num_updated_rows", *COMMON_METRICS)

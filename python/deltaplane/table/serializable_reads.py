@@ -72,7 +72,7 @@ class SerializableReads:
         read.scan([], tree)
         yield self
         request = {
-            "predicate": tree,
+            "predicate": None if tree is None else tree.tree,
             "predicate_sql": "" if filters is None else str(filters),
             "commit": commit_request(commit_properties, post_commithook_properties),
         }

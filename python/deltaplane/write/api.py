@@ -6,7 +6,6 @@ know `deltaplane.table`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.commands.rewriting import CommandResult
+    from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
 __all__ = [
@@ -234,7 +234,7 @@ def _replaced(
             snapshot, replace_matching(target, as_reader(data), matching, settings, **reads), "nothing"
         )
     assert condition is not None
-    expr.refuse_unclear(condition, columns_of(snapshot.schema.to_json))
+    expr.refuse_unclear(condition, columns_of(lambda: snapshot.schema))
     if about_partitions(condition, snapshot):
         return None
     rows = in_table_types(as_reader(data))
@@ -264,21 +264,21 @@ def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
     return only and expr.necessary(condition)[1]
 
 
-def _write(location: str, options: dict[str, str] | None, data: Any, request: str) -> WriteResult:
+def _write(location: str, options: dict[str, str] | None, data: Any, request: records.WriteRequest) -> WriteResult:
     reader = as_reader(data)
     job, spec = _begun(location, options, reader, request)
-    if job.skip is not None:
+    if spec is None:
         return WriteResult(version=None, skipped=job.skip)
     return commit_files(job, write_rows(location, options, spec, reader))
 
 
 def _begun(
-    location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: str
-) -> tuple[_native.WriteJob, str]:
-    """The job and its spec, which is empty if there is nothing to write."""
+    location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: records.WriteRequest
+) -> tuple[_native.WriteJob, records.WriteSpec | None]:
+    """The job and its spec, which is None if there is nothing to write."""
     job = _native.WriteJob.begin(location, options, reader.schema, request)
     if job.skip is not None:
-        return job, ""
+        return job, None
     from deltaplane.write.declarations import check_declared
 
     spec = job.spec
@@ -286,16 +286,21 @@ def _begun(
     return job, spec
 
 
-def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: str) -> DryRun:
+def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: records.WriteRequest) -> DryRun:
     reader = as_reader(data)
     job, spec = _begun(location, options, reader, request)
-    if job.skip is not None:
-        return rehearse_skipped(location, options, job.skip)
+    if spec is None:
+        return rehearse_skipped(location, options, str(job.skip))
     return rehearse_files(job, write_rows(location, options, spec, reader, keep=False), request)
 
 
 def write_rows(
-    location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader, *, keep: bool = True
+    location: str,
+    options: dict[str, str] | None,
+    spec: records.WriteSpec,
+    reader: pa.RecordBatchReader,
+    *,
+    keep: bool = True,
 ) -> list[str]:
     """Writes these rows to new data files, after applying the spec's row rules; returns add
     actions. No log names the files yet.
@@ -318,26 +323,26 @@ def write_rows(
 def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
     """Commits a job's files; deletes them if the commit certainly didn't happen."""
     try:
-        committed = json.loads(job.commit(adds))
+        committed = job.commit(adds)
     except NOT_COMMITTED:
         job.abort(adds)
         raise
-    if "skipped" in committed:
+    if committed is None:
         job.abort(adds)
-        return WriteResult(version=None, skipped=committed["skipped"])
-    if committed["auto_compact"]:
+        return WriteResult(version=None, skipped="exists")
+    if committed.auto_compact:
         from deltaplane.commands.optimize import after_commit
 
         after_commit(job.newest)
-    return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+    return WriteResult(version=committed.version, metrics=committed.metrics)
 
 
-def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryRun:
+def rehearse_files(job: _native.WriteJob, adds: list[str], request: records.WriteRequest) -> DryRun:
     """What `commit_files` would do with files that were encoded but not stored; `request` is the
     job's."""
     from deltaplane.commands.dry_run import DryRun
 
-    return DryRun.of(job.dry_run(adds), job.version, job.protocols, json.loads(request)["predicate_sql"])
+    return DryRun.of(job.dry_run(adds), job.version, job.protocols, request.predicate_sql)
 
 
 def rehearse_skipped(location: str, options: dict[str, str] | None, why: str) -> DryRun:

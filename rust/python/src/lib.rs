@@ -4,16 +4,18 @@
 mod alter;
 mod arrow_bridge;
 mod cache;
-mod changes;
+mod carried;
 mod credentials;
 mod errors;
 mod events;
 mod incoming;
+mod json_value;
 mod log_store;
 mod maintenance;
 mod optimize;
 #[cfg(debug_assertions)]
 mod planted;
+mod predicate;
 mod progress;
 mod raw_store;
 mod record;
@@ -23,8 +25,9 @@ mod rewrite;
 mod rewrite_tasks;
 mod scan;
 mod snapshot;
-mod snapshot_cache;
 mod spark_plan;
+mod spark_replay;
+mod spark_splits;
 mod string_list;
 mod table_schema;
 mod tail;
@@ -73,6 +76,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(record_shapes::record_fields, module)?)?;
     write::register(module)?;
+    spark_splits::register(module)?;
+    spark_replay::register(module)?;
     spark_plan::register(module)
 }
 
@@ -82,8 +87,8 @@ fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<snapshot::Snapshot>()?;
     module.add_class::<raw_store::RawStore>()?;
     module.add_class::<scan::Scan>()?;
-    module.add_class::<changes::Changes>()?;
     module.add_class::<tail::Tail>()?;
+    module.add_class::<predicate::Predicate>()?;
     module.add_class::<tail_offset::TailOffset>()?;
     module.add_class::<table_schema::TableSchema>()?;
     module.add_class::<table_schema::TableField>()?;

@@ -1,10 +1,13 @@
-//! The structs that cross as Python classes, in builds for tests alone: a test compares their fields
-//! with those of the classes.
+//! The structs that cross as Python classes, in builds for tests alone: a test compares their
+//! fields with those of the classes.
 
 use std::collections::BTreeMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_log as log;
+use deltaplane_operations::{optimize, rewrite, write_job};
+use deltaplane_protocol::features::identity_columns::Fill;
+use deltaplane_protocol::features::{ColumnRule, RowCheck, RowRules, StoredIds};
 use pyo3::prelude::*;
 
 use crate::record::Shape;
@@ -43,6 +46,20 @@ pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]>
         log::TailRequest,
         log::TailStart,
         log::TombstoneTotals,
+        log::WriteRequest,
+        log::RewriteRequest,
+        log::LayoutRequest,
+        optimize::OptimizeSummary,
+        optimize::OptimizeCommit,
+        rewrite::tasks::TaskSpec,
+        write_job::CommitResult,
+        write_job::Spec,
+        log::IncomingRequest,
+        ColumnRule,
+        Fill,
+        RowCheck,
+        RowRules,
+        StoredIds,
         log::TrackedColumns,
         log::VacuumResult,
     ];

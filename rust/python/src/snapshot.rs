@@ -2,36 +2,35 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use arrow::array::RecordBatch;
 use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{
-    CheckpointReport, CleanupReport, CommitTotals, HistoryEntry, LogFolder, LogSize, PlanColumns, ProtocolInfo,
-    ReadRequest, RewriteFirst, ScanReport, Snapshot as Inner, TableInfo, TombstoneTotals, TrackedColumns, now_ms,
-    versions_between,
+    CheckpointReport, CleanupReport, CommitTotals, HistoryEntry, LogFolder, LogSize, ProtocolInfo, ReadRequest,
+    RewriteFirst, ScanReport, Snapshot as Inner, TableInfo, TombstoneTotals, TrackedColumns, now_ms, versions_between,
 };
+use deltaplane_operations::changes::Changes;
+use deltaplane_operations::file_list;
+use deltaplane_operations::scan::{Scan as Rows, ScanRequest, bind, bind_expr, members_of};
 use deltaplane_operations::vector_masks::masks;
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
 use deltaplane_protocol::features::row_tracking;
-use deltaplane_protocol::files::rows::FileRows;
-use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_store::{Location, Options, Store, block_on};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
 use crate::add_view::AddView;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
-use crate::changes::{Changes, Rows as ChangedRows};
 use crate::errors::run;
 use crate::file_sets::{FileSet, sampled};
 use crate::incoming::reader_of;
+use crate::predicate::{Predicate, expr};
 use crate::record::Record;
-use crate::scan::{Rows, Scan, ScanRequest, bind, members_of};
+use crate::scan::Scan;
 use crate::string_list::StringList;
 use crate::table_schema::TableSchema;
 
@@ -240,12 +239,12 @@ impl Snapshot {
     }
 
     #[pyo3(signature = (predicate = None))]
-    fn file_paths(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<StringList> {
+    fn file_paths(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<StringList> {
         run(py, || self.paths(predicate, |to, path| to.push(&[path])))
     }
 
     #[pyo3(signature = (predicate = None))]
-    fn file_uris(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<StringList> {
+    fn file_uris(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<StringList> {
         let root = self.location()?;
         let absolute = |to: &mut StringList, path: &str| match path.starts_with('/') || path.contains("://") {
             true => to.push(&[path]),
@@ -255,23 +254,12 @@ impl Snapshot {
     }
 
     fn num_files(&self, py: Python<'_>) -> PyResult<usize> {
-        run(py, || {
-            let plan = self.inner.plan(None, PlanColumns::Files);
-            block_on(plan.try_fold(0, |n, b| async move { Ok(n + b.num_rows()) }))
-        })
+        run(py, || block_on(file_list::num_files(&self.inner)))
     }
 
-    /// The number of rows, if every file's statistics tell: its physical rows without those that
-    /// its vector deletes (P166).
+    /// The number of rows, if every file's statistics tell.
     fn num_records(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        let of_batch = |sum: Option<i64>, batch: RecordBatch| {
-            let rows = FileRows::new(&batch);
-            (0..batch.num_rows()).try_fold(sum?, |sum: i64, row| sum.checked_add(rows.live_records(row)?))
-        };
-        run(py, || {
-            let plan = self.inner.plan(None, PlanColumns::Logged);
-            block_on(plan.try_fold(Some(0), |sum, batch| async move { Ok(of_batch(sum, batch)) }))
-        })
+        run(py, || block_on(file_list::num_records(&self.inner)))
     }
 
     fn add_actions(&self, statistics: bool) -> ArrowStream {
@@ -280,8 +268,8 @@ impl Snapshot {
 
     /// The files that may hold a matching row, with their statistics and deletion vectors.
     #[pyo3(signature = (predicate = None))]
-    fn plan(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<ArrowStream> {
-        let bound = run(py, || bind(&self.inner, predicate))?;
+    fn plan(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<ArrowStream> {
+        let bound = run(py, || bind(&self.inner, expr(predicate)))?;
         Ok(self.view(
             AddView::new(self.inner.state(), true).with_vectors(),
             bound.map(|(_, p)| p),
@@ -290,11 +278,13 @@ impl Snapshot {
 
     /// What such a plan looks at.
     #[pyo3(signature = (predicate = None))]
-    fn explain(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<Record<ScanReport>> {
-        const ALL: &str = r#"{"op":"literal","value":"true","type":"boolean"}"#;
+    fn explain(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<Record<ScanReport>> {
         let report = run(py, || {
-            let bound = bind(&self.inner, Some(predicate.unwrap_or(ALL)))?;
-            let (_, pruner) = bound.ok_or_else(|| Error::internal("a predicate that isn't one"))?;
+            let always = Expr::Literal {
+                value: Some("true".to_owned()),
+                type_name: "boolean".to_owned(),
+            };
+            let (_, pruner) = bind_expr(self.inner.state(), expr(predicate).unwrap_or(&always))?;
             block_on(self.inner.explain(pruner))
         })?;
         Ok(Record(report))
@@ -313,7 +303,7 @@ impl Snapshot {
         &self,
         py: Python<'_>,
         columns: Option<Vec<String>>,
-        predicate: Option<&str>,
+        predicate: Option<&Predicate>,
         batch_rows: Option<usize>,
         encoded_files: bool,
         members: Option<(String, Bound<'_, PyAny>, bool)>,
@@ -324,7 +314,7 @@ impl Snapshot {
             let members = members.map(|(column, values, nulls)| members_of(&column, values, nulls));
             let request = ScanRequest {
                 columns,
-                predicate: predicate.map(Expr::from_json).transpose()?,
+                predicate: expr(predicate).cloned(),
                 batch_rows,
                 encoded_files,
                 members: members.transpose()?.flatten(),
@@ -365,10 +355,10 @@ impl Snapshot {
         py: Python<'_>,
         first: u64,
         columns: Option<Vec<String>>,
-        predicate: Option<&str>,
-    ) -> PyResult<Changes> {
+        predicate: Option<&Predicate>,
+    ) -> PyResult<Scan> {
         run(py, || {
-            block_on(ChangedRows::new(&self.inner, first, columns, predicate)).map(Changes::from)
+            block_on(Changes::new(&self.inner, first, columns, expr(predicate))).map(Scan::from)
         })
     }
 
@@ -412,18 +402,12 @@ impl Snapshot {
         )
     }
 
-    fn paths(&self, predicate: Option<&str>, push: impl Fn(&mut StringList, &str)) -> Result<StringList> {
-        let pruner = bind(&self.inner, predicate)?.map(|(_, p)| p);
-        let mut batches = self.inner.plan(pruner, PlanColumns::Files);
-        block_on(async {
-            let mut out = StringList::default();
-            while let Some(b) = batches.try_next().await? {
-                let rows = FileRows::new(&b);
-                for row in 0..b.num_rows() {
-                    push(&mut out, &paths::decoded(rows.path(row)?)?);
-                }
-            }
-            Ok(out)
-        })
+    fn paths(&self, predicate: Option<&Predicate>, push: impl Fn(&mut StringList, &str)) -> Result<StringList> {
+        let pruner = bind(&self.inner, expr(predicate))?.map(|(_, p)| p);
+        let mut out = StringList::default();
+        block_on(file_list::for_each_path(&self.inner, pruner, |path| {
+            push(&mut out, path)
+        }))?;
+        Ok(out)
     }
 }

@@ -1,24 +1,19 @@
-//! Plans of Spark scans: what the file index asks and is answered, splits for readers in Python
-//! workers, distributed replay, URIs.
+//! Plans of Spark scans: what the file index asks and is answered, URIs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_spark_plan::plan::{self, EncodedPlan, Files, Planned};
 use deltaplane_spark_plan::question::{Answer, Asked, ColumnStatistics, Estimates, FoundFiles, JvmValue, Question};
-pub(crate) use deltaplane_spark_plan::splits::of_parts as split_parts;
-use deltaplane_spark_plan::splits::{self, SplitRead};
-use deltaplane_spark_plan::{relation_schema, replay};
+use deltaplane_spark_plan::relation_schema;
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
-use crate::snapshot::{Snapshot, store};
-
-type Options = Option<HashMap<String, String>>;
+use crate::snapshot::Snapshot;
+use crate::table_schema::TableSchema;
 
 /// Adds this module's names to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -30,66 +25,63 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(spark_size_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(spark_file_uris, module)?)?;
     module.add_function(wrap_pyfunction!(spark_uri, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_schema_json, module)?)?;
-    module.add_function(wrap_pyfunction!(scan_splits, module)?)?;
-    module.add_function(wrap_pyfunction!(change_splits, module)?)?;
-    module.add_function(wrap_pyfunction!(scan_split, module)?)?;
-    module.add_function(wrap_pyfunction!(replay_bytes, module)?)?;
-    module.add_function(wrap_pyfunction!(replay_json, module)?)?;
-    module.add_function(wrap_pyfunction!(replay_json_of, module)?)?;
-    module.add_function(wrap_pyfunction!(replay_schema, module)?)?;
-    module.add_function(wrap_pyfunction!(replay_checkpoint, module)?)?;
-    module.add_function(wrap_pyfunction!(replay_commits, module)?)?;
-    module.add_function(wrap_pyfunction!(replay_live, module)?)
+    module.add_function(wrap_pyfunction!(spark_schema, module)?)
 }
 
 /// The files of one scan, ready for the JVM.
 #[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct SparkPlan(EncodedPlan);
-
-#[boundary]
-#[pymethods]
-impl SparkPlan {
+pub(crate) struct SparkPlan {
+    encoded: EncodedPlan,
     /// How many files.
-    #[getter]
-    fn files(&self) -> usize {
-        self.0.files
-    }
-
+    #[pyo3(get)]
+    files: usize,
     /// How many partition tuples.
-    #[getter]
-    fn directories(&self) -> usize {
-        self.0.directories
-    }
-
+    #[pyo3(get)]
+    directories: usize,
     /// How many of the filters took part in pruning.
-    #[getter]
-    fn understood(&self) -> usize {
-        self.0.understood
-    }
-
+    #[pyo3(get)]
+    understood: usize,
     /// Bytes of these files.
-    #[getter]
-    fn size_bytes(&self) -> u64 {
-        self.0.size_bytes
-    }
-
+    #[pyo3(get)]
+    size_bytes: u64,
     /// How many files were looked at.
-    #[getter]
-    fn considered(&self) -> u64 {
-        self.0.considered
-    }
-
+    #[pyo3(get)]
+    considered: u64,
     /// Their rows, where that was asked for and every file says.
-    #[getter]
-    fn rows(&self) -> Option<u64> {
-        self.0.rows
+    #[pyo3(get)]
+    rows: Option<u64>,
+}
+
+impl From<EncodedPlan> for SparkPlan {
+    fn from(encoded: EncodedPlan) -> Self {
+        SparkPlan {
+            files: encoded.files,
+            directories: encoded.directories,
+            understood: encoded.understood,
+            size_bytes: encoded.size_bytes,
+            considered: encoded.considered,
+            rows: encoded.rows,
+            encoded,
+        }
     }
 }
 
 /// What the JVM's file index asks.
-#[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct SparkQuestion(Question);
+#[pyclass(frozen, get_all, module = "deltaplane._native")]
+pub(crate) struct SparkQuestion {
+    /// `changed`, `prepare`, `size`, `files` or `list`.
+    asked: &'static str,
+    /// Whether the optimiser takes statistics of columns.
+    statistics: bool,
+    /// The query that is planned; none outside of a query.
+    query: Option<String>,
+    /// The session's time zone.
+    zone: String,
+    /// The version for which the JVM has an answer to the same question.
+    known_version: Option<u64>,
+    /// Catalyst's filters, each as `Expression.toJSON`.
+    filters: Vec<String>,
+}
 
 #[boundary]
 #[pymethods]
@@ -97,43 +89,15 @@ impl SparkQuestion {
     /// From the JVM's text.
     #[staticmethod]
     fn parse(py: Python<'_>, text: &str) -> PyResult<Self> {
-        run(py, || Question::parse(text).map(SparkQuestion))
-    }
-
-    /// `changed`, `prepare`, `size`, `files` or `list`.
-    #[getter]
-    fn asked(&self) -> &'static str {
-        self.0.asked.name()
-    }
-
-    /// Whether the optimiser takes statistics of columns.
-    #[getter]
-    fn statistics(&self) -> bool {
-        self.0.asked == Asked::Prepare(Estimates::Columns)
-    }
-
-    /// The query that is planned; none outside of a query.
-    #[getter]
-    fn query(&self) -> Option<&str> {
-        self.0.query.as_deref()
-    }
-
-    /// The session's time zone.
-    #[getter]
-    fn zone(&self) -> &str {
-        &self.0.zone
-    }
-
-    /// The version for which the JVM has an answer to the same question.
-    #[getter]
-    fn known_version(&self) -> Option<u64> {
-        self.0.known_version
-    }
-
-    /// Catalyst's filters, each as `Expression.toJSON`.
-    #[getter]
-    fn filters(&self) -> Vec<String> {
-        self.0.filters.clone()
+        let question = run(py, || Question::parse(text))?;
+        Ok(SparkQuestion {
+            asked: question.asked.name(),
+            statistics: question.asked == Asked::Prepare(Estimates::Columns),
+            query: question.query,
+            zone: question.zone,
+            known_version: question.known_version,
+            filters: question.filters,
+        })
     }
 }
 
@@ -212,7 +176,7 @@ impl SparkAnswer {
         });
         let columns = columns.collect();
         let value = run(py, || {
-            Answer::Found(FoundFiles::of(&snapshot.inner, &plan.0, columns, by_job)).to_jvm()
+            Answer::Found(FoundFiles::of(&snapshot.inner, &plan.encoded, columns, by_job)).to_jvm()
         })?;
         Self::from_jvm(py, value)
     }
@@ -261,7 +225,7 @@ fn spark_plan_of(
 }
 
 fn encoded(py: Python<'_>, plan: impl FnOnce() -> Result<Planned> + Send) -> PyResult<SparkPlan> {
-    run(py, || plan()?.encode()).map(SparkPlan)
+    run(py, || plan()?.encode()).map(Into::into)
 }
 
 /// Bytes of a version's files.
@@ -285,149 +249,10 @@ fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
     run(py, || plan::spark_uri(snapshot.inner.store().location()))
 }
 
-/// The schema of Spark's relation of the table's files, as JSON: the table's fields in their order,
-/// under the names or with the field ids by which files have them.
+/// The schema of Spark's relation of the table's files: the table's fields in their order, under the
+/// names or with the field ids by which files have them.
 #[boundary]
 #[pyfunction]
-fn spark_schema_json(snapshot: &Snapshot) -> String {
-    relation_schema(snapshot.inner.state()).to_json()
-}
-
-/// The files that can match a predicate (expression JSON), in texts of about so many bytes of files
-/// each.
-#[boundary]
-#[pyfunction]
-fn scan_splits(
-    py: Python<'_>,
-    snapshot: &Snapshot,
-    predicate: Option<&str>,
-    target_bytes: u64,
-) -> PyResult<Vec<String>> {
-    run(py, || {
-        block_on(splits::splits(&snapshot.inner, predicate, target_bytes))
-    })
-}
-
-/// The files with the rows that the versions from `first` up to the snapshot's changed, likewise.
-#[boundary]
-#[pyfunction]
-fn change_splits(
-    py: Python<'_>,
-    snapshot: &Snapshot,
-    first: u64,
-    predicate: Option<&str>,
-    target_bytes: u64,
-) -> PyResult<Vec<String>> {
-    run(py, || {
-        block_on(splits::change_splits(&snapshot.inner, first, predicate, target_bytes))
-    })
-}
-
-/// The rows of one split, on any machine: these columns of a table with this schema, where the
-/// predicate (expression JSON) is true.
-#[boundary]
-#[pyfunction]
-#[allow(
-    clippy::too_many_arguments,
-    reason = "each is a part of a scan that travels by itself"
-)]
-fn scan_split(
-    py: Python<'_>,
-    location: &str,
-    options: Options,
-    schema_json: &str,
-    mapping: &str,
-    partition_columns: Vec<String>,
-    columns: Vec<String>,
-    predicate: Option<&str>,
-    split: &str,
-) -> PyResult<ArrowStream> {
-    let read = SplitRead {
-        schema_json,
-        mapping,
-        partition_columns,
-        columns,
-        predicate,
-    };
-    let (schema, rows) = run(py, || splits::read_split(store(location, options)?, read, split))?;
-    Ok(ArrowStream::new(schema, rows))
-}
-
-/// Bytes of the log's files that a plan of this version may have to read.
-#[boundary]
-#[pyfunction]
-fn replay_bytes(snapshot: &Snapshot) -> u64 {
-    snapshot.inner.replay_bytes()
-}
-
-/// A version's state and its log in parts of about so many bytes, as JSON: what a distributed plan
-/// begins with.
-#[boundary]
-#[pyfunction]
-fn replay_json(py: Python<'_>, snapshot: &Snapshot, target_bytes: u64) -> PyResult<String> {
-    run(py, || block_on(replay::describe(&snapshot.inner, target_bytes)))
-}
-
-/// The same of a table that isn't open: what its commits say of files is read past, not held.
-#[boundary]
-#[pyfunction]
-fn replay_json_of(
-    py: Python<'_>,
-    location: &str,
-    options: Options,
-    version: Option<u64>,
-    timestamp_ms: Option<i64>,
-    target_bytes: u64,
-) -> PyResult<String> {
-    run(py, || {
-        let store = store(location, options)?;
-        block_on(replay::describe_unopened(&store, version, timestamp_ms, target_bytes))
-    })
-}
-
-/// What a distributed plan (JSON) shows of each file.
-#[boundary]
-#[pyfunction]
-fn replay_schema(py: Python<'_>, plan: &str) -> PyResult<ArrowSchema> {
-    Ok(ArrowSchema(run(py, || Ok(replay::Plan::parse(plan)?.schema()))?))
-}
-
-/// The files in a part of the checkpoint that may match, whatever the commits after it say, on any
-/// machine.
-#[boundary]
-#[pyfunction]
-fn replay_checkpoint(
-    py: Python<'_>,
-    location: &str,
-    options: Options,
-    plan: &str,
-    part: &str,
-) -> PyResult<ArrowStream> {
-    let (schema, rows) = run(py, || {
-        replay::Plan::parse(plan)?.checkpoint_files(&store(location, options)?, part)
-    })?;
-    Ok(ArrowStream::new(schema, rows))
-}
-
-/// What a part of the commits says of files, on any machine: the keys alone, or each word to be
-/// reconciled.
-#[boundary]
-#[pyfunction]
-fn replay_commits(
-    py: Python<'_>,
-    location: &str,
-    options: Options,
-    part: &str,
-    keys_only: bool,
-) -> PyResult<ArrowStream> {
-    let (schema, rows) = run(py, || replay::commit_words(&store(location, options)?, part, keys_only))?;
-    Ok(ArrowStream::new(schema, rows))
-}
-
-/// Those of these files (JSON of add actions), which are known to live, that may match.
-#[boundary]
-#[pyfunction]
-fn replay_live(py: Python<'_>, plan: &str, adds: Vec<String>) -> PyResult<ArrowStream> {
-    let (schema, rows) = run(py, || replay::Plan::parse(plan)?.live_files(&adds))?;
-    Ok(ArrowStream::new(schema, rows))
+fn spark_schema(snapshot: &Snapshot) -> TableSchema {
+    relation_schema(snapshot.inner.state()).into()
 }

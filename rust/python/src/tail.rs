@@ -7,17 +7,19 @@ use std::collections::HashMap;
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{ColumnSteps, Tail as Inner, TailLimits, TailOffset, TailRequest, TailStart, TrackedColumns};
+use deltaplane_operations::changes::{Changes, Part, parts_of};
 use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 use serde_json::json;
 
-use crate::changes::{Changes, Part, Rows, parts_of};
 use crate::errors::run;
 use crate::file_sets::file_reads;
+use crate::predicate::{Predicate, expr};
 use crate::record::Record;
+use crate::scan::Scan;
 use crate::snapshot::{Snapshot, store};
-use crate::spark_plan::split_parts;
+use crate::spark_splits::{Split, split_parts, splits_of};
 
 /// One table, followed with the columns that it had when this was opened.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -106,11 +108,10 @@ impl Tail {
         })
     }
 
-    /// The same in texts of about so many bytes of files each.
-    fn splits(&self, py: Python<'_>, start: &str, end: &str, target_bytes: u64) -> PyResult<Vec<String>> {
-        run(py, || {
-            block_on(async { split_parts(self.parts(start, end, None).await?, target_bytes) })
-        })
+    /// The same in splits of about so many bytes of files each.
+    fn splits(&self, py: Python<'_>, start: &str, end: &str, target_bytes: u64) -> PyResult<Vec<Split>> {
+        let splits = || Ok(split_parts(block_on(self.parts(start, end, None))?, target_bytes));
+        run(py, splits).map(splits_of)
     }
 
     /// The rows between two offsets.
@@ -121,22 +122,22 @@ impl Tail {
         start: &str,
         end: &str,
         columns: Option<Vec<String>>,
-        predicate: Option<&str>,
-    ) -> PyResult<Changes> {
+        predicate: Option<&Predicate>,
+    ) -> PyResult<Scan> {
         run(py, || {
             let parts = block_on(self.parts(start, end, predicate))?;
             let (reading, with_changes) = (self.inner.reading(), self.inner.tells_changes());
-            Rows::of_parts(reading, parts, columns, predicate, with_changes).map(Changes::from)
+            Changes::of_parts(reading, parts, columns, expr(predicate), with_changes).map(Scan::from)
         })
     }
 }
 
 impl Tail {
-    async fn parts(&self, start: &str, end: &str, predicate: Option<&str>) -> Result<Vec<Part>> {
+    async fn parts(&self, start: &str, end: &str, predicate: Option<&Predicate>) -> Result<Vec<Part>> {
         let (start, end) = (TailOffset::parse(start)?, TailOffset::parse(end)?);
         if self.inner.tells_changes() {
             let changes = self.inner.changes(&start, &end).await?;
-            return parts_of(self.inner.reading(), changes, predicate);
+            return parts_of(self.inner.reading(), changes, expr(predicate));
         }
         let adds = self.inner.files(&start, &end).await?;
         Ok(vec![Part {

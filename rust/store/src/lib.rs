@@ -29,4 +29,4 @@ pub use object_store::path::Path as ObjectPath;
 pub use options::Options;
 pub use runtime::{block_on, handle};
 pub use store::{Store, Upload};
-pub use stores::{Opener, register_scheme};
+pub use stores::{Opener, PluginCall, PluginReply, PluginStore, StorePlugin, register_scheme};

@@ -268,8 +268,8 @@ def test_rows_are_found_by_keys_that_can_fail(tmp_path: Path) -> None:
     source = pa.table({"id": ["1", "2"], "n": [10, 9]})
     on = "t.n = s.n AND t.id = CAST(s.id AS BIGINT)"
     plan = MergePlan(
-        schema_json=table.schema().to_json(),
-        source_json=schema_from_arrow(source.schema).to_json(),
+        schema=table._snapshot.schema,
+        source_fields=schema_from_arrow(source.schema).to_value()["fields"],
         predicate=on,
         clauses=[Clause("matched", "delete")],
         source_alias="s",

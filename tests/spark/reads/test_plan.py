@@ -126,8 +126,8 @@ def test_the_random_logs_are_of_every_kind(tmp_path: Path) -> None:
 
 
 def parts_of(table: DeltaTable) -> set[str]:
-    said = json.loads(_replay._native.replay_json(table._snapshot, 1 << 20))
-    return {next(iter(part)) for part in [*said["checkpoint"], *said["commits"]]}
+    replay = _replay._native.Replay.of(table._snapshot, 1 << 20)
+    return {part.kind for part in [*replay.checkpoint, *replay.commits]}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -6,7 +6,6 @@ Columns are found ignoring case; a field of a struct may be assigned by its path
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -122,7 +121,7 @@ class Assignments:
     """New values for columns of one version of a table, computed batch by batch.
 
     Args:
-        schema_json: the table's schema.
+        schema: the table's schema.
         updates: column → expression.
         new_values: column → Python value.
 
@@ -133,14 +132,14 @@ class Assignments:
         UnsupportedExpressionError: what DuckDB can't evaluate as Spark does, by name.
 
     >>> import pyarrow as pa
-    >>> from deltaplane.schema import Field, Schema
-    >>> schema = Schema([Field("x", "long"), Field("y", "long")]).to_json()
+    >>> from deltaplane import _native
+    >>> schema = _native.schema_from_arrow(pa.schema([("x", pa.int64()), ("y", pa.int64())]))
     >>> new = Assignments(schema, {"x": "x + 1"}, {"Y": 7})
     >>> new.apply(pa.record_batch({"x": [1, 2], "y": [None, 3]})).to_pylist()
     [{'x': 2, 'y': 7}, {'x': 3, 'y': 7}]
     """
 
-    def __init__(self, schema_json: str, updates: Mapping[str, str], new_values: Mapping[str, Any]) -> None:
+    def __init__(self, schema: _native.TableSchema, updates: Mapping[str, str], new_values: Mapping[str, Any]) -> None:
         import pyarrow as pa
 
         if not updates and not new_values:
@@ -150,12 +149,12 @@ class Assignments:
                 raise InvalidArgumentError(
                     f"`{name}` is given {sql!r} by updates, which takes Spark SQL as a text: give values by new_values"
                 )
-            refuse_unclear(sql, columns_of(lambda: schema_json), is_condition=False)
-        arrow = pa.schema(_native.schema_to_arrow(schema_json))
-        self._assigned = AssignedColumns(json.loads(schema_json)["fields"])
+            refuse_unclear(sql, columns_of(lambda: schema), is_condition=False)
+        arrow = pa.schema(_native.schema_to_arrow(schema.to_json()))
+        self._assigned = AssignedColumns(schema.to_value()["fields"])
         targets = [self._assigned.add(name, i) for i, name in enumerate([*updates, *new_values])]
         self._failing = list[str]()
-        self._program = _program(list(updates.values()), targets, schema_json, self._failing)
+        self._program = _program(list(updates.values()), targets, schema.to_json(), self._failing)
         self._constants = [
             constant(name, value, arrow, target[0])
             for (name, value), target in zip(new_values.items(), targets[len(updates) :], strict=True)

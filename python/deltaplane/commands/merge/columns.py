@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deltaplane import _native
 from deltaplane.commands.merge.clauses import Clause, Kind
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 from deltaplane.expr.joined import parsed
 from deltaplane.expr.syntax import Name
 from deltaplane.expr.types import of_json
+from deltaplane.io import records
 
 __all__ = ["Field", "MergeColumns", "check_star", "check_whole", "field_of", "is_default", "is_wider", "star_paths"]
 
@@ -29,16 +31,15 @@ _PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
 class MergeColumns:
     """The columns of a MERGE between a version of a table and rows of a schema."""
 
-    schema_json: str
-    source_json: str
+    schema: _native.TableSchema
+    source_fields: Sequence[Field]
     clauses: Sequence[Clause]
     target_alias: str | None = None
     merge_schema: bool = False
     widens: bool = False
 
     def __post_init__(self) -> None:
-        self._fields: list[Field] = json.loads(self.schema_json)["fields"]
-        self._source_fields: list[Field] = json.loads(self.source_json)["fields"]
+        self._fields: list[Field] = self.schema.to_value()["fields"]
 
     @property
     def target_columns(self) -> list[str]:
@@ -50,7 +51,7 @@ class MergeColumns:
         return [c for c in self.clauses if c.kind == kind]
 
     @property
-    def incoming(self) -> dict[str, Any] | None:
+    def incoming(self) -> records.IncomingRequest | None:
         """The columns of new rows, and those that the schema grows by, for the core; None where it
         stays as it is."""
         inserts = [c for c in self.clauses if c.action == "insert"]
@@ -67,7 +68,7 @@ class MergeColumns:
             if not all(name.lower() in map(str.lower, self._assigned_names(c)) for c in inserts):
                 given.pop(name.lower(), None)
         schema = json.dumps({"type": "struct", "fields": list(given.values())})
-        return {"schema_json": schema, "merge_schema": bool(grows)}
+        return records.IncomingRequest(schema, bool(grows))
 
     def _growing(self, grows: bool) -> list[Clause]:
         """The clauses whose columns are planned as those of new rows. Rows without match have no
@@ -100,16 +101,16 @@ class MergeColumns:
 
     def _star(self, clause: Clause) -> list[Field]:
         """The source's columns that `*` stands for."""
-        known = {f["name"].lower() for f in (*self._source_fields, *self._fields)}
+        known = {f["name"].lower() for f in (*self.source_fields, *self._fields)}
         excepted = {name.lower() for name in clause.excepted}
         unknown = [name for name in clause.excepted if name.lower() not in known]
         if unknown:
             raise InvalidArgumentError(f"`{unknown[0]}`, which is to be excepted, is a column of neither table")
-        return [f for f in self._source_fields if f["name"].lower() not in excepted]
+        return [f for f in self.source_fields if f["name"].lower() not in excepted]
 
     def _incoming_field(self, name: str, paths: set[tuple[str, ...]]) -> Field:
         own = field_of(self._fields, name)
-        brought = field_of(self._source_fields, name)
+        brought = field_of(self.source_fields, name)
         part = None if brought is None else _part(brought["type"], (name.lower(),), paths)
         if own is None and (brought is None or part is None):
             raise InvalidArgumentError(f"the table has no column `{name}`, nor has the source one that could be added")
@@ -153,7 +154,7 @@ class MergeColumns:
     def check_star(self, clause: Clause) -> None:
         """As the function, unless the schema evolves or rows are taken as they are."""
         if clause.takes_all and not self.merge_schema and clause.kind != "source":
-            check_star(self.target_columns, [f["name"] for f in self._source_fields], clause.excepted)
+            check_star(self.target_columns, [f["name"] for f in self.source_fields], clause.excepted)
 
     def inserted_column(self, name: str, path: Sequence[str], fields: Sequence[Field], before: Sequence[str]) -> str:
         """The column that a clause gives to new rows by this name, after those `before` it.
@@ -182,7 +183,7 @@ class MergeColumns:
 
     def path(self, name: str) -> list[str]:
         """The column that a name is assigned by, with the target's alias before it or without."""
-        columns = {f["name"].lower() for f in (*self._fields, *self._source_fields)}
+        columns = {f["name"].lower() for f in (*self._fields, *self.source_fields)}
         if name.lower() in columns:
             return [name]
         node = parsed(name)

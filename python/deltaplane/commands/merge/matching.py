@@ -7,10 +7,10 @@ table.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from deltaplane import _native
 from deltaplane.commands.merge import sql
 from deltaplane.expr import tree
 from deltaplane.expr.arrow_literals import literal_nodes
@@ -19,7 +19,6 @@ from deltaplane.expr.row_filter import understands
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane import _native
     from deltaplane.commands.duckdb_engine import LocalEngine
     from deltaplane.commands.merge.plan import Key, MergePlan
 
@@ -36,18 +35,17 @@ _MOST_MEMBERS = 1 << 21
 Members = tuple[str, "pa.RecordBatchReader", bool]
 
 
-def rows_that_can_match(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine) -> str | None:
-    """A tree, as JSON, that every row of the table meets which matches a row of the source; None
+def rows_that_can_match(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine) -> _native.Predicate | None:
+    """A tree that every row of the table meets which matches a row of the source; None
     for all rows."""
-    parts = [*plan.reads, *(_range(key, engine) for key in plan.keys)]
-    bound = [part for part in parts if understands(snapshot, part, checked_elsewhere=True)]
-    return json.dumps(tree.all_of(bound)) if bound else None
+    parts = map(_native.Predicate, [*plan.reads, *(_range(key, engine) for key in plan.keys)])
+    return _native.Predicate.all_of([part for part in parts if understands(snapshot, part, checked_elsewhere=True)])
 
 
-def any_of(trees: Sequence[str | None]) -> str | None:
-    """A tree, as JSON, that is met by what meets one of these; None for all rows."""
-    known = [json.loads(tree_) for tree_ in trees if tree_ is not None]
-    return json.dumps(tree.any_of(known)) if len(known) == len(trees) else None
+def any_of(trees: Sequence[_native.Predicate | None]) -> _native.Predicate | None:
+    """A tree that is met by what meets one of these; None for all rows."""
+    known = [one for one in trees if one is not None]
+    return _native.Predicate.any_of(known) if len(known) == len(trees) else None
 
 
 def key_members(plan: MergePlan, engine: LocalEngine, source_rows: int) -> Members | None:

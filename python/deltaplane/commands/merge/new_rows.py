@@ -91,7 +91,7 @@ class NewRows:
         if any(c.assigned is None for c in changing):
             return []
         found = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
-        schema = _native.TableSchema(json.loads(self._job.native.spec)["schema"])
+        schema = _native.TableSchema(self._job.native.spec.schema)
         types = {field.name: of_json(field.data_type) for field in schema.fields}
         # Values of several clauses come as one column: those of simple types are in the table's
         # own.

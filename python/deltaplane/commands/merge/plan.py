@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from deltaplane import _native
 from deltaplane.commands.merge.assignments import AssignedColumns
 from deltaplane.commands.merge.clauses import Clause, Kind
 from deltaplane.commands.merge.columns import Field, MergeColumns, check_whole, field_of, is_default, star_paths
@@ -144,7 +145,7 @@ class MergePlan(MergeColumns):
         self._context = context_at("UTC", time.time_ns() // 1000)
         self._sides = _Sides(
             _side("t", self.target_alias, self._fields, "the table"),
-            _side("s", self.source_alias, self._source_fields, "the source"),
+            _side("s", self.source_alias, self.source_fields, "the source"),
         )
         self._refuse_unclear()
         self._bind_on()
@@ -224,7 +225,7 @@ class MergePlan(MergeColumns):
         (one, own, below), (other, brought, beneath) = places
         if one is not self._sides.target or other is not self._sides.source or below or beneath:
             return set()
-        of, to = self._fields[own]["type"], self._source_fields[brought]["type"]
+        of, to = self._fields[own]["type"], self.source_fields[brought]["type"]
         simple = of_json(of)
         # Floats have two zeros and many NaN that are equal.
         exact = of == to and simple is not None and simple.name in _EXACT
@@ -253,9 +254,9 @@ class MergePlan(MergeColumns):
 
     # --- clauses ------------------------------------------------------------------------------------------------------
 
-    def bound(self, schema_json: str) -> list[BoundClause]:
+    def bound(self, schema: _native.TableSchema) -> list[BoundClause]:
         """The clauses for the schema that the commit leaves the table with."""
-        fields = json.loads(schema_json)["fields"]
+        fields = schema.to_value()["fields"]
         return [self._bound(clause, fields) for clause in self.clauses]
 
     def _bound(self, clause: Clause, fields: Sequence[Field]) -> BoundClause:
@@ -325,7 +326,7 @@ class MergePlan(MergeColumns):
 
     def _star_values(self, name: str, fields: Sequence[Field], binder: JoinedBinder) -> Iterator[_New]:
         """What `*` gives to a column where the schema evolves."""
-        own, brought = field_of(fields, name), field_of(self._source_fields, name)
+        own, brought = field_of(fields, name), field_of(self.source_fields, name)
         assert own is not None
         assert brought is not None
         for path, keeps_null in star_paths([name], own["type"], brought["type"]):
@@ -336,7 +337,7 @@ class MergePlan(MergeColumns):
         no such field."""
         assert isinstance(new.node, Name)
         side, number, below = new.binder.place(new.node)
-        found = (self._source_fields if side is self._sides.source else self._fields)[number]
+        found = (self.source_fields if side is self._sides.source else self._fields)[number]
         sql, of = side.sql_of(number), found["type"]
         for part in below:
             inner = None if isinstance(of, str) else field_of(of.get("fields", ()), part)

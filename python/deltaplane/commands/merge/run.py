@@ -56,11 +56,11 @@ def merge(target: Target, what: Merge, settings: Settings) -> CommandResult:
 
     source = in_table_types(what.source)
     # Rows that were cast have lost what their fields say.
-    source_json = _native.schema_from_arrow(what.source.schema).to_json()
+    source_schema = _native.schema_from_arrow(what.source.schema)
     configuration = target.snapshot.info.configuration
     plan = MergePlan(
-        schema_json=target.snapshot.schema.to_json(),
-        source_json=source_json,
+        schema=target.snapshot.schema,
+        source_fields=source_schema.to_value()["fields"],
         predicate=what.predicate,
         clauses=what.clauses,
         source_alias=what.source_alias,
@@ -71,7 +71,7 @@ def merge(target: Target, what: Merge, settings: Settings) -> CommandResult:
     incoming = plan.incoming
     with LocalEngine(what.memory) as engine:
         with phase(what.operation, target.location, "source"):
-            engine.adopt("source", source, pa.schema(_native.schema_to_arrow(source_json)))
+            engine.adopt("source", source, pa.schema(_native.schema_to_arrow(source_schema.to_json())))
         matching = rows_that_can_match(target.snapshot, plan, engine)
         by_source = bool(plan.of_kind("not_matched_by_source"))
         parameters = what.parameters or _said(what)
@@ -99,13 +99,13 @@ class _Run:
     match."""
 
     def __init__(
-        self, job: Rewriting, target: Target, plan: MergePlan, engine: LocalEngine, matching: str | None
+        self, job: Rewriting, target: Target, plan: MergePlan, engine: LocalEngine, matching: _native.Predicate | None
     ) -> None:
         self._job, self._plan, self._engine, self._matching = job, plan, engine, matching
         self._snapshot = target.snapshot
-        self._sql = MergeSql(plan, plan.bound(json.loads(job.native.spec)["schema"]))
+        self._sql = MergeSql(plan, plan.bound(_native.TableSchema(job.native.spec.schema)))
         self._rows = TargetRows(target.snapshot, engine)
-        self._read: list[str | None] = []
+        self._read: list[_native.Predicate | None] = []
         # How many rows each clause changes.
         self._rows_of: dict[int, int] = {}
 
@@ -148,14 +148,17 @@ class _Run:
         """Finds the rows of the table that match none of the source, where a clause changes
         them."""
         reads = self._plan.reads_by_source()
-        known = reads is not None and understands(self._snapshot, reads, checked_elsewhere=True)
-        condition = json.dumps(reads) if known else None
+        condition = None if reads is None else _native.Predicate(reads)
+        if condition is not None and not understands(self._snapshot, condition, checked_elsewhere=True):
+            condition = None
         columns = sorted(self._plan.columns_by_source())
         self._scan(columns, condition)
         for statement in self._sql.join_unmatched(columns):
             self._engine.run(statement)
 
-    def _scan(self, columns: Sequence[int], condition: str | None, members: Members | None = None) -> None:
+    def _scan(
+        self, columns: Sequence[int], condition: _native.Predicate | None, members: Members | None = None
+    ) -> None:
         # For a dry run: both joins read files.
         self._read.append(condition)
         self._job.reads(any_of(self._read))

@@ -34,7 +34,7 @@ class TargetRows:
         """The numbers of files that were streamed before."""
         return [self._files[path] for path in paths]
 
-    def scan(self, columns: Sequence[str], condition: str | None, members: Members | None = None) -> None:
+    def scan(self, columns: Sequence[str], condition: _native.Predicate | None, members: Members | None = None) -> None:
         """Makes the relation `given`: these columns of the rows that can meet a condition, then
         file and row."""
         import pyarrow as pa

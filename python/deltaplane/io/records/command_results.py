@@ -59,7 +59,8 @@ class CheckpointResult(Record):
 
 
 class CleanupResult(Record):
-    """Log files that a clean-up deleted; `kept_from`: oldest version left, None without deletions."""
+    """Log files that a clean-up deleted; `kept_from` is the oldest version left, None without
+    deletions."""
 
     kept_from: int | None
     log_files: int
@@ -67,8 +68,8 @@ class CleanupResult(Record):
 
 
 class PlannedCommit(Record):
-    """What a commit would do, and what it read: `nothing`, `rows` (each by itself), a `set` of them,
-    or the `table` with its files; `reads_anywhere` where every file may contain such rows."""
+    """What a commit would do, and what it read: `nothing`, `rows` (each by itself), a `set` of
+    them, or the `table` with its files; `reads_anywhere` where every file may contain such rows."""
 
     operation: str
     metrics: dict[str, Any]

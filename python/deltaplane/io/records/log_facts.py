@@ -33,7 +33,8 @@ class LogFiles(Record):
 
 
 class NewestCheckpoint(Record):
-    """The newest complete checkpoint; `kind`: `classic`, `multi-part`, `v2`; `files`: no sidecars."""
+    """The newest complete checkpoint; `kind`: `classic`, `multi-part`, `v2`; `files` has no
+    sidecars."""
 
     version: int
     kind: str

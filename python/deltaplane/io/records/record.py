@@ -4,6 +4,7 @@ are listed once, and construction, equality, text and pickling follow. Knows no 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ else:
 
 
 def _plain(value: Any) -> Any:
-    """A value without records in it: dicts in their place."""
-    if isinstance(value, Record):
+    """A value without records and predicates in it: dicts in their place."""
+    if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     return value
 
@@ -73,6 +74,10 @@ class Record:
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         return type(self), tuple(getattr(self, field) for field in self._fields)
+
+    def with_fields(self, **fields: Any) -> Self:
+        """The same with other values for these fields."""
+        return type(self)(**{**self.__dict__, **fields})
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in the order of the names; those of records within too."""

@@ -40,6 +40,8 @@ from deltaplane.write.intent import overwritten, write_request
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.io import records
+
 __all__ = ["DeltaDataSource", "DeltaplaneDataSource"]
 
 # The source's own options; all others go to the store. Names ignore case, as Spark's do.
@@ -149,13 +151,12 @@ class DeltaplaneDataSource(DataSource):
         if changes is None:
             # Planned here: a predicate that can't be evaluated is refused before any task runs.
             snapshot = self._snapshot()
-            predicate = expr.parse(asked, columns_of(snapshot.schema.to_json))
+            predicate = expr.parse(asked, columns_of(lambda: snapshot.schema))
             splits = _native.scan_splits(snapshot, predicate, SPLIT_BYTES)
-            return _Reader(SplitScan.of(snapshot, snapshot.schema.to_json(), self._store, schema, predicate), splits)
-        predicate = expr.parse(asked, columns_of(changes.last.change_schema().to_json))
+            return _Reader(SplitScan.of(snapshot, self._store, schema, predicate), splits)
+        predicate = expr.parse(asked, columns_of(changes.last.change_schema))
         splits = _native.change_splits(changes.last, changes.first, predicate, SPLIT_BYTES)
-        table_schema = changes.last.change_schema().to_json()
-        return _Reader(SplitScan.of(changes.last, table_schema, self._store, schema, predicate), splits)
+        return _Reader(SplitScan.of(changes.last, self._store, schema, predicate, changes=True), splits)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Reads what is new in the table.
@@ -200,7 +201,7 @@ class DeltaplaneDataSource(DataSource):
 
     def _request(
         self, schema_json: str, overwrite: bool, names_seed: str, transactions: list[Transaction] | None = None
-    ) -> str:
+    ) -> records.WriteRequest:
         own = self._own
         partition_by = own.get("partitionby")
         schema_mode = None
@@ -240,7 +241,7 @@ class DeltaDataSource(DeltaplaneDataSource):
 class _Reader(DataSourceReader):
     """One scan; tasks get the split that is their own alone."""
 
-    def __init__(self, scan: SplitScan, splits: list[str]) -> None:
+    def __init__(self, scan: SplitScan, splits: list[_native.Split]) -> None:
         self._scan = scan
         self._splits = splits
 

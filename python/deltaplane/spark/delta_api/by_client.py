@@ -44,7 +44,7 @@ class ClientTable:
         texts = {name: sql_of(value) for name, value in values.items()}
         return update(
             self.target,
-            Assignments(self.target.snapshot.schema.to_json(), texts, {}),
+            Assignments(self.target.snapshot.schema, texts, {}),
             self._text(condition),
             self.settings,
         )

@@ -268,7 +268,7 @@ class DeltaTable:
 
     def _columns(self, source: DataFrame | None = None) -> Columns:
         """Which names are columns of the newest version or of a merge's source."""
-        known = columns_of(lambda: self._table().schema().to_json(), self._alias)
+        known = columns_of(lambda: self._table()._snapshot.schema, self._alias)
 
         def has(parts: Sequence[str]) -> bool:
             brought = () if source is None else source.columns

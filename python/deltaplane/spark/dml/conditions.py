@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from deltaplane import expr
+from deltaplane import _native, expr
 from deltaplane.exceptions import DeltaError
 from deltaplane.expr import Columns
 from deltaplane.expr.quoting import refuse_unclear_tree
 from deltaplane.expr.row_filter import understands
 from deltaplane.expr.syntax import parse
-from deltaplane.expr.tree import all_of
 from deltaplane.spark.datasource.session import session_text
 from deltaplane.spark.dml.rewriting import Expression, SparkTarget, column, refuse_chance
 from deltaplane.spark.jvm.schema import LENGTHS
@@ -77,7 +76,7 @@ class Subqueried:
 class SparkCondition:
     """A condition on the rows of a table; None for all rows.
 
-    `tree` is met by every row that is meant, as JSON for the core; `text` is Spark SQL. `is_exact`
+    `tree` is met by every row that is meant; `text` is Spark SQL. `is_exact`
     says that the tree is all of the condition, `reads_others` that any row of the table may decide
     whether another one is meant.
 
@@ -88,7 +87,7 @@ class SparkCondition:
     def __init__(self, target: SparkTarget, condition: Expression | Subqueried | None) -> None:
         given = condition.text if isinstance(condition, Subqueried) else condition
         self._column = None if given is None else column(given)
-        self.tree: str | None = None
+        self.tree: _native.Predicate | None = None
         self.is_exact = condition is None
         self.text = given if isinstance(given, str) else None
         # The condition over the table's own columns, where its tree is all of it.
@@ -120,10 +119,10 @@ class SparkCondition:
         self.is_exact = self._take(trees, target) and complete
         self.plain = plain or self.text
 
-    def _take(self, trees: Sequence[str], target: SparkTarget) -> bool:
+    def _take(self, trees: Sequence[_native.Predicate], target: SparkTarget) -> bool:
         """Tells the core what it understands of these; whether that is all."""
-        understood = bound(target, [json.loads(tree) for tree in trees])
-        self.tree = json.dumps(all_of(understood)) if understood else None
+        understood = bound(target, trees)
+        self.tree = _native.Predicate.all_of(understood)
         return len(understood) == len(trees)
 
     @property
@@ -136,10 +135,10 @@ class SparkCondition:
         return frame if self._column is None else frame.where(self._column)
 
 
-def bound(target: SparkTarget, parts: list[Any]) -> list[Any]:
+def bound(target: SparkTarget, parts: Sequence[_native.Predicate]) -> list[_native.Predicate]:
     """Those of some trees that the core understands as this session does."""
     differing = _padded(target) | _of_zone(target)
-    alike = [part for part in parts if not _mentions(part, differing)]
+    alike = [part for part in parts if not _mentions(part.tree, differing)]
     # Spark checks the expressions: what is wrong in one of them is its error.
     return [part for part in alike if understands(target.snapshot, part, checked_elsewhere=True)]
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from deltaplane import _native
 from deltaplane.commands.merge.assignments import AssignedColumns
 from deltaplane.commands.merge.clauses import Clause, said
 from deltaplane.commands.merge.columns import MergeColumns, field_of, is_default, star_paths
 from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
-from deltaplane.expr.tree import all_of
 from deltaplane.spark.dml.conditions import bound
 from deltaplane.spark.dml.merge_keys import SourceKeys
 from deltaplane.spark.dml.rewriting import (
@@ -34,7 +34,7 @@ from deltaplane.spark.dml.rewriting import (
     refuse_windows,
 )
 from deltaplane.spark.jvm.internals import Jvm
-from deltaplane.spark.jvm.schema import delta_schema_json, quoted
+from deltaplane.spark.jvm.schema import delta_schema, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -96,14 +96,14 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandR
 def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandResult:
     jvm = target.jvm
     # What the table's schema grows by may be null, as where a frame is written.
-    fields = json.loads(delta_schema_json(what.source.schema, nullable=True))["fields"]
+    fields = delta_schema(what.source.schema, nullable=True)["fields"]
     # Numbered and kept: a source need not give the same rows twice.
     source = what.source.withColumn(_SOURCE_ROW, F.monotonically_increasing_id()).localCheckpoint()
     alias = jvm.alias_of(what.source)
     configuration = target.snapshot.info.configuration
     columns = MergeColumns(
-        schema_json=target.snapshot.schema.to_json(),
-        source_json=json.dumps({"type": "struct", "fields": fields}),
+        schema=target.snapshot.schema,
+        source_fields=fields,
         clauses=what.clauses,
         target_alias=target.alias,
         merge_schema=what.merge_schema,
@@ -112,7 +112,7 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Comman
     text = _text(jvm, what.condition)
     for clause in what.clauses:
         columns.check_star(clause)
-    keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
+    keys = SourceKeys(text, (columns.schema.to_value()["fields"], target.alias), (fields, alias))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
     says = what.parameters or _said(jvm, what, text)
     others = what.reads_others
@@ -156,9 +156,9 @@ class _Run:
         # All rows of the source, whatever they match.
         self._adds = columns.of_kind("source")
         self._changing = [*self._matched, *self._by_source]
-        known = [] if self._by_source else bound(target, list(trees))
+        known = [] if self._by_source else bound(target, [_native.Predicate(tree) for tree in trees])
         self._pruning = [] if self._by_source else pruning
-        self.reads = json.dumps(all_of(known)) if known else None
+        self.reads = _native.Predicate.all_of(known)
 
     def __call__(self, job: Rewriting) -> dict[str, int] | None:
         """The steps, in order; returns the commit's metrics, None where there is nothing to
@@ -281,7 +281,7 @@ class _Run:
             found = self._columns.starred(clause, fields)
             if clause.action == "insert" or not self._what.merge_schema:
                 return [(name, [name], self._source[quoted(name)]) for name in found]
-            source = json.loads(delta_schema_json(self._what.source.schema))["fields"]
+            source = delta_schema(self._what.source.schema)["fields"]
             return [one for name in found for one in self._star_values(name, fields, source)]
         # None at all: as in delta-spark the row is what it was, or made of what the table gives its
         # columns.

@@ -122,12 +122,10 @@ class Work:
         self._job, self._target = job, target
         self._options = with_sources(target.location, split_options(target.options)[0])
         self._spec, self._task_spec = job.native.spec, job.native.task_spec
-        parsed = json.loads(self._task_spec)
-        self.stored_ids: str | None = parsed["ids"]["id"] if parsed["ids"] else None
-        spec = json.loads(self._spec)
-        self.schema = relaxed(spec["schema"])
-        self.fields: list[dict[str, Any]] = _native.TableSchema(spec["schema"]).to_value()["fields"]
-        self._generated = {rule["column"] for rule in spec["row_rules"]["generated"]}
+        self.stored_ids: str | None = self._task_spec.ids.id if self._task_spec.ids else None
+        self.schema = relaxed(self._spec.schema)
+        self.fields: list[dict[str, Any]] = _native.TableSchema(self._spec.schema).to_value()["fields"]
+        self._generated = {rule.column for rule in self._spec.row_rules.generated}
         self._located: list[tuple[str, str, str, int | None, bool]] = []
         self._tasks = 0
 
@@ -163,7 +161,7 @@ class Work:
 
         # A file's rows meet its add action in one task.
         outcomes, _ = run_tasks(adds.unionAll(places).repartition("file"), task)
-        done = [json.loads(text) for text in outcomes]
+        done = _outcomes(outcomes)
         native.adopt(outcomes)
         if twice := sum(one["twice"] for one in done):
             raise several_matches(twice)
@@ -269,7 +267,7 @@ class Work:
         ]
         rows = reduce(lambda a, b: a.unionByName(b), judged)
         names = [name for name in rows.columns if name != _BROKEN]
-        rows = rebalanced(rows, json.loads(self._spec)["partition_columns"])
+        rows = rebalanced(rows, self._spec.partition_columns)
         rows = rows.select(*map(quoted, names), _BROKEN).toDF(*[f"c{i}" for i in range(len(names) + 1)])
         location, options, spec = self._target.location, self._options, self._task_spec
         first, shown = self._tasks if inserts else None, [*names, ""]
@@ -283,10 +281,15 @@ class Work:
         outcomes, refusals = run_tasks(rows, task)
         self._job.native.adopt(outcomes)
         raise_refusal(refusals, location)
-        done = [json.loads(text) for text in outcomes]
+        done = _outcomes(outcomes)
         # Tasks of a later job take up where these left off handing out identity values.
         self._tasks = max([self._tasks, *(one["task"] + 1 for one in done)])
         return sum(one["written_rows"] for one in done)
+
+
+def _outcomes(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """What tasks did, which they return as text."""
+    return [json.loads(text) for text in texts]
 
 
 def _assigned(old: Column, was: Any, of: Any, node: Node, values: Sequence[Column]) -> Column:

@@ -6,7 +6,6 @@ What applies to which column is `deltaplane.commands.row_rules`' matter.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -24,13 +23,17 @@ from deltaplane.spark.jvm.schema import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from deltaplane.io import records
+
 __all__ = ["relaxed", "ruled", "shown_row"]
 
 _STRING = re.compile(r"""[rRxX]?'(?:[^'\\]|\\.)*'|[rR]?"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _WORD = re.compile(r"`((?:[^`]|``)*)`|([^\W\d]\w*)")
 
 
-def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -> tuple[DataFrame, Column | None]:
+def ruled(
+    df: DataFrame, spec: records.WriteSpec, location: str, beside: Sequence[str] = ()
+) -> tuple[DataFrame, Column | None]:
     """The frame with the values of defaults and generated columns, and a column that tells what a
     row breaks.
 
@@ -50,7 +53,7 @@ def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -
             df = df.withColumn(name, F.expr(sql).cast(fields[name].dataType))
         # Identity columns stay out: their values are handed out as the files are written.
         absent = {column for column, _ in rules.generated}
-        absent |= {f["column"] for f in json.loads(spec)["identity"]} - set(df.columns)
+        absent |= {f.column for f in spec.identity} - set(df.columns)
         kept = [f for f in df.schema.fields if f.name in beside]
         df = df.to(StructType([*(f for name, f in fields.items() if name not in absent), *kept]))
         computed = [F.expr(sql).cast(fields[name].dataType).alias(name) for name, sql in rules.generated]

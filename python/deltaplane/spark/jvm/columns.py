@@ -6,10 +6,9 @@ A renamed column is an alias, through which Spark pushes filters and prunes.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from deltaplane import _native
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.spark.jvm.schema import LENGTHS, quoted, shown
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["logical_columns", "with_file_names"]
 
 
-def with_file_names(relation_schema: str, table_schema: str) -> str:
+def with_file_names(relation_schema: Mapping[str, Any], table_schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """The relation's schema where notes of CHAR and VARCHAR in structs call fields as files do:
     Spark pads values by them.
 
@@ -29,18 +28,17 @@ def with_file_names(relation_schema: str, table_schema: str) -> str:
     Raises:
         UnsupportedFeatureError: a note that isn't the column's type.
     """
-    if LENGTHS not in relation_schema:
-        return relation_schema
-    schema = _native.TableSchema(relation_schema).to_value()
-    for there, here in zip(schema["fields"], _native.TableSchema(table_schema).to_value()["fields"], strict=True):
+    fields = []
+    for there, here in zip(relation_schema["fields"], table_schema["fields"], strict=True):
         note = there["metadata"].get(LENGTHS)
         if note is None or isinstance(there["type"], str):
+            fields.append(there)
             continue
         made, rest = _noted(str(note), here["type"], there["type"])
         if rest:
             raise _unlike(here["name"], note)
-        there["metadata"][LENGTHS] = made
-    return json.dumps(schema)
+        fields.append({**there, "metadata": {**there["metadata"], LENGTHS: made}})
+    return {**relation_schema, "fields": fields}
 
 
 def _noted(note: str, here: Any, there: Any) -> tuple[str, str]:
@@ -80,18 +78,21 @@ def _unlike(what: str, note: str) -> UnsupportedFeatureError:
     )
 
 
-def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str, *, by_id: bool) -> DataFrame:
+def logical_columns(
+    relation: DataFrame, relation_schema: Mapping[str, Any], table_schema: Mapping[str, Any], *, by_id: bool
+) -> DataFrame:
     """The relation's columns, in their order, under the table's names at every depth.
 
     Args:
         relation: the frame of the files; columns after those of the schema stay as they are.
-        relation_schema, table_schema: both schemas as JSON; they differ in names and metadata only.
+        relation_schema, table_schema: both schemas as plain values; they differ in names and
+            metadata only.
         by_id: Spark finds the columns in files by id. It forgets the ids of nested fields when it
             reads only some of them, and would find none: they are kept together.
     """
     from pyspark.sql import functions as sf
 
-    own, other = (_native.TableSchema(text).to_value()["fields"] for text in (table_schema, relation_schema))
+    own, other = table_schema["fields"], relation_schema["fields"]
     # Column names of any kind are safe from here on: they are given by position.
     beside = relation.columns[len(own) :]
     plain = relation.toDF(*[f"c{i}" for i in range(len(own))], *beside)

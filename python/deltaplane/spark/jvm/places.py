@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 __all__ = ["FILE", "ROW", "ROW_ID", "Places"]
 
@@ -21,11 +22,10 @@ class Places:
 
     stored_ids: str | None = None
 
-    def relation_schema(self, schema_json: str) -> str:
+    def relation_schema(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """The schema of the relation of the files, with what is read from them beside the table's
         columns."""
         if self.stored_ids is None:
-            return schema_json
-        schema = json.loads(schema_json)
-        schema["fields"].append({"name": self.stored_ids, "type": "long", "nullable": True, "metadata": {}})
-        return json.dumps(schema)
+            return schema
+        stored = {"name": self.stored_ids, "type": "long", "nullable": True, "metadata": {}}
+        return {**schema, "fields": [*schema["fields"], stored]}

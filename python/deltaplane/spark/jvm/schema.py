@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-__all__ = ["LENGTHS", "delta_schema_json", "quoted", "shown"]
+__all__ = ["LENGTHS", "delta_schema", "delta_schema_json", "quoted", "shown"]
 
 # The key under which Spark notes a type with lengths of texts.
 LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
@@ -29,15 +29,21 @@ _NULLABLE = frozenset({"nullable", "containsNull", "valueContainsNull"})
 
 
 def delta_schema_json(schema: StructType, *, nullable: bool = False, keeps_lengths: bool = False) -> str:
+    """As `delta_schema`, as JSON text."""
+    return json.dumps(delta_schema(schema, nullable=nullable, keeps_lengths=keeps_lengths))
+
+
+def delta_schema(schema: StructType, *, nullable: bool = False, keeps_lengths: bool = False) -> dict[str, Any]:
     """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be
-    `nullable`, at every depth, as JSON text. `keeps_lengths`: columns of CHAR and VARCHAR stay such
-    ones (P102)."""
+    `nullable`, at every depth. `keeps_lengths`: columns of CHAR and VARCHAR stay such ones
+    (P102)."""
     given = schema.jsonValue()
     found = _clean(given)
     if keeps_lengths:
         for column, field in zip(given["fields"], found["fields"], strict=True):
             field["metadata"] |= {key: value for key, value in column["metadata"].items() if key == LENGTHS}
-    return json.dumps(_nullable(found) if nullable else found)
+    made: dict[str, Any] = _nullable(found) if nullable else found
+    return made
 
 
 def quoted(name: str) -> str:

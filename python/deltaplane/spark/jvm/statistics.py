@@ -7,7 +7,6 @@ no Spark.
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native, expr
 from deltaplane.exceptions import DeltaError
-from deltaplane.expr.tree import all_of
 from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:
@@ -73,7 +71,7 @@ def column_statistics(
     in_files = {
         field["name"]: there["name"]
         for field, there in zip(
-            snapshot.schema.to_value()["fields"], _fields(_native.spark_schema_json(snapshot)), strict=True
+            snapshot.schema.to_value()["fields"], _native.spark_schema(snapshot).to_value()["fields"], strict=True
         )
     }
     partition = {name.lower() for name in snapshot.info.partition_columns}
@@ -97,15 +95,10 @@ def column_statistics(
     return {name: one for name, one in said.items() if one is not None}
 
 
-def _fields(schema_json: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = _native.TableSchema(schema_json).to_value()["fields"]
-    return found
-
-
 # --- the files ---
 
 
-def _predicate(conditions: Sequence[Condition], in_files: Mapping[str, str]) -> str | None:
+def _predicate(conditions: Sequence[Condition], in_files: Mapping[str, str]) -> _native.Predicate | None:
     """What is understood of the conditions, by the table's names of columns."""
     names = {there: name for name, there in in_files.items()}
     parts = []
@@ -114,8 +107,8 @@ def _predicate(conditions: Sequence[Condition], in_files: Mapping[str, str]) -> 
             trees, _ = expr.necessary(condition.text)
         except DeltaError:
             continue
-        parts += [_renamed(json.loads(tree), partial(_own, condition.qualifiers, names)) for tree in trees]
-    return json.dumps(all_of(parts)) if parts else None
+        parts += [_native.Predicate(_renamed(one.tree, partial(_own, condition.qualifiers, names))) for one in trees]
+    return _native.Predicate.all_of(parts)
 
 
 def _own(qualifiers: Sequence[Sequence[str]], names: Mapping[str, str], path: list[str]) -> list[str]:
@@ -137,7 +130,7 @@ def _renamed(node: Any, of: Callable[[list[str]], list[str]]) -> Any:
     return {key: _renamed(value, of) for key, value in node.items()}
 
 
-def _batches(snapshot: _native.Snapshot, predicate: str | None, files: str) -> Iterator[pa.RecordBatch]:
+def _batches(snapshot: _native.Snapshot, predicate: _native.Predicate | None, files: str) -> Iterator[pa.RecordBatch]:
     """The core's plan of these files, with the number of rows that live in each."""
     import pyarrow.compute as pc
 

@@ -177,7 +177,7 @@ def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
     it."""
     partition = snapshot.info.partition_columns
     columns = {}
-    in_files = json.loads(_native.spark_schema_json(snapshot))["fields"]
+    in_files = _native.spark_schema(snapshot).to_value()["fields"]
     for field, there in zip(snapshot.schema.to_value()["fields"], in_files, strict=True):
         kind = field["type"] if isinstance(field["type"], str) else json.dumps(field["type"], sort_keys=True)
         notes = ("" if field["nullable"] else " not null") + (
@@ -210,9 +210,9 @@ class DeltaplaneFileIndex:
         self._files = files
         first = snapshots.first
         # Spark knows the columns as the files do.
-        self.relation_schema = json.dumps(shown(json.loads(_native.spark_schema_json(first))))
+        self.relation_schema: dict[str, Any] = shown(_native.spark_schema(first).to_value())
         names = [f["name"].lower() for f in first.schema.to_value()["fields"]]
-        relation = json.loads(self.relation_schema)["fields"]
+        relation = self.relation_schema["fields"]
         fields = dict(zip(names, relation, strict=True))
         partition = [fields[name.lower()] for name in first.info.partition_columns]
         self.deleted = "__deleted_rows"

@@ -5,6 +5,7 @@ Opens the snapshot and builds the relation; pruning is the Rust core's, the scan
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Mapping
@@ -280,12 +281,12 @@ def data_frame(
     tracking = None if places is not None else snapshots.first.row_tracking_columns()
 
     def scan(index: DeltaplaneFileIndex) -> Any:
-        schema = index.relation_schema
+        schema: Mapping[str, Any] = index.relation_schema
         if snapshots.first.column_mapping != "none":
-            schema = with_file_names(schema, snapshots.first.schema.to_json())
+            schema = with_file_names(schema, snapshots.first.schema.to_value())
         if places is not None:
             schema = places.relation_schema(schema)
-        return jvm.data_frame(spark, index.shown, schema, options, streaming=streaming, tracking=tracking)
+        return jvm.data_frame(spark, index.shown, json.dumps(schema), options, streaming=streaming, tracking=tracking)
 
     def shown(frame: Any) -> Any:
         return frame if places is None else jvm.with_places(frame, places)
@@ -301,7 +302,7 @@ def data_frame(
         frame = whole.union(shown(jvm.without_rows(scan(marked), marked.deleted)).select(_columns(whole)))
     if snapshots.first.column_mapping != "none":
         by_id = snapshots.first.column_mapping == "id"
-        frame = logical_columns(frame, index.relation_schema, snapshots.first.schema.to_json(), by_id=by_id)
+        frame = logical_columns(frame, index.relation_schema, snapshots.first.schema.to_value(), by_id=by_id)
     if places is None and (tracking is not None or snapshots.first.may_have_vectors()):
         # Of one scan Spark has the hidden column by itself, without row ids.
         frame = jvm.with_metadata(frame)

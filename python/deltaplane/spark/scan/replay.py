@@ -7,7 +7,6 @@ commits don't name their keys.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -49,9 +48,9 @@ class _Replay:
 
     location: str
     options: dict[str, str] | None = field(repr=False)
-    plan: str
-    checkpoint: list[str]
-    commits: list[str]
+    plan: _native.ReplayPlan
+    checkpoint: list[_native.ReplayPart]
+    commits: list[_native.ReplayPart]
     commit_bytes: int
     may_repeat: bool
 
@@ -60,10 +59,10 @@ def live_files(
     spark: SparkSession,
     location: str,
     options: dict[str, str] | None,
-    log: str,
+    log: _native.Replay,
     show: Literal["plan", "adds", "sizes"],
     *,
-    predicate: str | None = None,
+    predicate: _native.Predicate | None = None,
     filters: tuple[Sequence[str], str] | None = None,
     files: Files = "all",
 ) -> DataFrame:
@@ -72,31 +71,21 @@ def live_files(
     Args:
         spark: the session.
         location, options: the table, and how tasks reach its store.
-        log: the version's state and the parts of its log, as JSON (`_native.replay_json`).
+        log: the version's state and the parts of its log.
         show: the columns of `DeltaTable.plan`; or `add`, each action as JSON without statistics; or
             `size_bytes`.
-        predicate: a condition, as the JSON tree of `deltaplane.expr`.
+        predicate: a condition.
         filters: instead, Catalyst's filters as JSON and the time zone that they were written in.
         files: all, or those without ("whole") or with ("marked") a deletion vector.
 
     Raises:
         InvalidArgumentError: a predicate that names no column of the table.
     """
-    said = json.loads(log)
-    checkpoint, commits = ([json.dumps(part) for part in said.pop(name)] for name in ("checkpoint", "commits"))
-    commit_bytes, may_repeat = said.pop("commit_bytes"), said.pop("may_repeat")
-    told = {
-        "predicate": predicate,
-        "filters": filters,
-        "show": show,
-        "files": files,
-        "keyed": bool(commits) or may_repeat,
-    }
-    plan = json.dumps({**said, **told})
-    shown = spark_schema(_native.replay_schema(plan))
-    replay = _Replay(location, options, plan, checkpoint, commits, commit_bytes, may_repeat)
-    frames = [_of_commits(spark, replay, shown)] if commits else []
-    frames += [_of_checkpoint(spark, replay, shown)] if checkpoint else []
+    plan = log.plan(show, files, predicate, filters)
+    shown = spark_schema(plan.schema())
+    replay = _Replay(location, options, plan, log.checkpoint, log.commits, log.commit_bytes, log.may_repeat)
+    frames = [_of_commits(spark, replay, shown)] if replay.commits else []
+    frames += [_of_checkpoint(spark, replay, shown)] if replay.checkpoint else []
     return reduce(lambda one, other: one.union(other), frames) if frames else spark.createDataFrame([], shown)
 
 
@@ -181,7 +170,7 @@ class JobPlans:
 
     def take(self, snapshot: _native.Snapshot) -> bool:
         """Whether this version's log is large enough for a job."""
-        return _native.replay_bytes(snapshot) >= self._least_bytes
+        return _native.Replay.bytes(snapshot) >= self._least_bytes
 
     def plan(
         self,
@@ -218,7 +207,7 @@ class JobPlans:
         files: Files,
         filters: tuple[Sequence[str], str] | None = None,
     ) -> DataFrame:
-        log = _native.replay_json(snapshot, PART_BYTES)
+        log = _native.Replay.of(snapshot, PART_BYTES)
         return live_files(self._spark, snapshot.location, self._options, log, show, filters=filters, files=files)
 
 

@@ -260,10 +260,10 @@ fn replace_of_new(view: View<'_>, request: &WriteRequest) -> Result<Replace> {
     if asks && request.dynamic_partitions {
         return Err(Error::invalid_argument(DYNAMIC_ALONE));
     }
-    let Some(text) = &request.predicate else {
+    let Some(condition) = &request.predicate else {
         return Ok(Replace::Nothing);
     };
-    let predicate = Predicate::bind(&Expr::from_json(text)?, view.schema)?;
+    let predicate = Predicate::bind(condition, view.schema)?;
     match predicate.partition_only(&view.metadata.partition_columns) {
         true => Ok(Replace::Partitions(predicate)),
         false => Err(Error::unsupported_expression(
@@ -461,7 +461,7 @@ fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
     if request.dynamic_partitions && (!overwrite || request.predicate.is_some()) {
         return Err(Error::invalid_argument(DYNAMIC_ALONE));
     }
-    let Some(text) = &request.predicate else {
+    let Some(condition) = &request.predicate else {
         let dynamic = request.dynamic_partitions && !leaves_no_partitions(base, request);
         if dynamic && request.schema_mode == Some(SchemaMode::Overwrite) {
             return Err(Error::invalid_argument(
@@ -478,7 +478,7 @@ fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
     if !overwrite {
         return Err(Error::invalid_argument(NEEDS_OVERWRITE));
     }
-    let predicate = Predicate::bind(&Expr::from_json(text)?, base.schema())?;
+    let predicate = Predicate::bind(condition, base.schema())?;
     if !predicate.partition_only(base.state().partition_columns()) {
         return Err(Error::unsupported_expression(format!(
             "the predicate to replace rows by must use partition columns only ({}), so that whole files are replaced: partition the table by the column, or overwrite with Spark",

@@ -170,6 +170,39 @@ impl Expr {
         })
     }
 
+    /// The same tree as a parsed value.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a value that is no tree.
+    pub fn from_value(value: serde_json::Value) -> Result<Expr> {
+        serde_json::from_value(value).map_err(|e| {
+            Error::invalid_argument(format!(
+                "the predicate isn't a valid expression tree ({e}): give Spark SQL text or tuples to the Python API"
+            ))
+        })
+    }
+
+    /// The tree as plain values, which `from_value` reads again.
+    pub fn to_value(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    /// The condition that all of some are met; `None` without any.
+    pub fn all_of(mut args: Vec<Expr>) -> Option<Expr> {
+        match args.len() {
+            0 | 1 => args.pop(),
+            _ => Some(Expr::And { args }),
+        }
+    }
+
+    /// The condition that one of some is met; `None` without any.
+    pub fn any_of(mut args: Vec<Expr>) -> Option<Expr> {
+        match args.len() {
+            0 | 1 => args.pop(),
+            _ => Some(Expr::Or { args }),
+        }
+    }
+
     /// The columns in the expression, in their original spelling, without duplicates, in order of
     /// appearance.
     pub fn columns(&self) -> Vec<Vec<String>> {

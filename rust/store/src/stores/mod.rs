@@ -22,6 +22,7 @@ mod local_root;
 mod memory;
 mod objects;
 mod plugin;
+mod plugin_store;
 mod provided;
 mod s3;
 mod settings;
@@ -40,6 +41,7 @@ use crate::options::Options;
 use crate::retry;
 
 pub use plugin::{Opener, register_scheme};
+pub use plugin_store::{PluginCall, PluginReply, PluginStore, StorePlugin};
 
 /// The interface between a store and the rest of the crate.
 pub(crate) struct Spec {

@@ -58,13 +58,12 @@ pub fn schema() -> StructType {
 }
 
 /// The condition that a row is in this partition.
-fn in_partition(partition: u8) -> String {
+fn in_partition(partition: u8) -> Value {
     json!({
         "op": "compare", "cmp": "=",
         "left": {"op": "column", "name": ["p"]},
         "right": {"op": "literal", "value": partition.to_string(), "type": "integer"},
     })
-    .to_string()
 }
 
 /// How a try ended.
