@@ -17,11 +17,9 @@ macro_rules! shapes {
     ($($kind:ty,)+) => { [$(Shape::of::<$kind>()),+] };
 }
 
-/// The fields of each struct by its name, in the struct's order.
-#[boundary]
-#[pyfunction]
-pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]> {
-    let shapes = shapes![
+/// Structs of the log.
+fn of_the_log() -> Vec<Option<Shape>> {
+    shapes![
         log::Altered,
         log::CheckpointReport,
         log::CleanupReport,
@@ -32,6 +30,8 @@ pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]>
         log::FeatureInfo,
         log::Finding,
         log::HistoryEntry,
+        log::IncomingRequest,
+        log::LayoutRequest,
         log::LogFiles,
         log::LogFolder,
         log::LogSize,
@@ -40,32 +40,36 @@ pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]>
         log::ProtocolInfo,
         log::Protocols,
         log::Restored,
+        log::RewriteRequest,
         log::ScanReport,
         log::TableInfo,
         log::TailLimits,
         log::TailRequest,
         log::TailStart,
         log::TombstoneTotals,
+        log::TrackedColumns,
+        log::VacuumResult,
         log::WriteRequest,
-        log::RewriteRequest,
-        log::LayoutRequest,
-        optimize::OptimizeSummary,
-        optimize::OptimizeCommit,
-        rewrite::tasks::TaskSpec,
-        write_job::CommitResult,
-        write_job::Spec,
-        log::IncomingRequest,
+    ]
+    .into()
+}
+
+/// The fields of each struct by its name, in the struct's order.
+#[boundary]
+#[pyfunction]
+pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]> {
+    let others = shapes![
         ColumnRule,
         Fill,
         RowCheck,
         RowRules,
         StoredIds,
-        log::TrackedColumns,
-        log::VacuumResult,
+        optimize::OptimizeCommit,
+        optimize::OptimizeSummary,
+        rewrite::tasks::TaskSpec,
+        write_job::CommitResult,
+        write_job::Spec,
     ];
-    shapes
-        .into_iter()
-        .flatten()
-        .map(|shape| (shape.name, shape.fields))
-        .collect()
+    let shapes = of_the_log().into_iter().chain(others);
+    shapes.flatten().map(|shape| (shape.name, shape.fields)).collect()
 }
