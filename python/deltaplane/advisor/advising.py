@@ -6,6 +6,11 @@ Changes nothing.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deltaplane.io import records
+
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -153,13 +158,13 @@ class _Advisor:
     # --- files by their size ------------------------------------------------------------------------------------------
 
     @cached_property
-    def _compacting(self) -> tuple[_native.Layout, dict[str, Any]]:
+    def _compacting(self) -> tuple[_native.Layout, records.OptimizeSummary]:
         return begin(Target(self.location, self.snapshot), Layout(dry_run=True), Settings())
 
     @property
     def _files_after(self) -> int:
         """Number of files per partition after a rewrite of all rows."""
-        target: int = max(self._compacting[1]["target_bytes"], 1)
+        target: int = max(self._compacting[1].target_bytes, 1)
         of_partition = self.facts.bytes // max(self.facts.partitions, 1)
         return max(-(-of_partition // target), 1)
 
@@ -173,19 +178,19 @@ class _Advisor:
         """Advises joining small files, and clustering the new files of a clustered table; returns
         the workload's reads afterwards."""
         job, plan = self._compacting
-        if not plan["files"]:
+        if not plan.files:
             return self.now
-        if plan["ordered"]:
+        if plan.ordered:
             return (yield from self._clustering())
         then = _sum(self.workload.lookups, [Reads(*job.read_after(lookup.whole)) for lookup in self.workload.lookups])
-        self.candidates.append(Candidate("optimize", then, files=self.facts.files - plan["files"] + plan["groups"]))
+        self.candidates.append(Candidate("optimize", then, files=self.facts.files - plan.files + plan.groups))
         if not _pays(self.now, then):
             return self.now
-        why = f"{plan['files']:,} of {self.facts.files:,} files are small or outdated and become {plan['groups']:,}"
+        why = f"{plan.files:,} of {self.facts.files:,} files are small or outdated and become {plan.groups:,}"
         if self.facts.without_statistics:
             why += f"; {self.facts.without_statistics:,} without statistics get some"
         basis = "the log's statistics: a file that is put together is read where one of its parts would be"
-        yield self._optimize(why, plan["bytes"], then, basis)
+        yield self._optimize(why, plan.bytes, then, basis)
         yield from self._automatic(plan)
         return then
 
@@ -197,18 +202,18 @@ class _Advisor:
         then = self._tried(tuple(self._cluster_paths), "hilbert")
         if not _pays(self.now, then):
             return self.now
-        why = f"{plan['files']:,} of {self.facts.files:,} files aren't clustered by {', '.join(self.clustered)} yet"
-        yield self._optimize(why, plan["bytes"], then, self._basis)
+        why = f"{plan.files:,} of {self.facts.files:,} files aren't clustered by {', '.join(self.clustered)} yet"
+        yield self._optimize(why, plan.bytes, then, self._basis)
         return then
 
     def _optimize(self, why: str, size: int, then: Reads, basis: str) -> Advice:
         commands = Commands(f"deltaplane optimize {self._shell}", f"OPTIMIZE {self._sql}", "table.optimize.compact()")
         return self._of_reads("optimize", why, commands, size, then, basis)
 
-    def _automatic(self, plan: dict[str, Any]) -> Iterator[Advice]:
+    def _automatic(self, plan: records.OptimizeSummary) -> Iterator[Advice]:
         automatic = self.properties.get("delta.autoOptimize.autoCompact", "false").lower()
-        if plan["files"] >= _MANY_SMALL_FILES and automatic == "false":
-            why = f"writes leave many small files, {plan['files']:,} now: they can be put together after each commit"
+        if plan.files >= _MANY_SMALL_FILES and automatic == "false":
+            why = f"writes leave many small files, {plan.files:,} now: they can be put together after each commit"
             yield self._property("delta.autoOptimize.autoCompact", "true", why)
 
     def _property(self, name: str, value: str, why: str, gain: float = 0) -> Advice:
@@ -248,12 +253,12 @@ class _Advisor:
             if then.cost < (1 - _LEAST_STEP) * best.cost:
                 best, curve = then, other
         plan = self._ordering(chosen, curve)
-        if plan["files"] and _pays(self.now, best, _LEAST_REWRITE) and _pays(compacted, best):
-            yield self._order(chosen, curve, best, plan["bytes"])
+        if plan.files and _pays(self.now, best, _LEAST_REWRITE) and _pays(compacted, best):
+            yield self._order(chosen, curve, best, plan.bytes)
             if not self.columns.partitions and self.workload.kind == "given":
                 yield self._keys(chosen, along)
 
-    def _ordering(self, paths: Sequence[Path_], curve: str) -> dict[str, Any]:
+    def _ordering(self, paths: Sequence[Path_], curve: str) -> records.OptimizeSummary:
         """The dry run of an order: empty if all files already have that order."""
         what = Layout(columns=[quoted(path) for path in paths], curve=curve, dry_run=True)
         return begin(Target(self.location, self.snapshot), what, Settings())[1]

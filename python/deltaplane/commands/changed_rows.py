@@ -5,7 +5,6 @@ Used by UPDATE and MERGE.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.merge.assignments import Assignments
+    from deltaplane.io import records
 
 __all__ = ["ChangedRows", "PatchedRows", "rules_of_whole_rows"]
 
@@ -24,11 +24,11 @@ class ChangedRows:
     """Applies the rules of a job's spec to batches with the same columns; the columns in `assigned`
     have new values."""
 
-    def __init__(self, spec: str, assigned: Collection[str]) -> None:
+    def __init__(self, spec: records.WriteSpec, assigned: Collection[str]) -> None:
         self._spec = spec
         # Generated columns are computed again from their sources; a changed row gets this commit's
         # version.
-        generated = {rule["column"] for rule in json.loads(spec)["row_rules"]["generated"]}
+        generated = {rule.column for rule in spec.row_rules.generated}
         self._anew = (generated - set(assigned)) | {"_row_commit_version"}
         self._rules: BatchRules | None = None
 
@@ -51,7 +51,7 @@ class PatchedRows:
     Only for tables without generated columns, since these might depend on any column.
     """
 
-    def __init__(self, spec: str, assignments: Assignments) -> None:
+    def __init__(self, spec: records.WriteSpec, assignments: Assignments) -> None:
         self._assignments = assignments
         self._rules = rules_of_whole_rows(spec)
         self.reads = sorted(assignments.reads | self._rules.checked_columns)
@@ -65,7 +65,7 @@ class PatchedRows:
         return self._rules(self._assignments.apply(rows))
 
 
-def rules_of_whole_rows(spec: str) -> BatchRules:
+def rules_of_whole_rows(spec: records.WriteSpec) -> BatchRules:
     """A spec's rules for rows with all columns."""
-    every = _native.TableSchema(json.loads(spec)["schema"]).names
+    every = _native.TableSchema(spec.schema).names
     return BatchRules(RowRules.of_spec(spec, every))

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from deltaplane.commands.duckdb_engine import memory_bytes
 from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
+from deltaplane.io import records
 from deltaplane.properties import commit_request, file_request
 
 __all__ = ["Layout", "Mover", "Progress", "after_commit", "begin", "optimize"]
@@ -81,16 +82,16 @@ def optimize(target: Target, what: Layout, settings: Settings, mover: Mover | No
     memory = _MEMORY_BYTES if what.memory_limit is None else memory_bytes(what.memory_limit)
     job, plan = begin(target, what, settings)
     done = _Done(plan)
-    if what.dry_run or job.was_done or plan["groups"] == 0:
+    if what.dry_run or job.was_done or plan.groups == 0:
         return done.metrics()
     _run(job, (mover or _here(what.tasks or os.cpu_count() or 1))(job, memory), what, done)
     return done.metrics()
 
 
-def begin(target: Target, what: Layout, settings: Settings) -> tuple[_native.Layout, dict[str, Any]]:
+def begin(target: Target, what: Layout, settings: Settings) -> tuple[_native.Layout, records.OptimizeSummary]:
     """Plans the job; returns it with its planned work. Writes nothing."""
-    job = _native.Layout.begin(target.snapshot, json.dumps(_request(target, what, settings)))
-    return job, json.loads(job.summary)
+    job = _native.Layout.begin(target.snapshot, _request(target, what, settings))
+    return job, job.summary
 
 
 def _here(tasks: int) -> Mover:
@@ -118,7 +119,7 @@ def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
         _log.warning("small files couldn't be put together after the commit: %s", e)
 
 
-def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]:
+def _request(target: Target, what: Layout, settings: Settings) -> records.LayoutRequest:
     condition = PredicateSelection(target.snapshot, what.partitions)
     if condition.check is not None:
         raise UnsupportedExpressionError("files are chosen by partition columns alone: leave others out")
@@ -129,23 +130,23 @@ def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]
     commit = commit_request(settings.commit, settings.hook)
     if commit["txn"] and what.commit_interval is not None:
         raise InvalidArgumentError("an application's version is committed once: leave min_commit_interval out")
-    rewrite = {
-        "operation": "OPTIMIZE",
-        "operation_parameters": condition.parameters,
-        "data_change": False,
-        "predicate": None if condition.tree is None else condition.tree.tree,
-        "files": file_request(settings.writer, settings.target_file_size),
-        "commit": commit,
-    }
-    return {
-        "rewrite": rewrite,
-        "columns": list(what.columns),
-        "curve": what.curve,
-        "full": what.full,
-        "most_deleted": what.most_deleted,
-        "auto_min_files": what.auto_min_files,
-        "most_bytes": what.most_bytes,
-    }
+    rewrite = records.RewriteRequest(
+        operation="OPTIMIZE",
+        operation_parameters=dict(condition.parameters),
+        data_change=False,
+        predicate=condition.tree,
+        files=file_request(settings.writer, settings.target_file_size),
+        commit=commit,
+    )
+    return records.LayoutRequest(
+        rewrite=rewrite,
+        columns=list(what.columns),
+        curve=what.curve,
+        full=what.full,
+        most_deleted=what.most_deleted,
+        auto_min_files=what.auto_min_files,
+        most_bytes=what.most_bytes,
+    )
 
 
 def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) -> None:
@@ -158,14 +159,14 @@ def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) 
                 what.progress(done.progress())
             if what.commit_interval is not None and time.monotonic() - last >= what.commit_interval:
                 committing = True
-                done.committed(json.loads(job.commit()))
+                done.committed(job.commit())
                 committing, last = False, time.monotonic()
             if what.until is not None and time.monotonic() >= what.until:
                 enough = True
                 break
         if done.uncommitted:
             committing = True
-            done.committed(json.loads(job.commit()))
+            done.committed(job.commit())
             committing = False
         if enough:
             # Groups that were started.
@@ -179,7 +180,7 @@ def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) 
 class _Done:
     """The accumulated result."""
 
-    plan: Mapping[str, Any]
+    plan: records.OptimizeSummary
     added: list[int] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     groups: int = 0
@@ -192,15 +193,15 @@ class _Done:
         self.bytes_moved += moved_bytes
         self.uncommitted += 1
 
-    def committed(self, told: Mapping[str, Any]) -> None:
+    def committed(self, told: records.OptimizeCommit) -> None:
         """Adds a commit's result, which excludes groups with a file that another writer removed."""
-        self.added += told["added"]
-        self.removed += told["removed"]
-        self.versions.append(told["version"])
+        self.added += told.added
+        self.removed += told.removed
+        self.versions.append(told.version)
         self.uncommitted = 0
 
     def progress(self) -> Progress:
-        return Progress(self.groups, self.plan["groups"], self.bytes_moved, self.plan["bytes"])
+        return Progress(self.groups, self.plan.groups, self.bytes_moved, self.plan.bytes)
 
     def metrics(self) -> dict[str, Any]:
         plan = self.plan
@@ -209,17 +210,17 @@ class _Done:
             "numFilesRemoved": len(self.removed),
             "filesAdded": _sizes(self.added),
             "filesRemoved": _sizes(self.removed),
-            "partitionsOptimized": plan["partitions"],
-            "numBatches": plan["groups"],
-            "totalConsideredFiles": plan["considered_files"],
-            "totalFilesSkipped": plan["considered_files"] - plan["files"],
-            "preserveInsertionOrder": not plan["ordered"],
-            "plannerStrategy": plan["strategy"],
-            "preservedStableOrder": not plan["ordered"],
-            "maxBinSpanFiles": plan["most_files_in_group"],
-            "numFilesToRewrite": plan["files"],
-            "numBytesToRewrite": plan["bytes"],
-            "targetFileSize": plan["target_bytes"],
+            "partitionsOptimized": plan.partitions,
+            "numBatches": plan.groups,
+            "totalConsideredFiles": plan.considered_files,
+            "totalFilesSkipped": plan.considered_files - plan.files,
+            "preserveInsertionOrder": not plan.ordered,
+            "plannerStrategy": plan.strategy,
+            "preservedStableOrder": not plan.ordered,
+            "maxBinSpanFiles": plan.most_files_in_group,
+            "numFilesToRewrite": plan.files,
+            "numBytesToRewrite": plan.bytes,
+            "targetFileSize": plan.target_bytes,
             "versions": self.versions,
         }
 

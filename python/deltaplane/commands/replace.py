@@ -21,6 +21,7 @@ from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, S
 from deltaplane.commands.row_rules import BatchRules, RowRules, not_selected
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.program import Check, compile_boolean
+from deltaplane.io import records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +44,7 @@ def replace_where(
     """Replaces the rows that satisfy a condition, in one commit. Each new row must satisfy it, too;
     with `reads_others` the new rows may depend on any row of the table."""
     chosen = PredicateSelection(target.snapshot, condition)
-    incoming = {"schema_json": _native.schema_from_arrow(rows.schema).to_json(), "merge_schema": merge_schema}
+    incoming = records.IncomingRequest(_native.schema_from_arrow(rows.schema).to_json(), merge_schema)
     parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
     operation = Operation("WRITE", parameters, chosen.tree, incoming, condition=chosen.sql, reads_others=reads_others)
 
@@ -55,7 +56,7 @@ def replace_where(
         if recorded:
             job.native.record_picked("delete")
             job.copy_others()
-        check = compile_boolean(condition, json.loads(job.native.spec)["schema"], now_us=time.time_ns() // 1000)
+        check = compile_boolean(condition, job.native.spec.schema, now_us=time.time_ns() // 1000)
         with job.phase("insert"):
             new = sum(job.insert(batch, "insert" if recorded else None) for batch in _ruled(job, rows, check))
         return job.commit(write_metrics(job.finish(), deleted, new))

@@ -5,7 +5,6 @@ A failure before the commit, or a commit that certainly didn't happen, deletes t
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -19,6 +18,7 @@ from deltaplane.commands.phases import phase
 from deltaplane.commands.plan_explanation import PlanExplanation
 from deltaplane.compat import Protocol
 from deltaplane.exceptions import DeltaError
+from deltaplane.io import records
 from deltaplane.io.arrow import KeptErrors
 from deltaplane.properties import (
     CommitProperties,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.condition import RowSelection
-    from deltaplane.io import records
 
 __all__ = ["PATCHED_BYTES", "CommandResult", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
@@ -84,7 +83,7 @@ class Operation:
     name: str
     parameters: Mapping[str, Any]
     reads: _native.Predicate | None = None
-    incoming: Mapping[str, Any] | None = None
+    incoming: records.IncomingRequest | None = None
     data_change: bool = True
     condition: str | None = None
     remove_column_mapping: bool = False
@@ -104,19 +103,19 @@ class Rewriting:
         operation: Operation,
         settings: Settings,
     ) -> None:
-        request = {
-            "operation": operation.name,
-            "operation_parameters": operation.parameters,
-            "data_change": operation.data_change,
-            "predicate": None if operation.reads is None else operation.reads.tree,
-            "reads_others": operation.reads_others,
-            "incoming": operation.incoming,
-            "remove_column_mapping": operation.remove_column_mapping,
-            "files": file_request(settings.writer, settings.target_file_size),
-            "commit": commit_request(settings.commit, settings.hook),
-            "dry_run": settings.dry_run,
-        }
-        self.native = _native.Rewrite.begin(target.snapshot, json.dumps(request))
+        request = records.RewriteRequest(
+            operation=operation.name,
+            operation_parameters=dict(operation.parameters),
+            data_change=operation.data_change,
+            predicate=operation.reads,
+            reads_others=operation.reads_others,
+            incoming=operation.incoming,
+            remove_column_mapping=operation.remove_column_mapping,
+            files=file_request(settings.writer, settings.target_file_size),
+            commit=commit_request(settings.commit, settings.hook),
+            dry_run=settings.dry_run,
+        )
+        self.native = _native.Rewrite.begin(target.snapshot, request)
         self.location = target.location
         self._told: records.PlannedCommit | None = None
         self._target, self._operation, self._dry_run = target, operation, settings.dry_run
@@ -192,7 +191,7 @@ class Rewriting:
     def finish(self) -> dict[str, int]:
         """Closes the files; returns the metrics of files and times under delta-spark's names."""
         with self.phase("files"):
-            summary: dict[str, int] = json.loads(self.native.finish())
+            summary = self.native.finish()
         ended = time.monotonic()
         summary["scanTimeMs"] = _ms(self._scanned - self._began)
         summary["rewriteTimeMs"] = _ms(ended - self._scanned)
@@ -202,12 +201,12 @@ class Rewriting:
     def commit(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
         """Commits; returns the known metrics with the version."""
         known = {k: v for k, v in metrics.items() if v is not None}
-        text = json.dumps({k: str(v) for k, v in known.items()})
+        texts = {k: str(v) for k, v in known.items()}
         if self._dry_run:
-            self._told = self.native.dry_run(text)
+            self._told = self.native.dry_run(texts)
             return known
         with self.phase("commit"):
-            done = {**known, "version": self.native.commit(text)}
+            done = {**known, "version": self.native.commit(texts)}
         self._target.committed()
         return done
 

@@ -22,6 +22,8 @@ from deltaplane.io.arrow import KeptErrors, in_table_types
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.io import records
+
 __all__ = ["BatchRules", "RowRules", "RuledRows", "not_selected", "violation"]
 
 # Number of rows per evaluation: bounds DuckDB's memory, and is large enough to make planning time
@@ -42,30 +44,27 @@ class RowRules:
     schema_json: str
 
     @classmethod
-    def of_spec(cls, spec: str, given: Sequence[str]) -> RowRules:
+    def of_spec(cls, spec: records.WriteSpec, given: Sequence[str]) -> RowRules:
         """The rules for data with these columns.
 
         A generated column that the data contains becomes a check of its value (P105); a default
         applies only to a column that the data lacks, so an explicit null stays (P107).
         """
-        parsed = json.loads(spec)
-        rules = parsed["row_rules"]
+        rules = spec.row_rules
         there = {name.lower() for name in given}
-        generated = [(r["column"], r["sql"]) for r in rules["generated"]]
+        generated = [(r.column, r.sql) for r in rules.generated]
         computed = {column for column, _ in generated}
-        checks = [("CHECK constraint", c["name"], c["sql"]) for c in rules["checks"]]
-        if (only := rules.get("only")) is not None:
-            checks.append((_FIRST_ROWS, "", only))
+        checks = [("CHECK constraint", c.name, c.sql) for c in rules.checks]
+        if rules.only is not None:
+            checks.append((_FIRST_ROWS, "", rules.only))
         checks += [("Generated column", c, f"{_name(c)} <=> ({sql})") for c, sql in generated if c.lower() in there]
         return cls(
             checks=checks,
             generated=[(c, sql) for c, sql in generated if c.lower() not in there],
             defaults=[
-                (r["column"], r["sql"])
-                for r in rules["defaults"]
-                if r["column"].lower() not in there and r["column"] not in computed
+                (r.column, r.sql) for r in rules.defaults if r.column.lower() not in there and r.column not in computed
             ],
-            schema_json=parsed["schema"],
+            schema_json=spec.schema,
         )
 
     def __bool__(self) -> bool:
@@ -161,7 +160,13 @@ class RuledRows:
     """
 
     def __init__(
-        self, spec: str, data: pa.RecordBatchReader, location: str, *, zone: str = "UTC", now_us: int | None = None
+        self,
+        spec: records.WriteSpec,
+        data: pa.RecordBatchReader,
+        location: str,
+        *,
+        zone: str = "UTC",
+        now_us: int | None = None,
     ) -> None:
         import pyarrow as pa
 

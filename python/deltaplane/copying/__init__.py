@@ -30,6 +30,7 @@ from deltaplane.write.api import OpenTable, WriteResult, commit_files, write_row
 from deltaplane.write.intent import write_request
 
 if TYPE_CHECKING:
+    from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
 __all__ = ["CopyResult", "copy_into"]
@@ -214,7 +215,7 @@ class _Load:
         done: WriteResult = commit_files(job, adds)
         return CopyResult(done.version, rows.count, rows.count, len(new), skipped)
 
-    def _request(self, pointer: int) -> str:
+    def _request(self, pointer: int) -> records.WriteRequest:
         writer, commit, hook = self.settings
         commit = commit or CommitProperties()
         marked: dict[str, Any] = {**vars(commit), "app_transactions": [Transaction(APPLICATION, pointer)]}

@@ -869,7 +869,9 @@ def _schema_json(schema: Any) -> str | None:
     return schema.to_json() if isinstance(schema, Schema) else None
 
 
-def _plan(location: str, options: dict[str, str] | None, schema: Any, request: str) -> _native.WriteJob:
+def _plan(
+    location: str, options: dict[str, str] | None, schema: Any, request: records.WriteRequest
+) -> _native.WriteJob:
     """Plans a new table, whose schema may declare expressions."""
     check_column_names(schema)
     job = _native.WriteJob.begin(location, options, schema, request)

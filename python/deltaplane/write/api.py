@@ -6,7 +6,6 @@ not import `deltaplane.table`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.commands.rewriting import CommandResult
+    from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
 __all__ = [
@@ -268,22 +268,22 @@ def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
     return only and expr.necessary(condition)[1]
 
 
-def _write(location: str, options: dict[str, str] | None, data: Any, request: str) -> WriteResult:
+def _write(location: str, options: dict[str, str] | None, data: Any, request: records.WriteRequest) -> WriteResult:
     reader = as_reader(data)
     job, spec = _begun(location, options, reader, request)
-    if job.skip is not None:
+    if spec is None:
         return WriteResult(version=None, skipped=job.skip)
     return commit_files(job, write_rows(location, options, spec, reader))
 
 
 def _begun(
-    location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: str
-) -> tuple[_native.WriteJob, str]:
-    """Plans the write; returns the job and its spec, which is empty if there is nothing to
+    location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: records.WriteRequest
+) -> tuple[_native.WriteJob, records.WriteSpec | None]:
+    """Plans the write; returns the job and its spec, which is None if there is nothing to
     write."""
     job = _native.WriteJob.begin(location, options, reader.schema, request)
     if job.skip is not None:
-        return job, ""
+        return job, None
     from deltaplane.write.declarations import check_declared
 
     spec = job.spec
@@ -291,16 +291,21 @@ def _begun(
     return job, spec
 
 
-def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: str) -> DryRun:
+def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: records.WriteRequest) -> DryRun:
     reader = as_reader(data)
     job, spec = _begun(location, options, reader, request)
-    if job.skip is not None:
-        return rehearse_skipped(location, options, job.skip)
+    if spec is None:
+        return rehearse_skipped(location, options, str(job.skip))
     return rehearse_files(job, write_rows(location, options, spec, reader, keep=False), request)
 
 
 def write_rows(
-    location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader, *, keep: bool = True
+    location: str,
+    options: dict[str, str] | None,
+    spec: records.WriteSpec,
+    reader: pa.RecordBatchReader,
+    *,
+    keep: bool = True,
 ) -> list[str]:
     """Applies the spec's row rules to these rows and writes them to new data files; returns add
     actions. No commit names the files yet.
@@ -323,26 +328,26 @@ def write_rows(
 def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
     """Commits a job's files; deletes them if the commit certainly didn't happen."""
     try:
-        committed = json.loads(job.commit(adds))
+        committed = job.commit(adds)
     except NOT_COMMITTED:
         job.abort(adds)
         raise
-    if "skipped" in committed:
+    if committed is None:
         job.abort(adds)
-        return WriteResult(version=None, skipped=committed["skipped"])
-    if committed["auto_compact"]:
+        return WriteResult(version=None, skipped="exists")
+    if committed.auto_compact:
         from deltaplane.commands.optimize import after_commit
 
         after_commit(job.newest)
-    return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+    return WriteResult(version=committed.version, metrics=committed.metrics)
 
 
-def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryRun:
+def rehearse_files(job: _native.WriteJob, adds: list[str], request: records.WriteRequest) -> DryRun:
     """The dry run of `commit_files`, for files that were encoded but not stored; `request` is the
     job's."""
     from deltaplane.commands.dry_run import DryRun
 
-    return DryRun.of(job.dry_run(adds), job.version, job.protocols, json.loads(request)["predicate_sql"])
+    return DryRun.of(job.dry_run(adds), job.version, job.protocols, request.predicate_sql)
 
 
 def rehearse_skipped(location: str, options: dict[str, str] | None, why: str) -> DryRun:

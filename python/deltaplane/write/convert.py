@@ -20,6 +20,7 @@ from deltaplane.schema import Schema
 from deltaplane.write.intent import write_request
 
 if TYPE_CHECKING:
+    from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
 __all__ = [
@@ -284,7 +285,7 @@ class Files(Protocol):
     def schema(self, files: list[str]) -> _native.TableSchema:
         """The union of the columns of all files, as `_native.parquet_schema`."""
 
-    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
+    def adopt(self, spec: records.WriteSpec, files: Iterator[str], count: int) -> list[str]:
         """The add actions of `count` files, as `_native.adopt_files`."""
 
 
@@ -299,7 +300,7 @@ class FilesHere:
         """Reads several files at a time."""
         return _native.parquet_schema(self.conversion.location, self.conversion.options, files)
 
-    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
+    def adopt(self, spec: records.WriteSpec, files: Iterator[str], count: int) -> list[str]:
         """Reads several files at a time."""
         adds: list[str] = []
         while some := list(islice(files, _TOGETHER)):
@@ -351,7 +352,7 @@ def _plain_type(data_type: Any) -> Any:
 def _partition_fields(columns: Any) -> list[dict[str, Any]]:
     fields: list[dict[str, Any]]
     if hasattr(columns, "to_json") and not hasattr(columns, "__arrow_c_schema__"):
-        fields = json.loads(str(columns.to_json()))["fields"]
+        fields = _native.TableSchema(str(columns.to_json())).to_value()["fields"]
         return fields
     if not hasattr(columns, "__arrow_c_schema__"):
         raise InvalidArgumentError(

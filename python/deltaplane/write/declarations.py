@@ -6,6 +6,11 @@ Checks names, types and constants; `row_rules` checks rows.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deltaplane.io import records
+
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +57,7 @@ def check_identity(column: str, data_type: Any, metadata: Mapping[str, Any]) -> 
         )
 
 
-def check_declared(spec: str, location: str) -> None:
+def check_declared(spec: records.WriteSpec, location: str) -> None:
     """Refuses invalid rules in a write job that creates a table or replaces its columns.
 
     Raises:
@@ -61,20 +66,19 @@ def check_declared(spec: str, location: str) -> None:
         UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
             result: subqueries, aggregates, nondeterministic functions.
     """
-    parsed = json.loads(spec)
-    rules = parsed["row_rules"]
-    if not parsed["declares"] or not any(rules.values()):
+    rules = spec.row_rules
+    if not spec.declares or not rules:
         return
-    schema = parsed["schema"]
+    schema = spec.schema
     types = {f.name: of_json(f.data_type) for f in _native.TableSchema(schema).fields}
-    generated = [r["column"] for r in rules["generated"]]
+    generated = [r.column for r in rules.generated]
     try:
-        for rule in rules["generated"]:
-            _about(f"the generated column `{rule['column']}`", _check_generated, rule, schema, types, generated)
-        for rule in rules["defaults"]:
-            _about(f"the default of `{rule['column']}`", check_default, rule["sql"], types[rule["column"]])
-        for rule in rules["checks"]:
-            _about(f"the constraint `{rule['name']}`", check_constraint, rule["sql"], schema)
+        for rule in rules.generated:
+            _about(f"the generated column `{rule.column}`", _check_generated, rule, schema, types, generated)
+        for rule in rules.defaults:
+            _about(f"the default of `{rule.column}`", check_default, rule.sql, types[rule.column])
+        for check in rules.checks:
+            _about(f"the constraint `{check.name}`", check_constraint, check.sql, schema)
     except DeltaError as e:
         e.table = location
         raise
@@ -88,9 +92,9 @@ def _about(what: str, judge: Callable[..., object], *args: Any) -> None:
 
 
 def _check_generated(
-    rule: Mapping[str, str], schema: str, types: Mapping[str, SparkType | None], generated: Sequence[str]
+    rule: records.ColumnRule, schema: str, types: Mapping[str, SparkType | None], generated: Sequence[str]
 ) -> None:
-    sql = rule["sql"]
+    sql = rule.sql
     refuse_unclear(sql, columns_of(lambda: _native.TableSchema(schema)), is_condition=False)
     program = compile_expressions([sql], schema)
     unfit = sorted(called(parse(sql)) & NOT_GENERATED)
@@ -105,7 +109,7 @@ def _check_generated(
         raise InvalidArgumentError(
             f"`{sql}` refers to `{others[0]}`, which is generated itself: refer to the columns that one is made of"
         )
-    found, wanted = program.types[0], types[rule["column"]]
+    found, wanted = program.types[0], types[rule.column]
     if found != wanted:
         raise InvalidArgumentError(
             f"`{sql}` is {found}, the column is {wanted or 'of a type that expressions have no form of'} "

@@ -43,6 +43,7 @@ from deltaplane.write.leader_batcher import LeaderBatcher
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
 __all__ = ["GroupWriter"]
@@ -73,7 +74,7 @@ class _Plan:
     """The requirements of files with data of this schema, for the table at the time of planning."""
 
     schema: pa.Schema
-    spec: str
+    spec: records.WriteSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +206,7 @@ class GroupWriter:
         self._options = storage_options_text({**(known or {}), **(storage_options or {})}) or None
         if commit_properties is not None and commit_properties.app_transactions:
             raise InvalidArgumentError("app_transactions belong to single appends: give each append its own txn")
-        request = write_request(
+        self._request = write_request(
             mode="append",
             target_file_size=target_file_size,
             writer_properties=writer_properties,
@@ -213,7 +214,6 @@ class GroupWriter:
             post_commithook_properties=post_commithook_properties,
             applies_row_rules=True,
         )
-        self._request: dict[str, Any] = json.loads(request)
         bounds = _Bounds(
             _count("max_appends", max_appends), _count("max_files", max_files), _count("max_bytes", max_bytes)
         )
@@ -337,12 +337,11 @@ class GroupWriter:
         if (kept := self._plans.get(key)) is not None:
             return kept, False
         plan = _Plan(schema, self._begin(schema).spec)
-        spec = json.loads(plan.spec)
-        if spec["declares"]:
+        if plan.spec.declares:
             raise TableNotFoundError("the table is gone since this writer was opened", table=self._location)
-        if spec["identity"]:
+        if plan.spec.identity:
             raise UnsupportedFeatureError(
-                f"a group commit hands out no values for the identity column `{spec['identity'][0]['column']}`, since the "
+                f"a group commit hands out no values for the identity column `{plan.spec.identity[0].column}`, since the "
                 "next group would have to know them before its files are written: use write_deltalake",
                 table=self._location,
             )
@@ -364,12 +363,12 @@ class GroupWriter:
 
     def _begin(self, schema: pa.Schema, group: Sequence[_Ready] = ()) -> _native.WriteJob:
         """Plans a commit of this group on the newest version."""
-        commit = dict(self._request["commit"])
+        commit = dict(self._request.commit)
         if group:
             done = [one.transaction for one in group if one.transaction is not None]
             commit["txn"] = [{"app_id": t.app_id, "version": t.version} for t in done]
             commit["commit_info"] = {**commit["commit_info"], "groupedAppends": len(group)}
-        request = json.dumps({**self._request, "commit": commit})
+        request = self._request.with_fields(commit=commit)
         return _native.WriteJob.begin(self._location, self._options, schema, request)
 
     def _commit(self, group: Sequence[_Ready]) -> list[_Outcome]:
@@ -404,14 +403,15 @@ class GroupWriter:
                 self._plans.clear()
                 return _Outcome(error=_OutdatedPlan())
             try:
-                committed = json.loads(job.commit([add for one in group for add in one.adds]))
+                committed = job.commit([add for one in group for add in one.adds])
             except _JUDGED_ANEW:
                 continue
             except NOT_COMMITTED as e:
                 return _Outcome(error=e)
             except DeltaError as e:
                 return _Outcome(error=e, keeps_files=True)
-            result = WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+            assert committed is not None, "an append is skipped by no table that is there"
+            result = WriteResult(version=committed.version, metrics=committed.metrics)
             return _Outcome(result=result, keeps_files=True)
         return _Outcome(
             error=ConcurrentWriteException(

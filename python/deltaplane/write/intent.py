@@ -5,7 +5,6 @@ Uses neither Arrow data nor data frames.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from deltaplane import _native, expr
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import Predicate
+from deltaplane.io import records
 from deltaplane.io.storage_options import StorageOptions, version_arguments
 from deltaplane.properties import (
     CommitOperation,
@@ -163,8 +163,8 @@ class WriteIntent:
         commit, hook = self.commit_properties, self.post_commithook_properties
         return Settings(self.writer_properties, commit, hook, self.target_file_size, self.dry_run)
 
-    def request(self, location: str, options: dict[str, str] | None) -> str:
-        """The request text for the Rust core; the caller evaluates the row rules.
+    def request(self, location: str, options: dict[str, str] | None) -> records.WriteRequest:
+        """The request for the Rust core; the caller evaluates the row rules.
 
         Raises:
             InvalidArgumentError: a value out of range, or incompatible arguments.
@@ -270,8 +270,8 @@ def write_request(
     read_version: int | None = None,
     operation: CommitOperation | None = None,
     data_change: bool = True,
-) -> str:
-    """The request text for the Rust core, from checked arguments.
+) -> records.WriteRequest:
+    """The request for the Rust core, from checked arguments.
 
     `first_rows_meet`: the predicate of an overwrite of a missing table, which the caller checks for
     each row like a row rule. `applies_row_rules`: the caller evaluates the rules in the job's spec
@@ -292,27 +292,24 @@ def write_request(
         partition_by = [partition_by]
     if isinstance(cluster_by, str):
         cluster_by = [cluster_by]
-    tree = expr.parse(predicate)
-    return json.dumps(
-        {
-            "mode": mode,
-            "partition_by": None if partition_by is None else list(partition_by),
-            "cluster_by": None if cluster_by is None else list(cluster_by),
-            "schema_mode": schema_mode,
-            "schema_json": schema_json,
-            "predicate": None if tree is None else tree.tree,
-            "predicate_sql": first_rows_meet if predicate is None else str(predicate),
-            "first_rows_meet": first_rows_meet,
-            "dynamic_partitions": dynamic_partitions,
-            "read_version": read_version,
-            "names_seed": names_seed,
-            "name": name,
-            "description": description,
-            "configuration": property_texts(configuration),
-            "applies_row_rules": applies_row_rules,
-            "files": file_request(writer_properties, target_file_size),
-            "commit": commit_request(commit_properties, post_commithook_properties),
-            **({} if operation is None else {"operation": operation.request}),
-            **({} if data_change else {"data_change": False}),
-        }
+    return records.WriteRequest(
+        mode=mode,
+        partition_by=None if partition_by is None else list(partition_by),
+        cluster_by=None if cluster_by is None else list(cluster_by),
+        schema_mode=schema_mode,
+        schema_json=schema_json,
+        predicate=expr.parse(predicate),
+        predicate_sql=first_rows_meet if predicate is None else str(predicate),
+        first_rows_meet=first_rows_meet,
+        dynamic_partitions=dynamic_partitions,
+        read_version=read_version,
+        names_seed=names_seed,
+        name=name,
+        description=description,
+        configuration=property_texts(configuration),
+        applies_row_rules=applies_row_rules,
+        files=file_request(writer_properties, target_file_size),
+        commit=commit_request(commit_properties, post_commithook_properties),
+        operation="write" if operation is None else operation.request,
+        data_change=data_change,
     )

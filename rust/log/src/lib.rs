@@ -48,6 +48,8 @@ pub use table_info::{FeatureInfo, PropertyInfo, ProtocolInfo, Protocols, TableIn
 pub use transaction::dry_run::DryRun;
 pub use transaction::{Committed, Operation, ReappliedRows, RowConflictResolver, Staged, commit};
 pub use write::plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write, plan_write_after};
-pub use write::request::{CommitRequest, FileRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest};
+pub use write::request::{
+    CommitRequest, FileRequest, IncomingRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest,
+};
 
 pub use deltaplane_error::{Error, Kind, Result};

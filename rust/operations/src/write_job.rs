@@ -1,4 +1,4 @@
-//! Writes: planned once, on the driver ([`WriteJob`]); their spec travels as text, so that data
+//! Writes: planned once, on the driver ([`WriteJob`]); their spec travels as it is, so that data
 //! files can be made in any process ([`write_files`]); committed on the driver.
 
 use std::collections::BTreeMap;
@@ -25,8 +25,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What writers of files must know, as text that travels to any machine.
+/// What writers of files must know, in a form that travels to any machine.
 #[derive(Serialize, Deserialize)]
+#[serde(rename = "WriteSpec")]
 pub struct Spec {
     schema: String,
     partition_columns: Vec<String>,
@@ -89,22 +90,9 @@ impl Spec {
         (!order.columns.is_empty()).then_some((order, from))
     }
 
-    /// As text that travels to any machine.
-    pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write the spec: {e}")))
-    }
-
     /// What identity columns of new rows are filled with.
     pub fn fills(&self) -> Vec<Fill> {
         self.identity.clone()
-    }
-
-    /// From its text.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a text that isn't a spec.
-    pub fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a write job: {e}")))
     }
 
     /// What the writer of files takes; the time of new files is now.
@@ -387,7 +375,7 @@ mod tests {
     fn a_spec_that_travelled_as_text_writes_the_same_rows() {
         let table = Table::new();
         let job = table.job(append());
-        let spec = Spec::parse(&job.spec().unwrap().to_json().unwrap()).unwrap();
+        let spec: Spec = serde_json::from_str(&serde_json::to_string(&job.spec().unwrap()).unwrap()).unwrap();
         let batches = [Ok(rows(&[1, 2])), Ok(rows(&[3]))];
         let adds = block_on(write_files(table.store.clone(), &spec, batches.into_iter(), 0)).unwrap();
         let adds = parse_adds(&add_texts(&adds).unwrap()).unwrap();

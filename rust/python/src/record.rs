@@ -47,7 +47,8 @@ impl<'py, T: DeserializeOwned> FromPyObject<'_, 'py> for Record<T> {
     }
 }
 
-/// Structs are objects of the class of their name, maps are dicts.
+/// Structs are objects of the class of their name. Maps are dicts, and so are values of enums, which
+/// have no class.
 struct Classes;
 
 impl PythonizeTypes for Classes {
@@ -57,10 +58,10 @@ impl PythonizeTypes for Classes {
 }
 
 impl PythonizeNamedMappingType for Classes {
-    type Builder<'py> = (Bound<'py, PyAny>, Bound<'py, PyDict>);
+    type Builder<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyDict>);
 
     fn builder<'py>(py: Python<'py>, _: usize, name: &'static str) -> PyResult<Self::Builder<'py>> {
-        Ok((py.import(MODULE)?.getattr(name)?, PyDict::new(py)))
+        Ok((py.import(MODULE)?.getattr_opt(name)?, PyDict::new(py)))
     }
 
     fn push_field<'py>(
@@ -72,6 +73,9 @@ impl PythonizeNamedMappingType for Classes {
     }
 
     fn finish<'py>((class, fields): Self::Builder<'py>) -> PyResult<Bound<'py, PyMapping>> {
+        let Some(class) = class else {
+            return Ok(fields.into_mapping());
+        };
         let record = class.call((), Some(&fields))?;
         // SAFETY: `PyMapping` only calls Python's abstract protocol, which takes any object; the
         // serializer returns it as `PyAny` at once.

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_log as log;
+use deltaplane_operations::{optimize, rewrite, write_job};
+use deltaplane_protocol::features::identity_columns::Fill;
+use deltaplane_protocol::features::{ColumnRule, RowCheck, RowRules, StoredIds};
 use pyo3::prelude::*;
 
 use crate::record::Shape;
@@ -14,33 +17,14 @@ macro_rules! shapes {
     ($($kind:ty,)+) => { [$(Shape::of::<$kind>()),+] };
 }
 
-/// The fields of each struct by its name, in the struct's order.
-#[boundary]
-#[pyfunction]
-pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]> {
-    let shapes = requests().into_iter().chain(results());
-    shapes.flatten().map(|shape| (shape.name, shape.fields)).collect()
-}
-
-fn requests() -> [Option<Shape>; 9] {
+/// Structs of the log.
+fn of_the_log() -> Vec<Option<Shape>> {
     shapes![
         log::AlterRequest,
-        log::CloneRequest,
-        log::ReadRequest,
-        log::RepairRequest,
-        log::RestoreRequest,
-        log::TailLimits,
-        log::TailRequest,
-        log::TailStart,
-        log::VacuumRequest,
-    ]
-}
-
-fn results() -> [Option<Shape>; 23] {
-    shapes![
         log::Altered,
         log::CheckpointReport,
         log::CleanupReport,
+        log::CloneRequest,
         log::Cloned,
         log::ColumnSteps,
         log::CommitTotals,
@@ -48,6 +32,8 @@ fn results() -> [Option<Shape>; 23] {
         log::FeatureInfo,
         log::Finding,
         log::HistoryEntry,
+        log::IncomingRequest,
+        log::LayoutRequest,
         log::LogFiles,
         log::LogFolder,
         log::LogSize,
@@ -55,11 +41,41 @@ fn results() -> [Option<Shape>; 23] {
         log::PropertyInfo,
         log::ProtocolInfo,
         log::Protocols,
+        log::ReadRequest,
+        log::RepairRequest,
+        log::RestoreRequest,
         log::Restored,
+        log::RewriteRequest,
         log::ScanReport,
         log::TableInfo,
+        log::TailLimits,
+        log::TailRequest,
+        log::TailStart,
         log::TombstoneTotals,
         log::TrackedColumns,
+        log::VacuumRequest,
         log::VacuumResult,
+        log::WriteRequest,
     ]
+    .into()
+}
+
+/// The fields of each struct by its name, in the struct's order.
+#[boundary]
+#[pyfunction]
+pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]> {
+    let others = shapes![
+        ColumnRule,
+        Fill,
+        RowCheck,
+        RowRules,
+        StoredIds,
+        optimize::OptimizeCommit,
+        optimize::OptimizeSummary,
+        rewrite::tasks::TaskSpec,
+        write_job::CommitResult,
+        write_job::Spec,
+    ];
+    let shapes = of_the_log().into_iter().chain(others);
+    shapes.flatten().map(|shape| (shape.name, shape.fields)).collect()
 }

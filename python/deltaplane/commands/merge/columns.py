@@ -17,6 +17,7 @@ from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 from deltaplane.expr.joined import parsed
 from deltaplane.expr.syntax import Name
 from deltaplane.expr.types import of_json
+from deltaplane.io import records
 
 __all__ = ["Field", "MergeColumns", "check_star", "check_whole", "field_of", "is_default", "is_wider", "star_paths"]
 
@@ -50,7 +51,7 @@ class MergeColumns:
         return [c for c in self.clauses if c.kind == kind]
 
     @property
-    def incoming(self) -> dict[str, Any] | None:
+    def incoming(self) -> records.IncomingRequest | None:
         """The columns of new rows, and the columns by which the schema grows, for the core; None if
         it doesn't grow."""
         inserts = [c for c in self.clauses if c.action == "insert"]
@@ -67,7 +68,7 @@ class MergeColumns:
             if not all(name.lower() in map(str.lower, self._assigned_names(c)) for c in inserts):
                 given.pop(name.lower(), None)
         schema = json.dumps({"type": "struct", "fields": list(given.values())})
-        return {"schema_json": schema, "merge_schema": bool(grows)}
+        return records.IncomingRequest(schema, bool(grows))
 
     def _growing(self, grows: bool) -> list[Clause]:
         """The clauses whose columns are planned like those of new rows. Rows without a match have

@@ -90,7 +90,7 @@ class NewRows:
         if any(c.assigned is None for c in changing):
             return []
         found = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
-        schema = _native.TableSchema(json.loads(self._job.native.spec)["schema"])
+        schema = _native.TableSchema(self._job.native.spec.schema)
         types = {field.name: of_json(field.data_type) for field in schema.fields}
         # Values of several clauses share one column, so simple types must be the table's own.
         simple = all((data_type := types[name]) is not None and data_type.atomic for name in found)

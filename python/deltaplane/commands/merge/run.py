@@ -102,7 +102,7 @@ class _Run:
     ) -> None:
         self._job, self._plan, self._engine, self._matching = job, plan, engine, matching
         self._snapshot = target.snapshot
-        self._sql = MergeSql(plan, plan.bound(_native.TableSchema(json.loads(job.native.spec)["schema"])))
+        self._sql = MergeSql(plan, plan.bound(_native.TableSchema(job.native.spec.schema)))
         self._rows = TargetRows(target.snapshot, engine)
         self._read: list[_native.Predicate | None] = []
         # Number of rows that each clause changes.

@@ -59,7 +59,7 @@ class CheckpointResult(Record):
 
 
 class CleanupResult(Record):
-    """Log files that a clean-up deleted; `kept_from`: oldest version left, None without
+    """Log files that a clean-up deleted; `kept_from` is the oldest version left, None without
     deletions."""
 
     kept_from: int | None

@@ -8,7 +8,7 @@ from deltaplane.io.records.record import Record
 
 
 class LogSize(Record):
-    """What opening a version reads of the log, without sidecars."""
+    """The size of the log's files for opening a version, without sidecars."""
 
     checkpoint: int | None
     checkpoint_bytes: int
@@ -18,7 +18,7 @@ class LogSize(Record):
 
 
 class HistoryEntry(Record):
-    """A commit: version, time in milliseconds since the epoch, and its own description."""
+    """A commit: version, time in milliseconds since the epoch, and `commitInfo`."""
 
     version: int
     timestamp_ms: int
@@ -33,7 +33,7 @@ class LogFiles(Record):
 
 
 class NewestCheckpoint(Record):
-    """The newest complete checkpoint; `kind`: `classic`, `multi-part`, `v2`; `files`: no
+    """The newest complete checkpoint; `kind` is `classic`, `multi-part` or `v2`; `files` excludes
     sidecars."""
 
     version: int
@@ -44,7 +44,7 @@ class NewestCheckpoint(Record):
 
 
 class LogFolder(Record):
-    """The files of the log folder up to a version."""
+    """The files in the log directory up to a version."""
 
     commits: LogFiles
     checkpoints: LogFiles
@@ -63,7 +63,8 @@ class LogFolder(Record):
 
 
 class CommitTotals(Record):
-    """What one commit did to files; `removed_unsized`: files whose size the commit lacks."""
+    """The totals of a commit's file actions; `removed_unsized`: removed files without a size in the
+    commit."""
 
     version: int
     timestamp_ms: int
@@ -88,7 +89,7 @@ class TombstoneTotals(Record):
 
 
 class ScanReport(Record):
-    """What the stages of a plan looked at and left out."""
+    """The numbers of files that the stages of a plan examined and excluded."""
 
     in_commits: int
     in_checkpoint: int

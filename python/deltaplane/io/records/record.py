@@ -18,7 +18,7 @@ else:
 
 def _plain(value: Any) -> Any:
     """A value without records and predicates in it: dicts in their place."""
-    if isinstance(value, Record) or hasattr(value, "to_dict"):
+    if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
@@ -74,6 +74,10 @@ class Record:
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         return type(self), tuple(getattr(self, field) for field in self._fields)
+
+    def with_fields(self, **fields: Any) -> Self:
+        """The same with other values for these fields."""
+        return type(self)(**{**self.__dict__, **fields})
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in the order of the names; those of records within too."""

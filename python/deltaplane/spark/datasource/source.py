@@ -40,6 +40,8 @@ from deltaplane.write.intent import overwritten, write_request
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.io import records
+
 __all__ = ["DeltaDataSource", "DeltaplaneDataSource"]
 
 # The source's own options; all others go to the store. Names are case-insensitive, as in Spark.
@@ -199,7 +201,7 @@ class DeltaplaneDataSource(DataSource):
 
     def _request(
         self, schema_json: str, overwrite: bool, names_seed: str, transactions: list[Transaction] | None = None
-    ) -> str:
+    ) -> records.WriteRequest:
         own = self._own
         partition_by = own.get("partitionby")
         schema_mode = None

@@ -6,11 +6,10 @@ Uses only Spark's public Python API, so it also works on Spark Connect. Spark pi
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -24,6 +23,8 @@ from deltaplane.write.declarations import check_declared
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.io import records
+
 __all__ = ["BatchWriter", "StreamWriter"]
 
 # The parts of a spec on which written files depend, including the position of identity columns and
@@ -36,14 +37,16 @@ class _Written(WriterCommitMessage):
     adds: list[str]
     refusal: str | None
     # The table's layout at the time of writing.
-    layout: str
+    layout: tuple[object, ...]
 
 
 class _Files:
     """Writes the files of one write in tasks. The job can't be pickled to the committing process,
     which starts it again from the request."""
 
-    def __init__(self, location: str, store: dict[str, str] | None, schema_json: str, request: str) -> None:
+    def __init__(
+        self, location: str, store: dict[str, str] | None, schema_json: str, request: records.WriteRequest
+    ) -> None:
         import pyarrow as pa
 
         self._location = location
@@ -59,17 +62,19 @@ class _Files:
             none = pa.schema(_native.schema_to_arrow(schema_json)).empty_table().to_reader()
             RuledRows(self._spec, none, location)
 
-    def _begin(self, request: str) -> _native.WriteJob:
+    def _begin(self, request: records.WriteRequest) -> _native.WriteJob:
         return _native.WriteJob.begin(self._location, self._store, _native.schema_to_arrow(self._schema_json), request)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Writes one task's rows to files."""
         if self._spec is None:
-            return _Written([], None, "")
+            return _Written([], None, ())
         adds, refusal = write_unjudged(self._location, self._store, self._spec, iterator, self._now_us)
         return _Written(adds, refusal, _layout(self._spec))
 
-    def _commit(self, messages: Sequence[WriterCommitMessage | None], request: str, *, empty_too: bool) -> None:
+    def _commit(
+        self, messages: Sequence[WriterCommitMessage | None], request: records.WriteRequest, *, empty_too: bool
+    ) -> None:
         """Commits the files of all tasks at once."""
         written = [m for m in messages if isinstance(m, _Written) and m.layout]
         adds = [add for m in written for add in m.adds]
@@ -85,7 +90,7 @@ class _Files:
                 "the table's columns, partitioning or rules for rows changed while the rows were written: write them again",
                 table=self._location,
             )
-        if adds or empty_too or json.loads(job.spec)["declares"]:
+        if adds or empty_too or job.spec.declares:
             job.commit(adds)
 
     def _discard(self, adds: list[str]) -> None:
@@ -118,7 +123,7 @@ class StreamWriter(_Files, DataSourceStreamArrowWriter):
         location: str,
         store: dict[str, str] | None,
         schema_json: str,
-        request: str,
+        request: records.WriteRequest,
         app_id: str,
         overwrite: bool,
     ) -> None:
@@ -135,14 +140,12 @@ class StreamWriter(_Files, DataSourceStreamArrowWriter):
         """Deletes the files of successful tasks, as far as possible."""
         self._abort(messages)
 
-    def _numbered(self, batch_id: int) -> str:
-        request: dict[str, Any] = json.loads(self._request)
-        request["commit"]["txn"] = [{"app_id": self._app_id, "version": batch_id}]
+    def _numbered(self, batch_id: int) -> records.WriteRequest:
+        commit = {**self._request.commit, "txn": [{"app_id": self._app_id, "version": batch_id}]}
         mode = "complete" if self._overwrite else "append"
-        request["operation"] = CommitOperation.streaming_update(self._app_id, batch_id, mode).request
-        return json.dumps(request)
+        update = CommitOperation.streaming_update(self._app_id, batch_id, mode)
+        return self._request.with_fields(commit=commit, operation=update.request)
 
 
-def _layout(spec: str) -> str:
-    parts = json.loads(spec)
-    return json.dumps([parts[key] for key in _LAYOUT])
+def _layout(spec: records.WriteSpec) -> tuple[object, ...]:
+    return tuple(getattr(spec, field) for field in _LAYOUT)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from deltaplane import DeltaTable
+    from deltaplane.io import records
 
 __all__ = [
     "clone_by_tasks",
@@ -150,7 +151,7 @@ class _FilesByTasks:
         kinds = dict(json.loads(text) for text in self._texts(files, file_columns))
         return _native.parquet_schema(location, options, list(kinds.values()))
 
-    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
+    def adopt(self, spec: records.WriteSpec, files: Iterator[str], count: int) -> list[str]:
         """Reads the footers of some files in a task."""
         del count
         location, options, statistics = self.conversion.location, self.conversion.options, self.conversion.collect_stats

@@ -191,12 +191,10 @@ class Work:
         self._job, self._target = job, target
         self._options = with_sources(target.location, split_options(target.options)[0])
         self._spec, self._task_spec = job.native.spec, job.native.task_spec
-        parsed = json.loads(self._task_spec)
-        self.stored_ids: str | None = parsed["ids"]["id"] if parsed["ids"] else None
-        spec = json.loads(self._spec)
-        self.schema = relaxed(spec["schema"])
-        self.fields: list[dict[str, Any]] = _native.TableSchema(spec["schema"]).to_value()["fields"]
-        self._generated = {rule["column"] for rule in spec["row_rules"]["generated"]}
+        self.stored_ids: str | None = self._task_spec.ids.id if self._task_spec.ids else None
+        self.schema = relaxed(self._spec.schema)
+        self.fields: list[dict[str, Any]] = _native.TableSchema(self._spec.schema).to_value()["fields"]
+        self._generated = {rule.column for rule in self._spec.row_rules.generated}
         self._located: list[tuple[str, str, str, int | None, bool]] = []
         self._tasks = 0
 
@@ -232,7 +230,7 @@ class Work:
 
         # One task receives a file's rows together with its add action.
         outcomes, _ = run_tasks(adds.unionAll(places).repartition("file"), task)
-        done = [json.loads(text) for text in outcomes]
+        done = _outcomes(outcomes)
         native.adopt(outcomes)
         if twice := sum(task_result["twice"] for task_result in done):
             raise several_matches(twice)
@@ -350,7 +348,7 @@ class Work:
         ]
         rows = reduce(lambda a, b: a.unionByName(b), judged)
         names = [name for name in rows.columns if name != _BROKEN]
-        rows = rebalanced(rows, json.loads(self._spec)["partition_columns"])
+        rows = rebalanced(rows, self._spec.partition_columns)
         rows = rows.select(*map(quoted, names), _BROKEN).toDF(*[f"c{i}" for i in range(len(names) + 1)])
         location, options, spec = self._target.location, self._options, self._task_spec
         first, shown = self._tasks if inserts else None, [*names, ""]
@@ -365,10 +363,15 @@ class Work:
             outcomes, refusals = run_tasks(rows, task)
         self._job.native.adopt(outcomes)
         raise_refusal(refusals, location)
-        done = [json.loads(text) for text in outcomes]
+        done = _outcomes(outcomes)
         # Tasks of a later job continue the identity values behind those of the earlier tasks.
         self._tasks = max([self._tasks, *(task_result["task"] + 1 for task_result in done)])
         return sum(task_result["written_rows"] for task_result in done)
+
+
+def _outcomes(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """What tasks did, which they return as text."""
+    return [json.loads(text) for text in texts]
 
 
 def _assigned(old: Column, was: Any, data_type: Any, node: Node, values: Sequence[Column]) -> Column:

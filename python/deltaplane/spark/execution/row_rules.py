@@ -6,7 +6,6 @@ within the plan of the write itself.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -24,13 +23,17 @@ from deltaplane.spark.jvm.schema import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from deltaplane.io import records
+
 __all__ = ["relaxed", "ruled", "shown_row"]
 
 _STRING = re.compile(r"""[rRxX]?'(?:[^'\\]|\\.)*'|[rR]?"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _WORD = re.compile(r"`((?:[^`]|``)*)`|([^\W\d]\w*)")
 
 
-def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -> tuple[DataFrame, Column | None]:
+def ruled(
+    df: DataFrame, spec: records.WriteSpec, location: str, beside: Sequence[str] = ()
+) -> tuple[DataFrame, Column | None]:
     """The frame with the values of defaults and generated columns, and a column that describes a
     row's violation.
 
@@ -51,7 +54,7 @@ def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -
         # Identity columns are excluded, since their values are allocated when the files are
         # written.
         absent = {column for column, _ in rules.generated}
-        absent |= {f["column"] for f in json.loads(spec)["identity"]} - set(df.columns)
+        absent |= {f.column for f in spec.identity} - set(df.columns)
         extra = [f for f in df.schema.fields if f.name in beside]
         df = df.to(StructType([*(f for name, f in fields.items() if name not in absent), *extra]))
         computed = [F.expr(sql).cast(fields[name].dataType).alias(name) for name, sql in rules.generated]

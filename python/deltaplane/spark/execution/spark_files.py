@@ -20,6 +20,8 @@ from deltaplane.write.convert import described, partition_values_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from deltaplane.io import records
+
 __all__ = ["files_by_spark"]
 
 # VACUUM recognises these folders and examines the files that unfinished tasks left in them.
@@ -32,7 +34,11 @@ _SIMPLE = _PLAIN | {"float", "double", "binary", "timestamp", "timestamp_ntz"}
 
 
 def files_by_spark(
-    df: DataFrame, location: str, options: Mapping[str, str] | None, spec: str, max_rows: int | None = None
+    df: DataFrame,
+    location: str,
+    options: Mapping[str, str] | None,
+    spec: records.WriteSpec,
+    max_rows: int | None = None,
 ) -> list[str] | None:
     """Writes the frame's rows to new files with at most `max_rows` rows each and returns the adds;
     None if the rows need deltaplane's own writer.
@@ -41,18 +47,17 @@ def files_by_spark(
     a value or a position during the write, or if files have names, sizes or types that Spark's
     writer doesn't support; and on object stores, where Spark renames a file by copying it.
     """
-    parsed = json.loads(spec)
-    columns = _native.TableSchema(parsed["schema"]).to_value()["fields"]
+    columns = _native.TableSchema(spec.schema).to_value()["fields"]
     root = _directory(location)
-    if options or root is None or not _is_plain(parsed, columns) or not _fits(df, columns):
+    if options or root is None or not _is_plain(spec, columns) or not _fits(df, columns):
         return None
     try:
         jvm = Jvm.of(df.sparkSession)
     except NativeScanUnavailable:
         return None
-    partition_columns: list[str] = parsed["partition_columns"]
+    partition_columns: list[str] = spec.partition_columns
     folder = f"{_FOLDER}{uuid.uuid4()}"
-    codec = _CODECS[parsed["compression"]]
+    codec = _CODECS[spec.compression]
     writer = jvm.parquet_writer(df.select(*[quoted(field["name"]) for field in columns]), codec)
     if max_rows is not None:
         writer = writer.option("maxRecordsPerFile", max_rows)
@@ -72,19 +77,19 @@ def files_by_spark(
     return [add for file, add in zip(files, adds, strict=True) if file not in empty]
 
 
-def _is_plain(spec: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) -> bool:
+def _is_plain(spec: records.WriteSpec, columns: Sequence[Mapping[str, Any]]) -> bool:
     """Whether Spark's writer would produce valid files for these rows."""
-    by = set(spec["partition_columns"])
+    by = set(spec.partition_columns)
     needs_ours = (
-        spec["mapping"] != "none",
-        spec["partition_columns_in_files"],
-        spec["target_file_size_bytes"] is not None,
-        spec["row_group_rows"] is not None,
-        bool(spec["identity"]),
-        bool(spec["clustered_by"]),
+        spec.mapping != "none",
+        spec.partition_columns_in_files,
+        spec.target_file_size_bytes is not None,
+        spec.row_group_rows is not None,
+        bool(spec.identity),
+        bool(spec.clustered_by),
         # Spark can't write rows without columns.
         len(by) == len(columns),
-        spec["compression"] not in _CODECS,
+        spec.compression not in _CODECS,
     )
     return not any(needs_ours) and all(
         _is_simple(column["type"]) and (column["name"] not in by or column["type"] in _PLAIN) for column in columns

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.row_rules import RuledRows
+    from deltaplane.io import records
 
 __all__ = [
     "REFUSED",
@@ -74,7 +75,12 @@ class _Judged:
 
 
 def write_judged(
-    location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch], *, keep: bool = True
+    location: str,
+    options: dict[str, str] | None,
+    spec: records.WriteSpec,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    keep: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Writes one task's rows, which Spark has checked, in the form of `mapInArrow`: columns `add`
     and `refusal`, one of them set in each row. Without `keep` the files are encoded but not
@@ -89,7 +95,7 @@ def write_judged(
 def write_changed(
     location: str,
     options: dict[str, str] | None,
-    spec: str,
+    spec: records.TaskSpec,
     change: str | None,
     first_task: int | None,
     batches: Iterator[pa.RecordBatch],
@@ -110,7 +116,7 @@ def write_changed(
 def delete_rows(
     location: str,
     options: dict[str, str] | None,
-    spec: str,
+    spec: records.TaskSpec,
     deletes: list[int],
     records: bool,
     batches: Iterator[pa.RecordBatch],
@@ -204,7 +210,11 @@ def _reported(adds: list[str], refusal: str | None) -> pa.RecordBatch:
 
 
 def write_unjudged(
-    location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch], now_us: int
+    location: str,
+    options: dict[str, str] | None,
+    spec: records.WriteSpec,
+    batches: Iterator[pa.RecordBatch],
+    now_us: int,
 ) -> TaskResult:
     """Writes one task's rows unchecked; evaluates the table's rules here, in the session's time
     zone as far as the rows reveal it. `now_us` is the time of the whole write."""

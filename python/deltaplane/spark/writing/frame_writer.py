@@ -6,7 +6,6 @@ duplicate rows.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaplane.commands.dry_run import DryRun
+    from deltaplane.io import records
 
 __all__ = ["write"]
 
@@ -232,7 +232,7 @@ def write(
         return _skipped(location, store_options, job.skip, dry_run)
     check_declared(job.spec, location)
     df, broken = ruled(df, job.spec, location)
-    partition_columns = json.loads(job.spec)["partition_columns"]
+    partition_columns = job.spec.partition_columns
     if _optimizes(df, job, optimize_write):
         df = in_bins(df, partition_columns)
     elif rebalance and partition_columns and not has_few_tasks(df):
@@ -242,7 +242,7 @@ def write(
         if not dry_run:
             job.abort(adds)
         _refuse(refusals, location, replace_where)
-    if not (adds or empty_commit or mode == "overwrite" or json.loads(job.spec)["declares"]):
+    if not (adds or empty_commit or mode == "overwrite" or job.spec.declares):
         return _skipped(location, store_options, "nothing", dry_run)
     if dry_run:
         return rehearse_files(job, adds, request)
@@ -292,7 +292,7 @@ def _run(
     broken: Column | None,
     location: str,
     options: dict[str, str] | None,
-    spec: str,
+    spec: records.WriteSpec,
     *,
     keep: bool,
     rows: int | None,

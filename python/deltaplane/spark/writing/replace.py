@@ -21,6 +21,7 @@ from deltaplane.exceptions import (
     TableNotFoundError,
     UnsupportedExpressionError,
 )
+from deltaplane.io import records
 from deltaplane.spark.dml.conditions import SparkCondition
 from deltaplane.spark.dml.merge import SparkMerge, merge
 from deltaplane.spark.dml.rewriting import ACT, SparkTarget, Work
@@ -101,7 +102,7 @@ def replace_rows(
         )
     target = SparkTarget(location, snapshot, df.sparkSession, options)
     which = SparkCondition(target, condition)
-    incoming = {"schema_json": delta_schema_json(df.schema, nullable=True), "merge_schema": intent.merges_schema}
+    incoming = records.IncomingRequest(delta_schema_json(df.schema, nullable=True), intent.merges_schema)
     parameters = overwrite_says({"predicate": condition}, merge_schema=intent.merges_schema)
     others = which.reads_others or intent.reads_others
     operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)

@@ -1,4 +1,4 @@
-//! Write requests: the JSON text that crosses the boundary. `plan` and `rewrite` interpret it.
+//! Write requests, as they cross the boundary. `plan` and `rewrite` interpret it.
 
 use std::collections::BTreeMap;
 
