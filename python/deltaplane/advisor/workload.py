@@ -170,13 +170,13 @@ class _Reading:
         """The conditions that follow from a predicate and that plans can use."""
         if isinstance(predicate, str):
             expr.refuse_unclear(predicate, columns_of(lambda: self.snapshot.schema))
-            found, _ = expr.necessary(predicate)
+            trees, _ = expr.necessary(predicate)
         else:
             whole = expr.parse(predicate, columns_of(lambda: self.snapshot.schema))
-            found = [] if whole is None else [whole]
-        for one in found:
-            self.snapshot.scan([], one)
-        return [one.tree for one in found]
+            trees = [] if whole is None else [whole]
+        for necessary in trees:
+            self.snapshot.scan([], necessary)
+        return [necessary.tree for necessary in trees]
 
 
 def predicate_workload(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) -> Workload:

@@ -101,7 +101,8 @@ def understands(
     """Whether the core prunes and filters these rows by a predicate. Binds it; reads no file.
 
     Args:
-        rows: a version of a table, or a function that binds a predicate to the columns of other rows.
+        rows: a version of a table, or a function that binds a predicate to the columns of other
+            rows.
         predicate: the tree.
         checked_elsewhere: whether another engine checks the whole expression, so that a tree with
             an unknown column or an invalid value only counts as not supported by the core.

@@ -228,8 +228,8 @@ class Insert:
 
     def _check_fixed(self, names: Sequence[str], fixed: Sequence[Fixed]) -> None:
         """Refuses rows by name that have a value for a column whose value PARTITION gives."""
-        given = {one.field.name.lower() for one in fixed}
-        if self.by_name and (twice := [name for name in names if name.lower() in given]):
+        fixed_names = {constant.field.name.lower() for constant in fixed}
+        if self.by_name and (twice := [name for name in names if name.lower() in fixed_names]):
             self.cursor.wrong(
                 f"expected other columns: {twice[0]} has a value in PARTITION", self.cursor.tokens[self.token].start
             )
@@ -261,9 +261,9 @@ class Insert:
         names = frame.columns
         if self.by_name:
             own = {field.name.lower(): field for field in _columns_of(table.schema().fields).fields}
-            for given in frame.schema.fields:
-                if (field := own.get(given.name.lower())) is not None:
-                    check_fields(given.dataType, field.dataType, field.name)
+            for source_field in frame.schema.fields:
+                if (field := own.get(source_field.name.lower())) is not None:
+                    check_fields(source_field.dataType, field.dataType, field.name)
             fields = self._grown(frame, table) if evolves else self._fields_of(names, table, fields)
             return stored_by_name(frame, _columns_of(fields))
         if len(names) < len(fields) or (len(names) > len(fields) and (self.columns or not evolves)):

@@ -116,16 +116,16 @@ mod tests {
         let table = Table::new();
         table.append(&[1, 2]);
         table.append(&[3]);
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let to = told.clone();
+        let progress = Arc::new(Mutex::new(Vec::new()));
+        let to = progress.clone();
         let tell = Tell::to(move |p| {
             to.lock().unwrap().push((p.phase, p.done, p.total));
             Ok(())
         });
         assert!(block_on(check_rows(&table.snapshot(), &tell)).unwrap().is_empty());
-        let told = told.lock().unwrap().clone();
+        let progress = progress.lock().unwrap().clone();
         assert_eq!(
-            told,
+            progress,
             [("reading", 1, None), ("reading", 2, None), ("reading", 2, Some(2))]
         );
     }

@@ -47,8 +47,8 @@ impl<'py, T: DeserializeOwned> FromPyObject<'_, 'py> for Record<T> {
     }
 }
 
-/// Structs are objects of the class of their name. Maps are dicts, and so are values of enums, which
-/// have no class.
+/// Converts a struct to an object of the class of its name, and maps and enums, which have no
+/// class, to dicts.
 struct Classes;
 
 impl PythonizeTypes for Classes {

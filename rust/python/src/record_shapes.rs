@@ -17,14 +17,32 @@ macro_rules! shapes {
     ($($kind:ty,)+) => { [$(Shape::of::<$kind>()),+] };
 }
 
-/// Structs of the log.
-fn of_the_log() -> Vec<Option<Shape>> {
+/// Requests that the log crate takes.
+fn log_requests() -> Vec<Option<Shape>> {
     shapes![
         log::AlterRequest,
+        log::CloneRequest,
+        log::IncomingRequest,
+        log::LayoutRequest,
+        log::ReadRequest,
+        log::RepairRequest,
+        log::RestoreRequest,
+        log::RewriteRequest,
+        log::TailLimits,
+        log::TailRequest,
+        log::TailStart,
+        log::VacuumRequest,
+        log::WriteRequest,
+    ]
+    .into()
+}
+
+/// Results of the log crate.
+fn log_results() -> Vec<Option<Shape>> {
+    shapes![
         log::Altered,
         log::CheckpointReport,
         log::CleanupReport,
-        log::CloneRequest,
         log::Cloned,
         log::ColumnSteps,
         log::CommitTotals,
@@ -32,8 +50,6 @@ fn of_the_log() -> Vec<Option<Shape>> {
         log::FeatureInfo,
         log::Finding,
         log::HistoryEntry,
-        log::IncomingRequest,
-        log::LayoutRequest,
         log::LogFiles,
         log::LogFolder,
         log::LogSize,
@@ -41,21 +57,12 @@ fn of_the_log() -> Vec<Option<Shape>> {
         log::PropertyInfo,
         log::ProtocolInfo,
         log::Protocols,
-        log::ReadRequest,
-        log::RepairRequest,
-        log::RestoreRequest,
         log::Restored,
-        log::RewriteRequest,
         log::ScanReport,
         log::TableInfo,
-        log::TailLimits,
-        log::TailRequest,
-        log::TailStart,
         log::TombstoneTotals,
         log::TrackedColumns,
-        log::VacuumRequest,
         log::VacuumResult,
-        log::WriteRequest,
     ]
     .into()
 }
@@ -76,6 +83,6 @@ pub(crate) fn record_fields() -> BTreeMap<&'static str, &'static [&'static str]>
         write_job::CommitResult,
         write_job::Spec,
     ];
-    let shapes = of_the_log().into_iter().chain(others);
+    let shapes = log_requests().into_iter().chain(log_results()).chain(others);
     shapes.flatten().map(|shape| (shape.name, shape.fields)).collect()
 }

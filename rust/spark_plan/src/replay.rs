@@ -65,7 +65,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Of a version, in parts of about so many bytes.
+    /// The replay of a version, in parts of about `target_bytes` bytes.
     ///
     /// # Errors
     /// As reading the checkpoint's footers.

@@ -194,8 +194,8 @@ class _Run:
         for clause in self._inserts:
             self._check_frame(work, self._new_rows(work, self._source, clause), self._source)
 
-    def _check_frame(self, work: Work, new: DataFrame, given: DataFrame) -> None:
-        refuse_row_sets(new, given, "a value of a clause")
+    def _check_frame(self, work: Work, new: DataFrame, original: DataFrame) -> None:
+        refuse_row_sets(new, original, "a value of a clause")
         work.check(new)
 
     # --- which rows ---------------------------------------------------------------------------------------------------

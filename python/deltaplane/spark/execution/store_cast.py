@@ -204,14 +204,14 @@ def check_fields(brought: DataType, own: DataType, path: str) -> None:
         SchemaMismatchError: a struct without a field that its column has, at any depth.
     """
     if isinstance(brought, StructType) and isinstance(own, StructType):
-        given = {field.name.lower(): field.dataType for field in brought.fields}
-        if lacking := [field.name for field in own.fields if field.name.lower() not in given]:
+        source_types = {field.name.lower(): field.dataType for field in brought.fields}
+        if lacking := [field.name for field in own.fields if field.name.lower() not in source_types]:
             raise SchemaMismatchError(
                 f"a value of `{path}` has {len(brought.fields)} fields for the {len(own.fields)} fields of its column, and lacks "
                 f"`{lacking[0]}`, which would be null: give it, as NULL where that is meant"
             )
         for field in own.fields:
-            check_fields(given[field.name.lower()], field.dataType, f"{path}.{field.name}")
+            check_fields(source_types[field.name.lower()], field.dataType, f"{path}.{field.name}")
     elif isinstance(brought, ArrayType) and isinstance(own, ArrayType):
         check_fields(brought.elementType, own.elementType, f"{path}.element")
     elif isinstance(brought, MapType) and isinstance(own, MapType):
@@ -237,7 +237,8 @@ def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:
 def stored(rows: DataFrame, schema: StructType, policy: str | None = None, *, checks: bool = True) -> DataFrame:
     """The rows with these columns, matched by name at every depth; other columns are dropped, and
     missing fields of structs are null. `policy` is a result of `store_policy`; None means the
-    policy of statements that add rows. `checks`: whether an overflow has the condition of a table's column.
+    policy of statements that add rows. `checks`: whether an overflow has the condition of a table's
+    column.
 
     Raises:
         AnalysisException: the policy has no cast for a type.

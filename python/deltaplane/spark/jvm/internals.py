@@ -616,8 +616,8 @@ class Jvm:
         return deterministic
 
     def operators_in(self, frame: Any) -> dict[str, int]:
-        """The number of operators with window functions in a frame's plan compute window functions (`Window`), aggregates
-        (`Aggregate`) and rows of a generator (`Generate`)."""
+        """The number of operators in a frame's plan that compute window functions (`Window`),
+        aggregates (`Aggregate`) and rows of a generator (`Generate`)."""
         names = [node.getClass().getSimpleName() for node in _nodes(frame._jdf.queryExecution().analyzed())]
         return {name: names.count(name) for name in ("Window", "Aggregate", "Generate")}
 

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
 use crate::snapshot::{Snapshot, store};
-use crate::values::carried::{Pickled, pickled, unpickled};
+use crate::values::pickling::{Pickled, pickled, unpickled};
 use crate::values::predicate::Predicate;
 
 type Options = Option<HashMap<String, String>>;

@@ -9,7 +9,7 @@ use pythonize::depythonize;
 
 use crate::errors::to_python;
 use crate::record::Record;
-use crate::values::carried::{Pickled, pickled};
+use crate::values::pickling::{Pickled, pickled};
 
 /// A condition of rows, not yet bound to columns.
 #[pyclass(frozen, eq, module = "deltaplane._native")]
