@@ -78,7 +78,8 @@ mod tests {
         let (rows, request) = (rows(&[1]), WriteRequest::new(WriteMode::Append));
         let schema = from_arrow_schema(&rows.schema()).unwrap();
         let job = block_on(WriteJob::begin(&table.store, None, schema, request)).unwrap();
-        let files = write_files(table.store.clone(), &job.spec().unwrap(), [Ok(rows)].into_iter(), 0);
+        let spec = job.spec().unwrap();
+        let files = write_files(table.store.clone(), &spec, [Ok(rows)].into_iter(), 0);
         block_on(job.commit(block_on(files).unwrap())).unwrap().unwrap()
     }
 

@@ -366,6 +366,7 @@ mod tests {
     use crate::scan::{Scan, ScanRequest};
     use crate::testing::{Table, ids, rows};
     use deltaplane_store::block_on;
+    use serde_json::json;
 
     fn append() -> WriteRequest {
         WriteRequest::new(WriteMode::Append)
