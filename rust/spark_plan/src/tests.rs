@@ -30,11 +30,26 @@ struct Table {
 impl Table {
     /// One file each of the parts `a` with 1 and 2, and `b` with 11.
     fn new() -> Self {
+        Table::with(&[])
+    }
+
+    /// The same with these properties.
+    fn with(properties: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let location = Location::parse(dir.path().to_str().unwrap()).unwrap();
         let store = Store::open(&location, &Options::default()).unwrap();
         let table = Table { store, _dir: dir };
-        table.append("a", &[1, 2]);
+        let configuration = properties
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        table.write(
+            "a",
+            &[1, 2],
+            WriteRequest {
+                configuration: configuration.collect(),
+                ..WriteRequest::new(WriteMode::Append)
+            },
+        );
         table.append("b", &[11]);
         table
     }
@@ -328,7 +343,7 @@ fn a_column_that_the_rows_lack_is_refused() {
 
 #[test]
 fn changed_rows_come_with_the_columns_of_changes() {
-    let table = Table::new();
+    let table = Table::with(&[("delta.enableChangeDataFeed", "true")]);
     let snapshot = table.snapshot();
     let scan = SplitScan::of_changes(&snapshot, None).unwrap();
     let columns = vec!["id".to_owned(), "_change_type".to_owned()];

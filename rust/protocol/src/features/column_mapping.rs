@@ -110,7 +110,7 @@ pub fn reuse(before: &StructType, schema: &StructType) -> StructType {
             return field;
         };
         field.data_type = reuse_inside(&old.data_type, &field.data_type);
-        if reads_as(&old.data_type, &field.data_type) {
+        if may_be_null(old.nullable, field.nullable) && reads_as(&old.data_type, &field.data_type) {
             for key in [ID, PHYSICAL_NAME, NESTED_IDS] {
                 if let Some(value) = old.metadata.get(key) {
                     field.metadata.insert(key.to_owned(), value.clone());
@@ -138,10 +138,14 @@ fn reuse_inside(before: &DataType, data_type: &DataType) -> DataType {
     }
 }
 
+/// Whether a value may be null wherever it may have been.
+fn may_be_null(from: bool, to: bool) -> bool {
+    to || !from
+}
+
 /// Whether all values of one type are values of another one: the same names and types at every
 /// depth, which may be null wherever they were.
 fn reads_as(from: &DataType, to: &DataType) -> bool {
-    let may_be_null = |from: bool, to: bool| to || !from;
     match (from, to) {
         (DataType::Struct(from), DataType::Struct(to)) => {
             let pairs = || from.fields().iter().zip(to.fields());
