@@ -81,11 +81,10 @@ def test_a_column_is_changed_by_its_whole_declaration(run: Run, path: str) -> No
     assert run("ALTER TABLE t CHANGE x x INT FIRST") == [{"operation": "CHANGE COLUMN", "version": 2}]
     assert run("ALTER TABLE t CHANGE x x INT") == [{"operation": "CHANGE COLUMN", "version": None}]
     run("ALTER TABLE t SET TBLPROPERTIES ('delta.enableTypeWidening' = true)")
-    with pytest.raises(UnsupportedFeatureError, match="a statement for each"):
-        run("ALTER TABLE t CHANGE x x BIGINT COMMENT 'wide'")
-    run("ALTER TABLE t CHANGE x x BIGINT")
+    wider = run("ALTER TABLE t CHANGE x x BIGINT COMMENT 'wide'")
+    assert wider == [{"operation": "CHANGE COLUMN", "version": 4}]
     assert [(row["col_name"], row["data_type"], row["comment"]) for row in run("DESCRIBE t")][:2] == [
-        ("x", "bigint", None),
+        ("x", "bigint", "wide"),
         ("k", "string", "c"),
     ]
 
