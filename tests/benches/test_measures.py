@@ -165,7 +165,7 @@ def check_answers(module: ModuleType, options: list[str], tmp_path: Path, among:
         scratch.mkdir()
         order = {
             "contestant": "deltaplane",
-            "arguments": harness.given(case),
+            "arguments": harness.resolved_arguments(case),
             "calls": case.calls,
             "scratch": str(scratch),
         }

@@ -60,7 +60,6 @@ pub struct VacuumRequest {
     /// Only reports the files.
     pub dry_run: bool,
     /// When commits record it.
-    #[serde(rename = "told")]
     pub commits: VacuumCommits,
     /// Settings of the commits.
     pub commit: CommitRequest,
