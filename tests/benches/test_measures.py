@@ -47,8 +47,8 @@ def cases_of(module: ModuleType, *options: str) -> list[Case]:
     from support import harness, sizes
 
     arguments = getattr(module, "arguments", sizes.arguments)
-    found: list[Case] = module.cases(harness.parser(arguments).parse_args(["--quick", *options]))
-    return found
+    all_cases: list[Case] = module.cases(harness.parser(arguments).parse_args(["--quick", *options]))
+    return all_cases
 
 
 def wheel(folder: Path) -> Path:
