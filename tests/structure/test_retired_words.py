@@ -144,6 +144,11 @@ def test_locals_and_parameters_are_nouns() -> None:
     assert not errors, "\n".join(errors)
 
 
+def test_locals_and_parameters_of_rust_are_nouns() -> None:
+    errors = local_problems(repo.sources("rust/", ".rs"), listed()["local_rust"])
+    assert not errors, "\n".join(errors)
+
+
 @pytest.mark.parametrize(("kind", "least"), [("retired", 50), ("retired_python", 25)])
 def test_each_retired_word_says_what_to_use(kind: str, least: int) -> None:
     retired = listed()[kind]
