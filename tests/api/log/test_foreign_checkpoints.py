@@ -271,7 +271,7 @@ def _paths(table: Path, predicate: str | None = None) -> set[str]:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    found=st.lists(files, min_size=1, max_size=12),
+    earlier=st.lists(files, min_size=1, max_size=12),
     later=st.lists(files, max_size=3),
     gone=st.sets(st.integers(0, 11)),
     layout=layouts,
