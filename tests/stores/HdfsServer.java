@@ -1,6 +1,7 @@
-// NameNodes and a DataNode on loopback and free ports, until standard input closes. Prints the NameNodes' ports, in one line.
-// With a second argument there are two NameNodes of one name service, the first one active; a line "switch" on standard input makes
-// the other one active, "kill" ends the active one before: each is answered by "done". Run from source by hdfs_server.py.
+// NameNodes and a DataNode on loopback and free ports, until standard input closes. Prints the
+// NameNodes' ports, in one line. With a second argument there are two NameNodes of one name
+// service, the first one active; a line "switch" on standard input makes the other one active,
+// "kill" ends the active one before: each is answered by "done". Run from source by hdfs_server.py.
 
 import java.io.BufferedReader;
 import java.io.File;
@@ -18,7 +19,7 @@ public final class HdfsServer {
         conf.setInt("dfs.blocksize", 4 << 20);
         conf.setInt("dfs.ls.limit", 100);
         conf.setBoolean("dfs.permissions.enabled", false);
-        // The other NameNode takes over as soon as it is told, whatever the cluster's own patience is.
+        // The other NameNode becomes active on command, without the cluster's own waiting time.
         conf.setInt("dfs.ha.tail-edits.period", 1);
         MiniDFSCluster.Builder builder = new MiniDFSCluster.Builder(conf, new File(arguments[0])).numDataNodes(1);
         if (two) {

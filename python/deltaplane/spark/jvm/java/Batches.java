@@ -1,4 +1,5 @@
-// A stream's sink that passes its batches to Python. An error of Python, or one that Spark raised in Python's call, ends the query unchanged.
+// A stream's sink that passes its batches to Python. An error of Python, or one that Spark raised
+// in Python's call, ends the query unchanged.
 package deltaplane;
 
 import java.util.function.BiFunction;

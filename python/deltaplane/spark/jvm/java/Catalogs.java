@@ -1,4 +1,5 @@
-// Reads the entry of a Parquet table in a session's own catalog, and changes such an entry to a Delta table's.
+// Reads the entry of a Parquet table in a session's own catalog, and changes such an entry to a
+// Delta table's.
 package deltaplane;
 
 import java.lang.reflect.Constructor;
@@ -22,9 +23,10 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class Catalogs {
   private Catalogs() {}
 
-  // Lines of parts with a NUL between: "managed"; "schema" and its JSON; "column" and the name of a partition column;
-  // "property", its name and its value; "tracked" where the catalog knows the partitions, and "partition" of each, with its
-  // location and the name and value of each column.
+  // Returns lines whose parts are separated by NULs: "managed"; "schema" and its JSON; "column" and
+  // the name of a partition column; "property", its name and its value; "tracked" if the catalog
+  // has the partitions; and "partition" for each of them, with its location and the name and value
+  // of each column.
   public static String[] table(SparkSession session, String name) throws Exception {
     SessionCatalog catalog = session.sessionState().catalog();
     TableIdentifier identifier = session.sessionState().sqlParser().parseTableIdentifier(name);
@@ -58,8 +60,9 @@ public final class Catalogs {
     }
   }
 
-  // Changes the format of a table's entry at the same location, with these columns and without catalog partitions. Spark
-  // considers every table with a location external: dropping only the name keeps the files.
+  // Changes the format of a table's entry at the same location, with these columns and without
+  // catalog partitions. Spark considers every table with a location external: dropping only the
+  // name keeps the files.
   public static void change(SparkSession session, String name, String provider, StructType schema, Map properties)
       throws Exception {
     SessionCatalog catalog = session.sessionState().catalog();
@@ -80,7 +83,8 @@ public final class Catalogs {
     catalog.refreshTable(identifier);
   }
 
-  // A copy of a case class with other values of some fields, whichever further fields this Spark version has.
+  // A copy of a case class with other values of some fields, whichever further fields this Spark
+  // version has.
   private static Object copy(Product of, Map changed) throws Exception {
     Object[] all = new Object[of.productArity()];
     for (int i = 0; i < all.length; i++) {

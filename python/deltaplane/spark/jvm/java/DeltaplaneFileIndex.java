@@ -1,5 +1,6 @@
-// A file index whose name plans show. It forwards each question to Python as one text, unless the answer is cached:
-// from an equal question about the same version, or from the optimizer's question about the scan.
+// A file index whose name plans show. It forwards each question to Python as one text, unless the
+// answer is cached: from an equal question about the same version, or from the optimizer's question
+// about the scan.
 package deltaplane;
 
 import java.util.ArrayDeque;
@@ -33,13 +34,15 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 public final class DeltaplaneFileIndex implements FileIndex {
-  // The thread-local property with the id of the query for which a thread plans, the same for all its parts.
+  // The thread-local property with the id of the query for which a thread plans, the same for all
+  // its parts.
   private static final String QUERY = "spark.sql.execution.root.id";
   // Number of cached answers: enough for questions about the last query.
   private static final int PLANS = 16;
 
-  // Python's: a text and, where rows are estimated, the filters; gives bytes or text, null, or no bytes where the answer is
-  // the one that is known. What it refuses is a text that begins with a NUL.
+  // Python's function. Arguments: the question as a text and, if rows are estimated, the filters.
+  // Returns bytes or a text; null; or empty bytes if the known answer is still valid. A text that
+  // begins with a NUL is a refusal.
   private final BiFunction python;
   private final SparkContext context;
   private final String name;
@@ -50,10 +53,10 @@ public final class DeltaplaneFileIndex implements FileIndex {
   private final ArrayDeque plans;
   private final Kept kept;
   private final boolean prepared;
-  // Negative if it is unknown.
+  // The table's size; negative if unknown.
   private volatile long sizeInBytes;
-  // What the optimiser was told, in which query (null outside of one) and for which filters; held no longer than it is of
-  // use, since Spark asks once for each scan and may keep the index for long.
+  // The optimizer's answer, its query (null outside of a query) and its filters. Cleared after use,
+  // since Spark asks once for each scan and may reference the index for long.
   private Found found;
   private final String preparedIn;
   private final Set preparedFor;
@@ -74,8 +77,9 @@ public final class DeltaplaneFileIndex implements FileIndex {
     this.preparedFor = null;
   }
 
-  // The index of one scan, whose files the optimiser has asked for already. It equals the one that it comes from: scans with
-  // the same filters have the same files, and Spark shares their work.
+  // The index of one scan whose files the optimizer has requested. It equals the index that it was
+  // copied from, so that Spark shares the work of scans with equal filters, which have the same
+  // files.
   private DeltaplaneFileIndex(DeltaplaneFileIndex of, Found found, String preparedIn, Set preparedFor) {
     this.python = of.python;
     this.context = of.context;
@@ -109,25 +113,26 @@ public final class DeltaplaneFileIndex implements FileIndex {
     return prepared;
   }
 
-  // For the optimiser: the index of a scan with these filters, which knows its files; null where it is told nothing.
+  // The optimizer's index of a scan with these filters, which knows its files; null if Python gave
+  // no answer.
   public DeltaplaneFileIndex prepare(Seq filters) {
     SQLConf conf = SQLConf.get();
     boolean counts = conf.cboEnabled() || conf.planStatsEnabled();
     String query = query();
-    // A plan outside of a query may not be the plan that is read.
+    // Outside of a query, the planned version may differ from the version that is read later.
     String kind = !counts ? "prepare" : pinned || query != null ? "prepare with statistics" : "prepare with rows";
     List texts = texts(filters);
     Found found = ask(kind, query, texts, counts ? filters : null);
     return found == null ? null : new DeltaplaneFileIndex(this, found, query, new HashSet(texts));
   }
 
-  // The answer to the optimizer.
+  // Python's answer to the optimizer's question.
   public synchronized Found found() {
     return found;
   }
 
-  // The files that can hold a matching row, by partition: exact for the partition filters, which Spark doesn't apply again;
-  // the others it applies to the rows.
+  // The files that can hold a matching row, by partition. Partition filters are applied exactly,
+  // since Spark doesn't apply them again; it applies the other filters to the rows.
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
     List texts = texts(partitionFilters);
     texts.addAll(texts(dataFilters));
@@ -220,7 +225,8 @@ public final class DeltaplaneFileIndex implements FileIndex {
     return String.join("\0", parts);
   }
 
-  // What the optimiser was told, unless Spark asks for other files: of another query's version, or by other filters.
+  // The optimizer's answer, unless Spark asks for other files: those of another query's version, or
+  // of other filters.
   private synchronized Found taken(Set texts) {
     Found of = found;
     found = null;
@@ -235,9 +241,10 @@ public final class DeltaplaneFileIndex implements FileIndex {
     }
   }
 
-  // Catalyst's filters as their JSON; one that can't say itself in JSON can't prune. Nor can one with a query inside, whose
-  // whole plan would be its JSON: tens of milliseconds for a join's other side. Nor one over `_metadata`, whose fields go by
-  // names that columns of the table may have.
+  // Catalyst's filters as JSON. Filters that Catalyst can't serialize don't prune; neither do
+  // filters with a subquery, whose JSON would have its whole plan (tens of milliseconds for the
+  // other side of a join), nor filters on `_metadata`, whose fields may have the names of table
+  // columns.
   private static List texts(Seq filters) {
     List all = new ArrayList();
     for (Iterator i = CollectionConverters.asJava(filters).iterator(); i.hasNext(); ) {
@@ -259,7 +266,7 @@ public final class DeltaplaneFileIndex implements FileIndex {
     return false;
   }
 
-  // The partitions whose values make every filter true, by Spark's own evaluation.
+  // The partitions whose values satisfy every filter, evaluated by Spark.
   private PartitionDirectory[] matching(PartitionDirectory[] directories, Seq filters) {
     Iterator each = CollectionConverters.asJava(filters).iterator();
     Expression all = (Expression) each.next();

@@ -1,5 +1,5 @@
-// A stream's source that calls Python, where Spark's class can't be extended: an error of Python ends the query
-// as a JVM exception.
+// A stream's source that calls Python, where Spark's class can't be extended: an error of Python
+// ends the query as a JVM exception.
 package deltaplane;
 
 import java.util.function.BiFunction;
@@ -21,7 +21,8 @@ public final class Followed implements Source, SupportsTriggerAvailableNow {
   private final boolean shown;
   private Followed other;
 
-  // `hidden`: what `_metadata` is made of; `shown`: whether it is the last column.
+  // `hidden`: the attributes from which `_metadata` is computed; `shown`: whether it is the last
+  // column.
   public Followed(BiFunction python, StructType schema, SparkSession session, StructType hidden, boolean shown) {
     this.python = python;
     this.schema = schema;
@@ -38,8 +39,8 @@ public final class Followed implements Source, SupportsTriggerAvailableNow {
     return hidden;
   }
 
-  // The source of the same rows with `_metadata` behind their columns; the same one at each call, as Spark tells sources apart
-  // by what they are.
+  // The source of the same rows with `_metadata` as their last column. Returns the same object at
+  // each call, since Spark compares sources by identity.
   public synchronized Followed withMetadata() {
     if (shown) return this;
     if (other == null)

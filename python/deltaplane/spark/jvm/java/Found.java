@@ -1,5 +1,5 @@
-// The Python index's answer for one scan: its files, encoded as bytes, with sizes and statistics. Shared by all callers that
-// ask the same question about the same version.
+// The Python index's answer for one scan: its files, encoded as bytes, with sizes and statistics.
+// Shared by all callers that ask the same question about the same version.
 package deltaplane;
 
 import java.net.URI;
@@ -20,7 +20,7 @@ import scala.collection.immutable.Seq;
 public final class Found {
   // The reported block size, by which Spark splits files; Hadoop's own for local files is 32 MiB.
   private static final long BLOCK_SIZE = 128L << 20;
-  // Represents a number that the log lacks.
+  // Stands for a number that the log doesn't have.
   private static final long NO_NUMBER = -1;
 
   public final String name;
@@ -29,11 +29,11 @@ public final class Found {
   public final String files;
   public final boolean byJob;
   public final long sizeInBytes;
-  // Negative if unknown.
+  // The number of rows; negative if unknown.
   public final long rows;
   // Five texts for each column: see PrepareScans.
   public final String[] columns;
-  // The answer's length.
+  // The length of the encoded answer in bytes.
   public final int bytes;
   // The encoded directories, until they are decoded.
   private ByteBuffer from;

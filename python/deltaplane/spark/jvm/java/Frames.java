@@ -1,5 +1,5 @@
-// Frames over a table's files, and their indexes, each made by one call: a call from Python takes as long as most of the work
-// done here.
+// Creates frames over a table's files, and their indexes, with one call each: a call from Python
+// takes about as long as most of the work done here.
 package deltaplane;
 
 import java.lang.ref.WeakReference;
@@ -34,22 +34,25 @@ import scala.jdk.javaapi.CollectionConverters;
 
 public final class Frames {
   private final PrepareScans rule;
-  // Relations whose queries see the newest version, for as long as a frame or the cache has them.
+  // Relations whose queries read the newest version, held weakly: as long as a frame or the cache
+  // references them.
   private final List live = new ArrayList();
 
   public Frames(PrepareScans rule) {
     this.rule = rule;
   }
 
-  // An index that calls a Python object. Indexes with the same name are equal; pinned: their queries read one version.
+  // An index that calls a Python object. Indexes with the same name are equal. `pinned`: all
+  // queries read one version.
   public DeltaplaneFileIndex index(
       BiFunction python, SparkSession session, String name, String root, String partitions, boolean pinned) {
     Seq roots = PythonUtils.toSeq(Collections.singletonList(new Path(root))).toSeq();
     return new DeltaplaneFileIndex(python, session.sparkContext(), name, roots, struct(partitions), pinned);
   }
 
-  // The rows of the Parquet files of an index; the schema, as JSON, has the partition columns too. Options are names, each
-  // with its value behind it. Streaming: it is a micro-batch. Tracking: see ScanFormat.of.
+  // The rows of the Parquet files of an index. The schema, as JSON, includes the partition columns.
+  // `options` alternates names and values. `streaming`: the rows are a micro-batch. `tracking`: see
+  // ScanFormat.of.
   public Dataset frame(
       SparkSession session, DeltaplaneFileIndex index, String schema, String options, boolean streaming, String tracking) {
     prepareScans(session);
@@ -65,8 +68,9 @@ public final class Frames {
     return Dataset$.MODULE$.ofRows(session, LogicalRelation$.MODULE$.apply(relation, true));
   }
 
-  // Makes cached frames of tables with a newer version than at the last call be computed again at their next use,
-  // as Spark does for its own tables: frames over such a table, and frames derived from them by filters and joins.
+  // Invalidates cached frames of tables that have a newer version than at the last call, so that
+  // their next use computes them again, as for Spark's own tables. This includes frames derived
+  // from them by filters and joins.
   public void recache(SparkSession session) {
     CacheManager cache = session.sharedState().cacheManager();
     if (cache.isEmpty()) return;
@@ -92,7 +96,8 @@ public final class Frames {
     }
   }
 
-  // A stream's source that calls a Python object, and its streaming rows. Tracking: see ScanFormat.of.
+  // A stream's source that calls a Python object, and its streaming rows. `tracking`: see
+  // ScanFormat.of.
   public Dataset followed(SparkSession session, BiFunction python, String schema, String tracking) {
     StructType hidden = ScanFormat.of(tracking).hiddenType();
     Followed source = new Followed(python, struct(schema), session, hidden, false);
@@ -100,7 +105,7 @@ public final class Frames {
     return Dataset$.MODULE$.ofRows(session, HiddenMetadata.over(rows));
   }
 
-  // A frame of scans, with the hidden column of their files and rows.
+  // A frame over scans, with the hidden column `_metadata`.
   public Dataset withMetadata(SparkSession session, Dataset frame) {
     return Dataset$.MODULE$.ofRows(session, HiddenMetadata.over(frame.queryExecution().analyzed()));
   }
@@ -110,7 +115,8 @@ public final class Frames {
     PythonForeachBatchHelper.callForeachBatch(writer, new Batches(python));
   }
 
-  // Makes the session's analyser call Python for relations that name Delta tables; false if its rules can't be changed.
+  // Makes the session's analyzer call Python for relations that name Delta tables; false if its
+  // rules can't be changed.
   public boolean asks(BiFunction python, SparkSession session) {
     try {
       Relations.install(python, session);
@@ -165,7 +171,8 @@ public final class Frames {
     return Dataset$.MODULE$.ofRows(session, Relations.named(frame, parts));
   }
 
-  // The SQL of the expressions that a query selects, once Spark has put parameters' values into them.
+  // The SQL of the expressions that a query selects, once Spark has put parameters' values into
+  // them.
   public String[] selected(Dataset frame) {
     java.util.ArrayList found = new java.util.ArrayList();
     Project of = (Project) frame.queryExecution().analyzed();
@@ -176,7 +183,8 @@ public final class Frames {
     return (String[]) found.toArray(new String[0]);
   }
 
-  // The SQL of the values of the expressions that a query without relations selects; null where one isn't a constant.
+  // The SQL of the values of the expressions that a query without relations selects; null where one
+  // isn't a constant.
   public String[] constants(Dataset frame) {
     Object plan = frame.queryExecution().optimizedPlan();
     if (!(plan instanceof Project) || !((Project) plan).child().output().isEmpty()) return null;

@@ -1,6 +1,7 @@
-// The rows of a table, with the hidden column `_metadata` that Spark's file sources have: what is known of a row's file and, where
-// the table has row tracking, the row's id and the version that last wrote it. Spark gives `_metadata` by itself for a scan, but
-// neither for two scans in one (files with and without deletion vectors) nor for a stream's source that is asked through Python.
+// A plan node with a table's rows and the hidden column `_metadata` of Spark's file sources:
+// metadata of a row's file and, with row tracking, the row's id and the version that last wrote it.
+// Spark adds `_metadata` to a single scan, but neither to a union of two scans (files with and
+// without deletion vectors) nor to a stream's source that calls Python.
 package deltaplane;
 
 import java.nio.charset.StandardCharsets;
@@ -42,7 +43,7 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-// A SubqueryAlias, which Spark's optimiser takes away, but without a name: columns are called by what they were called below.
+// A SubqueryAlias without a name: Spark's optimizer removes it, and columns keep their qualifiers.
 public final class HiddenMetadata extends SubqueryAlias implements ExposesMetadataColumns {
   private static final String NAME = ScanFormat.HIDDEN;
   private static final UUID OWN_IDS =
@@ -70,7 +71,8 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
       Attribute one = (Attribute) i.next();
       if (isMetadata(one)) return single(one);
     }
-    // A column of this name is what the name means; as in Spark the hidden one is found by `metadataColumn` then.
+    // A table column of this name takes precedence; as in Spark, `metadataColumn` then finds the
+    // hidden one.
     while (hasOutput(name)) name = "_" + name;
     StructType type = typeOf(child());
     ExprId id = idOf(child());
@@ -78,7 +80,8 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     return single(new AttributeReference(name, type, false, metadata(), id, none()));
   }
 
-  // The rows with the column shown, under the number by which `metadataOutput` tells it.
+  // The rows with the hidden column in their output, under the expression id that `metadataOutput`
+  // returns.
   public LogicalPlan withMetadataColumns() {
     Attribute hidden = (Attribute) metadataOutput().head();
     if (output().contains(hidden)) return this;
@@ -89,7 +92,8 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     return over(new Project((Seq) output().appended(alias), shown));
   }
 
-  // What the column is made of, above a scan or a stream's source; null where there is none.
+  // The attributes from which the column is computed, above a scan or a stream's source; null if
+  // there are none.
   private static StructType typeOf(LogicalPlan plan) {
     if (plan instanceof LogicalRelation) {
       Object relation = ((LogicalRelation) plan).relation();
@@ -115,8 +119,8 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     return plan instanceof Project || plan instanceof Filter || plan instanceof SubqueryAlias || plan instanceof Union;
   }
 
-  // A number that follows from those of the columns below: where Spark gives these others, as in a join of a table with itself,
-  // the hidden column has another one as well.
+  // An expression id computed from those of the columns below: if Spark replaces these, as in a
+  // self-join, the hidden column's id changes as well.
   private static ExprId idOf(LogicalPlan plan) {
     LogicalPlan leaf = plan;
     while (!leaf.children().isEmpty()) leaf = (LogicalPlan) leaf.children().head();
@@ -154,7 +158,7 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     ScanFormat format = (ScanFormat) ((HadoopFsRelation) relation.relation()).fileFormat();
     columns.add(alias(format.isTracked() ? tracked(format, known) : (Expression) known));
     Project made = new Project(seq(columns), scan);
-    // Else Spark would find the scan's own column below the one that is made of it.
+    // Otherwise Spark would resolve the scan's own column instead of the computed one.
     made.setTagValue(Project.hiddenOutputTag(), none());
     return made;
   }
@@ -173,8 +177,9 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     return new Project(seq(columns), made);
   }
 
-  // Spark's own fields and those of row tracking. A row's id and version are stored where it was rewritten, and follow from its
-  // file and its position else (protocol: "Reader Requirements for Row Tracking").
+  // Spark's fields and those of row tracking. A rewritten row's id and version are stored; those of
+  // other rows are computed from the file and the row's position (protocol: "Reader Requirements
+  // for Row Tracking").
   private static Expression tracked(ScanFormat format, Attribute known) {
     StructType type = (StructType) known.dataType();
     ArrayList parts = new ArrayList();
@@ -206,7 +211,7 @@ public final class HiddenMetadata extends SubqueryAlias implements ExposesMetada
     return new Coalesce(seq(either));
   }
 
-  // A file without the number breaks the protocol: an error, and no wrong value.
+  // A file without a base row id violates the protocol: fails instead of returning a wrong id.
   private static Expression known(Expression value, String name) {
     ArrayList path = new ArrayList();
     path.add("the log has no row tracking for the file of a row, so that it has no " + NAME + "." + name);

@@ -1,4 +1,5 @@
-// A cache of one index's most recent answers, bounded by their total size: a version's files never change.
+// A cache of one index's most recent answers, bounded by their total size: a version's files never
+// change.
 package deltaplane;
 
 import java.util.Iterator;

@@ -1,5 +1,6 @@
-// A rule of the optimizer: gives each scan of a deltaplane file index an index with known files, and with it the scan's size, name
-// and statistics. What else takes Scala's types or classes that versions of Spark build otherwise is made here too.
+// A rule of the optimizer: gives each scan of a deltaplane file index an index with known files,
+// and thereby the scan's size, name and statistics. Also creates objects of Scala classes whose
+// constructors differ between versions of Spark.
 package deltaplane;
 
 import java.lang.reflect.InvocationTargetException;
@@ -33,13 +34,15 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.math.BigInt;
 
 public final class PrepareScans extends Rule {
-  // Whoever makes a table for Spark's catalog gives as many arguments as this Spark's has; these are ours, and in front.
+  // The constructor of a catalog table has more parameters in later versions of Spark; ours are its
+  // first ones.
   private static final int GIVEN = 4;
-  // Cached by class and name: a table has some twenty arguments, and each scan makes one.
+  // Cached by class and name: a catalog table has about twenty parameters, and each scan creates
+  // one.
   private static final ConcurrentHashMap METHODS = new ConcurrentHashMap();
 
   public PrepareScans() {
-    // Fails at once if this Spark's classes differ.
+    // Fails early if the classes of this version of Spark differ.
     table("", new StructType(), new CatalogStatistics(BigInt.apply(0L), Option.empty(), ofColumns(new String[0])));
   }
 
@@ -99,7 +102,7 @@ public final class PrepareScans extends Rule {
     return same ? plan : (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toList());
   }
 
-  // A relation's scan with another index, and as that of a table that the catalog knows.
+  // A copy of a relation's scan with another index, and with a catalog table.
   private static LogicalPlan scan(LogicalRelation leaf, DeltaplaneFileIndex index) {
     Found found = index.found();
     Option rows = found.rows < 0 ? Option.empty() : Option.apply(BigInt.apply(found.rows));
@@ -128,7 +131,8 @@ public final class PrepareScans extends Rule {
     return copied((Product) called(all, apply, arguments), "stats", Option.apply(statistics));
   }
 
-  // For each column its name, distinct values, minimum, maximum, and nulls: empty if unknown.
+  // For each column: its name, number of distinct values, minimum, maximum and number of nulls;
+  // empty texts if unknown.
   private static Map ofColumns(String[] said) {
     Map all = (Map) Map$.MODULE$.empty();
     for (int i = 0; i < said.length; i += 5)
@@ -146,7 +150,7 @@ public final class PrepareScans extends Rule {
     return said.isEmpty() ? Option.empty() : Option.apply(BigInt.apply(said));
   }
 
-  // A case class's value with one other field; versions of Spark differ in what else they have.
+  // A copy of a case class with one field replaced; versions of Spark differ in the other fields.
   private static Object copied(Product of, String field, Object value) {
     Object[] fields = new Object[of.productArity()];
     for (int i = 0; i < fields.length; i++)

@@ -1,5 +1,6 @@
-// An error that Python raised for a JVM thread which plans, or runs a stream: the text for people, the fields from which
-// Python rebuilds the error, and delta-spark's condition, which listeners of streams receive.
+// An error that Python raised for a JVM thread which plans, or runs a stream: the text for people,
+// the fields from which Python rebuilds the error, and delta-spark's condition, which listeners of
+// streams receive.
 package deltaplane;
 
 import java.util.HashMap;
@@ -8,7 +9,8 @@ import org.apache.spark.SparkThrowable;
 
 public final class Refused extends RuntimeException implements SparkThrowable {
   private final String error;
-  // Never null: Spark's scripts look for handlers by it. Begins with DELTAPLANE_ where delta-spark has no name for the error.
+  // The condition; never null, since Spark's scripts look up handlers by it. It begins with
+  // DELTAPLANE_ if delta-spark has no condition for the error.
   private final String condition;
   private final String state;
   private final HashMap parameters;
@@ -21,14 +23,15 @@ public final class Refused extends RuntimeException implements SparkThrowable {
     this.parameters = parameters;
   }
 
-  // What Python answered, unless it is a refusal, which is thrown: a text that begins with a NUL, with its parts behind further
-  // ones: text, error, condition and state, and the condition's parameters, each name before its value.
+  // Returns Python's answer, or throws it if it is a refusal: a text that begins with a NUL,
+  // followed by its parts, separated by NULs: text, error, condition, state, and the names and
+  // values of the condition's parameters.
   public static Object unless(Object answer) {
     if (!(answer instanceof String) || !((String) answer).startsWith("\0")) return answer;
     String[] parts = ((String) answer).split("\0", -1);
     HashMap parameters = new HashMap();
     for (int i = 5; i + 1 < parts.length; i += 2) parameters.put(parts[i], parts[i + 1]);
-    // The text of an error that delta-spark has no name for stays as it is.
+    // The text of an error without a condition of delta-spark isn't changed.
     boolean named = !parts[3].startsWith("DELTAPLANE_");
     String text = parts[1];
     // Some texts begin with the condition.

@@ -1,5 +1,6 @@
-// A rule of a session's analyser: replaces relations that name a Delta table by its rows, which a Python object makes. It
-// runs after CTEs are resolved, and before Spark looks up other names; also for the text of views and functions.
+// A rule of a session's analyzer: replaces relations that name a Delta table by its rows, which a
+// Python object creates. It runs after CTEs are resolved and before Spark looks up other names,
+// also for the text of views and functions.
 package deltaplane;
 
 import java.lang.reflect.Field;
@@ -32,7 +33,8 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class Relations extends Rule {
   private static final String WRITES = "__required_write_privileges__";
 
-  // When the rule is run: moments may be calls, which are looked up in the later one.
+  // The phases in which the rule runs: timestamps may be function calls, which are resolved in the
+  // later phase.
   private static final String[] PHASES = {"hintResolutionRules", "extendedResolutionRules"};
 
   private static final ThreadLocal SCRIPTS = new ThreadLocal();
@@ -45,7 +47,7 @@ public final class Relations extends Rule {
     this.session = session;
   }
 
-  // Makes a session's analyser call Python.
+  // Installs the rule in a session's analyzer.
   public static void install(BiFunction python, SparkSession session) throws Exception {
     set(session, new Relations(python, session));
   }
@@ -95,7 +97,8 @@ public final class Relations extends Rule {
     return kind.equals("InsertIntoStatement") || kind.equals("UnresolvedExecuteImmediate");
   }
 
-  // A statement's text in that of its script: up to the semicolon behind the last of its words that the plan knows.
+  // A statement's text within its script: up to the semicolon after the last word whose position
+  // the plan has.
   private static String text(TreeNode plan) {
     if (plan.origin().sqlText().isEmpty() || plan.origin().startIndex().isEmpty()) return null;
     String all = (String) plan.origin().sqlText().get();
@@ -123,7 +126,8 @@ public final class Relations extends Rule {
     }
   }
 
-  // Whether this thread runs a script, or a statement from a text, whose statements on Delta tables are Python's.
+  // Whether this thread runs a script or EXECUTE IMMEDIATE, whose statements on Delta tables Python
+  // executes.
   public static void script(boolean runs) {
     if (runs) SCRIPTS.set(Boolean.TRUE);
     else SCRIPTS.remove();
@@ -170,7 +174,8 @@ public final class Relations extends Rule {
     return named(answer, (String[]) parts.toArray(new String[0]));
   }
 
-  // The change feed that a call of `table_changes` or `table_changes_by_path` names; null for other functions.
+  // The change feed that a call of `table_changes` or `table_changes_by_path` names; null for other
+  // functions.
   private LogicalPlan changes(LogicalPlan call) {
     Object name = call.productElement(0);
     if (!(name instanceof scala.collection.Seq)) return null;
@@ -180,8 +185,8 @@ public final class Relations extends Rule {
     return text == null ? null : rows(Refused.unless(python.apply("changes\0" + text, session)));
   }
 
-  // Where the Delta table is that Spark's own catalog holds under a name, whose parts become all of them; null where it holds
-  // none. In a view names are those of its database.
+  // The location of the Delta table that Spark's own catalog has under a name, which is completed;
+  // null if it has none. Names within a view are resolved in the view's database.
   private String held(ArrayList parts) {
     SessionCatalog catalog = session.sessionState().catalog();
     Seq ofView = AnalysisContext$.MODULE$.get().catalogAndNamespace();
@@ -201,7 +206,7 @@ public final class Relations extends Rule {
       if (!catalog.tableExists(identifier)) return null;
       table = catalog.getTableRawMetadata(identifier);
     } catch (Exception e) {
-      // Dropped meanwhile, or not a name of the catalog.
+      // The table was dropped meanwhile, or the name isn't the catalog's.
       return null;
     }
     if (table.provider().isEmpty() || !isFormat((String) table.provider().get())) return null;
@@ -228,7 +233,7 @@ public final class Relations extends Rule {
     return ((Dataset) answer).queryExecution().analyzed();
   }
 
-  // Rows with the parts of a name, by which expressions may call their columns.
+  // The rows under the parts of a name, which expressions may use as qualifiers of columns.
   public static LogicalPlan named(Object frame, String[] parts) {
     ArrayList qualifier = new ArrayList();
     for (int i = 0; i + 1 < parts.length; i++) qualifier.add(parts[i]);

@@ -1,7 +1,8 @@
-// Spark's Parquet format, but for filters by which its reader would lose rows with floating-point numbers. Files of many writers
-// leave NaN out of the bounds in their footers and page indexes, though Spark orders it above all numbers; and the reader
-// takes -0.0 and 0.0 in a dictionary or a Bloom filter for two numbers. Spark applies every filter to the rows again. And it knows
-// what row tracking has of a file and stores for a row.
+// Spark's Parquet format without the filters by which its reader would lose rows with
+// floating-point numbers. Many writers leave NaN out of the bounds in footers and page indexes,
+// though Spark orders it above all numbers; and the reader considers -0.0 and 0.0 two numbers in a
+// dictionary or a Bloom filter. Spark applies every filter to the rows again. The format also has
+// the columns of row tracking: the constants of a file, and what files store for each row.
 package deltaplane;
 
 import java.util.ArrayList;
@@ -32,9 +33,10 @@ public final class ScanFormat extends ParquetFileFormat {
   private static final Double ZERO = Double.valueOf(0.0);
   private static final Float FLOAT_ZERO = Float.valueOf(0.0f);
 
-  // The column of a table that shows only where it is named.
+  // The hidden column of a table, which queries only return if they name it.
   public static final String HIDDEN = "_metadata";
-  // Its fields: Spark's, those of a file, those that a file stores for a row, and those that are made of them.
+  // The hidden column's fields: Spark's, constants of a file, values stored for each row, and those
+  // computed from them.
   public static final String ROW_INDEX = "row_index";
   public static final String BASE_ROW_ID = "base_row_id";
   public static final String DEFAULT_ROW_COMMIT_VERSION = "default_row_commit_version";
@@ -44,7 +46,8 @@ public final class ScanFormat extends ParquetFileFormat {
   public static final String ROW_COMMIT_VERSION = "row_commit_version";
 
   private final boolean tracked;
-  // Columns of files that store ids and versions of rows; empty where they have no name.
+  // The names of the columns in which files store row ids and row commit versions; empty without
+  // row tracking.
   private final String ids;
   private final String versions;
 
@@ -54,7 +57,8 @@ public final class ScanFormat extends ParquetFileFormat {
     this.versions = versions;
   }
 
-  // From what row tracking calls the columns that it stores, a NUL between the two; null for a table without row tracking.
+  // `tracking`: the names of row tracking's two stored columns, separated by a NUL; null for a
+  // table without row tracking.
   public static ScanFormat of(String tracking) {
     if (tracking == null) return new ScanFormat(false, "", "");
     String[] names = tracking.split("\0", -1);
@@ -65,8 +69,9 @@ public final class ScanFormat extends ParquetFileFormat {
     return tracked;
   }
 
-  // What a scan has of files and rows. What it has of row tracking is null where a file has none, and no id yet: HiddenMetadata
-  // makes ids of it. Spark reads a stored column by its name in files, and takes null where a file has none.
+  // The metadata columns of a scan. Those of row tracking are null for files without them, and
+  // HiddenMetadata computes ids from them. Spark reads a stored column by its name in files, and
+  // returns null if a file lacks it.
   public Seq metadataSchemaFields() {
     Seq fields = super.metadataSchemaFields();
     if (!tracked) return fields;
@@ -77,7 +82,7 @@ public final class ScanFormat extends ParquetFileFormat {
     return fields;
   }
 
-  // What `_metadata` shows: Spark's fields, and those of row tracking in the order in which delta-spark has them.
+  // The fields of `_metadata`: Spark's, then those of row tracking in delta-spark's order.
   public StructType hiddenType() {
     StructType known = (StructType) createFileMetadataCol().dataType();
     if (!tracked) return known;
@@ -111,7 +116,8 @@ public final class ScanFormat extends ParquetFileFormat {
     return (Seq) fields.appended(one);
   }
 
-  // Executors get the reader with the format that made it, and don't have this class: Spark's own makes it.
+  // Spark's own format makes the reader: a reader is sent to executors with its format, and
+  // executors lack this class.
   public Function1 buildReaderWithPartitionValues(
       SparkSession session, StructType data, StructType partitions, StructType required, Seq filters, Map options,
       Configuration configuration) {
@@ -120,7 +126,7 @@ public final class ScanFormat extends ParquetFileFormat {
             session, data, partitions, required, safe(filters), options, configuration);
   }
 
-  // These filters, without those that nothing safe follows from.
+  // The filters that are safe for the reader; the others are left out.
   public static Seq safe(Seq filters) {
     ArrayList all = new ArrayList();
     for (Iterator i = CollectionConverters.asJava(filters).iterator(); i.hasNext(); ) {
@@ -130,7 +136,7 @@ public final class ScanFormat extends ParquetFileFormat {
     return CollectionConverters.asScala(all).toList();
   }
 
-  // A filter that every row meets that meets this one, and by which no reader loses rows; null where there is none.
+  // A filter that follows from this one and by which no reader loses rows; null if there is none.
   private static Filter safe(Filter filter) {
     if (!comparesFloats(filter)) return filter;
     if (filter instanceof And) {
@@ -149,7 +155,8 @@ public final class ScanFormat extends ParquetFileFormat {
       if (isNaN(value)) return null;
       return isZero(value) ? new LessThanOrEqual(((LessThanOrEqual) filter).attribute(), zero(value)) : filter;
     }
-    // NaN is greater than what is asked for, and unequal to it. What a later Spark adds isn't known to be safe.
+    // NaN is greater than every bound and unequal to it. Filters that later versions of Spark add
+    // aren't known to be safe.
     return null;
   }
 
@@ -167,7 +174,7 @@ public final class ScanFormat extends ParquetFileFormat {
       if (isZero(values[i])) zero = values[i];
       else others.add(values[i]);
     }
-    // Spark takes both zeros in one list for the same.
+    // Spark considers both zeros of one list equal.
     Filter rest = others.isEmpty() ? null : new In(attribute, others.toArray());
     if (zero == null) return rest;
     return rest == null ? equal(attribute, zero) : new Or(rest, equal(attribute, zero));
@@ -177,7 +184,8 @@ public final class ScanFormat extends ParquetFileFormat {
     return left == null || right == null ? null : new Or(left, right);
   }
 
-  // Whether a value in a filter, at any depth, is a floating-point number: the column is of such a type, then.
+  // Whether a filter's value is a floating-point number at any depth, which shows the column's
+  // type.
   private static boolean comparesFloats(Object part) {
     if (part instanceof Double || part instanceof Float) return true;
     if (part instanceof Object[]) {

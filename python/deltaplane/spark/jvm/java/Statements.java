@@ -1,5 +1,6 @@
-// The names in a statement, by Spark's own parser: its plan class, the table that it concerns, and the relations that
-// it reads, with their positions. One call per statement: Python would need hundreds.
+// The names in a statement, by Spark's own parser: its plan class, the table that it concerns, and
+// the relations that it reads, with their positions. One call per statement: Python would need
+// hundreds.
 package deltaplane;
 
 import java.util.ArrayList;
@@ -33,8 +34,9 @@ public final class Statements {
 
   private Statements() {}
 
-  // Lines of parts with a NUL between: first the plan's class and whether it is a command; then "target" or "reads" of each
-  // name, the place where it begins, and its parts. Names of CTEs aren't there.
+  // Returns lines whose parts are separated by NULs: first the plan's class and whether it is a
+  // command; then, for each name, "target" or "reads", its position, and its parts. Names of CTEs
+  // are left out.
   public static String[] read(SparkSession session, String text) throws Exception {
     LogicalPlan plan = session.sessionState().sqlParser().parsePlan(text);
     Statements made = new Statements();
@@ -46,7 +48,7 @@ public final class Statements {
     return (String[]) made.found.toArray(new String[0]);
   }
 
-  // The same of an expression, whose queries read.
+  // Returns the same lines for an expression: the names that its subqueries read.
   public static String[] readExpression(SparkSession session, String text) throws Exception {
     Statements made = new Statements();
     made.expression(session.sessionState().sqlParser().parseExpression(text), new HashSet());
@@ -88,7 +90,7 @@ public final class Statements {
       else if (names && TARGETS.contains(kind)) name("target", plan, (scala.collection.Seq) first);
       else if (names && kind.equals("UnresolvedTableValuedFunction")) name("calls", plan, (scala.collection.Seq) first);
     }
-    // Parts of a plan outside of its children: the written table, queries of commands.
+    // Parts of a plan that aren't its children: the written table, and the queries of commands.
     for (int i = 0; i < plan.productArity(); i++) parts(plan.productElement(i), plan, named);
     for (Iterator i = iterator(plan.children()); i.hasNext(); ) plan((LogicalPlan) i.next(), named);
   }

@@ -1,5 +1,5 @@
-// A temporary view that selects unchanged columns of one Delta table, under new names. A view that does more is
-// not such a view.
+// A temporary view that selects unchanged columns of one Delta table, under new names. A view that
+// does more is not such a view.
 package deltaplane;
 
 import java.util.ArrayList;
@@ -22,13 +22,13 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class Views {
   private Views() {}
 
-  // The parts of the table's name, or its path alone, an empty text, and pairs of names: the view's and the table's. Null where
-  // rows of the view aren't rows of one table.
+  // Returns the parts of the table's name (or only its path), an empty text, and pairs of the
+  // view's and the table's column names; null if the view's rows aren't rows of one table.
   public static String[] plain(Dataset view) {
     LogicalPlan plan = view.queryExecution().analyzed();
     ArrayList shown = new ArrayList();
     for (Iterator i = iterator(plan.output()); i.hasNext(); ) shown.add(i.next());
-    // By the number of an attribute, the attribute that it is in what lies below.
+    // Maps the expression id of an attribute to the attribute below it.
     HashMap below = new HashMap();
     ArrayList found = new ArrayList();
     while (true) {
