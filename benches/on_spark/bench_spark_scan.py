@@ -51,7 +51,7 @@ def rows(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
         return task(all_columns, lambda _: checksum(frame))
     if case["takes"] == "a checksum":
         return task(lambda: checksum(frame))
-    return task(lambda: _summed(opened() if case["anew"] else frame))
+    return task(lambda: _summed(opened() if case["reopened"] else frame))
 
 
 def plans(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
@@ -66,7 +66,7 @@ def plans(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
     def planned(frame: Any) -> int:
         return int(frame.where(case["sql"])._jdf.queryExecution().toRdd().getNumPartitions())
 
-    if case["anew"]:
+    if case["reopened"]:
         return task(lambda: planned(opened()))
     frame = opened()
     return task(lambda: planned(frame))
@@ -133,8 +133,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
         ("one row, opened again", "sums", f"id = {count // 3}", "selective", True),
     ]
 
-    def read(path: Callable[[str], str], takes: str, sql: str | None, anew: bool) -> dict[str, Any]:
-        return {"path": path(scale), "takes": takes, "sql": sql, "anew": anew}
+    def read(path: Callable[[str], str], takes: str, sql: str | None, reopened: bool) -> dict[str, Any]:
+        return {"path": path(scale), "takes": takes, "sql": sql, "reopened": reopened}
 
     def plain(scale: str) -> str:
         return str(table_of(scale, "copy-on-write"))
@@ -143,13 +143,13 @@ def cases(options: argparse.Namespace) -> list[Case]:
         Case(
             f"{count:,} rows, {what}",
             NAMES,
-            functools.partial(read, plain, takes, sql, anew),
+            functools.partial(read, plain, takes, sql, reopened),
             calls=calls,
             size=count,
             target=f"spark scan {target}" if target else "",
             together="rows read on Spark",
         )
-        for what, takes, sql, target, anew in queries
+        for what, takes, sql, target, reopened in queries
     ]
     # delta-spark refuses to write a frame with deletion vectors to `noop`, since it looks for the
     # query of its snapshot.
@@ -168,25 +168,25 @@ def cases(options: argparse.Namespace) -> list[Case]:
     files = options.files or FILES[scale]
     log = Log(files, "own")
 
-    def plan(query: Query, anew: bool) -> dict[str, Any]:
+    def plan(query: Query, reopened: bool) -> dict[str, Any]:
         return {
             **log.arguments()(),
             **_matching(log, query),
             "sql": query.arguments["sql"],
             "takes": "a plan",
-            "anew": anew,
+            "reopened": reopened,
         }
 
     for query in (by_day(log), by_id(log)):
-        for anew in (True, False):
+        for reopened in (True, False):
             all_cases.append(
                 Case(
-                    f"plan, {log.name}, {query.condition}{', opened again' if anew else ''}",
+                    f"plan, {log.name}, {query.condition}{', opened again' if reopened else ''}",
                     NAMES,
-                    functools.partial(plan, query, anew),
+                    functools.partial(plan, query, reopened),
                     calls=calls,
                     size=files,
-                    target=f"spark plan {'anew' if anew else 'opened'}",
+                    target=f"spark plan {'reopened' if reopened else 'opened'}",
                     together="planned on Spark",
                 )
             )

@@ -294,7 +294,7 @@ class _Advisor:
 
     def _full(self, then: Reads) -> Advice:
         """Advises OPTIMIZE FULL for a clustered table whose clustering can improve."""
-        why = f"files overlap more in {', '.join(self.clustered)} than if all rows were clustered anew"
+        why = f"files overlap more in {', '.join(self.clustered)} than if all rows were clustered again"
         commands = Commands(
             f"deltaplane optimize {self._shell} --full",
             f"OPTIMIZE {self._sql} FULL",

@@ -29,7 +29,7 @@ def generate(
     import pyarrow as pa
 
     if table.column_mapping != "none":
-        raise UnsupportedFeatureError("engines that read by a manifest know no column mapping: write the table anew")
+        raise UnsupportedFeatureError("engines that read by a manifest know no column mapping: rewrite the table")
     files = pa.table(table.plan(None)).select(["path", "deletion_vector"])
     if files["deletion_vector"].null_count < files.num_rows:
         raise UnsupportedFeatureError(
@@ -64,7 +64,7 @@ def _manifests(paths: pa.ChunkedArray, root: str, columns: int) -> dict[str, byt
     if not pc.all(pc.and_not(in_partitions, elsewhere)).as_py():
         raise UnsupportedFeatureError(
             "files of the table don't lie in the directories of their partitions, where such engines look for values: "
-            "write the table anew"
+            "rewrite the table"
         )
     directory = pc.replace_substring_regex(paths, "/?[^/]*$", "")
     table = pa.table({"directory": directory, "address": address}).sort_by("directory")

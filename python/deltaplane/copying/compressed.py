@@ -42,7 +42,7 @@ def decompressed(opened: Callable[[], pa.NativeFile], path: str) -> pa.NativeFil
     if codec is None:
         known = ", ".join(f".{end}" for end in _CODECS)
         raise UnsupportedFeatureError(
-            f"the file `{path}` is compressed in a way that can't be read ({known} can): compress it anew", path=path
+            f"the file `{path}` is compressed in a way that can't be read ({known} can): compress it again", path=path
         )
     # The size of a compressed file doesn't show whether its content is empty.
     if not pa.CompressedInputStream(opened(), codec).read(1):

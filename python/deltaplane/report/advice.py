@@ -176,7 +176,7 @@ def _statistics(health: Health) -> Iterator[Advice]:
     if health.files.without_rows:
         reason = (
             f"{count_of(health.files.without_rows, 'file')} of {number(health.files.count)} have no statistics: every query reads "
-            "them. OPTIMIZE writes them anew, with statistics."
+            "them. OPTIMIZE rewrites them, with statistics."
         )
         yield Advice(ACT, "columns", "Files without statistics", reason, f"deltaplane optimize {_where(health)}")
     elif health.files.count:

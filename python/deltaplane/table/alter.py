@@ -487,7 +487,7 @@ class TableAlterer:
             if newest.column_mapping != "none":
                 if len(texts) > 1:
                     raise InvalidArgumentError(
-                        f"{_MAPPING} goes to none by itself, as files are written anew: set the other properties in another change"
+                        f"{_MAPPING} goes to none by itself, as files are rewritten: set the other properties in another change"
                     )
                 settings = Settings(None, commit_properties, post_commithook_properties, dry_run=dry_run)
                 return self._unmapped(newest, settings)

@@ -305,7 +305,7 @@ class GroupWriter:
                     break
         raise MetadataChangedException(
             "the table's columns or properties changed while rows were written for it, and the rows couldn't be written "
-            "anew: nothing of them was committed; append them again",
+            "again: nothing of them was committed; append them again",
             table=self._location,
         )
 

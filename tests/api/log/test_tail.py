@@ -188,7 +188,7 @@ def test_a_table_that_is_gone_or_another_one(tmp_table: Callable[[], str]) -> No
     first = next(tail)
     next(tail)
     shutil.rmtree(path)
-    with pytest.raises(exceptions.TableNotFoundError, match="deleted or made anew"):
+    with pytest.raises(exceptions.TableNotFoundError, match="deleted or created again"):
         next(tail)
     write_deltalake(path, rows_of(0))
     with pytest.raises(exceptions.TableNotFoundError, match="another table"):

@@ -85,7 +85,7 @@ def test_columns_and_predicates(fed: str) -> None:
 def test_every_library_takes_it(fed: str) -> None:
     feed = DeltaTable(fed).load_cdf(2)
     assert len(feed.to_pandas()) == feed.to_polars().height == pa.table(feed).num_rows == 4
-    assert sum(batch.num_rows for batch in feed) == 4, "each use begins anew"
+    assert sum(batch.num_rows for batch in feed) == 4, "each use begins again"
 
 
 def test_ranges_that_hold_nothing(fed: str) -> None:

@@ -126,10 +126,10 @@ def test_other_columns_stay_as_they_are(
     assigned = {name.split(".")[0] for name in (*updates, *values)}
     for name in whole.column_names:
         assert (chunks(before, name) == chunks(after, name)) == (name not in assigned), name
-    patched, anew = stats_of(path), stats_of(plain)
+    patched, plain_stats = stats_of(path), stats_of(plain)
     if len(DeltaTable(plain).files()) == 1:
         assert {k: patched[k] for k in ("min", "max", "null_count")} == {
-            k: anew[k] for k in ("min", "max", "null_count")
+            k: plain_stats[k] for k in ("min", "max", "null_count")
         }
     assert patched["num_records"] == ROWS
     # Indexes and footers prune pages and row groups.

@@ -36,9 +36,9 @@ def test_write_then_read(spark: SparkSession, path: str) -> None:
     odd = df.where("p = 1").limit(1)
     odd.write.format("deltaplane").mode("overwrite").option("replaceWhere", "p = 1").save(path)
     assert dp.read(spark, path).where("p = 1").count() == 1
-    df.write.format("deltaplane").mode("overwrite").option("userMetadata", "all anew").save(path)
+    df.write.format("deltaplane").mode("overwrite").option("userMetadata", "all replaced").save(path)
     assert dp.read(spark, path).count() == 10
-    assert DeltaTable(path).history(1)[0]["userMetadata"] == "all anew"
+    assert DeltaTable(path).history(1)[0]["userMetadata"] == "all replaced"
 
 
 def test_schema_options_and_transactions(spark: SparkSession, path: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 # An answer with bytes, and one without, which confirms the cached one.
-ANEW, AS_BEFORE = "anew", "as before"
+PLANNED, AS_BEFORE = "planned", "as before"
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def noted(self: _index.DeltaplaneFileIndex, question: str, conditions: Any) -> Any:
         answer = apply(self, question, conditions)
         if question.startswith(("prepare", "list")):
-            kinds.append(ANEW if answer else AS_BEFORE)
+            kinds.append(PLANNED if answer else AS_BEFORE)
         return answer
 
     monkeypatch.setattr(_index.DeltaplaneFileIndex, "apply", noted)
@@ -47,16 +47,16 @@ def test_a_version_s_answer_is_asked_for_once(spark: SparkSession, path: str, an
     for _ in range(3):
         assert sorted(row.id for row in frame.where("p = 1 AND id < 9").collect()) == [1, 4, 7]
         assert frame.count() == 30
-    assert answers == [ANEW, ANEW]
+    assert answers == [PLANNED, PLANNED]
     # Filters distinguish files, and Spark's own evaluation selects the partitions.
     assert frame.where("p = 2 AND id < 9").count() == 3
     assert frame.where("p + 1 = 2").count() == 10
     assert [plan.directories for plan in frame._deltaplane_index.plans[-2:]] == [1, 1]  # type: ignore[attr-defined]
-    assert answers == [ANEW] * 4
+    assert answers == [PLANNED] * 4
     # A frame stays at one version, whatever other writers commit.
     write(spark, path, 30, 60)
     assert frame.count() == 30
-    assert answers == [ANEW] * 4
+    assert answers == [PLANNED] * 4
 
 
 def test_sessions_of_other_time_zones_ask_for_themselves(spark: SparkSession, path: str, answers: list[str]) -> None:
@@ -70,7 +70,7 @@ def test_sessions_of_other_time_zones_ask_for_themselves(spark: SparkSession, pa
             assert frame.where(condition).count() == count
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(zone))
-    assert answers == [ANEW, ANEW]
+    assert answers == [PLANNED, PLANNED]
 
 
 def test_a_live_view_asks_whether_its_version_is_the_newest(spark: SparkSession, path: str, answers: list[str]) -> None:
@@ -83,12 +83,12 @@ def test_a_live_view_asks_whether_its_version_is_the_newest(spark: SparkSession,
         return int(row[0])
 
     assert [counts(), counts()] == [10, 10]
-    assert answers == [ANEW, AS_BEFORE]
+    assert answers == [PLANNED, AS_BEFORE]
     write(spark, path, 30, 60)
     assert [counts(), counts()] == [20, 20]
     DeltaTable(path).delete("id < 15")
     assert [counts(), counts()] == [15, 15]
-    assert answers == [ANEW, AS_BEFORE] * 3
+    assert answers == [PLANNED, AS_BEFORE] * 3
 
 
 def test_answers_that_are_kept_are_small_together(spark: SparkSession, path: str) -> None:

@@ -249,7 +249,7 @@ def test_a_table_that_goes_away_under_a_query(spark: SparkSession, source: Reads
     query.processAllAvailable()
     shutil.rmtree(path)
     os.makedirs(path)
-    with pytest.raises(Exception, match="deleted or made anew"):
+    with pytest.raises(Exception, match="deleted or created again"):
         query.awaitTermination(SECONDS)
 
 

@@ -179,7 +179,7 @@ def test_without_a_log_renamed_columns_end_a_query(
         run("from the first", startingVersion=0)
     # Rows that begin with the renaming have only the new names.
     run("from the renaming", startingVersion=2)
-    run("anew")
+    run("again")
     if reads == "native":
         conf["spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"] = "true"
         run("query")

@@ -61,7 +61,7 @@ class _Entry:
                 raise ValueError(f"it begins with {head!r}")
         except (ValueError, KeyError, TypeError, DeltaError) as e:
             raise CorruptLogError(
-                f"{place}/{number} is no entry of a stream's schema log ({e}): restore it, or start the query anew with "
+                f"{place}/{number} is no entry of a stream's schema log ({e}): restore it, or restart the query with "
                 "another checkpoint location"
             ) from e
         before = entry.get("previousMetadataSeqNum")
@@ -216,7 +216,7 @@ class FollowedTable:
                 raise SchemaMismatchError(
                     f"columns were renamed or dropped that rows of the stream had from version {version} on "
                     f"({told_steps(steps)}), so they can't be shown under the columns of version {shown.version}: give the "
-                    "stream a schemaTrackingLocation from its first run on, start it anew with another checkpoint location, or "
+                    "stream a schemaTrackingLocation from its first run on, restart it with another checkpoint location, or "
                     f"set {_UNSAFE} to true for the rows under the newest columns",
                     table=self._location,
                     version=shown.version,
@@ -274,7 +274,7 @@ class FollowedTable:
         steps = _native.Tail.column_steps(older.columns, newer.columns)
         if steps.incompatible is not None:
             raise SchemaMismatchError(
-                f"{steps.incompatible}: no stream can go on over that; start the query anew with another checkpoint location",
+                f"{steps.incompatible}: no stream can go on over that; restart the query with another checkpoint location",
                 table=self._location,
                 version=newer.version,
             )

@@ -91,7 +91,7 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandR
         except Exception as e:
             if _LOST_SOURCE not in str(e):
                 raise
-            _log.warning("executors with the source of a merge were lost, which begins anew: %s", e)
+            _log.warning("executors with the source of a merge were lost, which begins again: %s", e)
     return _merged(target, what, settings)
 
 

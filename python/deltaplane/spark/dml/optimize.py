@@ -217,7 +217,7 @@ def clone_by_tasks(
 def _setting(spark: SparkSession, name: str, otherwise: int) -> int:
     text = spark.conf.get(name, str(otherwise)) or str(otherwise)
     if not text.isdecimal():
-        raise InvalidArgumentError(f"{name} is a number of files, not {text!r}: set it anew")
+        raise InvalidArgumentError(f"{name} is a number of files, not {text!r}: set it again")
     return int(text)
 
 

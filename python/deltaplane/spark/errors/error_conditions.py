@@ -405,7 +405,7 @@ _KNOWN = (
     Known(
         "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED",
         InvalidArgumentError,
-        r"OPTIMIZE FULL orders all files anew",
+        r"OPTIMIZE FULL orders all files again",
         spark=UnsupportedOperationException,
     ),
     Known(

@@ -30,7 +30,7 @@ def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     text = df.sparkSession.conf.get(_BIN_SIZE, "512m") or "512m"
     size = size_of(text)
     if not size:
-        raise InvalidArgumentError(f"{_BIN_SIZE} is a number of bytes such as 512m, not {text!r}: set it anew")
+        raise InvalidArgumentError(f"{_BIN_SIZE} is a number of bytes such as 512m, not {text!r}: set it again")
     there = {name.lower() for name in df.columns}
     by = [quoted(column) for column in columns if column.lower() in there]
     try:

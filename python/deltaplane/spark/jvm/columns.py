@@ -74,7 +74,7 @@ def _behind(note: str, begins: str) -> str:
 
 def _unlike(what: str, note: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(
-        f"the note {LENGTHS} of a column says `{note}`, which isn't the column's type at `{what}`: write the table's schema anew"
+        f"the note {LENGTHS} of a column says `{note}`, which isn't the column's type at `{what}`: write the table's schema again"
     )
 
 

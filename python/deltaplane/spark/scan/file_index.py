@@ -141,7 +141,7 @@ class LiveSnapshots:
             return _native.Snapshot.open(self._newest.location, self._options)
         except TableNotFoundError as e:
             raise TableNotFoundError(
-                "the view's table was deleted: create it anew, then read it again, or call create_or_replace_temp_view again",
+                "the view's table was deleted: create it again, then read it again, or call create_or_replace_temp_view again",
                 table=e.table,
             ) from e
 

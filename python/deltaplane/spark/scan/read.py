@@ -356,6 +356,6 @@ def _least_bytes(spark: Any, distributed: bool | None) -> float:
     size = size_of(text)
     if size is None:
         raise InvalidArgumentError(
-            f"{_BOUND} is a number of bytes such as 4g, not {text!r}: set it anew in the session"
+            f"{_BOUND} is a number of bytes such as 4g, not {text!r}: set it again in the session"
         )
     return size

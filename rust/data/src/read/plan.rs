@@ -425,7 +425,7 @@ impl<'a> Lookup<'a> {
 
 fn no_ids(field: &Field) -> Error {
     Error::corrupt_file(format!(
-        "the table finds the column `{}` by its id (column mapping mode id), but this data file gives its columns no ids (P113): it was added by a program that doesn't know column mapping; write its rows anew, or remove it from the table",
+        "the table finds the column `{}` by its id (column mapping mode id), but this data file gives its columns no ids (P113): it was added by a program that doesn't know column mapping; write its rows again, or remove it from the table",
         field.name
     ))
 }

@@ -230,7 +230,7 @@ fn follows(last: &mut Vec<u8>, keys: &BinaryArray) -> Result<()> {
     for key in keys.iter().flatten() {
         if key < before {
             return Err(Error::corrupt_file(
-                "the checkpoint isn't in the order that its footer notes: it is sorted anew",
+                "the checkpoint isn't in the order that its footer notes: it is sorted again",
             ));
         }
         before = key;

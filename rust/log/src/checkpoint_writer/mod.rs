@@ -239,7 +239,7 @@ impl Snapshot {
         };
         match checked.await {
             Err(e) if is_damage(&e) => {
-                warn!(path = key, error = %e, "the checkpoint of this version is damaged, writing it anew");
+                warn!(path = key, error = %e, "the checkpoint of this version is damaged, rewriting it");
                 Ok(None)
             }
             there => there.map(Some),

@@ -241,8 +241,8 @@ impl Snapshot {
         let live = base.live.iter().fold(new_files, |n, s| n.saturating_add(s.adds));
         let full = sidecar_files(live);
         let SidecarCompaction { runs, small } = Self::chosen(base, new_files, full);
-        let mut anew: Vec<usize> = runs.iter().chain([&small]).flatten().copied().collect();
-        anew.sort_unstable();
+        let mut rewritten: Vec<usize> = runs.iter().chain([&small]).flatten().copied().collect();
+        rewritten.sort_unstable();
         let mut sorter = Sorter::default();
         let mut is_all_held = true;
         for batch in &self.tail()?.live {
@@ -273,7 +273,7 @@ impl Snapshot {
             .live
             .iter()
             .enumerate()
-            .filter(|(i, _)| anew.binary_search(i).is_err());
+            .filter(|(i, _)| rewritten.binary_search(i).is_err());
         let mut retained: Vec<usize> = reused
             .map(|(_, s)| s.part)
             .chain(base.tombstones.iter().copied())

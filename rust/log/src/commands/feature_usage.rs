@@ -27,7 +27,7 @@ pub(crate) async fn check_names(snapshot: &Snapshot, dropped: &Dropped) -> Resul
         let live = count(snapshot, |_, _| true).await?;
         if live > 0 {
             return Err(Error::invalid_argument(format!(
-                "the feature {} is in use: {why}, so that the table's {live} files have to be written anew first, as alter.set_table_properties does for delta.columnMapping.mode = none, and DeltaTable.alter.drop_feature; another writer took it into use again if this was called from there: run it again",
+                "the feature {} is in use: {why}, so that the table's {live} files have to be rewritten first, as alter.set_table_properties does for delta.columnMapping.mode = none, and DeltaTable.alter.drop_feature; another writer took it into use again if this was called from there: run it again",
                 dropped.feature
             )));
         }
@@ -42,7 +42,7 @@ pub(crate) async fn check_files(snapshot: &Snapshot, dropped: &Dropped, rewritte
         0 => Ok(()),
         _ if dropped.usage == FeatureUsage::OldTypes && only_removes_since(snapshot, rewritten).await? => Ok(()),
         live => Err(Error::invalid_argument(format!(
-            "the feature {} is in use: {live} files may need it and have to be written anew first, as purge() and DeltaTable.alter.drop_feature do; another writer's were added meanwhile if this was called from there: run it again",
+            "the feature {} is in use: {live} files may need it and have to be rewritten first, as purge() and DeltaTable.alter.drop_feature do; another writer's were added meanwhile if this was called from there: run it again",
             dropped.feature
         ))),
     }

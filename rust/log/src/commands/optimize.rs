@@ -285,7 +285,7 @@ async fn wanted(base: &Snapshot, request: &LayoutRequest) -> Result<Option<Wante
     if columns.is_empty() {
         if request.full {
             return Err(Error::invalid_argument(
-                "OPTIMIZE FULL orders all files anew, but the table isn't clustered and no columns are given: leave FULL out, or say ZORDER BY",
+                "OPTIMIZE FULL orders all files again, but the table isn't clustered and no columns are given: leave FULL out, or say ZORDER BY",
             ));
         }
         return Ok(None);

@@ -141,7 +141,7 @@ impl Waiting {
     fn check_counted(&self) -> Result<()> {
         let Some(path) = &self.example else { return Ok(()) };
         Err(Error::unsupported_feature(format!(
-            "{} files of the table don't say in the log how many rows they have, so that these can't be numbered (P140, DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS): let delta-spark run ANALYZE TABLE … COMPUTE DELTA STATISTICS first, or write the table anew",
+            "{} files of the table don't say in the log how many rows they have, so that these can't be numbered (P140, DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS): let delta-spark run ANALYZE TABLE … COMPUTE DELTA STATISTICS first, or rewrite the table",
             self.uncounted
         ))
         .with_path(path.clone()))

@@ -465,7 +465,7 @@ impl Tail {
         let listed = list_from(&self.store, first.saturating_sub(1)).await?;
         if listed.is_empty() {
             return Err(Error::table_not_found(format!(
-                "the log has nothing of version {} and later any more: the table that was followed was deleted or made anew; start anew with another checkpoint location",
+                "the log has nothing of version {} and later any more: the table that was followed was deleted or created again; start again with another checkpoint location",
                 first.saturating_sub(1)
             )));
         }
@@ -474,7 +474,7 @@ impl Tail {
         let oldest = names.first().map_or(end, |n| n.version);
         if oldest > first && !self.request.allow_data_loss {
             return Err(Error::version_not_found(format!(
-                "{gone}: log cleanup removed those before version {oldest}; start anew, or set failOnDataLoss to false to go on without their rows"
+                "{gone}: log cleanup removed those before version {oldest}; start again, or set failOnDataLoss to false to go on without their rows"
             ))
             .with_version(first));
         }
@@ -598,7 +598,7 @@ impl Tail {
 
 fn replaced() -> Error {
     Error::table_not_found(
-        "another table is where the followed one was: it was deleted and made anew; start anew with another checkpoint location, or without an offset",
+        "another table is where the followed one was: it was deleted and created again; start again with another checkpoint location, or without an offset",
     )
 }
 

@@ -317,7 +317,7 @@ pub fn check_mode_change(from: Mapping, to: Mapping) -> Result<()> {
         (Mapping::None, Mapping::Name) => return Ok(()),
         (Mapping::None, Mapping::Id) => "its files have no column ids; use the mode name, or write a new table",
         (_, Mapping::None) => {
-            "files may have other names than columns: set it to none by itself with alter.set_table_properties, which writes them anew"
+            "files may have other names than columns: set it to none by itself with alter.set_table_properties, which rewrites them"
         }
         (Mapping::Name | Mapping::Id, _) => "its files were written for the other one; write the rows to a new table",
     };

@@ -19,7 +19,7 @@ pub(super) static FEATURE: TableFeature = TableFeature {
             .map(|c| format!("and the field `{c}` below a column is generated, which only columns may be"))
     },
     removable: Some(Removable::new(Removal::Unused(
-        "generated columns can't become plain ones: write the table anew without them",
+        "generated columns can't become plain ones: rewrite the table without them",
     ))),
     row_rules: |v, rules| {
         rules.generated.extend(columns_with(v, KEY)?);

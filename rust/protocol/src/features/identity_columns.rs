@@ -31,7 +31,7 @@ pub(super) static FEATURE: TableFeature = TableFeature {
         v.find_in_fields(&broken).map(|(_, why)| format!("and {why}"))
     },
     removable: Some(Removable::new(Removal::Unused(
-        "identity columns can't become plain ones: write the table anew without them",
+        "identity columns can't become plain ones: rewrite the table without them",
     ))),
     restore: |now, then, metadata| {
         let schema = advance_as(then.schema, now.schema);

@@ -246,7 +246,7 @@ impl FileSink {
         let file = self.file.take().ok_or_else(|| {
             Error::new(
                 Kind::StoreUnavailable,
-                "an earlier write to this data file failed; write it anew",
+                "an earlier write to this data file failed; write it again",
             )
         })?;
         Ok((file, std::mem::take(&mut self.pending)))

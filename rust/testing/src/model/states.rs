@@ -392,7 +392,7 @@ impl State {
             return Err("a version follows a gap".to_owned());
         }
         if self.rewritten {
-            return Err("a version that was cleaned up was written anew".to_owned());
+            return Err("a version that was cleaned up was written again".to_owned());
         }
         self.judge_writers()?;
         self.judge_serial()?;

@@ -205,7 +205,7 @@ pub(super) fn drop(draft: &mut Draft<'_>, columns: &[String]) -> Result<()> {
         let field = find(&draft.schema, &path)?;
         if path.len() == 1 && draft.metadata.partition_columns.contains(&field.name) {
             return Err(Error::invalid_argument(format!(
-                "the table is partitioned by `{column}`, which can't be dropped: write the table anew without it"
+                "the table is partitioned by `{column}`, which can't be dropped: rewrite the table without it"
             )));
         }
         check_unused(&draft.metadata, &draft.schema, &path, "dropped")?;

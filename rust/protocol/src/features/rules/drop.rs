@@ -66,7 +66,7 @@ pub fn without_feature(base: &Protocol, view: View<'_>, domains: &[DomainMetadat
     }
     let Some(removable) = feature.removable else {
         return Err(Error::unsupported_feature(format!(
-            "the feature {} can't be dropped: what the table holds of it would have to be written anew without it; write the rows to a new table",
+            "the feature {} can't be dropped: what the table holds of it would have to be rewritten without it; write the rows to a new table",
             feature.name
         )));
     };
