@@ -17,11 +17,11 @@ pub fn is_on(m: &Metadata) -> bool {
         .is_some_and(|v| v.eq_ignore_ascii_case("true"))
 }
 
-/// Refuses a table whose feed is on and which has columns that the feed adds to rows (P133).
-/// `before`: what the table was, if it was there.
+/// Refuses a table that has the feed on and columns with the names that the feed adds to rows
+/// (P133). `before` is the table before the change, if it existed.
 ///
 /// # Errors
-/// `InvalidArgument` that says whether the column or the feed is what came.
+/// `InvalidArgument` that says whether the change adds the column or the feed.
 pub fn check_columns(before: Option<View<'_>>, after: View<'_>) -> Result<()> {
     if !is_on(after.metadata) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! CHECK constraints (P103): expressions over a row, kept in the table's properties.
+//! CHECK constraints (P103): conditions on rows, stored as table properties.
 
 use super::hooks::removal::{Removable, Removal};
 use super::row_rule::RowCheck;

@@ -1,5 +1,5 @@
-//! Checkpoint protection (P157): versions before the protected one may hold features that their
-//! checkpoints alone hide, so cleanup passes them all at once or not at all.
+//! Checkpoint protection (P157): versions before the protected one may use features that only their
+//! checkpoints hide from readers, so log cleanup removes all of them or none.
 
 use super::attempt::Attempt;
 use super::hooks::removal::{Removable, Removal};
@@ -7,16 +7,18 @@ use super::{Kind, TableFeature};
 use crate::Result;
 use crate::actions::Metadata;
 
-/// Table property: the version before which no checkpoint may go.
+/// Table property: the version before which no checkpoint may be removed.
 const BEFORE: &str = "delta.requireCheckpointProtectionBeforeVersion";
 
-/// The version before which no checkpoint may go while a commit stays; 0 when nothing is protected.
+/// The version before which no checkpoint may be removed while one of its commits remains; 0 if
+/// nothing is protected.
 pub fn protected_before(metadata: &Metadata) -> u64 {
     let value = metadata.configuration.get(BEFORE);
     value.and_then(|v| v.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The metadata with checkpoints before this version protected; a mark that lies further on stays.
+/// The metadata that protects checkpoints before this version; a higher protected version is
+/// retained.
 pub(super) fn protect(metadata: &Metadata, before: u64) -> Metadata {
     let mut metadata = metadata.clone();
     let before = before.max(protected_before(&metadata));
@@ -24,8 +26,8 @@ pub(super) fn protect(metadata: &Metadata, before: u64) -> Metadata {
     metadata
 }
 
-/// New metadata of a protected table keeps the mark (P023): a mark that got lost would free its
-/// checkpoints.
+/// New metadata of a protected table retains the property (P023): without it the checkpoints would
+/// lose their protection.
 fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     let old = attempt.base.and_then(|b| b.metadata.configuration.get(BEFORE).cloned());
     if attempt.supports(FEATURE.name)

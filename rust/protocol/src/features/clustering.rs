@@ -1,5 +1,5 @@
-//! Clustering (P152): which columns a table's rows are kept together by, in a domain of its own.
-//! Plain writes need not cluster; the columns must have statistics.
+//! Clustering (P152): the columns by which a table's rows are kept together are stored in a domain.
+//! Plain writes need not cluster rows; the columns must have statistics.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// The domain that holds the columns.
 pub const DOMAIN: &str = "delta.clustering";
-/// As many columns as delta-spark takes.
+/// The maximum number of columns, as in delta-spark.
 const MOST_COLUMNS: usize = 4;
 
 /// Whether a table may be clustered.
@@ -23,7 +23,7 @@ pub fn may_be(protocol: &Protocol) -> bool {
     super::supported(protocol).contains(FEATURE.name)
 }
 
-/// Asks for the feature, which no property of a table does.
+/// Adds the feature, which no table property enables.
 pub fn ask(asked: &mut Directives) {
     asked.features.insert(FEATURE.name.to_owned());
 }
@@ -53,8 +53,8 @@ fn path_of(column: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// The domain of a table clustered by these columns (logical names, dots between the levels), which
-/// are checked.
+/// The domain of a table clustered by these columns, given as logical names with dots between the
+/// levels. Checks the columns.
 pub fn domain_for(metadata: &Metadata, schema: &StructType, columns: &[String]) -> Result<DomainMetadata> {
     if !metadata.partition_columns.is_empty() {
         return Err(Error::invalid_argument(
@@ -90,7 +90,8 @@ pub fn domain_for(metadata: &Metadata, schema: &StructType, columns: &[String]) 
     })
 }
 
-/// The dotted logical name of a column by its physical path; parts with a dot stand in backticks.
+/// The dotted logical name of a column by its physical path; parts that contain a dot are quoted by
+/// backticks.
 pub fn logical_name(metadata: &Metadata, schema: &StructType, physical: &[String]) -> Result<String> {
     let gone = || {
         Error::invalid_argument(format!(

@@ -1,4 +1,4 @@
-//! Default values (P107): an expression for columns that the data doesn't have.
+//! Default values (P107): expressions for columns that the written data lacks.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::row_rule::{columns_with, nested_with};
 use super::{Kind, TableFeature};
 use crate::schema::Primitive;
 
-/// Where a column keeps its default, as Spark SQL.
+/// The key of a column's metadata that has its default as Spark SQL.
 pub(super) const KEY: &str = "CURRENT_DEFAULT";
 
 pub(super) static FEATURE: TableFeature = TableFeature {

@@ -1,6 +1,6 @@
-//! Column mapping (P110–P116) as a table feature: when it is active, and how a schema gets, keeps
-//! and changes its ids and physical names. What these mean for files is in `mapping`. Pure: new
-//! names come from the caller.
+//! Column mapping (P110–P116) as a table feature: when it is active, and how a schema's ids and
+//! physical names are assigned, retained and changed. The module `mapping` applies them to files.
+//! Pure: new names come from the caller.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ use crate::mapping::{ID, MODE, Mapping, NESTED_IDS, PHYSICAL_NAME, id_of};
 use crate::schema::{ArrayType, DataType, Field, MapType, StructType};
 use crate::{Error, Result};
 
-/// Table property: the highest id that the table ever gave to a column.
+/// Table property: the highest id that was ever assigned to a column of the table.
 pub const MAX_ID: &str = "delta.columnMapping.maxColumnId";
-/// All keys of column mapping in a field's metadata begin so.
+/// The prefix of all of column mapping's keys in a field's metadata.
 pub(super) const PREFIX: &str = "delta.columnMapping.";
 
 fn is_wanted(v: View<'_>) -> bool {
@@ -69,7 +69,7 @@ pub(super) static FEATURE: TableFeature = TableFeature {
     ..TableFeature::new("columnMapping", Kind::ReaderWriter)
 };
 
-/// The mapping that a table's files have: the property means nothing without the feature (P093).
+/// The mapping of a table's files: the property has no effect without the feature (P093).
 ///
 /// # Errors
 /// `UnsupportedFeature` for an unknown mode.
@@ -81,17 +81,17 @@ pub fn mapping(protocol: &Protocol, metadata: &Metadata) -> Result<Mapping> {
     }
 }
 
-/// A schema whose fields all have ids and physical names, and the highest id ever given.
+/// A schema whose fields all have ids and physical names, and the highest id ever assigned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assigned {
     /// The schema.
     pub schema: StructType,
-    /// What the table property [`MAX_ID`] has to say.
+    /// The value of the table property [`MAX_ID`].
     pub max_id: i32,
 }
 
-/// Gives an id above `max_id` and a physical name from `fresh` to each field that has none: depth
-/// first, a field before those inside of it (P110, P111).
+/// Assigns an id above `max_id` and a physical name from `fresh` to each field that lacks them:
+/// depth first, a field before its nested fields (P110, P111).
 ///
 /// # Errors
 /// `InvalidArgument` when the ids are used up.
@@ -99,9 +99,9 @@ pub fn assign(schema: &StructType, max_id: i32, fresh: &mut dyn FnMut() -> Strin
     give(schema, max_id, &mut |_| fresh())
 }
 
-/// The columns of a mapped table that replaces all rows of another version of itself: a field that
-/// the old schema has, with the same path (ignoring case) and type, gets its id and physical name
-/// back, as in delta-spark. Fields of other types get none, so that no reader takes old values for
+/// The columns of a mapped table after all its rows are replaced: a field with the path (ignoring
+/// case) and the type of an old field retains the old field's id and physical name, as in
+/// delta-spark. Fields whose type changes get new ones, so that no reader interprets old values as
 /// new ones.
 pub fn reuse(before: &StructType, schema: &StructType) -> StructType {
     let fields = schema.fields().iter().map(|field| {
@@ -138,13 +138,13 @@ fn reuse_inside(before: &DataType, data_type: &DataType) -> DataType {
     }
 }
 
-/// Whether a value may be null wherever it may have been.
+/// Whether the new type is nullable wherever the old type is.
 fn may_be_null(from: bool, to: bool) -> bool {
     to || !from
 }
 
-/// Whether all values of one type are values of another one: the same names and types at every
-/// depth, which may be null wherever they were.
+/// Whether all values of one type are values of another: names and types are equal at every depth,
+/// and the other type is nullable wherever the first one is.
 fn reads_as(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::Struct(from), DataType::Struct(to)) => {
@@ -166,8 +166,8 @@ fn reads_as(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// The schema of a table that had no mapping when it gets one: files are there already, so each
-/// field's physical name is its name (P111).
+/// The schema of an existing table that gets a mapping: each field's physical name is its name,
+/// since files exist already (P111).
 ///
 /// # Errors
 /// `InvalidArgument` when the ids are used up.
@@ -198,8 +198,8 @@ fn assigned(schema: StructType, last: Option<i32>) -> Result<Assigned> {
     Ok(Assigned { schema, max_id })
 }
 
-/// Gives an id above `max_id` to each element, key and value that has none, kept by path with the
-/// nearest field (P115). Fields must have their physical names.
+/// Assigns an id above `max_id` to each element, key and value that lacks one, stored by path in
+/// the nearest field (P115). Fields must have physical names.
 ///
 /// # Errors
 /// `InvalidArgument` when the ids are used up.
@@ -254,14 +254,14 @@ fn max_id_of(schema: &StructType, known: i32) -> i32 {
     max
 }
 
-/// The highest id that a table with this metadata ever gave: what the property says, or a column
-/// has (P110).
+/// The highest id ever assigned in a table with this metadata: the maximum of the property and the
+/// columns' ids (P110).
 pub fn max_id(configuration: &BTreeMap<String, String>, schema: &StructType) -> i32 {
     let stored = configuration.get(MAX_ID).and_then(|v| v.trim().parse().ok());
     max_id_of(schema, stored.unwrap_or(0))
 }
 
-/// The schema without any trace of column mapping.
+/// The schema without the metadata of column mapping.
 pub fn strip(schema: &StructType) -> StructType {
     schema.map_fields(&mut |mut f| {
         f.metadata.retain(|key, _| !key.starts_with(PREFIX));
@@ -269,15 +269,15 @@ pub fn strip(schema: &StructType) -> StructType {
     })
 }
 
-/// Whether a table's files are found by physical names or ids.
+/// Whether columns in a table's files are found by physical names or ids.
 pub(super) fn is_mapped(m: &Metadata) -> bool {
     m.configuration
         .get(MODE)
         .is_some_and(|mode| mode != Mapping::None.as_str())
 }
 
-/// Why the files of a table can't do without the mapping; `None` where they have the names of its
-/// columns, and no columns that it doesn't have.
+/// The reason why a table's files need the mapping; `None` if they use the columns' logical names
+/// and have no other columns.
 pub fn needed(view: View<'_>) -> Option<String> {
     if !is_mapped(view.metadata) {
         return None;
@@ -295,7 +295,7 @@ pub fn needed(view: View<'_>) -> Option<String> {
     (highest != known).then(|| "columns were dropped that files still hold".to_owned())
 }
 
-/// The metadata without any trace of column mapping.
+/// The metadata without column mapping's properties.
 pub fn without_column_mapping(view: View<'_>) -> Metadata {
     let mut metadata = view.metadata.clone();
     if is_mapped(view.metadata) {
@@ -305,10 +305,10 @@ pub fn without_column_mapping(view: View<'_>) -> Metadata {
     metadata
 }
 
-/// Refuses a change of mode that existing files can't follow (P114).
+/// Refuses a change of the mapping mode that existing files don't support (P114).
 ///
 /// # Errors
-/// `InvalidArgument` for all but none to name, and no change.
+/// `InvalidArgument` for every change except from none to name.
 pub fn check_mode_change(from: Mapping, to: Mapping) -> Result<()> {
     if from == to {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Domain metadata (P151): named configurations of a table. Those of unknown domains stay as they
-//! are; names that begin with `delta.` belong to the protocol.
+//! Domain metadata (P151): named configurations of a table. Unknown domains are retained; names
+//! that begin with `delta.` are reserved by the protocol.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::{Kind, TableFeature};
 use crate::actions::Action;
 use crate::{Error, Result};
 
-/// Refuses names that are not a user's to set.
+/// Refuses names that users may not set.
 pub fn check_user_domain(domain: &str) -> Result<()> {
     if domain.is_empty() || domain.to_lowercase().starts_with("delta.") {
         return Err(Error::invalid_argument(format!(
@@ -19,7 +19,8 @@ pub fn check_user_domain(domain: &str) -> Result<()> {
     Ok(())
 }
 
-/// One action for a domain, none without the feature; a tombstone carries the last configuration.
+/// The action that sets a domain, or none without the feature; a tombstone has the last
+/// configuration.
 fn check_actions(attempt: &mut Attempt<'_>) -> Result<()> {
     let supported = attempt.supports(FEATURE.name);
     let old = attempt.base.map(|b| b.domains);

@@ -8,7 +8,7 @@ use super::row_rule::{columns_with, nested_with};
 use super::{Kind, TableFeature};
 use crate::schema::Primitive;
 
-/// Where a column keeps its expression, as Spark SQL.
+/// The key of a column's metadata that has its expression as Spark SQL.
 pub(super) const KEY: &str = "delta.generationExpression";
 
 pub(super) static FEATURE: TableFeature = TableFeature {

@@ -1,7 +1,7 @@
-//! Identity columns (P108, P109): values that writers hand out, one for each row, none twice. Pure:
-//! which columns to fill and from where on, and the schema that remembers how far it went. `data`
-//! makes the values where the rows are, `log` plans them and commits the new mark together with the
-//! files.
+//! Identity columns (P108, P109): writers assign a unique value to each row. Pure: computes which
+//! columns to fill, their next values, and the schema with new high-water marks. The crate `data`
+//! generates the values with the rows; the crate `log` plans them and commits the new mark together
+//! with the files.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,9 +18,9 @@ const START: &str = "delta.identity.start";
 const STEP: &str = "delta.identity.step";
 const MARK: &str = "delta.identity.highWaterMark";
 const EXPLICIT: &str = "delta.identity.allowExplicitInsert";
-/// Tag of a commit whose new metadata says only how far identity columns went.
+/// Tag of a commit whose new metadata only changes high-water marks of identity columns.
 const COMMIT_TAG: &str = "delta.identity.schemaUpdate";
-/// Tag under which files report the last values they hold, on their way to the commit only.
+/// Tag of files with the last assigned values, removed before the commit.
 const TAG: &str = "deltaplane.identity";
 
 pub(super) static FEATURE: TableFeature = TableFeature {
@@ -61,14 +61,14 @@ pub(super) static FEATURE: TableFeature = TableFeature {
     ..TableFeature::new("identityColumns", Kind::Writer)
 };
 
-/// A column whose values a write hands out: `next`, then one `step` further for each row.
+/// A column whose values a write assigns: `next`, then one `step` further for each row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fill {
     /// Name of the column.
     pub column: String,
     /// First value.
     pub next: i64,
-    /// From one value to the following.
+    /// The difference of consecutive values.
     pub step: i64,
 }
 
@@ -130,7 +130,7 @@ impl Identity {
     }
 }
 
-/// What an identity column without values left says.
+/// The error of an identity column whose values are used up.
 pub fn overflow(column: &str) -> Error {
     Error::new(
         crate::Kind::ConstraintViolation,
@@ -152,10 +152,10 @@ pub fn check(schema: &StructType, partition_columns: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The data's schema with the identity columns that it lacks, and what to fill these with.
+/// The data's schema with the identity columns that it lacks, and the values to fill them with.
 ///
 /// # Errors
-/// `SchemaMismatch` when the data brings values that the table doesn't let users give (P109).
+/// `SchemaMismatch` if the data has values for a column that users may not set (P109).
 pub fn complete(table: &StructType, data: StructType) -> Result<(StructType, Vec<Fill>)> {
     let (mut fields, mut fills) = (Vec::new(), Vec::new());
     for f in table.fields() {
@@ -181,7 +181,7 @@ pub fn complete(table: &StructType, data: StructType) -> Result<(StructType, Vec
     Ok((StructType::new(all), fills))
 }
 
-/// Notes on the files of one writer the last value of each column that it filled.
+/// Tags the files of one writer with the last value of each column that it filled.
 pub fn stamp(adds: &mut [Add], last: &[(String, i64)]) {
     let Some(add) = adds.first_mut().filter(|_| !last.is_empty()) else {
         return;
@@ -191,7 +191,7 @@ pub fn stamp(adds: &mut [Add], last: &[(String, i64)]) {
         .insert(TAG.to_owned(), Some(json!(last).to_string()));
 }
 
-/// Takes the notes off the files again.
+/// Removes the tags from the files.
 pub fn take_marks(adds: &mut [Add]) -> Vec<(String, i64)> {
     let mut marks: Vec<(String, i64)> = Vec::new();
     for add in adds {
@@ -239,12 +239,12 @@ pub fn synced(f: &Field, furthest: Option<i64>) -> Result<Field> {
     Ok(moved)
 }
 
-/// The tags of a commit whose new metadata says nothing but how far identity columns went.
+/// The tags of a commit whose new metadata only changes high-water marks of identity columns.
 pub fn commit_tags() -> Value {
     json!({ COMMIT_TAG: "true" })
 }
 
-/// The schema whose high-water marks lie at these values, or further where they did before.
+/// The schema with these high-water marks; higher existing marks are retained.
 pub fn advance(schema: &StructType, marks: &[(String, i64)]) -> StructType {
     let fields = schema.fields().iter().map(|f| {
         let Ok(Some(identity)) = Identity::of(f) else {
@@ -262,8 +262,8 @@ pub fn advance(schema: &StructType, marks: &[(String, i64)]) -> StructType {
     StructType::new(fields.collect())
 }
 
-/// The schema whose high-water marks lie as far as those of the same columns in another one, or
-/// further: values that were handed out never come again, whatever version the table goes back to.
+/// The schema whose high-water marks are at least those of the same columns in another schema:
+/// assigned values are never reused, whatever version a table is restored to.
 fn advance_as(schema: &StructType, other: &StructType) -> StructType {
     let same = |f: &&Field, g: &Field| match (id_of(f), id_of(g)) {
         (Some(a), Some(b)) => a == b,
@@ -277,7 +277,8 @@ fn advance_as(schema: &StructType, other: &StructType) -> StructType {
     advance(schema, &marks.collect::<Vec<_>>())
 }
 
-/// The schema without high-water marks: two that are equal so differ in values handed out alone.
+/// The schema without high-water marks: two schemas are equal without them if they differ only in
+/// assigned values.
 pub(super) fn without_marks(schema: &StructType) -> StructType {
     schema.map_fields(&mut |mut f| {
         f.metadata.remove(MARK);

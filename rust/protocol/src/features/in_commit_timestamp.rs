@@ -14,7 +14,7 @@ const ENABLED: &str = "delta.enableInCommitTimestamps";
 const SINCE_VERSION: &str = "delta.inCommitTimestampEnablementVersion";
 const SINCE_TIME: &str = "delta.inCommitTimestampEnablementTimestamp";
 
-/// From which version on commits carry their own time; `None` while the property is off (P082).
+/// The version from which on commits have their own time; `None` while the property is off (P082).
 pub fn enabled_from(m: &Metadata) -> Option<u64> {
     let get = |k: &str| m.configuration.get(k);
     get(ENABLED).filter(|v| v.eq_ignore_ascii_case("true"))?;
@@ -26,7 +26,7 @@ pub fn stamp_of(info: &CommitInfo) -> Option<i64> {
     info.get("inCommitTimestamp")?.as_i64()
 }
 
-/// The time that a commit carries, ms; one that must and doesn't is corrupt (P085).
+/// A commit's own time in ms. A commit without it is corrupt if the table requires it (P085).
 pub fn time_of(info: &CommitInfo, version: u64) -> Result<i64> {
     stamp_of(info).ok_or_else(|| {
         Error::corrupt_log(format!(
@@ -37,7 +37,8 @@ pub fn time_of(info: &CommitInfo, version: u64) -> Result<i64> {
     })
 }
 
-/// Stamps the commit, later than its base (P083); notes since when commits carry a time (P084).
+/// Sets the commit's time, later than its base's (P083), and records since when commits have a time
+/// (P084).
 fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     let on = attempt.metadata().is_some_and(|m| enabled_from(m).is_some());
     let was_on = attempt.base.is_some_and(|b| enabled_from(b.metadata).is_some());

@@ -1,5 +1,5 @@
-//! Partition columns in data files (P156), for readers that know no partition values. Ours use the
-//! log's values.
+//! Partition columns in data files (P156), for readers that don't use partition values of the log.
+//! Our reader uses the log's values.
 
 use super::{Kind, TableFeature, View, iceberg_compat, supported};
 use crate::actions::Protocol;

@@ -1,7 +1,7 @@
 //! Row tracking (P140–P143): every file has the id of its first row and the version that added it,
-//! both given at each attempt from the base's high-water mark; what enabling it on a table that
-//! exists needs. Rewritten rows carry theirs in stored columns; a commit that loses them without
-//! saying so is refused.
+//! both assigned at each attempt from the base's high-water mark. Computes what an existing table
+//! needs before row tracking can be enabled. Rewritten rows have their ids in stored columns; a
+//! commit that loses ids without declaring it is refused.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::actions::{Action, CommitInfo, DomainMetadata, Metadata};
 use crate::files::rows::num_records;
 use crate::{Error, Result};
 
-/// The domain that holds the highest row id given so far.
+/// The domain with the highest row id assigned so far.
 pub const DOMAIN: &str = "delta.rowTracking";
 pub(super) const ENABLED: &str = "delta.enableRowTracking";
 const SUSPENDED: &str = "delta.rowTrackingSuspended";
@@ -24,12 +24,12 @@ pub(super) const ROW_VERSION_COLUMN: &str = "delta.rowTracking.materializedRowCo
 /// All that a table says of it.
 const PROPERTIES: &[&str] = &[ENABLED, SUSPENDED, ROW_ID_COLUMN, ROW_VERSION_COLUMN];
 
-/// What a commit is called that only takes row ids away.
+/// The operation of a commit that only removes row ids.
 pub const UNBACKFILL: &str = "ROW TRACKING UNBACKFILL";
-/// What a commit is called that only gives row ids to files that have none.
+/// The operation of a commit that only assigns row ids to files that have none.
 pub const BACKFILL: &str = "ROW TRACKING BACKFILL";
 
-/// What a commit says of the ids of the rows that it rewrote.
+/// The tag of a commit that says whether rewritten rows keep their ids.
 const PRESERVED: &str = "delta.rowTracking.preserved";
 /// Operations whose new files contain old rows: a writer that preserves their ids sets the tag
 /// above beforehand.
@@ -48,12 +48,11 @@ pub fn materialised(m: &Metadata) -> (Option<String>, Option<String>) {
     (name(ROW_ID_COLUMN), name(ROW_VERSION_COLUMN))
 }
 
-/// The field ids by which Iceberg readers know a row's id and the version that last wrote it:
-/// numbers that its format keeps for them.
+/// The field ids that Iceberg's format reserves for a row's id and for the version that last wrote
+/// it.
 pub const ICEBERG_IDS: [i32; 2] = [2_147_483_540, 2_147_483_539];
 
-/// Says of a commit that it didn't carry the ids of rows over into the files that it rewrote
-/// (P142).
+/// Declares that a commit didn't carry the row ids over into the files that it rewrote (P142).
 pub fn lost_ids(info: &mut CommitInfo) {
     let tags = info.entry("tags").or_insert_with(|| json!({}));
     if let Value::Object(tags) = tags {
@@ -61,7 +60,7 @@ pub fn lost_ids(info: &mut CommitInfo) {
     }
 }
 
-/// Whether a change of the metadata says from now on that every row has an id.
+/// Whether a change of the metadata enables row tracking.
 pub fn begins(before: &Metadata, after: &Metadata) -> bool {
     is_on(after) && !is_on(before)
 }
@@ -72,7 +71,7 @@ pub fn ask(asked: &mut Directives) {
 }
 
 /// Names the hidden columns of a table that enables row tracking, unless they have names (P141);
-/// `unique` makes them nobody else's.
+/// `unique` makes the names unique.
 pub fn complete(metadata: &mut Metadata, unique: &str) -> Result<()> {
     if !is_on(metadata) {
         return Ok(());
@@ -93,7 +92,7 @@ pub fn complete(metadata: &mut Metadata, unique: &str) -> Result<()> {
     Ok(())
 }
 
-/// Says of a commit that the rows in its new files keep their ids (P142).
+/// Declares that rows in a commit's new files keep their ids (P142).
 pub fn say_preserved(info: &mut std::collections::BTreeMap<String, Value>) {
     let tags = info.entry("tags".to_owned()).or_insert_with(|| json!({}));
     if let Value::Object(tags) = tags {
@@ -101,20 +100,20 @@ pub fn say_preserved(info: &mut std::collections::BTreeMap<String, Value>) {
     }
 }
 
-/// The metadata of a table whose writers give no ids to new files, and whose files may have none.
+/// The metadata of a table whose writers assign no ids to new files, and whose files may lack ids.
 fn suspended(m: &Metadata) -> Metadata {
     let mut m = m.clone();
     m.configuration.insert(SUSPENDED.to_owned(), "true".to_owned());
     m
 }
 
-/// Whether a commit only gives row ids to files that have none, or takes them away.
+/// Whether a commit only assigns row ids to files that have none, or only removes them.
 pub fn only_numbers_files(operation: &str) -> bool {
     [BACKFILL, UNBACKFILL].contains(&operation)
 }
 
-/// Refuses to enable row tracking where writers have been told to give no ids: they must be told
-/// otherwise first.
+/// Refuses to enable row tracking while a property suspends the assignment of ids: the property must
+/// be set to false in an earlier commit.
 fn check_begin(before: &Metadata, after: &Metadata) -> Result<()> {
     if begins(before, after) && is_suspended(before) {
         return Err(Error::invalid_argument(format!(
@@ -130,7 +129,7 @@ fn is_suspended(m: &Metadata) -> bool {
         .is_some_and(|v| v.eq_ignore_ascii_case("true"))
 }
 
-/// Gives ids to the files that have none and raises the mark (P140).
+/// Assigns ids to the files that have none, and raises the high-water mark (P140).
 fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     let (enabled, suspended) = attempt
         .metadata()
@@ -197,7 +196,7 @@ fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The one of two such domains that says the higher row id.
+/// The one of two row tracking domains that has the higher row id.
 fn higher(mark: Option<DomainMetadata>, other: Option<DomainMetadata>) -> Result<Option<DomainMetadata>> {
     Ok(match (mark, other) {
         (Some(a), Some(b)) if high_water_mark(&b)? > high_water_mark(&a)? => Some(b),

@@ -11,13 +11,13 @@ use crate::features::supported;
 pub struct Base<'a> {
     /// Its number.
     pub version: u64,
-    /// Its time in ms, needed where the commit carries its own.
+    /// The base's time in ms; required if the table's commits have their own time.
     pub time_ms: Option<i64>,
     /// Its protocol.
     pub protocol: &'a Protocol,
     /// Its metadata.
     pub metadata: &'a Metadata,
-    /// Its domains, needed where the table has any.
+    /// The base's domains; required if the table has any.
     pub domains: &'a BTreeMap<String, DomainMetadata>,
     /// Whether some of its files stay live after the commit, needed where the commit enables row
     /// tracking.
@@ -26,9 +26,9 @@ pub struct Base<'a> {
 
 /// One attempt, as the rooms see and change it.
 pub struct Attempt<'a> {
-    /// What it builds on; absent for a new table.
+    /// The version that the attempt builds on; absent for a new table.
     pub base: Option<Base<'a>>,
-    /// The version that it would make.
+    /// The version that the commit creates.
     pub version: u64,
     /// The clock at the attempt, ms.
     pub now_ms: i64,

@@ -24,10 +24,10 @@ pub struct Directives {
 }
 
 impl Directives {
-    /// Takes the instructions out of properties as a user gave them; the rest stays.
+    /// Removes the instructions from properties that a user passed, and returns them; the other
+    /// properties remain.
     ///
-    /// Errors: `UnsupportedFeature` for a feature that nobody knows, `InvalidArgument` for a value
-    /// that isn't one.
+    /// Errors: `UnsupportedFeature` for an unknown feature, `InvalidArgument` for an invalid value.
     pub fn take(properties: &mut BTreeMap<String, String>) -> Result<Self> {
         let mut taken = Directives::default();
         let mut rest = BTreeMap::new();
@@ -40,7 +40,7 @@ impl Directives {
         Ok(taken)
     }
 
-    /// Whether a key is an instruction, which no table stores.
+    /// Whether a key is an instruction, which tables never store.
     pub fn is_one(key: &str) -> bool {
         let lower = key.to_lowercase();
         lower.starts_with(FEATURE) || [READER, WRITER, DEFAULTS].contains(&lower.as_str())

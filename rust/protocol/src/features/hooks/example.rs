@@ -1,4 +1,4 @@
-//! The table that uses every feature at once, of which this build's support is asked.
+//! A table that uses every feature, for which this build's support is determined.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The domain in which a feature has its records: what a clone takes over, and when it may go.
+//! The domain in which a feature stores its data: what a clone copies, and when it may be removed.
 
 use crate::Result;
 use crate::actions::DomainMetadata;
@@ -11,6 +11,6 @@ pub(in crate::features) struct OwnDomain {
     /// The domain of a clone, from that of the source and that of the table which it replaces.
     pub(in crate::features) cloned:
         fn(Option<DomainMetadata>, Option<DomainMetadata>) -> Result<Option<DomainMetadata>>,
-    /// Refuses to drop the feature while the domain says something.
+    /// Refuses to drop the feature if the content of its domain still has an effect.
     pub(in crate::features) check_drop: fn(&DomainMetadata) -> Result<()>,
 }

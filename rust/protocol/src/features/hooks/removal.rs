@@ -1,5 +1,5 @@
-//! How a feature is dropped (P098): what goes from the metadata, and what must be gone from files
-//! and versions first.
+//! How a feature is dropped (P098): what to remove from the metadata, and what files and versions
+//! must no longer contain.
 
 use crate::actions::{Action, DomainMetadata, Metadata};
 use crate::features::View;
@@ -9,7 +9,8 @@ use crate::features::View;
 pub(in crate::features) enum Removal {
     /// Takes these properties away.
     Properties(&'static [&'static str]),
-    /// Nothing, but nothing in the metadata may use the feature any more; says how to get there.
+    /// Nothing is removed, and the drop is refused while the metadata uses the feature; the text
+    /// says how to change that.
     Unused(&'static str),
     /// What the feature itself does.
     By(fn(View<'_>) -> Removed),
@@ -25,14 +26,14 @@ pub(in crate::features) struct Removed {
     pub(in crate::features) usage: Option<FeatureUsage>,
 }
 
-/// What of a feature may stand in live files.
+/// What live files may contain because of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureUsage {
     /// Nothing.
     None,
     /// Deletion vectors.
     Vectors,
-    /// Row ids, which would clash with those that a later start gives.
+    /// Row ids, which would collide with ids that are assigned after row tracking is enabled again.
     RowIds,
     /// Values in types that their columns no longer have.
     OldTypes,
@@ -45,18 +46,17 @@ pub(in crate::features) struct Removable {
     pub(in crate::features) removal: Removal,
     /// What live files may have of it.
     pub(in crate::features) usage: FeatureUsage,
-    /// Whether an action of an old version shows that it needs the feature; absent where no version
-    /// does.
+    /// Whether an action of an old version needs the feature; absent if no version can.
     pub(in crate::features) uses: Option<fn(&Action) -> bool>,
-    /// The metadata that keeps writers from leaving more of it in files while old files are
+    /// The metadata under which writers no longer use the feature in new files, while old files are
     /// cleaned.
     pub(in crate::features) suspended: fn(&Metadata) -> Metadata,
-    /// What has to be done before, by the table's domains.
+    /// What has to be done before the drop, determined from the table's domains.
     pub(in crate::features) domains_in_use: fn(&[DomainMetadata]) -> Option<String>,
 }
 
 impl Removable {
-    /// A feature that leaves nothing in files and in old versions.
+    /// A feature that leaves nothing in files or in old versions.
     pub(in crate::features) const fn new(removal: Removal) -> Self {
         Removable {
             removal,

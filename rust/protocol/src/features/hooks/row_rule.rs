@@ -1,5 +1,5 @@
-//! The rules for written rows: conditions, and columns' values. The features that keep such
-//! expressions make them.
+//! The rules for written rows: conditions, and values of columns. Features that store such
+//! expressions create them.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// A condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowCheck {
-    /// Its name: the constraint's, or the column's whose invariant it is.
+    /// The rule's name: the constraint's name, or the column of the invariant.
     pub name: String,
     /// The condition.
     pub sql: String,
@@ -31,27 +31,25 @@ pub struct ColumnRule {
 /// The rules of a table, in Spark SQL over its columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowRules {
-    /// Every row must make these true; false and null break them (P101, P103).
+    /// Conditions that every row must satisfy; false and null violate them (P101, P103).
     pub checks: Vec<RowCheck>,
     /// Columns whose value is an expression: computed when absent, compared null-safely when given
     /// (P105).
     pub generated: Vec<ColumnRule>,
-    /// Columns with a value of their own when the data doesn't have them; an explicit null stays
-    /// (P107).
+    /// Columns with a default for data that lacks them; an explicit null stays null (P107).
     pub defaults: Vec<ColumnRule>,
-    /// The condition that each row of this write must meet: its rows are a new table's, of which an
-    /// overwrite replaces none.
+    /// The condition that each row of an overwrite with a condition must satisfy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
 }
 
 impl RowRules {
-    /// Whether rows can be written as they come.
+    /// Whether rows can be written unchanged and unchecked.
     pub fn is_empty(&self) -> bool {
         self.checks.is_empty() && self.generated.is_empty() && self.defaults.is_empty() && self.only.is_none()
     }
 
-    /// The columns that data may lack, since their values are known without it.
+    /// The columns that data may lack, since their values can be computed.
     pub fn computed(&self) -> impl Iterator<Item = &str> {
         self.generated.iter().chain(&self.defaults).map(|r| r.column.as_str())
     }

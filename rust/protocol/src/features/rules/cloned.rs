@@ -21,7 +21,7 @@ pub fn metadata(
     let mut metadata = source.clone();
     metadata.id = replaced.map_or(id, |r| r.id.clone());
     metadata.created_time = replaced.map_or(Some(now_ms), |r| r.created_time);
-    // What is said of the source's versions means nothing in another log.
+    // Properties that refer to versions of the source's log are invalid in another log.
     for key in all().flat_map(|f| f.log_properties) {
         metadata.configuration.remove(*key);
     }

@@ -1,6 +1,6 @@
-//! What another writer may change of a table's protocol and metadata while a transaction runs,
-//! without spoiling it (section 5.1 rules 1 and 2): files that were planned before must be right
-//! after it too.
+//! Changes of a table's protocol and metadata that another writer may commit while a transaction
+//! runs, without a conflict (section 5.1 rules 1 and 2): files that were planned before must be
+//! valid after them.
 
 use crate::actions::{Metadata, Protocol};
 use crate::features::hooks::safe_property::SafeProperty;
@@ -9,7 +9,8 @@ use crate::mapping::MODE;
 use crate::schema::StructType;
 use crate::{Error, Result};
 
-/// How a change of the protocol spoils a transaction that runs; `None` when it doesn't (rule 1).
+/// The conflict of a change of the protocol with a running transaction; `None` without a conflict
+/// (rule 1).
 pub fn protocol_clash(before: &Protocol, after: &Protocol) -> Option<String> {
     let (had, has) = (supported(before), supported(after));
     if let Some(gone) = had.difference(&has).next() {
@@ -20,8 +21,8 @@ pub fn protocol_clash(before: &Protocol, after: &Protocol) -> Option<String> {
         .map(|new| format!("made the table support the feature {new}"))
 }
 
-/// How a change of the metadata spoils a transaction that runs; `None` when it doesn't (rule 2).
-/// `protocol` is the table's after the change.
+/// The conflict of a change of the metadata with a running transaction; `None` without a conflict
+/// (rule 2). `protocol` is the table's after the change.
 ///
 /// # Errors
 /// A schema that can't be parsed.

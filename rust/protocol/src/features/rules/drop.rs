@@ -1,7 +1,7 @@
-//! Dropping a feature (P098): nobody may depend on it, its properties go, its traces must be gone,
-//! and for a feature that old versions need to be read these must stay readable as they are. Pure:
-//! what to look for in files and history is told, the log looks. What isn't safe is refused with
-//! the remedy.
+//! Dropping a feature (P098): no other feature may depend on it, and its properties and its data in
+//! files are removed; versions that need it must stay readable. Pure: returns what to search for in
+//! files and history, and the crate `log` searches. A drop that isn't safe is refused, with the
+//! steps to take first.
 
 use crate::actions::{Action, DomainMetadata, Metadata, Protocol};
 use crate::features::hooks::removal::{Removal, Removed};
@@ -9,15 +9,15 @@ use crate::features::rules::minimum_protocol;
 use crate::features::{FeatureUsage, TableFeature, View, checkpoint_protection, find, known, supported};
 use crate::{Error, Result};
 
-/// What is left of a table when a feature is dropped, and what has to be done before.
+/// The table's metadata and protocol after a feature is dropped, and what has to be done before.
 #[derive(Debug)]
 pub struct Dropped {
     /// The protocol without the feature.
     pub protocol: Protocol,
     /// The metadata without what belongs to it.
     pub metadata: Metadata,
-    /// The metadata that keeps writers from leaving more traces while old ones are looked for,
-    /// where it isn't so yet.
+    /// The metadata under which writers no longer use the feature, while old uses are searched for;
+    /// absent if the table has it already.
     pub prepared: Option<Metadata>,
     /// Tombstones of the domains that belong to it.
     pub domains: Vec<DomainMetadata>,
