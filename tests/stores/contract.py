@@ -112,8 +112,8 @@ def proof(figures: dict[str, dict[str, int]]) -> dict[str, Any]:
             f"In each of {total['races']} races for one name exactly one of 16 writers made the object: "
             f"{total['racing_puts']} conditional puts, {total['winners']} winners, and the object's bytes are the winner's.",
             f"All {total['seen_at_once']} racers found the object listed and whole through another connection as soon as they had their answer.",
-            "Listings of more than a page are complete and in order; odd names come back as they were given.",
-            "Streamed uploads are seen whole or not at all, also when they are given up or dropped.",
+            "Listings of several pages are complete and in order; unusual names are returned unchanged.",
+            "Streamed uploads are visible completely or not at all, also if they are aborted or dropped.",
             "A missing bucket is an error, never an empty table.",
         ],
         "figures": {f"{store}: {name}": value for store, counted in figures.items() for name, value in counted.items()},

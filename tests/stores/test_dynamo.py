@@ -184,8 +184,8 @@ def test_a_crash_after_every_request(locks: LockTable) -> None:
         "dynamo",
         title="S3 with a DynamoDB lock table",
         claims=[
-            "A commit through the lock table is found whole or not at all after its writer crashed at any request.",
-            "The next reader or writer finishes what a crashed writer had decided; an acknowledged commit never goes.",
+            "After a writer crashed at any request, its commit through the lock table is either complete or absent.",
+            "The next reader or writer completes the commit of a crashed writer; an acknowledged commit is never lost.",
         ],
         figures={
             "requests of one commit": len(calm.seen),

@@ -75,8 +75,7 @@ def test_a_killed_writer_leaves_no_half_commit(hdfs: str) -> None:
         "hdfs",
         title="HDFS",
         claims=[
-            "A commit is a rename that the NameNode does for one caller only, of a file whose bytes were synced before: "
-            "a writer that is killed leaves no half commit, and nothing that was acknowledged is lost."
+            "A commit renames a file whose bytes were synced before, and the NameNode lets one caller succeed: a killed writer leaves no partial commit, and no acknowledged commit is lost."
         ],
         figures={"writers killed": KILLED, "their acknowledged commits": len(acknowledged), "commits lost": 0, **tried},
         how="DELTAPLANE_PROOFS=1 .venv/bin/python -m pytest tests/stores/test_hdfs.py",

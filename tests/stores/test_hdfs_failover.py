@@ -126,10 +126,8 @@ def test_the_other_name_node_takes_over(tmp_path: Path) -> None:
         "hdfs_failover",
         title="HDFS with two NameNodes",
         claims=[
-            "Writers who name the service go on when the active NameNode hands over to the other one, and when it dies: no acknowledged"
-            " commit is lost, none is there twice.",
-            "A commit whose answer went with its NameNode is looked up by its own id; where that can't be, its caller is told that the"
-            " outcome is open.",
+            "Writers that address the name service continue when the active NameNode hands over to the other one, and when it is killed: no acknowledged commit is lost or duplicated.",
+            "A commit whose answer was lost with its NameNode is looked up by its own id; if that fails, the caller gets an error that leaves the outcome open.",
         ],
         figures=figures,
         how="DELTAPLANE_PROOFS=1 .venv/bin/python -m pytest tests/stores/test_hdfs_failover.py",

@@ -179,11 +179,9 @@ def test_every_order_of_their_requests(tmp_path: Path) -> None:
         "restore_vacuum",
         title="RESTORE beside VACUUM",
         claims=[
-            "In whatever order the requests of a VACUUM and of a RESTORE come, no version names a file that VACUUM deletes: what was"
-            " brought back before VACUUM START is spared, and from then until VACUUM END bringing back is refused.",
-            "A start without an end is believed for 24 hours, and VACUUM deletes for 20 at most. delta-spark's VACUUM has no such"
-            " limit.",
-            "Where the refusal is switched off the same orders do lose files.",
+            "In every order of the requests of a VACUUM and a RESTORE, no version references a file that VACUUM deletes: files restored before VACUUM START are retained, and from then until VACUUM END a RESTORE that needs deleted files is refused.",
+            "A VACUUM START without a VACUUM END blocks RESTORE for 24 hours, and VACUUM deletes files for at most 20 hours. delta-spark's VACUUM has no such limit.",
+            "Without the refusal, the same orders lose files.",
         ],
         figures={
             "requests of one VACUUM": asked[0],

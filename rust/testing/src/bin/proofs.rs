@@ -182,8 +182,8 @@ fn simulation_report(
         claims: [
             "Three writers, readers, checkpointers and cleaners run the product's own code over a simulated store that loses, doubles and delays writes, leaves their outcome open, fails reads and lists page by page, while actors crash between any two calls and days pass.",
             "After every step: versions are contiguous and never change; no acknowledged commit is lost; none that was reported as failed is visible, unless the store's failure was reported, which leaves it open; the history is serial; an application's version is done once; a checkpoint is what the replay of all commits is; the hint follows its checkpoint; every version within its retention can be rebuilt; readers see whole versions, the newest one at least.",
-            "Every schedule is repeated by its seed, step by step.",
-            "Transactions may sleep for days, in which the log is cleaned up. Assumed: no single request takes as long as the log's retention.",
+            "Every schedule is reproducible from its seed, step by step.",
+            "Transactions may pause for days while the log is cleaned up. Assumption: no single request takes longer than the log's retention.",
         ]
         .map(str::to_owned)
         .into(),
@@ -226,9 +226,9 @@ fn model() -> Result<bool, String> {
         ));
     }
     let claims = [
-        "Every state that three writers (two that read all rows and replace them, one blind append), a checkpointer and a cleaner can reach was visited: with puts that are lost, late, doubled or of unknown outcome, and a death of anybody at any moment.",
-        "In each: versions are contiguous and not written twice; a writer is where it was told to be, once; one that was told of a failure isn't there; who read all rows has seen every version before its own; checkpoints hold their version; the hint names one that is there; the newest version can be rebuilt; and from each all can come to an end.",
-        "Assumed: clean-up takes nothing that a transaction or request under way began with (the log's retention); without that, the search finds a version that is written twice.",
+        "Every state that three writers (two that read and replace all rows, one that appends blindly), a checkpointer and a cleaner can reach was visited, with puts that are lost, late, doubled or of unknown outcome, and with a crash of any actor at any step.",
+        "In each state: versions are contiguous and none is written twice; a commit that was reported as successful is at its reported version, once; a commit that was reported as failed isn't in the log; a writer that read all rows has read every version before its own; each checkpoint holds its version's state; the hint names an existing checkpoint; the newest version can be rebuilt; and every actor can finish.",
+        "Assumption: log cleanup removes no file that a running transaction or request started from (the log's retention). Without this assumption the search finds a version that is written twice.",
     ];
     let report = Report {
         title: "Model of the commit and checkpoint protocol",

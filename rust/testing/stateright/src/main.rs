@@ -135,7 +135,7 @@ fn run(checkpoints: u8) -> Result<(), String> {
                 return Err(format!("{name}: {theirs}, {OURS} has another number"));
             }
         }
-        let claim = "stateright, a model checker of others, visits the same model: as many states and steps as our own search, each judged the same, nobody is stuck, and every planted mistake is found.";
+        let claim = "stateright, an independent model checker, explores the same model: it visits as many states and steps as our own search with the same verdicts, finds no deadlock, and finds every planted mistake.";
         let page = format!(
             "{{\n  \"claims\": [\n    {:?}\n  ],\n  \"figures\": {{\n{}\n  }},\n  \"how\": \"make model\",\n  \"title\": \"The same model by stateright\"\n}}\n",
             claim,
