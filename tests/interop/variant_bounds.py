@@ -10,7 +10,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!
 
 
 def decoded(text: str | None) -> dict[str, Any]:
-    """The bounds of one section, by path."""
+    """Decodes the minima or the maxima of a file's variant column, by the path within the value."""
     from pyspark.sql.types import VariantVal
 
     if text is None:

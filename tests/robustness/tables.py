@@ -323,8 +323,8 @@ def bomb(column: str, member: str, size: int) -> Callable[[pa.Table], pa.Table]:
 def page_claims(file: bytes, size: int) -> bytes:
     """The file with the decompressed sizes of pages of more than 2**27 bytes changed to `size`
     bytes (an int)."""
-    # From 2**27 on such a number has five bytes, like the largest one: no other byte of the file
-    # moves.
+    # The varint of a size of 2**27 or more has five bytes, as does the largest size, so that
+    # replacing it doesn't shift the file's other bytes.
     number = varint((size << 1 ^ size >> 31) & (1 << 32) - 1)
     number = number if len(number) == 5 else padded(number)
     footer = pq.ParquetFile(pa.BufferReader(file)).metadata

@@ -71,8 +71,8 @@ class Layout:
     progress: Callable[[Progress], object] | None = None
 
 
-# A function that moves the groups' rows, with about this many bytes of memory for sorting: yields
-# the bytes of each group's old files when the job has its new ones.
+# A function that rewrites groups of files, sorting with the given number of bytes of memory. It
+# yields the size in bytes of each group's old files after the group's new files are written.
 Mover: TypeAlias = Callable[[_native.Layout, int], Iterator[int]]
 
 

@@ -18,13 +18,15 @@ pub struct ScanReport {
     pub in_commits: u64,
     /// Row groups of adds in the checkpoint.
     pub row_groups: u64,
-    /// Those among them that statistics ruled out, so that they weren't opened.
+    /// Row groups of the checkpoint that weren't read, since their statistics exclude matching
+    /// files.
     pub row_groups_skipped: u64,
     /// Files of the checkpoint; if a row group's footer doesn't tell, all its rows count as adds.
     pub in_checkpoint: u64,
-    /// Those in row groups that weren't opened.
+    /// Files of the checkpoint in row groups that weren't read.
     pub skipped_by_row_groups: u64,
-    /// Those in pages that statistics ruled out, so that they weren't decoded.
+    /// Files of the checkpoint in pages that weren't decoded, since the pages' statistics exclude
+    /// matching files.
     pub skipped_by_pages: u64,
     /// Files whose partition values don't match.
     pub skipped_by_partition: u64,

@@ -16,7 +16,7 @@ use object_store::path::Path;
 
 use crate::checkpoints::log_file;
 
-/// A bug, by the rule that it breaks.
+/// A planted bug, named after the rule that it violates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
     /// A put-if-absent writes over what is there.

@@ -340,7 +340,7 @@ def test_a_function_takes_the_batches_whatever_the_format_was(enabled: SparkSess
         assert taken.pop() == [0, 1, 2]
     assert not DeltaTable.is_deltatable(f"{path} none")
     assert ids(enabled, f"{path} merged") == [0, 1, 2]
-    # The last call decides about the sink.
+    # If `format` is called twice, the last call selects the sink.
     query = writer().format("delta").format("memory").queryName("familiar_rows").start()
     assert query.awaitTermination(120)
     assert enabled.table("familiar_rows").count() == 3

@@ -103,8 +103,8 @@ def write_changed(
     """Writes rows of a command that changes a table, as `write_judged` does; the column `add`
     contains the results.
 
-    `spec` is the one for the command's tasks. `first_task` marks rows that are new in the table,
-    and is the number of the job's first task."""
+    `spec` is the one for the command's tasks. If `first_task` is set, the rows are new in the table
+    (not rewritten), and it is the number of the job's first task."""
 
     def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
         number = (first_task or 0) + task

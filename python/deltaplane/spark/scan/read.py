@@ -274,8 +274,8 @@ def data_frame(
     streaming: bool = False,
     places: Places | None = None,
 ) -> Any:
-    """The rows of the files that `jobs` and the snapshots select. `streaming`: they are a
-    micro-batch."""
+    """Returns the rows of the files that `jobs` and the snapshots select; with `streaming`, as a
+    micro-batch of a stream."""
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
     # Commands use their own hidden columns.

@@ -327,7 +327,7 @@ pub(crate) enum Rows<'a> {
     Matching(&'a Skipping),
 }
 
-/// How statistics in text are returned.
+/// How the JSON statistics of checkpoint rows are returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Texts {
     /// Copied into a column.

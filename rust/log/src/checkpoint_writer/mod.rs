@@ -212,8 +212,9 @@ impl Snapshot {
         Ok((adds, out.finish().await?))
     }
 
-    /// A sound checkpoint that another writer put there. It holds the same state and stays: a
-    /// reader that is in the middle of it would otherwise read parts of both.
+    /// Returns an undamaged checkpoint that another writer already wrote for this version. It holds
+    /// the same state, so it isn't replaced: a reader in the middle of it would read parts of both
+    /// files.
     async fn classic_there(&self, key: &str) -> Result<Option<CheckpointReport>> {
         let file = match self.store().head(key).await {
             Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),

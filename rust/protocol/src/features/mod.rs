@@ -85,10 +85,10 @@ impl View<'_> {
     }
 }
 
-/// What data files of a table are like beside its columns.
+/// The properties of a table's new data files, apart from their columns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileForm {
-    /// Whether they hold the partition columns too (P156).
+    /// Whether data files contain the partition columns (P156).
     pub partition_columns: bool,
     /// Whether variants get typed columns (P154).
     pub typed_variants: bool,

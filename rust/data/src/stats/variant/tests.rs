@@ -93,7 +93,7 @@ fn order(a: &Variant<'_, '_>, b: &Variant<'_, '_>) -> Option<Ordering> {
     }
 }
 
-/// A file's rows, most of which look alike, so that there are bounds.
+/// The rows of a file. Most have values of one type at each path, since mixed types have no bounds.
 fn rows() -> impl Strategy<Value = Vec<Option<Any>>> {
     let number = prop_oneof![
         4 => (-3_i64..3).prop_map(|i| Any::Plain(Variant::Int64(i << 40))),

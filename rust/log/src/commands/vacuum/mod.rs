@@ -110,10 +110,10 @@ impl Vacuumed {
 /// where blocking is allowed. False leaves them to the store.
 pub type Deletes = Arc<dyn Fn(Vec<String>) -> Result<bool> + Send + Sync>;
 
-/// Deletes what the newest version's retention doesn't protect. `inventory` replaces the listing of
-/// the directory; its keys are decoded paths or URIs, and those outside of the table are skipped.
-/// `delegate` is asked to delete first. Progress counts files: first those examined, then those
-/// deleted.
+/// Deletes the files that the newest version's retention doesn't protect. `inventory` replaces the
+/// listing of the directory; its keys are decoded paths or URIs, and those outside of the table are
+/// skipped. `delegate` is called first, and the store deletes only if it returns false. Progress
+/// counts files: first those examined, then those deleted.
 ///
 /// # Errors
 /// `InvalidArgument` for a retention below the table's, `UnsupportedFeature` for a table that this
