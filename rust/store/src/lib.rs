@@ -12,6 +12,7 @@ mod length_check;
 mod limits;
 mod location;
 mod options;
+mod per_process;
 mod retry;
 mod runtime;
 mod store;
