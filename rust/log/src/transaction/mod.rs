@@ -17,6 +17,7 @@ use deltaplane_protocol::actions::{
     Action, Add, AddCdcFile, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, SetTransaction, parse_commit,
     write_commit,
 };
+use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_protocol::conflict::{ISOLATION_LEVEL, Intent, Isolation, ReadSet};
 use deltaplane_protocol::features::attempt::Base;
 use deltaplane_protocol::features::row_tracking;
@@ -30,7 +31,7 @@ use crate::environment::{new_id, sleep_up_to};
 use crate::listing::is_table;
 use crate::transaction::retained_files::{check_kept, first_kept};
 
-use crate::transaction::post_commit::{Ahead, Hooks};
+use crate::transaction::post_commit::{Ahead, Hooks, previous_checksum};
 use crate::transaction::rebase::{Rebase, rebase_to_newest};
 use crate::{Snapshot, now_ms};
 
@@ -446,10 +447,25 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
         if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
             let (put_ms, text) = (now_ms(), made.text.clone());
             let ahead = Ahead::begin(base.as_ref(), &made.actions);
-            if put(store, base.as_ref(), text.clone(), &txn_id, &mut draft).await? == Put::Won {
-                let snapshot = reload(store, base.as_ref(), version, text).await;
+            let previous = async {
+                match ahead {
+                    None => previous_checksum(base.as_ref()).await,
+                    Some(_) => None,
+                }
+            };
+            let (put, previous) =
+                futures::join!(put(store, base.as_ref(), text.clone(), &txn_id, &mut draft), previous);
+            if put? == Put::Won {
+                let ahead = ahead.or_else(|| Ahead::after(previous?, base.as_ref(), &made.actions));
+                let sum = async {
+                    match ahead {
+                        Some(ahead) => Some(ahead.put(store, version).await),
+                        None => None,
+                    }
+                };
+                let (snapshot, sum) = futures::join!(reload(store, base.as_ref(), version, text), sum);
                 let snapshot = snapshot.map_err(|e| unread(version, e))?.own(base.as_ref(), put_ms);
-                return Ok(won(base.as_ref(), &staged, &made.actions, ahead, snapshot, attempt).await);
+                return Ok(won(base.as_ref(), &staged, &made.actions, sum, snapshot, attempt).await);
             }
             wait(attempt).await;
             attempt += 1;
@@ -475,7 +491,7 @@ async fn won(
     base: Option<&Snapshot>,
     staged: &Staged,
     actions: &[Action],
-    ahead: Option<Ahead>,
+    checksum: Option<VersionChecksum>,
     snapshot: Snapshot,
     attempts: usize,
 ) -> Committed {
@@ -486,7 +502,7 @@ async fn won(
         cleanup: staged.cleanup,
         among_many: snapshot.is_among_many(),
     };
-    let checkpointed = post_commit::run(base, &snapshot, actions, ahead, hooks).await;
+    let checkpointed = post_commit::run(base, &snapshot, actions, checksum, hooks).await;
     Committed {
         // The next checkpoint of this kind writes only what changed since the previous one.
         begins_anew: checkpointed && snapshot.writes_v2(),
