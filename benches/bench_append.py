@@ -1,7 +1,7 @@
 """Writing rows from an Arrow table in memory to a new table on the local disk: six columns, two
 codecs.
 
-Bare pyarrow writes one Parquet file: no statistics of the table, no commit.
+Plain pyarrow writes one Parquet file, without the table's statistics and without a commit.
 """
 
 from __future__ import annotations

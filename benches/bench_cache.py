@@ -1,8 +1,8 @@
-"""What the local cache spares: a table opened and a selective query planned over an object store
-that is some milliseconds away.
+"""The effect of the local cache: opening a table and planning a selective query over an object
+store with some milliseconds of latency.
 
 `deltaplane` has the log in its cache, like the second process on a machine; `cold` fills an empty
-cache, which includes writing what was read; `without` has none. Each call opens the table again.
+cache, which includes writing the blocks; `without` has no cache. Each call opens the table again.
 The store is a separate process.
 """
 
@@ -19,7 +19,7 @@ from support.logs import NAMES, Log
 from support.object_server import BUCKET, ObjectServer
 from support.planners import by_id
 
-# What a request to a store in the same region takes before its first byte.
+# Time to the first byte of a request to a store in the same region.
 DELAY_MS = 20
 
 

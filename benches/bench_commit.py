@@ -1,9 +1,9 @@
-"""Small commits one after the other: an append of one row to an empty table and to large ones, and
-a commit alone, durable.
+"""Small consecutive commits: an append of one row to an empty table and to large ones, and a commit
+alone, durable.
 
-Due checkpoints are part of the mean, not of the median. Where checkpoints are measured, enough
-appends follow each other that every table has its share of them. The bar does the disk operations
-of a commit, see commits.py.
+Due checkpoints are part of the mean, not of the median. To include checkpoints, enough appends
+follow each other that every table writes its share of them. The bar does a commit's disk
+operations, see commits.py.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from support import commits, sizes
 from support.harness import Case, Contestant, Task, main, scale_of
 from support.logs import Log
 
-# Commits in each process. Ten, so that a checkpoint every ten commits falls due.
+# Commits in each process: ten, so that a checkpoint every ten commits is due once.
 CALLS = {"quick": 3, "small": 10, "full": 10}
 DURABLE_CALLS = {"quick": 5, "small": 50, "full": 100}
-# The most commits for which deltaplane lets a checkpoint wait by itself.
+# Maximum number of commits for which deltaplane delays a checkpoint by itself.
 RATE_CALLS = {"quick": 3, "small": 100, "full": 100}
 RATE_FILES = 1_000_000
-# deltalake takes seconds for each commit from here on.
+# From this size on deltalake takes seconds for each commit.
 PEER_FILES = 100_000
 
 
 def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
-    """`with_rows`: a file of one row is written and committed, else only a made-up file's add is
-    committed."""
+    """`with_rows`: writes and commits a file of one row; otherwise commits only the add of an
+    imaginary file."""
     log = Log(**case["log"])
     table = log.copy_to(scratch / "table")
     commit = (commits.APPENDS if case["with_rows"] else commits.COMMITS)[name](str(table))
@@ -68,7 +68,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
             sizes.asked(CONTESTANTS, files, PEER_FILES),
             log.given(with_rows=True),
             CALLS[scale],
-            # One more for the call that isn't timed.
+            # One more for the untimed call.
             log.version + 1 + CALLS[scale],
             series="append of one row",
             size=files,

@@ -1,8 +1,8 @@
-"""Writers in 2, 4 and 8 processes that append to one table at once, each commit blind and alone.
+"""Writers in 2, 4 and 8 processes that append to one table at once, each by blind single commits.
 
-Time is that from the moment all of them are ready to the last commit, CPU that of all of them
-together, memory that of the largest. A commit that a writer gave up counts as failed. The bar races
-with links alone, see commits.py.
+Time is from the moment when all writers are ready to the last commit, CPU is the total of all
+writers, memory that of the largest. A commit that a writer gave up counts as failed. The bar races
+by links alone, see commits.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from support.logs import Log
 
 PROCESSES = (2, 4, 8)
 APPENDS = {"quick": 5, "small": 25, "full": 100}
-# Longer than any start of eight interpreters.
+# Longer than any start of eight interpreters takes.
 READY_SECONDS = 120
 
 

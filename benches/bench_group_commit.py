@@ -1,5 +1,4 @@
-"""Many small appends from threads on the local disk: their commits grouped, against one commit
-each.
+"""Many small appends from threads on the local disk: grouped commits compared with one commit each.
 
 The bar writes and syncs each append's Parquet file and commits nothing.
 """
@@ -19,9 +18,9 @@ import pyarrow.parquet as pq
 from support.harness import Case, Contestant, Task, main, scale_of
 
 ROWS = 10
-# As long as an append may wait for the other threads: about what writing its file takes.
+# Maximum time that an append waits for other threads: about the time for writing its file.
 DELAY_SECONDS = 0.01
-# Threads of each scale; together they append so often.
+# Numbers of threads by scale, and the total number of their appends.
 THREADS = {"quick": [4], "small": [1, 8, 32], "full": [1, 4, 16, 64]}
 APPENDS = {"quick": 20, "small": 160, "full": 640}
 
@@ -32,7 +31,7 @@ def _rows(append: int) -> pa.Table:
 
 
 def _threads(case: Mapping[str, Any], append: Callable[[pa.Table], object]) -> Callable[[], int]:
-    """Calls `append` from the case's threads; how many calls failed."""
+    """Calls `append` from the case's threads; returns the number of failed calls."""
     data = [_rows(n) for n in range(case["appends"])]
 
     def failed(rows: pa.Table) -> int:
@@ -50,7 +49,7 @@ def _threads(case: Mapping[str, Any], append: Callable[[pa.Table], object]) -> C
 
 
 def _appended(table: Path) -> Callable[[int], int]:
-    """Appends that are in the table or were refused: no other may be missing."""
+    """The number of appends in the table plus the refused ones, which must be all appends."""
 
     def answer(failed: int) -> int:
         from deltaplane import DeltaTable

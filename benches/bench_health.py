@@ -1,8 +1,8 @@
 """The facts of a health report, without the page: all files' statistics, the newest commits, the
-log's folder.
+log's directory.
 
-The bar is the stream of all files with their statistics alone, from which the report's figures are
-made.
+The bar is the bare stream of all files with their statistics, from which the report's figures are
+computed.
 """
 
 from __future__ import annotations

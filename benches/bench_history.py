@@ -1,8 +1,8 @@
 """The ten newest entries of a long log's history: from the table's location, and from an open
 table.
 
-From a location deltaplane is asked for the history alone, which needs no table:
-`DeltaTable.history_of`. deltalake has no such way, and opens the table. The bar lists the folder
+From a location deltaplane reads only the history, without opening the table:
+`DeltaTable.history_of`. deltalake has no such call and opens the table. The bar lists the directory
 and parses the ten newest commits.
 """
 

@@ -1,9 +1,9 @@
 """MERGE of one row into a table with a large log: of a hundred thousand files with a hundred
-million rows, one can have the key, or none. Only that file exists, so opening any other file fails,
+million rows, one may have the key, or none. Only that file exists, so opening any other file fails,
 as in deltalake 1.6.6.
 
-The bar does the least disk operations, all synced: rewriting the one file, or writing a file of one
-row, and a commit, with the file known in advance.
+The bar does the minimum of disk operations, all synced: rewriting the one file, or writing a file
+of one row, and a commit, with the file known in advance.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ FILES = {"quick": 1_000, "small": 10_000, "full": 100_000}
 
 
 def table_of(files: int) -> Path:
-    """The table, made when it isn't there: a log of another writer, one of whose files is replaced
-    by one that exists."""
+    """The table, made if it doesn't exist: a foreign log in which one file is replaced by an
+    existing one."""
     path = harness.CACHE / f"keyed-{files}"
     if not path.exists():
         from deltaplane import DeltaTable
@@ -66,7 +66,7 @@ def table_of(files: int) -> Path:
 
 
 def _key(files: int) -> int:
-    """One in the middle of the file that is there."""
+    """A key in the middle of the existing file."""
     return files // 2 * ROWS_PER_FILE + ROWS_PER_FILE // 2
 
 

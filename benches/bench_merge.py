@@ -1,8 +1,8 @@
-"""MERGE: updates and inserts by key, spread over the whole table, in one range of it, and of a few
-files alone.
+"""MERGE: updates and inserts by key, spread over the whole table, in one range of it, and in a few
+files only.
 
-One row in a hundred comes in the source, one in ten of them is new; `narrow` are 999 rows of one
-file.
+The source has one row per hundred rows of the table, one in ten of them new; `narrow` has 999 rows
+of one file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def keys(kind: str, scale: str) -> Any:
     if kind == "spread":
         return np.random.default_rng(SEED).choice(rows + rows // 9, count, replace=False)
     per_file = rows // FILES[scale]
-    # From the middle of a file on.
+    # Starts in the middle of a file.
     first = per_file * (FILES[scale] // 2) + per_file // 3
     return np.arange(first, first + (count if kind == "clustered" else 999))
 

@@ -1,8 +1,8 @@
 """Opening a table, by the number of its files: version, protocol and schema, without any row.
 
-deltalake reads the list of files at once, unless `without_files` is set; both ways are shown. The
-bar reads the same few things by hand: the hint, the names, the commits after the checkpoint, and
-the checkpoint's two columns of the head.
+deltalake reads the list of files immediately, unless `without_files` is set; both variants are
+shown. The bar reads the same information by hand: the hint, the names, the commits after the
+checkpoint, and the checkpoint's two state columns.
 """
 
 from __future__ import annotations

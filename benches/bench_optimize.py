@@ -1,7 +1,7 @@
-"""OPTIMIZE: a thousand small files become few, and rows are brought along a Z-order curve of two
+"""OPTIMIZE: joins a thousand small files into few, and orders rows along a Z-order curve of two
 columns.
 
-delta-spark's session is there before its time begins, but its JVM is as cold as a job's.
+delta-spark's session exists before its time begins, but its JVM is as cold as a job's.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from support.sparks import ENGINES, aim_at, copied, is_there, session, task
 SMALL_FILES = {"quick": 50, "small": 1_000, "full": 1_000}
 ROWS_OF_SMALL = {"quick": 100, "small": 1_000, "full": 10_000}
 COLUMNS = ["account", "amount"]
-# So that the result has several files.
+# Small enough for several resulting files.
 TARGET_BYTES = 32 << 20
 
 
 def small_files(scale: str) -> Path:
-    """A table of many small files, made when it isn't there."""
+    """A table of many small files, made if it doesn't exist."""
     files, rows = SMALL_FILES[scale], ROWS_OF_SMALL[scale]
     path = harness.CACHE / f"small-{files}-{rows}-{SEED}"
     if not path.exists():

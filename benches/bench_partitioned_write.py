@@ -1,7 +1,7 @@
-"""Writing rows from memory to a new table with a thousand partitions, whose rows come in no order:
-two thousand a partition.
+"""Writing rows from memory to a new table with a thousand partitions, two thousand rows each, in no
+order.
 
-Polars writes Parquet files alone: no statistics of the table, no commit, nothing synced.
+Polars only writes Parquet files: without the table's statistics, a commit or a sync.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TARGET = "partitioned write"
 
 
 def rows_of(partitions: int) -> pa.Table:
-    """The rows, the same each time."""
+    """The same rows each time."""
     random, rows = np.random.default_rng(SEED), partitions * ROWS_OF_EACH
     texts = pa.array([f"free text number {i:07d}" for i in range(100_000)])
     return pa.table(
@@ -63,7 +63,7 @@ WRITERS: Mapping[str, Callable[[Any, str], None]] = {
 
 
 def contestant(writer: str, case: Mapping[str, Any], scratch: Path) -> Task:
-    # No part of the write.
+    # The import isn't a part of the write.
     importlib.import_module(writer.lower())
     rows: Any = rows_of(case["partitions"])
     if writer == "Polars":

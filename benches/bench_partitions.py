@@ -1,8 +1,8 @@
-"""Planning on a table of many partitions, one file in each up to a million: one partition of all,
-after Armbrust et al., "Delta Lake: High-Performance ACID Table Storage over Cloud Object Stores"
-(VLDB 2020), section 6.1.
+"""Planning on a table with up to a million partitions of one file each: one partition of all, after
+Armbrust et al., "Delta Lake: High-Performance ACID Table Storage over Cloud Object Stores" (VLDB
+2020), section 6.1.
 
-Metadata alone: no data file is there. The paper has 108 s cold and 17 s warm for a million
+Metadata only: no data file exists. The paper reports 108 s cold and 17 s warm for a million
 partitions.
 """
 
@@ -20,15 +20,15 @@ FILES = {
     "small": [1_000, 10_000, 100_000],
     "full": [1_000, 10_000, 100_000, 1_000_000, 10_000_000],
 }
-# As many as the paper has. More days than this have no dates of four digits; larger tables have
-# more files in each.
+# The paper's maximum number of partitions: more days would exceed the dates with four-digit years;
+# larger tables have several files per partition.
 MOST_PARTITIONS = 1_000_000
 KINDS: tuple[Kind, ...] = ("json", "own")
 
 
 def _numbers(options: argparse.Namespace, kind: Kind) -> list[int]:
-    """Those that were asked for; else the foreign checkpoint has the largest number of partitions
-    only."""
+    """The requested numbers; by default the foreign checkpoint has only the largest number of
+    partitions."""
     numbers = options.files or FILES[scale_of(options)]
     if kind == "own" or options.files:
         return sorted(numbers)

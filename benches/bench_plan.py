@@ -1,9 +1,8 @@
-"""Planning a selective query: from the table's location, or an open table, to the paths of files.
+"""Planning a selective query: from the table's location, or an open table, to the files' paths.
 
-One predicate is on the partition column (one day), one on a column's statistics. From the location
-it is the first call of its process; on an open table later calls are timed. DuckDB over the
-checkpoint alone, without log replay, is the bar. As the table grows by days, the number of matching
-files stays constant.
+One predicate is on the partition column, one on statistics. From the location it is the first call
+of its process; on an open table later calls are timed. DuckDB over the checkpoint alone is the bar.
+As the table grows by days, the number of matching files stays constant.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from support.harness import Case, main
 from support.logs import NAMES, Log
 from support.planners import CONTESTANTS, by_day, by_id, of
 
-# Files of a day where tables grow by days.
+# Files per day in tables that grow by days.
 A_DAY = 1_000
 
 

@@ -1,7 +1,7 @@
-"""Moving an open table to the newest version after one commit, which somebody else made; alone, and
-with a plan on it.
+"""Moving an open table to the newest version after one foreign commit; alone, and with a plan on
+it.
 
-The bar lists the log's folder and parses the one commit.
+The bar lists the log's directory and parses the one commit.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ CALLS = 5
 
 
 def _copied(case: Mapping[str, Any], scratch: Path) -> tuple[Path, Callable[[], None]]:
-    """The table in a folder of its own, and what commits one more file to it."""
+    """The table in a directory of its own, and a function that commits one more file to it."""
     log = Log(**case["log"])
     table = log.copy_to(scratch / "table")
     versions = count(log.version + 1)
 
     def commit() -> None:
         version = next(versions)
-        # Beyond all others: no plan meets it.
+        # Beyond all other files, so that no plan selects it.
         new = log.adds(np.array([log.files + version]))
         commit_by_hand(table, version, new.add_lines())
 
@@ -43,7 +43,7 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
     path, commit = _copied(case, scratch)
     table = DeltaTable(str(path))
     predicate = case["sql"]
-    # An open table that was planned on once, as a service has it.
+    # An open table with an earlier plan, as in a service.
     table.file_uris(predicate)
 
     def run() -> int:

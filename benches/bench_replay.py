@@ -15,7 +15,7 @@ from support.harness import Case, Task, main, scale_of
 from support.logs import Log
 
 COMMITS = {"quick": [100], "small": [100, 1_000, 10_000], "full": [100, 1_000, 10_000]}
-# Files of the checkpoint that as many commits stand behind.
+# Files of the checkpoint before as many commits.
 FILES_BEHIND = {"quick": 1_000, "small": 10_000, "full": 1_000_000}
 
 

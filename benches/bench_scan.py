@@ -1,8 +1,8 @@
-"""Reading a table of the local disk, whole and filtered: into one Arrow table (or Polars frame),
+"""Reading a table on the local disk, whole and filtered: into one Arrow table (or Polars frame),
 and batch by batch.
 
-The table is written again each time, by deltaplane and by deltalake. Bare pyarrow reads the same
-files without the log.
+deltaplane and deltalake each write the table again. Plain pyarrow reads the same files without the
+log.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What comes before any table: importing the package, its wheel, and an open table sent to another
-process by pickle.
+"""The cost before any table is used: importing the package, its wheel, and sending an open table to
+another process by pickle.
 
-Imports run in an interpreter of their own, beside one that imports nothing. A wheel is looked at
-where one is given: `python benches/bench_start.py --wheel FILE`. deltalake's tables can't be
-pickled.
+Imports run in a new interpreter, compared with one that imports nothing. The wheel is measured if
+one is passed: `python benches/bench_start.py --wheel FILE`. deltalake's tables can't be pickled.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from support.harness import Case, Contestant, Elsewhere, Task, main
 from support.logs import Log
 
 NOTHING = "bare Python"
-# Each prints its CPU seconds and its peak memory in MB when the import is done.
+# Each prints its CPU seconds and its peak memory in MB after the import.
 _REPORT = """
 import time
 status = dict(line.split(":", 1) for line in open("/proc/self/status") if line.startswith("VmHWM"))

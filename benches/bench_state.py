@@ -1,8 +1,8 @@
 """All files of a table as Arrow: path, size, partition values, statistics; as one table, and batch
 by batch.
 
-The bar is pyarrow's bare decode of the same columns of the checkpoint: no replay, statistics left
-as they are stored.
+The bar is pyarrow's plain decoding of the same columns of the checkpoint: without replay, and with
+statistics as stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
     from deltaplane.io.arrow import Scan
 
     if case["streamed"]:
-        # The public call gives one table only; this is the stream that it reads.
+        # The public call returns one table only; this is the stream that it reads.
         return Task(lambda: _rows(Scan(DeltaTable(case["path"])._snapshot.add_actions(statistics=True)).batches()))
     return Task(lambda: DeltaTable(case["path"]).get_add_actions(), lambda table: table.num_rows)
 
@@ -50,7 +50,7 @@ def bare_decode(case: Mapping[str, Any], scratch: Path) -> Task:
 
     def files(table: Any) -> int:
         adds = table["add"]
-        # A row of the head has nothing in it.
+        # A row of the checkpoint's state has no file.
         return sum(chunk.field("path").drop_null().__len__() for chunk in adds.chunks)
 
     if case["streamed"]:

@@ -1,8 +1,8 @@
-"""Opening an older version and listing its files: by its number and by a moment, in a log of
-commits alone and behind a checkpoint.
+"""Opening an older version and listing its files: by number and by timestamp, in a log of commits
+alone and behind a checkpoint.
 
-deltalake opens the newest version first where a moment is asked for; its options leave out the
-files out there.
+deltalake opens the newest version first to resolve a timestamp; its option for leaving out the file
+list has no effect there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ FILES = {"quick": 1_000, "small": 100_000, "full": 1_000_000}
 
 
 def _asked(case: Mapping[str, Any]) -> int | str:
-    """The version's number, or some time between it and the next one, which came a second later."""
+    """The version's number, or a time between it and the next one, which was committed a second
+    later."""
     if not case["by_moment"]:
         return int(case["version"])
     committed = (Path(case["path"]) / "_delta_log" / f"{case['version']:020d}.json").stat().st_mtime

@@ -17,7 +17,7 @@ EVERY = 1000
 
 
 def condition(kind: str, rows: int) -> str:
-    """As both contestants understand it."""
+    """In a form that both contestants understand."""
     return f"id % {EVERY} = 7" if kind == "scattered" else f"id >= {rows // 2} AND id < {rows // 2 + rows // EVERY}"
 
 

@@ -1,6 +1,6 @@
-"""A dry run of VACUUM that looks through a directory: as many live files as the size says, and a
-tenth as many that no commit names, all of them old. The answer is the number of files that would
-go. The bar is a walk of the directory that only asks for sizes and times.
+"""A dry run of VACUUM that lists a directory: a number of live files, and a tenth as many that no
+commit names, all of them old. The answer is the number of files to delete. The bar is a walk of the
+directory that only reads sizes and times.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from support.harness import Case, Task, main
 from support.sparks import ENGINES, is_there, session, task
 
 FILES = {"quick": [1_000], "small": [10_000, 100_000], "full": [10_000, 100_000, 1_000_000]}
-# It takes minutes for more.
+# A larger number takes minutes.
 MOST_ON_SPARK = 10_000
-# Files in one directory: about a day's of a table that is written every minute.
+# Files in one directory: about a day's in a table that is written every minute.
 IN_A_PARTITION = 1_000
 OLD_MS = 30 * 24 * 3600 * 1000
 
 
 def _table(files: int, root: Path) -> Path:
-    """The table, whose files are empty: nothing of this reads one."""
+    """The table, with empty files, since no file is read."""
     now = round(time.time() * 1000)
     (root / "_delta_log").mkdir(parents=True)
     fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in (("day", "integer"), ("x", "long"))]
@@ -47,8 +47,8 @@ def _table(files: int, root: Path) -> Path:
         },
     ]
     log = root / "_delta_log/00000000000000000000.json"
-    # What making the table takes is no part of anybody's memory: nothing is held, and the
-    # checkpoint is made elsewhere.
+    # Making the table must not count as memory: nothing is retained, and another process makes the
+    # checkpoint.
     with log.open("w") as out:
         out.writelines(json.dumps(action) + "\n" for action in itertools.chain(actions, _adds(files, root, now)))
     checkpoint = "import sys, deltaplane; deltaplane.DeltaTable(sys.argv[1]).create_checkpoint()"
@@ -57,7 +57,7 @@ def _table(files: int, root: Path) -> Path:
 
 
 def _adds(files: int, root: Path, now: int) -> Iterator[dict[str, Any]]:
-    """Makes the files, and says of the live ones what the log has."""
+    """Makes the files, and yields the adds of the live ones."""
     old = (now - OLD_MS) / 1000
     for n in range(files + files // 10):
         day, name = n % files // IN_A_PARTITION, f"part-{n:05d}-{n:032x}.c000.snappy.parquet"
@@ -97,7 +97,7 @@ def delta_spark(case: Mapping[str, Any], scratch: Path) -> Task:
 def walk(case: Mapping[str, Any], scratch: Path) -> Task:
     def ask(path: str) -> int:
         seen = sum(1 for top, _, names in os.walk(path) for name in names if os.stat(f"{top}/{name}").st_size >= 0)
-        # But for the commit, it can't tell which of them would go.
+        # Except for the commit; the bar can't tell which files would be deleted.
         return seen - 1 - int(case["files"])
 
     return _task(case, scratch, ask)

@@ -1,8 +1,9 @@
 """Bytes that look-ups of one value read, by order of the rows: section 6.2 of the Delta Lake paper.
 
-Four uniform columns, as addresses and ports. deltaplane reads other engines' Z-orders too, so only
-the order differs. A line's size is that of the files that look-ups would read after pruning: by the
-worst column (`least`), or all (`average`); beside it the size of all files.
+Four uniform columns, such as addresses and ports. deltaplane also reads other engines' Z-ordered
+tables, so only the order differs. A line's size is the total of the files that look-ups would read
+after pruning: by the worst column (`least`), or by all (`average`); beside it the size of all
+files.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from support.sparks import ENGINES, aim_at, is_there, session
 
 NAMES = ["sourceIP", "sourcePort", "destIP", "destPort"]
 ROWS = {"quick": 20_000, "small": 1_000_000, "full": 1_000_000}
-# The growth: more files, of a thousand rows each until there are as many as a machine sorts while
-# one waits.
+# Growth: more files, of a thousand rows each up to the size that a machine sorts in reasonable
+# time.
 FILES = {"quick": [20, 40], "small": [100], "full": [100, 1_000, 10_000, 50_000]}
 MOST_ROWS = 10_000_000
 # With this many files only the best order is measured.
 MANY_FILES = {"quick": 40, "full": 50_000}
-# The least of four columns' averages: of few look-ups chance makes one of them small.
+# The minimum of four columns' averages: with few look-ups, one of them is small by chance.
 LOOKUPS = {"quick": 20, "small": 500, "full": 500}
 LOOKUPS_IN_MANY = 100
 ORDERS = ("first column", "zorder", "hilbert", "kdtree")
@@ -43,7 +44,7 @@ def data(rows: int) -> pa.Table:
 
 
 def table_of(rows: int, files: int, order: str, by: str = "deltaplane") -> Path:
-    """A table in this order, made when it isn't there."""
+    """A table in this order, made if it doesn't exist."""
     path = harness.CACHE / f"ordered-{rows}-{files}-{order.replace(' ', '-')}-{by}-{SEED}"
     if not path.exists():
         from deltaplane import DeltaTable, write_deltalake
@@ -56,8 +57,7 @@ def table_of(rows: int, files: int, order: str, by: str = "deltaplane") -> Path:
         size = table.get_add_actions()["size_bytes"][0].as_py()
         target = -(-size // files)
         if by == "deltaplane":
-            # The names in ORDERS are the literals that it takes, which the type of a parameter
-            # doesn't say.
+            # The names in ORDERS are the accepted literals, which the type checker can't infer.
             table.optimize.z_order(columns, curve=curve, target_size=target)  # type: ignore[arg-type]
         else:
             _order_elsewhere(by, str(unfinished), target)
@@ -72,7 +72,7 @@ def _order_elsewhere(by: str, path: str, target: int) -> None:
 
         deltalake.DeltaTable(path).optimize.z_order(NAMES, target_size=target)
         return
-    # A process has one session, and its JVM should end with it.
+    # A process has one session, whose JVM should end with it.
     process = multiprocessing.get_context("spawn").Process(target=_order_on_spark, args=(path, target))
     process.start()
     process.join()
@@ -88,7 +88,7 @@ def _order_on_spark(path: str, target: int) -> None:
 
 
 def bytes_read(path: str, rows: int, lookups: int) -> list[int]:
-    """For each column the bytes of the files that its look-ups read, of values that are there."""
+    """For each column, the bytes of the files that look-ups of existing values read."""
     from deltaplane import DeltaTable
 
     table = DeltaTable(path)
@@ -104,7 +104,7 @@ def bytes_read(path: str, rows: int, lookups: int) -> list[int]:
 
 
 def all_bytes(path: str, lookups: int) -> list[int]:
-    """What they read where nothing is skipped."""
+    """The bytes read without skipping."""
     from deltaplane import DeltaTable
 
     return [lookups * sum(DeltaTable(path).get_add_actions()["size_bytes"].to_pylist())] * len(NAMES)
@@ -147,7 +147,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         lookups = LOOKUPS[scale] if files <= 1_000 else LOOKUPS_IN_MANY
         many = files == MANY_FILES.get(scale)
         for order in ("kdtree",) if many else ORDERS:
-            # Theirs at the paper's size: more files of more rows take them long.
+            # Other engines at the paper's size: more files with more rows take them too long.
             peers = PEERS if order == "zorder" and scale != "quick" and files == min(FILES[scale]) else ()
             given = functools.partial(
                 lambda rows, lookups, files, order, engines, figure: {

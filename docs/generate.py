@@ -5,6 +5,7 @@ compatibility data and the core's own lists. `--check` only reports whether they
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,11 @@ BEGIN, END = "<!-- support table: begin (docs/generate.py) -->", "<!-- support t
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+
+
+def wrapped(text: str) -> str:
+    """Prose in lines of at most 100 columns."""
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def mark(engine: Engine, feature: str, reader: bool) -> str:
@@ -42,8 +48,10 @@ def measured() -> list[Engine]:
     return [e for e in engines() if e.source in ("measured", "its own features")]
 
 
-def ways() -> str:
-    return ", ".join(f"{e.name} by `{e.reads_by}`" for e in measured() if e.reads_by)
+def read_by() -> str:
+    ways = ", ".join(f"{e.name} by `{e.reads_by}`" for e in measured() if e.reads_by)
+    best = f"Of several ways to read, the best one counts: {ways}."
+    return wrapped(f"{best} DuckDB appends to tables that `ATTACH` registered.")
 
 
 def compatibility() -> str:
@@ -57,15 +65,18 @@ generated from `python/deltaplane/compat/engines.json` and from deltaplane's own
 not edit it.
 
 `deltaplane compat TABLE` and `DeltaTable.compatibility()` evaluate the same data for one table, and
-`DeltaTable.compatibility({{"delta.enableDeletionVectors": "true"}})` shows which engines a change would exclude.
+`DeltaTable.compatibility({{"delta.enableDeletionVectors": "true"}})` shows which engines a change
+would exclude.
 
 ## Measured
 
-Each program reads tables that use the feature, and every value is compared. Then it appends to them, delta-spark reads
-the result and the protocol verifier checks it (`tests/interop/measure_engines.py`). `reads wrong` and `writes wrong`:
-the program does not refuse the feature, and the rows or the table are wrong; `–`: it refuses. deltaplane's column is
-what its core states about itself, which tests verify. Of several ways to read, the best one counts:
-{ways()}. DuckDB appends to tables that `ATTACH` registered.
+Each program reads tables that use the feature, and every value is compared. Then it appends to
+them, delta-spark reads the result and the protocol verifier checks it
+(`tests/interop/measure_engines.py`). `reads wrong` and `writes wrong`: the program does not refuse
+the feature, and the rows or the table are wrong; `–`: it refuses. deltaplane's column is what its
+core states about itself, which tests verify.
+
+{read_by()}
 
 {support(measured())}
 ## From documentation
@@ -89,9 +100,9 @@ def properties() -> str:
     ]
     return f"""# Table properties
 
-Every property that Delta knows: its allowed values (`DeltaTable.alter.set_table_properties`), its default, and its
-meaning. Keys are case-insensitive; unknown keys that begin with `delta.` are refused. This page is generated from
-the core's list: do not edit it.
+Every property that Delta knows: its allowed values (`DeltaTable.alter.set_table_properties`), its
+default, and its meaning. Keys are case-insensitive; unknown keys that begin with `delta.` are
+refused. This page is generated from the core's list: do not edit it.
 
 {table(["property", "values", "default", "meaning"], rows)}"""
 

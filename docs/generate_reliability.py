@@ -1,8 +1,9 @@
-"""Writes docs/reliability.md from docs/reliability/*.json: one file a proof, each written by the
+"""Writes docs/reliability.md from docs/reliability/*.json: one file for each proof, written by the
 program that ran it.
 
-`--run` repeats every proof first, by the command that its file names; `--check` only says whether
-the page is up to date. Run by `make reliability`, checked by the tests. Knows no proof.
+`--run` repeats every proof first, by the command in its file; `--check` only reports whether the
+page is up to date. `make reliability` runs it, and the tests check the page. Independent of the
+proofs.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ PAGE = ROOT / "docs" / "reliability.md"
 
 @dataclass(frozen=True)
 class Proof:
-    """One file: what it claims, what was seen, the command that repeats it; tables where figures
-    are many, and what is promised of each store (store → aspect → text)."""
+    """One file: claims, figures, and the command that repeats the proof; tables for many figures,
+    and promises of each store (store → aspect → text)."""
 
     title: str
     claims: list[str]
@@ -35,7 +36,7 @@ class Proof:
 
     @classmethod
     def read(cls, path: Path) -> Proof:
-        """A file's proof; members that are none of these are figures."""
+        """Reads a proof from a file; unknown members are figures."""
         said = json.loads(path.read_text(encoding="utf-8"))
         known = {f.name for f in fields(cls)}
         others = {name: value for name, value in said.items() if name not in known}
@@ -52,7 +53,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def shown(value: object) -> str:
-    """A figure as a cell of a table."""
+    """A figure, formatted for a table cell."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -63,7 +64,7 @@ def shown(value: object) -> str:
 
 
 def flat(figures: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Figures below figures, named by their path."""
+    """Nested figures, named by their path."""
     for name, value in figures.items():
         if isinstance(value, dict):
             yield from flat(value, f"{above}{name}: ")
@@ -88,7 +89,7 @@ def section(proof: Proof) -> str:
 
 
 def promised() -> str:
-    """What is promised per store, of all proofs that say so."""
+    """The promises per store, from all proofs."""
     promises = {store: told for proof in proofs() for store, told in proof.promises.items()}
     aspects = list(dict.fromkeys(aspect for told in promises.values() for aspect in told))
     rows = [[store, *(told.get(aspect, "") for aspect in aspects)] for store, told in promises.items()]
@@ -106,7 +107,8 @@ every proof and writes the page again; CI runs a shorter form of each.
 
 
 def run() -> int:
-    """Every command once, though several files may come of it; how many failed."""
+    """Runs every command once, though several files may come from it; returns the number of
+    failures."""
     failed = 0
     for how in dict.fromkeys(proof.how for proof in proofs()):
         print(f"== {how}", flush=True)

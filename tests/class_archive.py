@@ -1,5 +1,5 @@
 """Makes the archive of Spark's classes that the tests' JVMs map instead of loading and checking
-each class anew.
+each class again.
 
 A short run of what most tests do decides which classes are in it; others are loaded as ever, and a
 JVM with another class path or version passes over it.
@@ -44,7 +44,7 @@ def use_spark(scratch: Path) -> None:
 
 
 def make() -> None:
-    """The archive anew; the JVM writes it when it ends."""
+    """Writes the archive again; the JVM does so when it ends."""
     jvm.ARCHIVE.unlink(missing_ok=True)
     jvm.ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
     jvm.start_quickly(f'"-XX:ArchiveClassesAtExit={jvm.ARCHIVE}" -Xlog:disable')

@@ -1,4 +1,4 @@
-"""Owns tables as a writer leaves them that declares whatever it is told."""
+"""Tables as a writer without checks leaves them, with arbitrary declarations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deltaplane.schema import Field, Schema
 
 
 def constrained(path: str, *fields: Field, **constraints: str) -> str:
-    """A new table with these constraints, judged by nobody."""
+    """A new table with these unchecked constraints."""
     DeltaTable.create(path, Schema(list(fields)), configuration={"delta.constraints.c": "true"})
     commit = Path(path) / "_delta_log" / f"{0:020}.json"
     configuration = {f"delta.constraints.{name}": sql for name, sql in constraints.items()}

@@ -1,5 +1,5 @@
-"""Whether the Spark at hand lets a Python data source follow a table: one before 4.2 can't bound
-its micro-batches."""
+"""Whether the installed Spark lets a Python data source follow a table: versions before 4.2 can't
+limit micro-batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pytest
 
 BY_DATA_SOURCE = tuple(map(int, version("pyspark").split(".")[:2])) >= (4, 2)
-# The ways to read a stream that there are.
+# The available ways to read a stream.
 READS = ("native", "data source") if BY_DATA_SOURCE else ("native",)
 
 needs_data_source = pytest.mark.skipif(not BY_DATA_SOURCE, reason="the data source follows tables from Spark 4.2 on")

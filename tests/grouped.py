@@ -1,5 +1,5 @@
-"""What the tests of group commits share: rows, what a table then holds, and appends that wait
-behind a commit under way."""
+"""Helpers for the tests of group commits: rows, a table's content, and appends that wait for a
+running commit."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import pyarrow as pa
 from deltaplane import DeltaTable, GroupWriter, WriteResult
 from stores.gated_store import Gate
 
-# A group waits so long until it is full, so that commits don't depend on how threads run.
+# Maximum time that a group waits until it is full, so that commits don't depend on thread
+# scheduling.
 HOUR = 3600.0
-# Data and application's version, as `append` takes them.
+# Data and application version, as arguments of `append`.
 Appends = Sequence[tuple[Any, "tuple[str, int] | None"]]
 
 
@@ -39,13 +40,13 @@ def files(table: str) -> int:
 
 
 def grouped(table: DeltaTable) -> list[int]:
-    """How many appends each commit of a group writer holds, oldest first."""
+    """The number of appends in each commit of a group writer, oldest first."""
     history = reversed(table.history())
     return [entry["groupedAppends"] for entry in history if "groupedAppends" in entry]
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Lets other threads go on until something holds."""
+    """Runs other threads until a condition is true."""
     pause = threading.Event()
     while not holds():
         pause.wait(0.001)
@@ -53,8 +54,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 @contextmanager
 def behind_a_commit(gate: Gate, writer: GroupWriter, appends: Appends) -> Iterator[list[Future[WriteResult]]]:
-    """The append of the row -1 is being committed, the others are ready and wait, in their
-    order."""
+    """The append of the row -1 is being committed; the others are finished and wait, in order."""
     gate.open.clear()
     with ThreadPoolExecutor(len(appends) + 1) as pool:
         try:

@@ -1,5 +1,5 @@
 """MERGE with an evolving schema over structs in structs and lists: random tables, sources and
-clauses, and a model of what is left.
+clauses, and a model of the result.
 
 A type is `long`, a dict of fields, or a one-element list of a type; names of the source may have
 another case.
@@ -27,8 +27,8 @@ STRUCTS = st.dictionaries(NAMES, KINDS, min_size=1, max_size=3)
 
 @dataclass(frozen=True)
 class Nested:
-    """A table's column `z` and a source's, rows by id, and how matched rows are updated: by `*`,
-    `z` as a whole, or fields."""
+    """A random merge: a table and a source with the column `z`, rows by id, and the update of
+    matched rows (`*`, the whole of `z`, or some of its fields)."""
 
     target: Kind
     source: Kind
@@ -58,7 +58,7 @@ class Nested:
         return sides[0], sides[1]
 
     def expected(self) -> tuple[Kind, dict[int, Any]]:
-        """The type that is left, and the rows."""
+        """The resulting type and rows."""
         whole = self.inserts or isinstance(self.update, str)
         paths = [[]] if whole else list(self.update)
         left = grown(self.target, part(self.source, paths))
@@ -90,14 +90,14 @@ def named(value: Any, upper: bool) -> Any:
 
 
 def lowered(value: Any) -> Any:
-    """A value with its fields' names in lower case, in their order."""
+    """A value with its fields' names in lower case, in order."""
     if isinstance(value, dict):
         return {name.lower(): lowered(inner) for name, inner in sorted(value.items(), key=lambda p: p[0].lower())}
     return [lowered(one) for one in value] if isinstance(value, list) else value
 
 
 def part(kind: Kind, paths: list[list[str]]) -> Kind | None:
-    """What of a source's type is assigned."""
+    """The assigned part of a source's type."""
     if [] in paths:
         return kind
     if not isinstance(kind, dict):
@@ -130,7 +130,7 @@ def lacks(kind: Kind, given: Kind) -> bool:
 
 
 def starred(old: Any, new: Any, kind: Kind, given: Kind) -> Any:
-    """As delta-spark 4.4: fields that the source lacks stay, and a struct that is null on both
+    """As in delta-spark 4.4: fields that the source lacks stay, and a struct that is null on both
     sides stays null."""
     if not lacks(kind, given):
         return fitted(new, kind)
@@ -144,7 +144,7 @@ def starred(old: Any, new: Any, kind: Kind, given: Kind) -> Any:
 
 
 def assigned(old: Any, new: Any, kind: Kind, path: list[str]) -> Any:
-    """The value with one field assigned; a struct that was null is none then."""
+    """The value with one field assigned; a struct that was null becomes a struct."""
     if not path:
         return fitted(new, kind)
     first, *rest = path
@@ -187,13 +187,13 @@ def paths(kind: Kind) -> list[list[str]]:
 
 @st.composite
 def nested_merges(draw: st.DrawFn) -> Nested:
-    """Merges whose assignments don't meet each other."""
+    """Merges whose assignments don't overlap."""
     target = draw(STRUCTS)
     source = draw(changed(target))
     old = {i: draw(values(target)) for i in (1, 2, 3)}
     new = {i: draw(values(source)) for i in (1, 2, 4)}
-    # Only whole values evolve in lists, and a column's value may lack fields where it is assigned
-    # as a whole.
+    # In lists only whole values evolve, and a column's value may lack fields if it is assigned as a
+    # whole.
     chosen = draw(st.permutations(paths(source)))[:2]
     if len(chosen) == 2 and (chosen[0][: len(chosen[1])] == chosen[1] or chosen[1][: len(chosen[0])] == chosen[0]):
         chosen = chosen[:1]

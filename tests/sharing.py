@@ -1,9 +1,9 @@
-"""Says which tests one worker of pytest-xdist runs, in turn: those that share a JVM, else those of
-one file.
+"""Groups the tests that one worker of pytest-xdist runs in order: those that share a JVM, otherwise
+those of one file.
 
-A JVM takes ten seconds to start and minutes to get quick, so that each kind is started by one
-worker alone. Told by where a test stands, since the process that hands the tests out knows their
-names and no more; the workers check that it is right.
+A JVM takes ten seconds to start and minutes to become fast, so each kind is started by one worker
+only. The test's path determines the kind, since the scheduling process knows only names; the
+workers verify it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# By what a test's name begins with; the longest decides. A session of Spark, and one in a process
-# of its own.
+# The kind by the beginning of a test's path; the longest match applies. Kinds are a Spark session,
+# and one in a separate process.
 _PLACES = {
     "tests/": "",
     "tests/interop/": "delta_spark",
@@ -28,25 +28,25 @@ _PLACES = {
     "tests/stores/test_hdfs.py": "spark",
     "tests/test_doctests.py": "spark",
 }
-# Fixtures that start a JVM, and where else tests may ask for them.
+# Fixtures that start a JVM, and the kinds of tests that may request them.
 _JVMS = {"delta_spark": {"delta_spark"}, "spark": {"spark", "delta_spark"}}
-# Long files that need no shared JVM begin before the short ones, so that none is left alone at the
+# Long files without a shared JVM start before the short ones, so that no long one runs alone at the
 # end.
 _LONG = ("tests/stores/", "tests/crash/", "tests/robustness/", "tests/spark/", "tests/browser/", "tests/structure/")
 
 
 class ByJvm(LoadScopeScheduling):
-    """Hands out all tests of a JVM at once, and the others file by file."""
+    """Schedules all tests of a JVM together, and the others file by file."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _jvm(nodeid) or nodeid.split("::")[0]
 
 
 def ordered(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """The longest work first: what one worker has to do alone bounds the whole run.
+    """The longest groups first: the largest group of one worker bounds the whole run.
 
     Raises:
-        pytest.UsageError: where a test needs a JVM that its worker wouldn't have.
+        pytest.UsageError: a test needs a JVM that its worker doesn't have.
     """
     for item in items:
         for fixture, fit in _JVMS.items():

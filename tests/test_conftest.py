@@ -1,5 +1,5 @@
-"""The shared fixtures themselves: the S3 server answers, and conditional puts, on which commits
-stand, work in it."""
+"""Tests the shared fixtures: the S3 server answers and supports conditional puts, on which commits
+depend."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs the examples in the package's documentation, each module's in an empty folder of its own.
 
-Those of `deltaplane.spark` find a running session under the name `spark`.
+Examples of `deltaplane.spark` use a running session named `spark`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
 def with_examples() -> list[str]:
-    """The dotted names of the modules whose text holds an example."""
+    """The dotted names of the modules with an example."""
     paths = sorted(path for path in PACKAGE.rglob("*.py") if ">>> " in path.read_text())
     dotted = [".".join(("deltaplane", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in paths]
     return [name.removesuffix(".__init__") for name in dotted]

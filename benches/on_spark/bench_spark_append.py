@@ -1,7 +1,7 @@
-"""Appending on Spark: rows of Parquet files into a new table, plain and partitioned, beside Parquet
-and delta-spark.
+"""Appending on Spark: rows of Parquet files to a new table, plain and partitioned, compared with
+Parquet and delta-spark.
 
-All write zstd and microseconds; each reads back what it wrote.
+All write zstd and microseconds; each contestant reads back its rows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Loading TPC-DS's store_sales from CSV on Spark, the paper's section 6.4, beside writing Parquet
-and delta-spark.
+"""Loading TPC-DS's store_sales from CSV on Spark, the paper's section 6.4, compared with writing
+Parquet and delta-spark.
 
-What it shows is the price of statistics and of the log: reading the text is the same for all.
+Shows the cost of statistics and of the log: parsing the text is the same for all.
 """
 
 from __future__ import annotations

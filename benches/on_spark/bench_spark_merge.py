@@ -1,9 +1,9 @@
-"""MERGE, UPDATE and DELETE on Spark, with deletion vectors and by rewriting files, beside
+"""MERGE, UPDATE and DELETE on Spark, with deletion vectors and by rewriting files, compared with
 delta-spark.
 
-A MERGE's source is one row for each hundred of the table, one in ten of them new: spread over the
+A MERGE's source has one row per hundred rows of the table, one in ten of them new: spread over the
 whole table or in one range of it. UPDATE and DELETE change one row in a thousand, everywhere. Both
-change copies of the same table, and each reads back what it made.
+contestants change copies of the same table, and read back the result.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _source(kind: str, scale: str) -> str:
-    """A file of the rows that are merged."""
+    """A file with the source's rows."""
     path = harness.CACHE / f"merged-{kind}-{scale}.parquet"
     pq.write_table(source_of(keys(kind, scale)), path)
     return str(path)

@@ -1,9 +1,9 @@
-"""One partition of many, with real rows, on Spark: deltaplane's native scan beside Spark's own
-partitioned Parquet folder and, where `make jars` has fetched it, delta-spark. The other half of the
-paper's section 6.1, see bench_partitions.py.
+"""One partition of many, with real rows, on Spark: deltaplane's native scan compared with Spark's
+own partitioned Parquet folder and, if `make jars` has fetched it, delta-spark. The other half of
+the paper's section 6.1, see bench_partitions.py.
 
-All read the same files. Cold is the session's first look at the table, warm a query on a frame that
-is there.
+All read the same files. Cold is the session's first access to the table, warm a query on an
+existing frame.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from support.sparks import NAMES, Engine, contestants, session, task
 
 PARTITIONS = {"quick": [100], "small": [1_000], "full": [1_000, 10_000, 100_000]}
 ROWS = {"quick": 33_000, "small": 330_000, "full": 3_300_000}
-# Partitions of one commit: the writer has a file open for each.
+# Partitions per commit: the writer holds a file open for each.
 PARTITIONS_PER_COMMIT = 500
 
 
 def _table(partitions: int, rows: int) -> Path:
-    """The table's folder, made when it isn't there; its files lie as Spark lays out a partitioned
-    table."""
+    """The table's folder, made if it doesn't exist, in the layout of Spark's partitioned tables."""
     from deltaplane import write_deltalake
 
     path = harness.CACHE / f"partitions-{partitions}-{rows}"
@@ -53,7 +52,7 @@ def _batches(partitions: int, rows_each: int) -> Iterator[pa.Table]:
 
 def contestant(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
     spark = session(scratch, engine.settings())
-    # The classes that a first query of its kind loads are no part of the figures.
+    # Loads the classes for a first query of its kind before the measurement.
     engine.read(spark, case["tiny"]).where("part = 1").groupBy().sum("id").collect()
 
     def query(frame: Any) -> int:

@@ -1,8 +1,9 @@
-"""Planning a large log by a Spark job, beside the core's walk on the driver: the driver's costs.
+"""Planning a large log by a Spark job, compared with the core's replay on the driver: the driver's
+costs.
 
-Executors are separate processes: time is the whole job's, but CPU and memory are those of the
-driver's JVM and this process. The job's figure to watch is memory, which must not grow with the
-table. Each run starts JVMs, so only full scale or explicit numbers are measured.
+Executors are separate processes: time is that of the whole job, but CPU and memory are those of the
+driver's JVM and this process. The relevant figure of the job is memory, which must not grow with
+the table. Each run starts JVMs, so only full scale or explicit numbers are measured.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from support.sparks import cpu_seconds, peak_mb, session
 
 FILES = [10_000, 1_000_000]
 KINDS: list[Kind] = ["own", "v2", "json"]
-# As little as Spark starts with: what the driver would hold of a list of files shows in it.
+# The minimum with which Spark starts, so that a list of files on the driver would show in the
+# memory.
 DRIVER_MEMORY = "512m"
 
 
@@ -31,8 +33,7 @@ def job(case: Mapping[str, Any], scratch: Path) -> Task:
 
     spark = session(scratch, _settings(scratch), "local-cluster[1,2,1024]")
     jvm = spark.sparkContext._gateway.proc.pid
-    # The classes that a first job of its kind loads, and the executor's start, are no part of the
-    # figures.
+    # Loads the classes for a first job and starts the executor before the measurement.
     dp.plan(spark, case["tiny"], "id > 0").count()
     before = [0.0]
 
@@ -41,7 +42,7 @@ def job(case: Mapping[str, Any], scratch: Path) -> Task:
 
     def run() -> int:
         files = dp.plan(spark, case["path"], case["sql"])
-        # Every column has come from the core before Spark leaves any out.
+        # The core returns every column before Spark prunes any.
         return int(files.agg(F.count("*"), F.max("max.id")).collect()[0][0])
 
     def elsewhere(_: Any) -> Elsewhere:
@@ -52,8 +53,8 @@ def job(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def _settings(scratch: Path) -> dict[str, str]:
-    """Settings of Spark's own small cluster: one executor with two cores. It writes its files where
-    Spark is installed, so that a folder of links replaces the installation.
+    """Settings of Spark's own small cluster: one executor with two cores. It writes files to
+    Spark's installation, so a folder of links replaces the installation.
     """
     import pyspark
 

@@ -1,8 +1,9 @@
-"""Reading on Spark beside plain Parquet and delta-spark: whole tables, selective queries, planning.
+"""Reading on Spark: whole tables, selective queries, and planning over many files, compared with
+plain Parquet and delta-spark.
 
 All read the same files. Rows are read through an existing frame; selective queries also open their
-table. Planning is Spark's way to a query's tasks, over logs without data files. There plain Parquet
-is the limit: a folder with only the matching files, and a known schema.
+table. Planning measures Spark up to a query's tasks, over logs without data files. There plain
+Parquet is the limit: a folder with only the matching files, and a known schema.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from support.planners import Query, by_day, by_id
 from support.rows import AMOUNT_LIMIT, ROWS
 from support.sparks import NAMES, Engine, checksum, contestants, session, task
 
-# A JVM compiles what it runs often: the first calls of a query are slower, for everybody.
+# A JVM compiles frequently run code: the first calls of a query are slower for every contestant.
 CALLS = {"quick": 1, "small": 3, "full": 15}
 FILES = {"quick": 1_000, "small": 10_000, "full": 100_000}
 WITH_LOGS = ("deltaplane", "delta-spark")
 
 
 def _summed(frame: Any) -> int:
-    """Every row's id, and an amount that no statistics tell."""
+    """Every row's id, and an amount that statistics don't contain."""
     found = frame.selectExpr("count(*)", "coalesce(sum(id), 0)", "max(amount)").collect()[0]
     return int(found[0]) * 1_000_003 + int(found[1])
 
@@ -54,7 +55,7 @@ def rows(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def plans(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
-    """Its answer is the number of the query's tasks, which files' sizes decide."""
+    """The answer is the number of the query's tasks, which depends on the files' sizes."""
     spark = session(scratch, engine.settings())
 
     def opened() -> Any:
@@ -83,7 +84,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _with_vectors(scale: str) -> str:
-    """The table with one row in a hundred deleted, everywhere, by deletion vectors."""
+    """The table with one row in a hundred deleted by deletion vectors."""
     from deltaplane import DeltaTable
 
     table = table_of(scale, "vectors")
@@ -98,8 +99,8 @@ def _with_vectors(scale: str) -> str:
 
 
 def _matching(log: Log, query: Query) -> dict[str, str]:
-    """The columns of a log's table, and a folder with the files that match a query: their sizes,
-    and nothing in them."""
+    """The columns of a log's table, and a folder with empty files of the same sizes as the files
+    that match a query."""
     from deltaplane import DeltaTable
 
     table = DeltaTable(str(log.make()))
@@ -128,8 +129,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
         ("two columns", "sums", None, "full", False),
         ("1 % by amount", "sums", f"amount > {0.99 * AMOUNT_LIMIT}", "", False),
         ("1 % by id", "sums", clustered, "selective", False),
-        ("1 % by id, opened anew", "sums", clustered, "selective", True),
-        ("one row, opened anew", "sums", f"id = {count // 3}", "selective", True),
+        ("1 % by id, opened again", "sums", clustered, "selective", True),
+        ("one row, opened again", "sums", f"id = {count // 3}", "selective", True),
     ]
 
     def read(path: Callable[[str], str], takes: str, sql: str | None, anew: bool) -> dict[str, Any]:
@@ -150,8 +151,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
         )
         for what, takes, sql, target, anew in queries
     ]
-    # delta-spark refuses to write a frame with vectors to `noop`: it wants to see the query that
-    # its snapshot is for.
+    # delta-spark refuses to write a frame with deletion vectors to `noop`, since it looks for the
+    # query of its snapshot.
     for what, takes in (("all columns hashed", "a checksum"), ("two columns", "sums")):
         found.append(
             Case(
@@ -180,7 +181,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         for anew in (True, False):
             found.append(
                 Case(
-                    f"plan, {log.name}, {query.condition}{', opened anew' if anew else ''}",
+                    f"plan, {log.name}, {query.condition}{', opened again' if anew else ''}",
                     NAMES,
                     functools.partial(plan, query, anew),
                     calls=calls,

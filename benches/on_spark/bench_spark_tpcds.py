@@ -1,8 +1,8 @@
-"""TPC-DS on Spark, the paper's section 6.3: queries over tables partitioned by day, beside
+"""TPC-DS on Spark, the paper's section 6.3: queries over tables partitioned by day, compared with
 partitioned Parquet and delta-spark.
 
-All read the same files through temp views; the target is the geometric mean over the queries. A
-session runs one query after the other.
+All read the same files through temporary views; the target is the geometric mean over the queries.
+A session runs one query after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from support.sparks import NAMES, Engine, contestants, session, task
 
 SCALES = {"quick": 0.01, "small": 0.1, "full": 1.0}
 CALLS = {"quick": 1, "small": 1, "full": 2}
-# Those that one machine runs in seconds.
+# Queries that one machine runs in seconds.
 QUERIES = [
     3, 7, 13, 15, 19, 20, 25, 26, 29, 32, 33, 34, 37, 42, 43, 46, 48, 50, 52, 53,
     55, 56, 60, 61, 62, 63, 65, 68, 69, 71, 73, 79, 82, 84, 89, 91, 92, 93, 96, 98,
@@ -31,7 +31,7 @@ def contestant(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
     if not spark.catalog.tableExists("store_sales"):
         for name, path in case["tables"].items():
             engine.read(spark, path).createOrReplaceTempView(name)
-        # The classes that a first query loads are no part of the figures.
+        # Loads the classes for a first query before the measurement.
         spark.sql("SELECT count(*) FROM store_sales, item WHERE ss_item_sk = i_item_sk AND i_brand_id > 0").collect()
     return task(lambda: spark.sql(case["sql"]).collect(), tpcds.answer)
 

@@ -1,9 +1,9 @@
-"""How long a commit takes to be visible to a running stream, at the low rates of the paper's
+"""The time until a commit is visible to a running stream, at the low rates of the paper's
 pipelines: each call is one row.
 
-Rows are committed by deltaplane for all, at moments that know nothing of the query's. A row is
-visible when the sink has its number. The portable source is the one that Spark Connect takes; the
-last column of a line's JSON, `tail_s`, is the 99th percentile.
+deltaplane commits rows for all contestants, at times independent of the query's. A row is visible
+when the sink has its number. The portable source is the one for Spark Connect; the last column of a
+line's JSON, `tail_s`, is the 99th percentile.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from support.rows import SEED
 from support.sparks import ENGINES, is_there, session, task
 
 CALLS = {"quick": 3, "small": 30, "full": 200}
-# Commits are up to this far apart; a query that waits longer than the bound hangs.
+# Maximum time between commits; a query that waits longer than the limit hangs.
 MOST_SECONDS_BETWEEN = 0.5
 LOST_SECONDS = 120.0
 
 
 class Seen:
-    """The sink: the largest number that came, and waiting for one."""
+    """The sink: stores the largest received number, and waits for one."""
 
     def __init__(self) -> None:
         self._last = -1

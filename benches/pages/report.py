@@ -1,9 +1,9 @@
-"""All measures' newest results as one HTML page that needs nothing else: targets, growth curves,
+"""Renders all measures' newest results as one self-contained HTML page: targets, growth curves,
 tables.
 
     python benches/pages/report.py [--results FOLDER] [--output FILE]
 
-A case's figures are those of its newest run; a release build's are preferred to any other's.
+A case's figures are those of its newest run; runs of a release build take precedence.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def page(found: Sequence[tuple[Line, Facts]]) -> str:
-    """The page of these lines, in the order they were written."""
+    """The page of these lines, which are in the order of writing."""
     chosen = newest(found)
     lines = [line for line, _ in chosen]
     body = [
@@ -101,7 +101,7 @@ def _measured_on(facts: Sequence[Facts]) -> str:
 
 
 def measured_on(facts: Sequence[Facts]) -> list[str]:
-    """When, on what and with which versions."""
+    """Date, machine and versions of the measurements."""
     first = min(f.at for f in facts)[:10]
     last = max(f.at for f in facts)[:10]
     peers = {f"{name} {version}" for f in facts for name, version in f.peers.items()}
@@ -123,7 +123,7 @@ def _targets(lines: Sequence[Line]) -> str:
 
 
 def ordered(goals: Iterable[Goal]) -> list[Goal]:
-    """Those of the log first, then the others by their ids."""
+    """The log's targets first, then the others by their ids."""
     return sorted(goals, key=lambda goal: (goal.id[0] != "T", goal.id[0], int(goal.id[1:])))
 
 
@@ -141,7 +141,7 @@ def _target(goal: Goal, lines: Sequence[Line]) -> tuple[str, list[str]]:
 
 
 def amount(value: float, unit: str) -> str:
-    """A figure with its unit, as people read it."""
+    """A figure with its unit, for people."""
     if unit == "s":
         return f"{value * 1000:,.3g} ms" if value < 10 else f"{value:,.0f} s"
     return f"{value:,.3g} {unit}".strip() if unit != "x" else f"{value:.3g}x"
@@ -222,7 +222,7 @@ def _measure(measure: str, found: Sequence[tuple[Line, Facts]]) -> list[str]:
 
 
 def described(measure: str) -> list[str]:
-    """What the measure's file says of itself."""
+    """The paragraphs of a measure's module docstring."""
     name = f"bench_{measure.replace(' ', '_')}.py"
     path = next((path for path in (BENCHES / name, BENCHES / "on_spark" / name) if path.exists()), None)
     text = "" if path is None else ast.get_docstring(ast.parse(path.read_text())) or ""
@@ -230,7 +230,7 @@ def described(measure: str) -> list[str]:
 
 
 def _table(head: Sequence[str], texts: int, rows: Iterable[tuple[str, Sequence[str]]]) -> str:
-    """The first `texts` columns have text. Each row has a contestant, so that deltaplane's is
+    """The first `texts` columns are text. Each row has a contestant, so that deltaplane's is
     highlighted, and its cells as HTML."""
     kinds = [' class="text"' if i < texts else "" for i in range(len(head))]
     parts = ["".join(f"<th{kind}>{name}</th>" for kind, name in zip(kinds, head, strict=True))]

@@ -1,16 +1,17 @@
-"""Writes docs/benchmarks.md: what the measures' newest results say of the targets, with the figures
-that are judged.
+"""Writes docs/benchmarks.md: compares the measures' newest results with the targets, and lists the
+judged figures.
 
     python benches/pages/summary.py [--results FOLDER ...] [--output FILE]
 
-The figures are those of report.py. What the page says of measures without results here stays: some
-take hours, or another machine. Run by `make bench-summary`, after the measures.
+The figures are those of report.py. Sections of measures without results here stay unchanged, since
+some measures take hours or another machine. `make bench-summary` runs it after the measures.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -23,14 +24,15 @@ from support.targets import GOALS, SIZES, Goal, Seen
 OUTPUT = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 HEAD = """# Benchmarks
 
-What `make bench` measured, written by `make bench-summary`: don't edit it. Contestants run side by side, each run in a process
-of its own, and their answers are compared. Ratios are of one run; below 1, deltaplane is ahead. On Spark CPU and memory are
-those of all processes: the JVM, Python's workers and the driver. The machine was shared with other work, which shows in times
-more than in CPU.
+The results of `make bench`, written by `make bench-summary`: don't edit this page. Contestants run
+in turn, each run in a separate process, and their answers are compared. Ratios are of one run;
+below 1, deltaplane is better. On Spark, CPU and memory are those of all processes: the JVM,
+Python's workers and the driver. The machine was shared with other work, which affects times more
+than CPU.
 """
 JUDGED = (
-    "Judged at the size that the target speaks of. Where it wasn't measured, at the largest that was, and the last column says so. "
-    "Without figures here: "
+    "Targets are judged at their own size, or at the largest measured size, which the last column then states. "
+    "Targets without figures: "
 )
 MEASURED = "Measured on "
 
@@ -49,7 +51,8 @@ def main() -> None:
 
 
 def summary(found: Sequence[tuple[Line, Facts]], before: str = "") -> str:
-    """The page of these lines; of what they don't tell, what the page `before` said."""
+    """The page of these lines; rows and sections without new lines are taken from the page
+    `before`."""
     chosen, older = newest(found), Page(before)
     lines = [line for line, _ in chosen]
     rows = []
@@ -61,14 +64,14 @@ def summary(found: Sequence[tuple[Line, Facts]], before: str = "") -> str:
     parts = [
         HEAD,
         "## Targets\n",
-        f"{JUDGED}{', '.join(others) or 'none'} (benches/support/targets.py says what they are).\n",
+        wrapped(f"{JUDGED}{', '.join(others) or 'none'} (defined in benches/support/targets.py).") + "\n",
         _table(["", "target", "at most", "seen", ""], rows),
     ]
     tags = {goal.tag for goal in GOALS}
     sections = dict(older.sections)
     for measure in dict.fromkeys(line.measure for line in lines):
         own = [pair for pair in chosen if pair[0].measure == measure]
-        # A curve is shown whole where a point of it is judged.
+        # A curve is shown completely if one of its points is judged.
         curves = {line.series for line, _ in own if line.target in tags and line.series}
         judged = [(line, facts) for line, facts in own if line.target in tags or line.series in curves]
         if judged:
@@ -77,15 +80,15 @@ def summary(found: Sequence[tuple[Line, Facts]], before: str = "") -> str:
 
 
 class Page:
-    """What a page of this kind says: the targets' rows by what they say, and each measure's section
-    by its title."""
+    """The content of an existing page: the targets' rows by text, and each measure's section by
+    title."""
 
     def __init__(self, text: str) -> None:
         head, *sections = text.split("\n## ")
         titled = {section.split("\n", 1)[0]: section for section in sections}
         rows = [_cells(line) for line in titled.pop("Targets", "").splitlines() if line.startswith("| ")]
         self.targets = {row[1]: row for row in rows}
-        # Pages had one such line for all.
+        # Older pages had one such line for all measures.
         measured = [line for line in head.splitlines() if line.startswith(MEASURED)]
         self.sections = {title: self._section(section, measured) for title, section in titled.items()}
 
@@ -94,6 +97,11 @@ class Page:
             about, table = text.split("\n\n| ", 1)
             text = "\n\n".join([about, *measured, f"| {table}"])
         return f"## {text.rstrip()}\n"
+
+
+def wrapped(text: str) -> str:
+    """Prose in lines of at most 100 columns."""
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def _cells(line: str) -> list[str]:
@@ -105,10 +113,10 @@ def _title(measure: str) -> str:
 
 
 def _section(measure: str, judged: Sequence[tuple[Line, Facts]]) -> str:
-    """A measure's figures, and how they grow."""
+    """A measure's figures and their growth."""
     lines = [line for line, _ in judged]
-    parts = [f"## {_title(measure)}\n", *(f"{text}\n" for text in described(measure)[:1])]
-    parts.append(f"{MEASURED}{'; '.join(measured_on([facts for _, facts in judged]))}.\n")
+    parts = [f"## {_title(measure)}\n", *(f"{wrapped(text)}\n" for text in described(measure)[:1])]
+    parts.append(wrapped(f"{MEASURED}{'; '.join(measured_on([facts for _, facts in judged]))}.") + "\n")
     parts.append(_figures(lines))
     grown = [row for series in dict.fromkeys(line.series for line in lines) for row in _growth(series, lines)]
     if grown:

@@ -1,9 +1,9 @@
-"""The actions of made-up data files, many at a time: add and remove, as JSON lines and as a
+"""Actions of imaginary data files, many at a time: add and remove, as JSON lines and as a
 checkpoint's Arrow columns.
 
-A file's number decides all that is said of it: partition, size, statistics of eight columns.
-Nothing here is done file by file, and memory is bounded by the numbers given. It must not know
-folders.
+A file's number determines its partition, size and statistics of eight columns. All values are
+computed column by column, and memory is bounded by the number of files per call. It must not know
+directories.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Column:
-    """One column with statistics: its types, and its bound in each file. `step` is a row's place in
-    the file.
+    """One column with statistics: its types, and its bound in each file. `step` is a row's position
+    in the file.
 
-    `bound` gets the files' numbers and the same numbers scattered over 0 to 900,000; what it gives
-    is cast to `arrow`. `quoted`: JSON has it as text.
+    `bound` receives the files' numbers and the same numbers scattered over 0 to 900,000; its result
+    is cast to `arrow`. `quoted`: JSON stores it as text.
     """
 
     delta: str
@@ -44,7 +44,7 @@ def _names(numbers: Numbers) -> pa.Array:
     return _joined("customer ", pc.utf8_lpad(_text(pa.array(numbers)), 6, "0"))
 
 
-# `id` and `at` follow the file's number, the others are anywhere.
+# `id` and `at` follow the file's number, the others are in no order.
 COLUMNS: Mapping[str, Column] = {
     "id": Column("long", pa.int64(), lambda file, low, step: file * ROWS_PER_FILE + step),
     "account": Column("long", pa.int64(), lambda file, low, step: low + 50 * step),
@@ -67,8 +67,8 @@ LAST_STEP = ROWS_PER_FILE - 1
 
 @dataclass(frozen=True)
 class Adds:
-    """The actions of some files. `day` gives their days from their numbers; `generation` counts how
-    often a file was replaced by one over the same rows.
+    """The actions of some files. `day` computes their days from their numbers; `generation` counts
+    replacements of a file by one with the same rows.
     """
 
     files: Numbers
@@ -191,7 +191,7 @@ class Adds:
 
 
 def rows(first: int, count: int) -> pa.Table:
-    """Rows that a table of these columns takes, for the measures that append; all of one day."""
+    """Rows for a table with these columns, for the measures that append; all of one day."""
     ids = np.arange(first, first + count, dtype=np.int64)
     days = pa.repeat(pa.scalar(FIRST_DAY.astype(object), pa.date32()), count)
     at_file = Adds(ids, lambda files: np.full(len(files), FIRST_DAY))

@@ -1,7 +1,6 @@
-"""Tables whose rows are changed, one for each way of deleting rows, and a fresh copy of one for
-each run.
+"""Tables whose rows are changed, one for each way of deleting rows, and a fresh copy for each run.
 
-Rows are those of `rows.py`, in files of equal size in the order of their ids.
+The rows of `rows.py`, ordered by id, in files of equal size.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ MODES = {"vectors": {"delta.enableDeletionVectors": "true"}, "copy-on-write": {}
 
 
 def table_of(scale: str, mode: str) -> Path:
-    """A table of the scale's rows, made when it isn't there."""
+    """A table of the scale's rows, made if it doesn't exist."""
     rows, files = ROWS[scale], FILES[scale]
     path = harness.CACHE / f"changed-{rows}-{files}-{mode}-{SEED}"
     if not path.exists():
@@ -38,13 +37,14 @@ def table_of(scale: str, mode: str) -> Path:
 
 
 def tables(scale: str, mode: str) -> dict[str, str]:
-    """Which table each contestant changes: deltalake doesn't write tables with deletion vectors."""
+    """The table that each contestant changes: deltalake doesn't write tables with deletion
+    vectors."""
     ours, theirs = table_of(scale, mode), table_of(scale, "copy-on-write")
     return {"deltaplane": str(ours), "deltalake": str(theirs)}
 
 
 def opened(contestant: str, arguments: Mapping[str, Any], scratch: Path) -> tuple[Any, Path]:
-    """The contestant's own object for a copy of its table, and where the copy is."""
+    """The contestant's own object for a copy of its table, and the copy's path."""
     path = scratch / "table"
     shutil.copytree(arguments["tables"][contestant], path)
     if contestant == "deltalake":
@@ -57,7 +57,7 @@ def opened(contestant: str, arguments: Mapping[str, Any], scratch: Path) -> tupl
 
 
 def written_since(path: Path, before: set[Path]) -> int:
-    """Bytes of the files below a table that weren't there before, the log's among them."""
+    """Bytes of new files below a table, including the log's."""
     return sum(p.stat().st_size for p in files_below(path) - before)
 
 

@@ -1,6 +1,6 @@
 """Growth curves on two logarithmic axes as inline SVG, and the exponent that fits a curve.
 
-Knows numbers and names alone.
+Uses numbers and names only.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ Points = Sequence[tuple[float, float]]
 WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 62, 12, 28, 40
 COLOURS = ("#0b6bcb", "#c4501b", "#2b8a3e", "#8e44ad", "#b8860b", "#555f6b")
-# Fewer points are no fit.
+# Minimum number of points for a fit.
 LEAST_POINTS = 3
 
 
 def exponent(points: Points) -> float | None:
-    """The k of `y = c · x^k` that fits best (least squares of the logarithms); None for fewer than
+    """The k of the best fit of `y = c · x^k` (least squares of the logarithms); None for fewer than
     three sizes.
 
     >>> round(exponent([(10, 2), (100, 20), (1000, 200)]), 3)
@@ -30,7 +30,7 @@ def exponent(points: Points) -> float | None:
 
 
 def last_step(points: Points) -> float | None:
-    """The same between the two largest sizes; None for fewer than two.
+    """The k between the two largest sizes; None for fewer than two.
 
     >>> round(last_step([(10, 2), (100, 2), (1000, 20)]), 3)
     1.0
@@ -46,7 +46,7 @@ def _slope(logs: Points) -> float:
 
 
 def log_log(title: str, curves: Mapping[str, Points], x_label: str, y_label: str) -> str:
-    """One chart. Points that aren't above 0 have no place on it."""
+    """Draws one chart. Points that aren't positive are left out."""
     shown = {name: sorted((x, y) for x, y in points if x > 0 and y > 0) for name, points in curves.items()}
     x_axis = _Axis([x for points in shown.values() for x, _ in points], LEFT, WIDTH - RIGHT)
     y_axis = _Axis([y for points in shown.values() for _, y in points], HEIGHT - BOTTOM, TOP)

@@ -1,8 +1,9 @@
-"""Who makes one small commit: a file of one row appended, or only a made-up file's add committed.
+"""Contestants that make one small commit: append a file of one row, or only commit the add of an
+imaginary file.
 
-Each gives, for a table's folder, a function that makes one more commit. The bar is what a commit
-asks of the disk: a synced file, linked to the name of its version where that is free, in a synced
-folder. deltalake syncs nothing.
+Each one returns, for a table's directory, a function that makes one more commit. The bar does a
+commit's disk operations: a synced file, linked to its version's name if that is free, in a synced
+directory. deltalake syncs nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ Commit = Callable[[], object]
 
 
 def _adds() -> Iterator[dict[str, Any]]:
-    """Adds of files that aren't there, each under a name of its own. Making them costs nothing that
-    is worth a figure."""
+    """Adds of imaginary files, each with a unique name; making them takes negligible time."""
     files = Adds(np.zeros(1, np.int64), lambda files: np.full(len(files), FIRST_DAY))
     add = json.loads(files.add_lines()[0])["add"]
     return ({**add, "path": f"{PARTITION_COLUMN}={FIRST_DAY}/{uuid.uuid4()}.parquet"} for _ in count())
@@ -123,13 +123,13 @@ def bare_commit(table: str) -> Commit:
 
 
 def sync(file: IO[Any]) -> None:
-    """Makes what was written durable."""
+    """Syncs written data to disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Makes a folder's names durable."""
+    """Syncs a directory's names to disk."""
     handle = os.open(folder, os.O_RDONLY)
     os.fsync(handle)
     os.close(handle)
@@ -148,5 +148,5 @@ COMMITS: Mapping[str, Callable[[str], Commit]] = {
 
 
 def newest_version(table: Path) -> int:
-    """By the names in the log."""
+    """The newest version, from the names in the log."""
     return max(int(p.name[:20]) for p in (table / "_delta_log").glob("*.json") if p.name[:20].isdecimal())

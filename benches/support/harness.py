@@ -1,6 +1,6 @@
-"""Runs contestants side by side, each run in a process of its own, and prints one table of ratios.
+"""Runs contestants in turn, each run in a separate process, and prints one table of ratios.
 
-It must not know what is measured. A measure gives `main` its contestants and cases; the same file,
+Independent of the measures. A measure passes its contestants and cases to `main`; the same file,
 started with `--child`, is one run: set up, call, report times and peak memory as JSON.
 """
 
@@ -26,17 +26,17 @@ from support.results import Line
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "bench"
 SUBJECT = "deltaplane"
-# A run that takes longer hangs.
+# Maximum duration of a run; a longer one hangs.
 RUN_TIMEOUT_SECONDS = 900
 # Files of a run below this size are deleted only after all runs, not between them.
 KEPT_BYTES = 64 << 20
-# Runs of each contestant by scale.
+# Runs per contestant by scale.
 ROUNDS = {"quick": 1, "small": 3, "full": 5}
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """What a call cost in processes that it started."""
+    """The cost of a call in processes that it started."""
 
     cpu_s: float
     peak_mb: float
@@ -44,10 +44,10 @@ class Elsewhere:
 
 @dataclass(frozen=True)
 class Task:
-    """One contestant's work, set up and ready: `prepare` is called before each call of `run`, which
-    alone is timed.
+    """One contestant's prepared work: `prepare` is called before each call of `run`, which alone is
+    timed.
 
-    What `run` returned is judged afterwards: `answer` must be the same for all contestants,
+    The result of `run` is checked afterwards: `answer` must be the same for all contestants,
     `failed` need not.
     """
 
@@ -59,20 +59,19 @@ class Task:
     elsewhere: Callable[[Any], Elsewhere] | None = None
 
 
-# From a case's arguments and an empty folder that is deleted afterwards.
+# Builds a task from a case's arguments and an empty folder that is deleted afterwards.
 Contestant = Callable[[Mapping[str, Any], Path], Task]
 
 
 @dataclass(frozen=True)
 class Case:
-    """What contestants do once. `calls` are timed calls in each process, after one untimed if there
-    is more than one.
+    """One piece of work. `calls` is the number of timed calls in each process, after one untimed
+    call if there is more than one.
 
-    `arguments` may be what gives them when the case's turn comes, so that a log that isn't asked
-    for is never made. With `series` and `size` the case is a point of a growth curve; `target` says
-    which target it is for. Neighbours with the same `together` run in one process, in turn, where
-    starting one costs more than the case: what memory is seen of such a case is also that of those
-    before it.
+    `arguments` may be a function, called when the case runs, so that unneeded logs are never made.
+    With `series` and `size` the case is a point of a growth curve; `target` names its target.
+    Adjacent cases with the same `together` run in one process, in turn, if starting one costs more
+    than the case: the memory of such a case includes that of the earlier ones.
     """
 
     name: str
@@ -92,12 +91,12 @@ def main(
     cases: Callable[[argparse.Namespace], list[Case]],
     arguments: Callable[[argparse.ArgumentParser], None],
 ) -> None:
-    """The command line of one measure."""
+    """Runs the command line of one measure."""
     options = parser(arguments).parse_args()
     if options.child:
         print(json.dumps(runs_of_process(contestants, json.load(sys.stdin))), flush=True)
-        # The figures are out: how a peer's threads take the end of the interpreter is no part of
-        # them.
+        # The figures are printed; the duration of the interpreter's exit with a peer's threads
+        # isn't measured.
         os._exit(0)
     _require_release(options.quick)
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -105,11 +104,11 @@ def main(
     facts = results.facts_now(scale_of(options))
     lines: list[Line] = []
     for group in _groups([case for case in cases(options) if options.only in case.name]):
-        # A peer that isn't installed is no contestant.
+        # Peers that aren't installed don't take part.
         here = [name for name in group[0].contestants if name in contestants]
         chosen = [name for name in here if name == SUBJECT or options.against in name]
-        # The first runs of all load what they share from the disk; later cases have only their own
-        # files to load. A case that shares its process has calls before those that count.
+        # The very first runs load shared files from the disk; later cases only load their own
+        # files. A case in a shared process has untimed calls before.
         uncounted = [] if group[0].together else chosen[:1] if lines else chosen
         found = _measured(measure, [replace(case, contestants=chosen) for case in group], rounds, uncounted)
         results.keep(CACHE / "results", found, facts)
@@ -118,7 +117,7 @@ def main(
 
 
 def _groups(cases: Sequence[Case]) -> list[list[Case]]:
-    """The cases of one process each."""
+    """Groups the cases by process."""
     found: list[list[Case]] = []
     for case in cases:
         if found and case.together and case.together == found[-1][0].together:
@@ -129,7 +128,7 @@ def _groups(cases: Sequence[Case]) -> list[list[Case]]:
 
 
 def parser(arguments: Callable[[argparse.ArgumentParser], None]) -> argparse.ArgumentParser:
-    """What every measure understands, and its own arguments."""
+    """The options of every measure, and its own arguments."""
     parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="smallest sizes, any build: shows only that it runs")
@@ -144,7 +143,7 @@ def parser(arguments: Callable[[argparse.ArgumentParser], None]) -> argparse.Arg
 
 
 def scale_of(options: argparse.Namespace) -> str:
-    """quick, small or full."""
+    """The scale: quick, small or full."""
     return "quick" if options.quick else "full" if options.full else "small"
 
 
@@ -159,7 +158,7 @@ def _require_release(quick: bool) -> None:
 
 
 def runs_of_process(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The cases that one contestant runs in this process, each with a folder of its own."""
+    """Runs one contestant's cases of this process, each with a folder of its own."""
     found = []
     for number, case in enumerate(order["cases"]):
         scratch = Path(order["scratch"]) / str(number)
@@ -169,8 +168,8 @@ def runs_of_process(contestants: Mapping[str, Contestant], order: Mapping[str, A
 
 
 def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> dict[str, Any]:
-    """Sets one contestant up and calls it, in this process. `order` is its name, the case's
-    arguments and number of calls, and the folder that it may use.
+    """Sets one contestant up and calls it in this process. `order` has its name, the case's
+    arguments and number of calls, and the usable folder.
     """
     task = contestants[order["contestant"]](order["arguments"], Path(order["scratch"]))
     prepare = task.prepare or (lambda: None)
@@ -206,7 +205,8 @@ def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> 
 
 
 def _memory_kb(name: str) -> int:
-    """A figure of this process. `getrusage` won't do: its maximum begins with the parent's."""
+    """A memory figure of this process. `getrusage` isn't suitable: its maximum starts with the
+    parent's."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(name + ":"):
             return int(line.split()[1])
@@ -214,7 +214,7 @@ def _memory_kb(name: str) -> int:
 
 
 def used_by_this_process() -> Elsewhere:
-    """For processes that a call starts, to hand back."""
+    """The cost of this process, for processes that a call starts, which return it."""
     return Elsewhere(time.process_time(), _memory_kb("VmHWM") / 1024)
 
 
@@ -222,8 +222,8 @@ def used_by_this_process() -> Elsewhere:
 
 
 def _measured(measure: str, group: Sequence[Case], rounds: int, uncounted: Sequence[str]) -> list[Line]:
-    """Runs A B A B: what slows the machine down for a while then slows all contestants. `uncounted`
-    run once before."""
+    """Runs A B A B, so that a temporary slowdown of the machine affects all contestants.
+    `uncounted` run once before."""
     orders = [{"arguments": given(case), "calls": case.calls} for case in group]
     names, what = group[0].contestants, group[0].together or group[0].name
     for name in uncounted:
@@ -275,7 +275,7 @@ def _progress(text: str) -> None:
 
 
 def _ratio(subject: float, other: float) -> float:
-    """Where a clock is too coarse to see either, they are equal."""
+    """If a clock is too coarse for both, they count as equal."""
     return subject / other if other > 0 else 1.0
 
 
@@ -293,13 +293,14 @@ def _figures(runs: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def given(case: Case) -> dict[str, Any]:
-    """A case's arguments; makes what they speak of."""
+    """Resolves a case's arguments and makes the required files."""
     return dict(case.arguments() if callable(case.arguments) else case.arguments)
 
 
 def _remove(scratch: Path) -> None:
-    """Small files only at the end: for five seconds after one goes, a new file takes ext4 without a
-    journal a search for an inode that didn't go just now, which the next contestant would pay for.
+    """Deletes small files only at the end: for five seconds after a deletion, ext4 without a
+    journal searches for an inode that wasn't freed recently, which would slow down the next
+    contestant's new files.
     """
     size = sum(path.lstat().st_size for path in scratch.rglob("*"))
     if size > KEPT_BYTES:
@@ -310,7 +311,7 @@ def _remove(scratch: Path) -> None:
 
 def _run(what: str, contestant: str, cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=CACHE))
-    # What the last run left to be written back would slow this one down.
+    # Flushes the last run's pending writes, which would slow down this run.
     os.sync()
     order = {"contestant": contestant, "scratch": str(scratch), "cases": cases}
     command = [sys.executable, sys.argv[0], "--child"]
@@ -318,7 +319,7 @@ def _run(what: str, contestant: str, cases: Sequence[Mapping[str, Any]]) -> list
     # Installed packages are compiled to bytecode: a process that can't store it would compile them
     # each time.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    # An order may be longer than an argument can be.
+    # Passed by standard input, since an order may exceed the maximum length of an argument.
     done = subprocess.run(
         command,
         input=json.dumps(order),

@@ -1,8 +1,9 @@
-"""Logs of large tables: N live files over K days, with statistics, but without the data files.
+"""Makes logs of large tables: N live files over K days, with statistics, but without the data
+files.
 
-Made in memory bounded by a row group, once, under the cache folder. A checkpoint holds the files in
-no order, as Spark leaves them; later commits replace some of them by new ones over the same rows,
-so every predicate keeps its number of files. It must not know what is measured.
+Made once, in memory bounded by a row group, under the cache directory. A checkpoint has the files
+in no order, as Spark writes them; later commits replace some of them by new ones over the same
+rows, so every predicate matches the same number of files. Independent of the measures.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ import pyarrow.parquet as pq
 from support import harness
 from support.adds import COLUMNS, FIRST_DAY, FIRST_SECOND, PARTITION_COLUMN, TEXT_MAP, Adds, Numbers
 
-# Part of the folder's name: count it up when the content changes.
+# A part of the folder's name: increase it when the content changes.
 GENERATION = 3
 TAIL_COMMITS, REPLACED_PER_COMMIT = 5, 10
-# About what Spark's writer puts into one row group of a checkpoint.
+# About the size of a checkpoint's row group by Spark's writer.
 ROW_GROUP_ROWS = 100_000
 
-# json: a foreign checkpoint without parsed statistics. structs: with them beside the JSON. own: the
-# checkpoint is deltaplane's. v2: the same by the policy `v2`, with sidecars. v2-due: what `v2` is
-# made of: the policy is set, but the checkpoint is a classic foreign one. commits: no checkpoint.
+# json: a foreign checkpoint without parsed statistics. structs: with both forms. own: deltaplane's
+# checkpoint. v2: deltaplane's with the policy `v2`, with sidecars. v2-due: the source of `v2`: the
+# policy is set, but the checkpoint is a classic foreign one. commits: no checkpoint.
 Kind = Literal["json", "structs", "own", "v2", "v2-due", "commits"]
 Touches = Literal["anywhere", "newest", "nothing"]
 KINDS: tuple[Kind, ...] = ("json", "structs", "own", "v2", "v2-due", "commits")
@@ -48,10 +49,10 @@ NAMES: dict[Kind, str] = {
 
 @dataclass(frozen=True)
 class Log:
-    """A log to make. `tail`: commits after the checkpoint, or all commits where there is none.
+    """A log to make. `tail`: number of commits after the checkpoint, or of all commits without one.
 
-    `touches`: which files the tail's commits replace by new ones: some all over the table, the
-    newest ones, or none: then they append files.
+    `touches`: the files that the tail's commits replace: some all over the table, the newest ones,
+    or none, in which case the commits append files.
     """
 
     files: int
@@ -78,12 +79,12 @@ class Log:
         """The newest version."""
         if self.kind == "commits":
             return self.tail - 1
-        # The foreign checkpoint is that of version 1; an own one comes after a first tail.
+        # A foreign checkpoint is of version 1; deltaplane's own follows a first tail.
         return 1 + self.tail if self._from is None else 1 + 2 * self.tail
 
     @property
     def live(self) -> int:
-        """The files of the newest version."""
+        """The number of files of the newest version."""
         if self.touches != "nothing" or self.kind == "commits":
             return self.files
         return self.files + len(self._touched()[::2]) + (0 if self._from is None else len(self._touched()[1::2]))
@@ -95,11 +96,11 @@ class Log:
 
     @property
     def _from(self) -> Kind | None:
-        """The kind of log that this one is made of by a checkpoint of deltaplane's."""
+        """The kind of log from which deltaplane's checkpoint makes this one."""
         return {"own": "json", "v2": "v2-due"}.get(self.kind)  # type: ignore[return-value]
 
     def day(self, files: Any) -> Any:
-        """Files come in order of time: each day holds a run of them."""
+        """Files are ordered by time: each day has consecutive files."""
         return FIRST_DAY + files * self.days // max(self.files, 1)
 
     def files_of_day(self, day: Any) -> int:
@@ -108,7 +109,7 @@ class Log:
         return min(end, self.files) - first
 
     def make(self) -> Path:
-        """The table's folder, made when it isn't there."""
+        """The table's folder, made if it doesn't exist."""
         if not self.path.exists():
             unfinished = self.path.with_suffix(".unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -126,12 +127,12 @@ class Log:
         return self.path
 
     def adds(self, files: Numbers, generation: int = 0) -> Adds:
-        """The actions of these files, of which some may not be in the table yet."""
+        """The actions of these files, which need not be in the table yet."""
         return Adds(files.astype(np.int64), self.day, generation)
 
     def given(self, **others: Any) -> Callable[[], dict[str, Any]]:
-        """A case's arguments: the log itself, the places of the table and its checkpoint, and
-        others. Calling it makes the log.
+        """A function that makes the log and returns a case's arguments: the log itself, the paths
+        of the table and its checkpoint, and others.
         """
 
         def made() -> dict[str, Any]:
@@ -162,8 +163,8 @@ class Log:
         self._write_tail(log, 2, began_ms + 2000, self._touched()[::2])
 
     def _by_own_checkpoint(self, folder: Path) -> None:
-        """deltaplane's checkpoint of the other log's newest version; then other files are
-        replaced."""
+        """Writes deltaplane's checkpoint of the other log's newest version; then replaces further
+        files."""
         from deltaplane import DeltaTable
 
         other = Log(self.files, self._from or "json", self.days, self.tail, self.replaced_per_commit, self.touches)
@@ -178,7 +179,7 @@ class Log:
         self._write_checksum(folder)
 
     def _write_checksum(self, folder: Path) -> None:
-        """That of the newest version, as deltaplane's commits leave one."""
+        """Writes the newest version's checksum, as deltaplane's commits do."""
         from deltaplane import DeltaTable
 
         files, size_bytes = 0, 0
@@ -195,8 +196,8 @@ class Log:
             shutil.rmtree(path)
 
     def _touched(self) -> Numbers:
-        """The files of two tails, by turns, so that a second tail meets files that lie where they
-        lay."""
+        """The files of two tails, alternating, so that a second tail touches files at positions
+        that the first one left unchanged."""
         count = 2 * self.tail * self.replaced_per_commit
         if self.touches == "nothing":
             return np.arange(self.files, self.files + count)
@@ -205,8 +206,8 @@ class Log:
         return np.unique(np.linspace(first, max(self.files - 1, 0), count).astype(np.int64))
 
     def _write_tail(self, log: Path, version: int, began_ms: int, touched: Numbers) -> None:
-        """A tail's commits: each replaces some of these files by new ones over the same rows, or
-        appends them."""
+        """Writes a tail's commits: each replaces some of these files by new ones over the same
+        rows, or appends them."""
         for i, some in enumerate(np.array_split(touched, self.tail)):
             at_ms = began_ms + 1000 * i
             replaces = self.touches != "nothing"
@@ -254,7 +255,7 @@ class Log:
             head = {"protocol": self._protocol(), "metaData": metadata}
             for files in self._in_no_order():
                 adds = self.adds(files).structs(self.kind == "structs")
-                # The head of the log is among the files, as other writers leave it.
+                # The state actions are among the files, as other writers place them.
                 writer.write_table(_row_group(schema, adds, head), row_group_size=ROW_GROUP_ROWS + len(head))
                 head = {}
         hint = {"version": 1, "size": self.files + 2, "sizeInBytes": path.stat().st_size, "numOfAddFiles": self.files}
@@ -272,8 +273,8 @@ class Log:
     # --- copies ---
 
     def copy_to(self, folder: Path) -> Path:
-        """The table in another folder of the same disk. Files of a log never change, so they are
-        linked."""
+        """Copies the table to another folder on the same disk by links, since files of a log never
+        change."""
         shutil.copytree(self.make(), folder, copy_function=_linked)
         return folder
 
@@ -286,7 +287,7 @@ def _linked(source: str, target: str) -> None:
 
 
 def _core_stamp() -> str:
-    """Tells cores apart whose checkpoints may differ."""
+    """Distinguishes versions of the core, whose checkpoints may differ."""
     from deltaplane import _native
 
     return f"{Path(_native.__file__).stat().st_mtime_ns:x}"
@@ -302,17 +303,17 @@ def _commit(log: Path, version: int, at_ms: int, *lines: Iterable[str]) -> None:
     with path.open("w") as file:
         file.write(json.dumps({"commitInfo": info}) + "\n")
         file.writelines(f"{line}\n" for some in lines for line in some)
-    # Versions' times are those of their files.
+    # Versions have the times of their files.
     os.utime(path, (at_ms / 1000, at_ms / 1000))
 
 
 def commit_by_hand(table: Path, version: int, lines: Sequence[str]) -> None:
-    """One more commit, by nobody whose time is measured."""
+    """Adds a commit, outside of any measurement."""
     _commit(table / "_delta_log", version, _now_ms(), lines)
 
 
 def _row_group(schema: pa.Schema, adds: pa.Array, head: Mapping[str, Any]) -> pa.Table:
-    """The files' rows, then one row for each action of the head, in which only that is set."""
+    """The files' rows, then one row for each state action, in which only that action is set."""
     rows = pa.Table.from_arrays(
         [adds if f.name == "add" else pa.nulls(len(adds), f.type) for f in schema], schema=schema
     )

@@ -1,8 +1,8 @@
-"""A folder as a bucket of an S3 server that takes its time: each answer comes some milliseconds
-late, as from a region.
+"""Serves a folder as a bucket of an S3 server with latency: each answer is delayed by some
+milliseconds, as from a region.
 
-Reads only, path style, signatures ignored. `ObjectServer` starts it as a separate process, so that
-no measure includes its costs; it ends when its standard input closes, that is with its starter.
+Read-only, path style, ignoring signatures. `ObjectServer` starts it as a separate process, so that
+no measure includes its costs; it ends when its standard input closes, that is, with its starter.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BUCKET = "bench"
 
 
 class ObjectServer:
-    """The server of a folder whose answers come `delay_ms` late, while this object lives, and the
-    storage `options` that reach it."""
+    """The server of a folder with answers delayed by `delay_ms`, while this object lives, and the
+    storage `options` for it."""
 
     def __init__(self, folder: str, delay_ms: int) -> None:
         command = [sys.executable, __file__, folder, str(delay_ms)]
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
         return f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(items)}</ListBucketResult>"
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """Logs nothing."""
 
 
 def _told(file: Path) -> dict[str, str]:

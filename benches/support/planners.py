@@ -1,5 +1,5 @@
-"""Who plans a selective query, and the two queries: one day of the partition column, ten files by
-statistics."""
+"""Contestants that plan a selective query, and the two queries: one day of the partition column,
+ten files by statistics."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from support.harness import Contestant, Task
 from support.logs import Kind, Log
 
 FILES_BY_ID = 10
-# Only a checkpoint of another writer is copied.
+# Only foreign checkpoints are copied.
 COPIED = "deltaplane, copied"
-# How a predicate is given makes a difference to a process's first call.
+# The form of a predicate affects a process's first call.
 TUPLES = "deltaplane, tuples"
 
 
@@ -36,13 +36,13 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def deltaplane_tuples(case: Mapping[str, Any], scratch: Path) -> Task:
-    """The same predicate as data, which needs no parser of SQL to be loaded."""
+    """The same predicate as tuples, without loading the SQL parser."""
     filters = [tuple(one) for one in case["filters"]]
     return deltaplane({**case, "sql": filters}, scratch)
 
 
 def deltaplane_arrow(case: Mapping[str, Any], scratch: Path) -> Task:
-    """With sizes, values and statistics, and no string of Python's for a file."""
+    """With sizes, values and statistics, and without a Python string for each file."""
     from deltaplane import DeltaTable
 
     predicate = case["sql"]
@@ -50,13 +50,12 @@ def deltaplane_arrow(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def deltaplane_copied(case: Mapping[str, Any], scratch: Path) -> Task:
-    """With a copy of the checkpoint in the local cache, as the second process on a machine has
-    it."""
+    """With a copy of the checkpoint in the local cache, like the second process on a machine."""
     from deltaplane import DeltaTable
 
     path, predicate = case["path"], case["sql"]
     options = {"cache_dir": str(scratch), "cache_bytes": "4GiB", "cache_checkpoints": "true"}
-    # By another process, so that the first call is this one's first still.
+    # Another process makes the copy, so that the first call is still this process's first one.
     making = f"from deltaplane import DeltaTable; DeltaTable({path!r}, None, {options!r}).file_uris({predicate!r})"
     subprocess.run([sys.executable, "-c", making], check=True)
     return _per_call(
@@ -76,7 +75,7 @@ def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
 
 
 def deltalake_actions(case: Mapping[str, Any], scratch: Path) -> Task:
-    """What its users do by hand: the list of files as Arrow, filtered by bounds."""
+    """The approach of deltalake's users: the list of files as Arrow, filtered by bounds."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from deltalake import DeltaTable
@@ -133,8 +132,7 @@ CONTESTANTS: dict[str, Contestant] = {
 
 
 def of(kind: Kind, opened: bool, asked: Iterable[str]) -> list[str]:
-    """Those of these contestants to whom a log of this kind, and an open table or none, makes a
-    difference."""
+    """The contestants that are affected by this kind of log, and by whether the table is open."""
     is_foreign = kind in ("json", "structs")
     left_out = ({TUPLES} if opened else set()) | (set() if is_foreign else {COPIED})
     return [name for name in asked if name not in left_out]
@@ -142,7 +140,7 @@ def of(kind: Kind, opened: bool, asked: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked: as a part of a case's name, how many files answer it, and the contestants'
+    """A query: its name within a case's name, the number of matching files, and the contestants'
     arguments."""
 
     condition: str
@@ -151,7 +149,7 @@ class Query:
 
 
 def by_day(log: Log) -> Query:
-    """The day in the middle, by partition values."""
+    """The middle day, by partition values."""
     day = str(log.day(log.files // 2))
     arguments = {"sql": f"day = DATE'{day}'", "filters": [("day", "=", day)], "day": day, "first": None, "last": None}
     return Query("day =", log.files_of_day(day), arguments)

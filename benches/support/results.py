@@ -1,8 +1,8 @@
-"""What runs found: one line for each contestant of a case, shown as a table or as JSON, and kept in
-a file.
+"""Results of runs: one line for each contestant of a case, shown as a table or as JSON, and stored
+in a file.
 
-Lines are added to `.cache/bench/results/<measure>.jsonl`, each with what it was measured on and
-when; report.py reads them. It must not know what is measured.
+Lines are appended to `.cache/bench/results/<measure>.jsonl`, each with machine, versions and date;
+report.py reads them. Independent of the measures.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PEERS = ("deltalake", "pyarrow", "duckdb", "polars", "pyspark")
 
 @dataclass(frozen=True)
 class Facts:
-    """What all lines of one run of a measure have in common. `scale` is quick, small or full,
-    `commit` the checkout's."""
+    """The facts that all lines of one run share. `scale` is quick, small or full, `commit` the
+    checkout's."""
 
     at: str
     scale: str
@@ -39,13 +39,13 @@ class Facts:
 
 @dataclass(frozen=True)
 class Line:
-    """One contestant's figures in one case; ratios are deltaplane's figure over this one's: below
-    1, it is ahead.
+    """One contestant's figures in one case; ratios are deltaplane's figure divided by this one's:
+    below 1, deltaplane is better.
 
-    `series` and `size` name the case's place on a growth curve, `target` the target that it is for
-    (targets.py). `tail_s` is the 99th percentile of the calls' seconds, the longest of fewer
-    than 100. `failed`: what the contestant was to do and didn't. Figures of memory are those of the
-    run's own process, or of the largest process that it started.
+    `series` and `size` locate the case on a growth curve, `target` names its target (targets.py).
+    `tail_s` is the 99th percentile of the calls' seconds, the maximum of fewer than 100. `failed`:
+    the number of the contestant's failed operations. Memory is that of the run's own process, or of
+    the largest process that it started.
     """
 
     measure: str
@@ -68,12 +68,12 @@ class Line:
     ratio_median: float
     ratio_cpu: float
     ratio_peak: float
-    # Lines that were kept before this was measured have none.
+    # None in lines from before this was measured.
     tail_s: float | None = None
 
 
 def facts_now(scale: str) -> Facts:
-    """What this process measures on."""
+    """The facts of a measurement on this machine now."""
     from deltaplane import _native
 
     return Facts(
@@ -90,7 +90,7 @@ def facts_now(scale: str) -> Facts:
 
 
 def _commit() -> str:
-    """Empty outside of a checkout; `-dirty` where something isn't committed."""
+    """Empty outside of a checkout; `-dirty` with uncommitted changes."""
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     folder = Path(__file__).resolve().parent
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout.strip()
@@ -107,7 +107,7 @@ def _cpu_model() -> str:
 
 
 def keep(folder: Path, lines: Sequence[Line], facts: Facts) -> None:
-    """Adds lines to the file of their measure."""
+    """Appends lines to the file of their measure."""
     folder.mkdir(parents=True, exist_ok=True)
     for line in lines:
         with (folder / f"{line.measure}.jsonl").open("a") as file:
@@ -115,10 +115,10 @@ def keep(folder: Path, lines: Sequence[Line], facts: Facts) -> None:
 
 
 def load(paths: Iterable[Path]) -> list[tuple[Line, Facts]]:
-    """All lines of some files, in the order they were written.
+    """All lines of some files, in the order of writing.
 
     Raises:
-        ValueError: a line that isn't one of these; names the file and the line's number.
+        ValueError: an invalid line; the message has the file and the line's number.
     """
     found = []
     for path in paths:

@@ -1,6 +1,6 @@
-"""The rows that are written and scanned, as Arrow, and who writes them to a folder.
+"""The rows for writes and scans, as Arrow, and the contestants that write them to a folder.
 
-The same seed makes the same rows; they are kept under the cache folder.
+The same seed makes the same rows; they are stored under the cache directory.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from support import harness
 SEED = 20260101
 ROWS = {"quick": 100_000, "small": 1_000_000, "full": 10_000_000}
 CHUNK_ROWS = 1_000_000
-# Codec → level of every writer; None where it has none.
+# Codec → every writer's level; None for codecs without levels.
 CODECS: Mapping[str, int | None] = {"zstd": 1, "snappy": None}
-# Amounts are spread evenly over 0 to this, in no order.
+# Amounts are uniform between 0 and this, in no order.
 AMOUNT_LIMIT = 100_000.0
 
 SCHEMA = pa.schema(
@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
 def _chunk(first: int, rows: int) -> pa.RecordBatch:
     random = np.random.default_rng([SEED, first])
     ids = np.arange(first, first + rows, dtype=np.int64)
-    # A second of time for each ten rows, out of order by up to a minute, as events arrive.
+    # One second of time per ten rows, out of order by up to a minute, like arriving events.
     at = 1_767_225_600_000_000 + ids * 100_000 + random.integers(0, 60_000_000, rows)
     cents = np.zeros((rows, 2), np.int64)
     cents[:, 0] = random.integers(0, 10_000_000, rows)
@@ -55,7 +55,7 @@ def _chunk(first: int, rows: int) -> pa.RecordBatch:
 
 
 def file_of(rows: int) -> Path:
-    """An Arrow IPC file of that many rows, made when it isn't there."""
+    """An Arrow IPC file with this many rows, made if it doesn't exist."""
     path = harness.CACHE / f"rows-{rows}-{SEED}.arrow"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,7 @@
 """Contestants on Spark, each with its own session: reading and writing tables, and their costs.
 
 CPU is that of the JVM, of Python's workers and of the driver's Python; memory is the sum of their
-peaks, which may lie at different moments. delta-spark is a contestant where `make jars` has fetched
-it.
+peaks, which may occur at different times. delta-spark takes part if `make jars` has fetched it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "4g",
     "spark.sql.shuffle.partitions": "2",
-    # What deltaplane writes; Parquet's old timestamps would cost the others more.
+    # deltaplane's formats; Parquet's old timestamps would cost the others more.
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.session.timeZone": "UTC",
@@ -32,16 +31,16 @@ SETTINGS = {
 DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Its default is meant for a cluster: here it would start fifty tasks for each look at a log.
+    # The default is for a cluster: here it would start fifty tasks for each read of a log.
     "spark.databricks.delta.snapshotPartitions": "2",
-    # And ten thousand for each listing of a VACUUM.
+    # The default would start ten thousand tasks for each listing of a VACUUM.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
 
 @dataclass(frozen=True)
 class Engine:
-    """How one contestant reads and writes. `write` appends a frame to a folder, partitioned by
+    """One contestant's reading and writing. `write` appends a frame to a folder, partitioned by
     these columns."""
 
     name: str
@@ -86,17 +85,18 @@ ENGINES = {
 
 
 def contestants(make: Callable[[Engine, Mapping[str, Any], Path], Task]) -> dict[str, Contestant]:
-    """Those of a measure: `make` has the contestant's engine, then what every contestant has."""
+    """A measure's contestants: `make` gets the contestant's engine, then the arguments of every
+    contestant."""
     return {name: functools.partial(make, ENGINES[name]) for name in NAMES if is_there(name)}
 
 
 def is_there(name: str) -> bool:
-    """Whether this engine can be asked here."""
+    """Whether this engine is installed."""
     return name != "delta-spark" or any(JARS.glob("delta-*.jar"))
 
 
 def session(scratch: Path, settings: Mapping[str, str], master: str = "local[2]") -> Any:
-    """The process's session. A measure's own settings win."""
+    """The process's session. A measure's own settings take precedence."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     from pyspark.sql import SparkSession
@@ -111,7 +111,8 @@ def session(scratch: Path, settings: Mapping[str, str], master: str = "local[2]"
 
 
 def aim_at(spark: Any, file_bytes: int) -> None:
-    """Sets how large files are that delta-spark's OPTIMIZE makes, and which it leaves."""
+    """Sets the target size of delta-spark's OPTIMIZE, and the size of files that it leaves
+    unchanged."""
     for name in ("maxFileSize", "minFileSize"):
         spark.conf.set(f"spark.databricks.delta.optimize.{name}", str(file_bytes))
 
@@ -122,7 +123,7 @@ def task(
     prepare: Callable[[], object] | None = None,
     size_bytes: Callable[[Any], int] | None = None,
 ) -> Task:
-    """A run whose cost is also that of the processes that this one started."""
+    """A task whose cost includes that of its child processes."""
     before = [0.0]
 
     def ready() -> None:
@@ -137,7 +138,7 @@ def task(
 
 
 def checksum(frame: Any) -> int:
-    """The same for the same rows in any order."""
+    """Equal for the same rows in any order."""
     from pyspark.sql import functions as F
 
     columns = [F.col(f"`{name}`") for name in frame.columns]
@@ -147,7 +148,7 @@ def checksum(frame: Any) -> int:
 
 
 def copied(path: str, scratch: Path) -> Path:
-    """A fresh copy of a table, in place of the last one."""
+    """A fresh copy of a table, replacing the last one."""
     copy = scratch / "table"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(path, copy)
@@ -158,22 +159,22 @@ def copied(path: str, scratch: Path) -> Path:
 
 
 def cpu_of_others() -> float:
-    """CPU seconds so far of all processes below this one, those that have ended among them."""
+    """CPU seconds of all descendant processes so far, including ended ones."""
     return sum(_seconds(fields[11:15]) for _, fields in _others())
 
 
 def peak_of_others_mb() -> float:
-    """The peaks of all living processes below this one, added up."""
+    """The sum of the memory peaks of all living descendant processes."""
     return sum(peak_mb(process) for process, _ in _others())
 
 
 def cpu_seconds(process: int) -> float:
-    """CPU time of another process so far, without those that it started."""
+    """CPU time of another process so far, without its children."""
     return _seconds(_stat(process)[11:13])
 
 
 def peak_mb(process: int) -> float:
-    """The most memory that another process had so far; 0 when it has ended."""
+    """The memory peak of another process so far; 0 if it has ended."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:
@@ -182,7 +183,7 @@ def peak_mb(process: int) -> float:
 
 
 def _others() -> Iterator[tuple[int, list[str]]]:
-    """The processes below this one, with their `stat`."""
+    """The descendant processes, with their `stat`."""
     known = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -196,7 +197,7 @@ def _others() -> Iterator[tuple[int, list[str]]]:
 
 
 def _stat(process: int) -> list[str]:
-    """What `stat` says from the process's state on."""
+    """The fields of `stat` from the process's state on."""
     return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
 
 

@@ -1,7 +1,7 @@
 """The targets, as data, and whether the lines of a measure reach them.
 
-A goal is met where its figure is at most its limit. It is judged at the size that it speaks of,
-where that was measured, and else at the largest that was. It must not know how lines are shown.
+A goal is met if its figure is at most its limit. It is judged at its own size if that was measured,
+otherwise at the largest measured size. Independent of how lines are shown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Figure = Literal["median_s", "mean_s", "cpu_s", "peak_mb", "added_mb", "size_mb"
 
 @dataclass(frozen=True)
 class Seen:
-    """What a goal's figure was, and at which size (none where the measure has no sizes)."""
+    """A goal's measured figure, and its size (None for measures without sizes)."""
 
     value: float
     size: int | None
@@ -40,8 +40,8 @@ class Goal:
         return {"failed": "", "s": "s"}.get(self.figure.rsplit("_", 1)[-1], "MB")
 
     def seen(self, lines: Iterable[Line]) -> Seen | None:
-        """None where it wasn't measured. `lines` may be anyone's; those with another tag are left
-        out."""
+        """The measured figure; None without a measurement. `lines` may contain other measures'
+        lines, which are ignored."""
         at_sizes = _by_size([line for line in lines if line.target == self.tag])
         return self._judged(at_sizes)
 
@@ -53,7 +53,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Ratio(Goal):
-    """deltaplane's figure over another contestant's, of the same run."""
+    """deltaplane's figure divided by another contestant's, of the same run."""
 
     over: str = ""
 
@@ -70,7 +70,7 @@ class Ratio(Goal):
 
 @dataclass(frozen=True)
 class OfCases(Ratio):
-    """The ratio over all cases of the largest size: the worst of them, or their geometric mean."""
+    """The ratio over all cases of the largest size: the worst one, or their geometric mean."""
 
     mean: bool = False
 
@@ -89,7 +89,7 @@ class OfCases(Ratio):
 
 @dataclass(frozen=True)
 class Difference(Goal):
-    """deltaplane's figure less another contestant's, of the same run."""
+    """deltaplane's figure minus another contestant's, of the same run."""
 
     over: str = ""
 
@@ -101,7 +101,7 @@ class Difference(Goal):
 
 @dataclass(frozen=True)
 class Growth(Goal):
-    """deltaplane's greatest figure over its smallest from size `start` on: 1 is flat."""
+    """deltaplane's largest figure divided by its smallest from size `start` on: 1 is flat."""
 
     start: int = 0
 
@@ -127,7 +127,8 @@ def _by_size(lines: Sequence[Line]) -> dict[int | None, dict[str, Line]]:
 def _in_turn(
     at_sizes: Mapping[int | None, Mapping[str, Line]], other: str, id: str
 ) -> Iterator[tuple[int | None, Line, Line]]:
-    """Where both were measured: the goal's own size first, then from the largest on."""
+    """The sizes at which both were measured: the goal's own size first, then in descending
+    order."""
     for size in sorted(at_sizes, key=lambda size: (size == SIZES.get(id), _order(size)), reverse=True):
         of_size = at_sizes[size]
         if SUBJECT in of_size and other in of_size:
@@ -147,7 +148,7 @@ def _figure(line: Line, figure: Figure) -> float:
 
 # --- the list ---------------------------------------------------------------------------------------------------------
 
-# The size that a target speaks of: files, or commits for T8 and T9.
+# The size of a target: files, or commits for T8 and T9.
 SIZES: Mapping[str, int] = {
     **dict.fromkeys(("T1", "T2", "T3", "T4", "T5", "T6", "T7"), 1_000_000),
     **dict.fromkeys(("T8", "T9"), 10_000),
@@ -163,17 +164,17 @@ SIZES: Mapping[str, int] = {
 }
 # Bytes of path, text statistics and partition values of one file of the logs.
 TEXTS_OF_A_FILE = 113
-PARQUET, PEER, ANEW = "Spark's Parquet", "delta-spark", "deltaplane, anew"
+PARQUET, PEER, REWRITTEN = "Spark's Parquet", "delta-spark", "deltaplane, rewritten"
 
 
 def _on_spark(figure: Figure, clock: str) -> Iterator[Goal]:
-    """The targets on Spark, which hold for CPU and for time."""
+    """The targets on Spark, for both CPU and time."""
     for id, tag, says, at_most, over in (
         ("S1", "scan full", "full scans on Spark: within 1.05x of plain Parquet", 1.05, PARQUET),
         ("S1", "scan full", "full scans on Spark: no slower than delta-spark", 1.0, PEER),
         ("S1", "scan vectors", "full scans on Spark, deletion vectors: no slower than delta-spark", 1.0, PEER),
         ("S2", "scan selective", "selective queries on Spark: half of delta-spark's", 0.5, PEER),
-        ("S3", "plan anew", "a plan on Spark, table opened anew: 0.1x delta-spark", 0.1, PEER),
+        ("S3", "plan anew", "a plan on Spark, table opened again: 0.1x delta-spark", 0.1, PEER),
         ("S3", "plan opened", "a plan on Spark, table opened: 0.1x delta-spark", 0.1, PEER),
         ("S4", "append", "append on Spark: 1.1x a plain Parquet write", 1.1, PARQUET),
         ("S4", "append", "append on Spark: no slower than delta-spark", 1.0, PEER),
@@ -192,8 +193,7 @@ def _on_spark(figure: Figure, clock: str) -> Iterator[Goal]:
         yield OfCases("S5", "spark tpcds", says, figure, 1.0, over, mean=True)
 
 
-# CPU seconds where the work is computing, seconds by the clock where it is waiting for a disk or
-# for others.
+# CPU seconds for computing, wall-clock seconds for waiting for a disk or for others.
 GOALS: Sequence[Goal] = (
     *(
         OfCases(
@@ -291,7 +291,7 @@ GOALS: Sequence[Goal] = (
     Ratio("T7", "T7 classic", "checkpoint: a quarter of deltalake's bytes", "size_mb", 0.25, "deltalake"),
     Goal("T7", "T7 classic", "checkpoint: 200 MB of memory added", "added_mb", 200),
     *(
-        Ratio("T7", f"T7 V2 {touches}", f"V2 after 10 commits, {what}: 2 % of the bytes", "size_mb", 0.02, ANEW)
+        Ratio("T7", f"T7 V2 {touches}", f"V2 after 10 commits, {what}: 2 % of the bytes", "size_mb", 0.02, REWRITTEN)
         for touches, what in (
             ("nothing", "files appended"),
             ("newest", "newest files replaced"),
@@ -368,7 +368,7 @@ GOALS: Sequence[Goal] = (
         for order, least, average in (("zorder", 44, 55), ("hilbert", 58, 61), ("kdtree", 50, 66))
         for figure, skipped in (("least", least), ("average", average))
     ),
-    # As the paper says of a big table, in whole per cent.
+    # As in the paper for a large table, in whole per cent.
     Ratio("Z1", "skipping kdtree many", "look-ups skip 93 % (average) of 50,000 files", "size_mb", 0.075, "all files"),
     *(
         goal

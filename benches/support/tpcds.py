@@ -1,8 +1,9 @@
 """TPC-DS: its data as partitioned tables, and its queries in Spark's dialect.
 
 Both come from DuckDB's extension, made for one version of DuckDB: requirements/benches.lock has
-both, installed apart when first needed, and a process of its own runs them. A table is one folder
-for all contestants: a Delta table whose files lie as Spark lays out a partitioned Parquet table.
+both, installed separately when first needed, and a separate process runs them. A table is one
+folder for all contestants: a Delta table whose files have the layout of Spark's partitioned Parquet
+tables.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from support import harness
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALL_SECONDS = 600
-# Its rows at scale 1.
+# Number of rows at scale 1.
 STORE_SALES = 2_880_404
-# Facts are partitioned by day, as the usual set-up for Spark has it.
+# Fact tables are partitioned by day, as usual for Spark.
 PARTITIONS = {
     "store_sales": "ss_sold_date_sk",
     "store_returns": "sr_returned_date_sk",
@@ -33,7 +34,7 @@ PARTITIONS = {
     "web_returns": "wr_returned_date_sk",
     "inventory": "inv_date_sk",
 }
-# What runs in the other process: it has another DuckDB than this one.
+# Runs in the other process, which has another DuckDB version.
 MAKE = """
 import duckdb, json, pathlib, sys
 extension, scale, folder = sys.argv[1:]
@@ -57,8 +58,8 @@ pathlib.Path(folder, "queries.json").write_text(json.dumps(queries))
 
 
 def made(scale: float) -> Path:
-    """The folder of raw tables (`<table>.parquet`, `store_sales.csv`) and `queries.json`, made when
-    it isn't there."""
+    """The folder of raw tables (`<table>.parquet`, `store_sales.csv`) and `queries.json`, made if
+    it doesn't exist."""
     folder = harness.CACHE / f"tpcds-{scale:g}"
     if not folder.exists():
         unfinished = folder.with_suffix(".unfinished")
@@ -73,7 +74,7 @@ def made(scale: float) -> Path:
 
 
 def tables(scale: float) -> dict[str, str]:
-    """Every table's folder by its name."""
+    """Table name → folder."""
     from deltaplane import write_deltalake
 
     raw = made(scale)
@@ -85,7 +86,7 @@ def tables(scale: float) -> dict[str, str]:
             by = [PARTITIONS[file.stem]] if file.stem in PARTITIONS else None
             rows = pq.read_table(file)
             if by:
-                # Few open files at a time, and a file for each day.
+                # Few open files at a time, and one file per day.
                 rows = rows.sort_by(by[0])
             write_deltalake(str(unfinished / file.stem), rows, mode="append", partition_by=by)
         unfinished.rename(folder)
@@ -95,7 +96,7 @@ def tables(scale: float) -> dict[str, str]:
 @cache
 def query(scale: float, number: int) -> str:
     """A query for Spark. Rows that the query's own order leaves equal are ordered by all columns,
-    so that a limit keeps the same ones for everybody."""
+    so that a limit selects the same rows for every contestant."""
     import sqlglot
     from sqlglot import exp
 
@@ -135,7 +136,8 @@ def _run(command: list[str], **environment: str) -> None:
 
 
 def answer(rows: list[Any]) -> int:
-    """The same for the same rows: sums of floating numbers depend on the order of their parts."""
+    """Equal for the same rows, although sums of floating-point numbers depend on the order of their
+    terms."""
     import zlib
 
     text = [[f"{value:.6g}" if isinstance(value, float) else str(value) for value in row] for row in rows]

@@ -71,7 +71,7 @@ __all__ = [
     "write_deltalake",
 ]
 
-# Public name → the module that is imported at its first use.
+# Maps each public name to its module, which is imported at first use.
 _LATER = {
     "AlterPlan": "table.alter",
     "BloomFilterProperties": "properties",

@@ -1,8 +1,8 @@
-"""Checks of arguments by the annotations of public functions: a wrong type is a typed error that
-names the argument.
+"""Checks arguments against the annotations of public functions: a wrong type raises a typed error
+that names the argument.
 
-`checked` wraps a function, or the public methods of a class. Annotations are read as text when a
-function is first called, so that no library is imported for them. Knows no function of the package.
+`checked` wraps a function, or the public methods of a class. Annotations are parsed as text at a
+function's first call, so that the check imports no library. Knows no function of the package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["checked"]
 
 T = TypeVar("T")
 
-# Type aliases that are no classes, as annotations.
+# Type aliases that annotations may use.
 _ALIASES = {
     "TableUri": "str | PathLike",
     "VersionLike": "int | str | datetime | date",
@@ -36,8 +36,8 @@ _ALIASES = {
     "Progress": "Callable",
 }
 _TEXTS = (str, bytes, bytearray, memoryview)
-# Bits of a code object's flags: it takes `*args`, it takes `**kwargs` (the values of
-# inspect.CO_VARARGS and inspect.CO_VARKEYWORDS).
+# Bits of a code object's flags for `*args` and `**kwargs` (the values of inspect.CO_VARARGS and
+# inspect.CO_VARKEYWORDS).
 _HAS_REST, _HAS_KEYWORDS = 4, 8
 
 
@@ -97,14 +97,14 @@ def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_met
     positional, rest = parameters.positional, parameters.rest
     checks: dict[str, _Check] = {}
 
-    def taken(given: str, value: object, owner: object) -> object:
-        check = checks.get(given)
+    def taken(parameter: str, value: object, owner: object) -> object:
+        check = checks.get(parameter)
         if check is None:
             return value
-        found = check(value)
-        if found is not None:
+        wrong = check(value)
+        if wrong is not None:
             called = _called(function, owner if is_method else None)
-            raise InvalidTypeError(f"{called}: {given}{found.where} is {found.wanted}, not {_shown(found.value)}")
+            raise InvalidTypeError(f"{called}: {parameter}{wrong.where} is {wrong.wanted}, not {_shown(wrong.value)}")
         return _own(value)
 
     @functools.wraps(function)
@@ -114,17 +114,17 @@ def _wrapped(function: Callable[..., Any], instead: Mapping[str, str], *, is_met
         owner = args[0] if args else None
         if not RENAMED_ARGUMENTS.keys().isdisjoint(kwargs):
             kwargs = use_new_names(_called(function, owner if is_method else None), kwargs, parameters.names)
-        own = [taken(given, value, owner) for given, value in zip(positional, args, strict=False)]
+        own = [taken(parameter, value, owner) for parameter, value in zip(positional, args, strict=False)]
         for value in args[len(positional) :]:
             own.append(value if rest is None else taken(rest, value, owner))
-        return function(*own, **{given: taken(given, value, owner) for given, value in kwargs.items()})
+        return function(*own, **{parameter: taken(parameter, value, owner) for parameter, value in kwargs.items()})
 
     call.is_checked = True  # type: ignore[attr-defined]
     return call
 
 
 def _called(function: Callable[..., Any], owner: object) -> str:
-    """The function's name as callers write it: methods belong to the class that inherits them."""
+    """The function's qualified name for callers: methods belong to the class that inherits them."""
     if owner is None:
         return function.__name__ if function.__name__ != "__init__" else function.__qualname__.split(".")[0]
     name = owner.__name__ if isinstance(owner, type) else type(owner).__name__
@@ -137,7 +137,7 @@ class _Parameters(NamedTuple):
 
     names: tuple[str, ...]
     positional: tuple[str, ...]
-    # The name of `*args`.
+    # The name of the `*args` parameter.
     rest: str | None
     annotations: Mapping[str, object]
 
@@ -160,7 +160,7 @@ def _checks(parameters: _Parameters, instead: Mapping[str, str]) -> dict[str, _C
         if annotation is None:
             continue
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "object")
-        check = _of(_parse(text))
+        check = _union_check(_parse(text))
         if check is not None:
             made[name] = check
     # At least one entry, so that annotations are parsed only once.
@@ -173,13 +173,13 @@ class _Type(NamedTuple):
 
     name: str
     arguments: tuple[tuple[_Type, ...], ...] = ()
-    # The values of `Literal`.
+    # The values of a `Literal`.
     literals: tuple[object, ...] = ()
 
 
 def _parse(text: str) -> tuple[_Type, ...]:
-    """The alternatives of an annotation."""
-    # Here, since `ast` takes longer to import than this package.
+    """Parses an annotation to its alternatives."""
+    # A local import, since importing `ast` takes longer than importing this package.
     import ast
 
     def name_of(node: ast.expr) -> str:
@@ -208,9 +208,9 @@ def _own(value: Any) -> object:
     return value.item() if is_one and getattr(value, "ndim", 1) == 0 else value
 
 
-def _of(parts: Sequence[_Type]) -> _Check | None:
-    """The check of an annotation's alternatives; None takes everything."""
-    checks = [_one(part) for part in parts]
+def _union_check(parts: Sequence[_Type]) -> _Check | None:
+    """The check of an annotation's alternatives; None accepts everything."""
+    checks = [_type_check(part) for part in parts]
     known = [check for check in checks if check is not None]
     if len(known) < len(checks):
         return None
@@ -219,17 +219,17 @@ def _of(parts: Sequence[_Type]) -> _Check | None:
     wanted = _wanted(parts)
 
     def check(value: object) -> _Wrong | None:
-        found = [one(value) for one in known]
-        if None in found:
+        mismatches = [type_check(value) for type_check in known]
+        if None in mismatches:
             return None
         # If one alternative accepts the whole, only a part is invalid.
-        inner = next((f for f in found if f is not None and f.where), None)
+        inner = next((f for f in mismatches if f is not None and f.where), None)
         return inner or _Wrong("", wanted, value)
 
     return check
 
 
-def _one(part: _Type) -> _Check | None:
+def _type_check(part: _Type) -> _Check | None:
     name = part.name
     if name == "None":
         return _check(part, lambda value: value is None)
@@ -244,7 +244,7 @@ def _one(part: _Type) -> _Check | None:
         return _sequence(part)
     if name in ("Mapping", "dict"):
         return _mapping(part)
-    # By name, since the class may be of a module that nobody has imported.
+    # Compares by name, since the class's module may not be imported.
     return _check(part, lambda value: any(cls.__name__ == name for cls in type(value).__mro__))
 
 
@@ -291,7 +291,7 @@ def _is_moment(value: object, name: str) -> bool:
 
 def _sequence(part: _Type) -> _Check:
     wanted, name = _wanted([part]), part.name
-    inner = _of(part.arguments[0]) if part.arguments and name != "tuple" else None
+    inner = _union_check(part.arguments[0]) if part.arguments and name != "tuple" else None
     kinds: tuple[type, ...] = (Sequence, Set) if name in ("Sequence", "Collection", "list") else (Iterable,)
     if name == "tuple":
         kinds = (tuple,)
@@ -299,12 +299,12 @@ def _sequence(part: _Type) -> _Check:
     def check(value: object) -> _Wrong | None:
         if isinstance(value, (*_TEXTS, Mapping)) or not isinstance(value, kinds):
             return _Wrong("", wanted, value)
-        # What may be gone after one look isn't looked at.
+        # One-shot iterators aren't checked, because a check would consume them.
         for number, item in enumerate(value if inner is not None and isinstance(value, Sequence) else ()):
             assert inner is not None
-            found = inner(item)
-            if found is not None:
-                return found._replace(where=f"[{number}]{found.where}")
+            wrong = inner(item)
+            if wrong is not None:
+                return wrong._replace(where=f"[{number}]{wrong.where}")
         return None
 
     return check
@@ -312,18 +312,20 @@ def _sequence(part: _Type) -> _Check:
 
 def _mapping(part: _Type) -> _Check:
     wanted = _wanted([part])
-    key_check, value_check = (_of(inner) for inner in part.arguments) if len(part.arguments) == 2 else (None, None)
+    key_check, value_check = (
+        (_union_check(inner) for inner in part.arguments) if len(part.arguments) == 2 else (None, None)
+    )
 
     def check(value: object) -> _Wrong | None:
         if not isinstance(value, Mapping):
             return _Wrong("", wanted, value)
         for key, item in value.items():
-            found = key_check(key) if key_check is not None else None
-            if found is not None:
-                return found._replace(where="'s key")
-            found = value_check(item) if value_check is not None else None
-            if found is not None:
-                return found._replace(where=f"[{str(key)[:60]!r}]{found.where}")
+            wrong = key_check(key) if key_check is not None else None
+            if wrong is not None:
+                return wrong._replace(where="'s key")
+            wrong = value_check(item) if value_check is not None else None
+            if wrong is not None:
+                return wrong._replace(where=f"[{str(key)[:60]!r}]{wrong.where}")
         return None
 
     return check
@@ -340,7 +342,7 @@ _SAID = {
 
 
 def _wanted(parts: Sequence[_Type]) -> str:
-    """What an annotation asks for, in words."""
+    """Describes the expected type in words."""
     if len(parts) > 1:
         return _joined([_wanted([part]) for part in parts])
     (part,) = parts

@@ -1,8 +1,7 @@
-"""What a failed call raises: one class per next step of the caller.
+"""The exceptions of deltaplane, one class for each reaction of the caller.
 
 Classes inherit from Python's built-in exceptions where one fits; the concurrency classes have the
-names of `delta.exceptions`. Knows nothing of the package. Raised by the Rust core (by name) and by
-every Python module.
+names of `delta.exceptions`. The Rust core (by name) and every Python module raise them.
 """
 
 from __future__ import annotations
@@ -78,30 +77,30 @@ class TableNotFoundError(DeltaError, FileNotFoundError):
 
 
 class VersionNotFoundError(DeltaError, LookupError):
-    """The table exists, but this version was never written or was cleaned up."""
+    """The table exists, but this version was never written or was removed by log clean-up."""
 
     default_kind = "VersionNotFound"
 
 
 class TableAlreadyExistsError(DeltaError, FileExistsError):
-    """A table is at the location already and the mode was to fail."""
+    """A table exists at the location and the mode was to fail."""
 
     default_kind = "TableAlreadyExists"
 
 
 class DeltaProtocolError(DeltaError):
-    """deltalake's class for a log or rows that break the protocol's or the table's rules;
-    subclasses say which."""
+    """deltalake's class for a log or rows that break the rules of the protocol or the table;
+    subclasses distinguish the rules."""
 
 
 class CorruptLogError(DeltaProtocolError):
-    """The log can't be what a correct writer left."""
+    """The log has a state that no correct writer produces."""
 
     default_kind = "CorruptLog"
 
 
 class FileMissingError(DeltaError, FileNotFoundError):
-    """A file that the log names is missing: vacuumed, or deleted by hand."""
+    """A file that the log names is missing: deleted by VACUUM, or by hand."""
 
     default_kind = "FileMissing"
 
@@ -119,13 +118,13 @@ class UnsupportedFeatureError(DeltaError, NotImplementedError):
 
 
 class InvalidArgumentError(DeltaError, ValueError):
-    """The call itself is wrong."""
+    """The call has invalid arguments."""
 
     default_kind = "InvalidArgument"
 
 
 class InvalidTypeError(InvalidArgumentError, TypeError):
-    """An argument has a type that the function doesn't take; the message names the argument.
+    """An argument has a type that the function doesn't accept; the message names the argument.
 
     >>> isinstance(InvalidTypeError("columns is a list of str"), (ValueError, TypeError))
     True
@@ -133,8 +132,8 @@ class InvalidTypeError(InvalidArgumentError, TypeError):
 
 
 class SqlSyntaxError(InvalidArgumentError):
-    """The text isn't a statement: `line` and `column` (both from 1) say where, the message what was
-    expected there.
+    """The text isn't a statement: `line` and `column` (both from 1) are the position, and the
+    message names what was expected.
 
     >>> e = SqlSyntaxError("line 1, column 8: expected FROM, found `FORM`", line=1, column=8)
     >>> e.kind, e.column
@@ -162,13 +161,13 @@ class ConstraintViolationError(DeltaProtocolError, ValueError):
 
 
 class UnsupportedExpressionError(DeltaError, NotImplementedError):
-    """An expression can't be evaluated with Spark's meaning by the embedded engine."""
+    """The embedded engine can't evaluate an expression with Spark's result."""
 
     default_kind = "UnsupportedExpression"
 
 
 class ConflictingCommit(NamedTuple):
-    """The winning commit of another writer, as it describes itself; missing facts are None.
+    """The winning commit of another writer, from its `commitInfo`; missing facts are None.
 
     `timestamp_ms` is in milliseconds since 1970 (UTC), by that writer's clock.
     """
@@ -181,13 +180,13 @@ class ConflictingCommit(NamedTuple):
 
 
 class CommitFailedError(DeltaError):
-    """deltalake's name for a commit that conflicts with other writers' commits; subclasses say
-    how."""
+    """deltalake's name for a commit that conflicts with other writers' commits; subclasses
+    distinguish the conflicts."""
 
 
 class DeltaConcurrentModificationException(CommitFailedError):
-    """A transaction lost against another writer; subclasses say how. Nothing was committed: run it
-    again.
+    """A transaction lost against another writer; subclasses distinguish the conflicts. Nothing was
+    committed: run the transaction again.
 
     `conflicting_commit` is the winning commit; None if there is no single one.
 
@@ -205,7 +204,7 @@ class DeltaConcurrentModificationException(CommitFailedError):
 
 
 class ConcurrentWriteException(DeltaConcurrentModificationException):
-    """Other writers won every one of the bounded number of attempts."""
+    """Other writers won all attempts of a bounded number."""
 
     default_kind = "ConcurrentWrite"
 
@@ -247,13 +246,13 @@ class ConcurrentTransactionException(DeltaConcurrentModificationException):
 
 
 class StoreUnavailableError(DeltaError, ConnectionError):
-    """The store didn't answer in time, or answered with a passing failure: try again later."""
+    """The store didn't answer in time, or had a temporary failure: try again later."""
 
     default_kind = "StoreUnavailable"
 
 
 class StoreDeniedError(DeltaError, PermissionError):
-    """The store refused: wrong or missing credentials or rights."""
+    """The store refused access: wrong or missing credentials or rights."""
 
     default_kind = "StoreDenied"
 
@@ -264,8 +263,8 @@ class InternalError(DeltaError, RuntimeError):
     default_kind = "Internal"
 
 
-# After one of these a commit certainly didn't happen, so its files can be deleted. After any other
-# failure it may have happened: the files stay for VACUUM.
+# Errors after which a commit certainly didn't happen, so its files can be deleted. After any other
+# error the commit may have happened: the files stay for VACUUM.
 NOT_COMMITTED = (
     ConstraintViolationError,
     DeltaConcurrentModificationException,

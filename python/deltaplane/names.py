@@ -1,8 +1,7 @@
-"""Names of a package: its modules, the public names that it imports when they are used, and those
-that were renamed.
+"""The names of a package: its modules, its lazily imported public names, and renamed names.
 
-A renamed one works under its old name for one minor version, and warns. The tables here are the
-only places that know old names; `arguments` takes over renamed arguments.
+An old name works for one minor version and warns. Only the tables here know old names; `arguments`
+handles renamed arguments.
 """
 
 from __future__ import annotations
@@ -32,11 +31,10 @@ _RENAMED_NAMES = {"deltaplane.properties": {"ToldAs": "CommitOperation"}}
 
 
 def modules_in(package: str, path: Iterable[str]) -> list[ModuleType]:
-    """Imports the modules directly in a package, in the order of their names; packages within it
-    are left out.
+    """Imports the modules directly in a package, in the order of their names; subpackages are left
+    out.
 
-    A folder whose files are entries of one list is found so: a new entry is a file, and no line
-    elsewhere.
+    Lists of plug-ins are folders: adding a file adds an entry, without a line elsewhere.
 
     Args:
         package: its full name.
@@ -48,18 +46,18 @@ def modules_in(package: str, path: Iterable[str]) -> list[ModuleType]:
     """
     import pkgutil
 
-    found = sorted(module.name for module in pkgutil.iter_modules(path) if not module.ispkg)
-    return [import_module(f"{package}.{name}") for name in found]
+    names = sorted(module.name for module in pkgutil.iter_modules(path) if not module.ispkg)
+    return [import_module(f"{package}.{name}") for name in names]
 
 
 def late_names(
     namespace: dict[str, Any], modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package that imports its public names when they are used.
+    """Builds `__getattr__` and `__dir__` for a package that imports its public names at first use.
 
     Args:
-        namespace: the package's `globals()`, which keeps each name after its first use.
-        modules: public name → the module that has it, relative to `deltaplane`.
+        namespace: the package's `globals()`, which caches each name after its first use.
+        modules: public name → its module, relative to `deltaplane`.
 
     >>> read, names = late_names({"__name__": "deltaplane.example"}, {"DeltaError": "exceptions"})
     >>> read("DeltaError").__name__, names()
@@ -82,11 +80,11 @@ def late_names(
 
 
 def warn_renamed(old: str, new: str, *, stacklevel: int = 3) -> None:
-    """Warns that a public name has a new one.
+    """Warns that a public name is deprecated and names its replacement.
 
     Args:
         old, new: both names as callers write them.
-        stacklevel: how many calls above this one the caller's own line is.
+        stacklevel: number of calls between this function and the caller's own line.
 
     >>> with warnings.catch_warnings(record=True) as seen:
     ...     warnings.simplefilter("always")
@@ -99,7 +97,7 @@ def warn_renamed(old: str, new: str, *, stacklevel: int = 3) -> None:
 
 
 def use_new_names(function: str, arguments: dict[str, Any], accepted: Any) -> dict[str, Any]:
-    """The keyword arguments of a call with old names replaced by their new ones.
+    """Replaces old names among the keyword arguments of a call by their new ones.
 
     Args:
         function: the function's name, for messages.
@@ -107,7 +105,7 @@ def use_new_names(function: str, arguments: dict[str, Any], accepted: Any) -> di
         accepted: names of the function's parameters.
 
     Raises:
-        InvalidArgumentError: both the old and the new name are given.
+        InvalidArgumentError: both the old and the new name are passed.
 
     >>> use_new_names("write", {"mode": "append"}, {"mode", "operation"})
     {'mode': 'append'}
@@ -125,7 +123,8 @@ def use_new_names(function: str, arguments: dict[str, Any], accepted: Any) -> di
 
 
 def renamed_attribute(old: str, new: str) -> property:
-    """A property of the old name that warns and gives the attribute of the new name.
+    """A property under an attribute's old name, which warns and returns the attribute of the new
+    name.
 
     >>> class Plan:
     ...     selected = 3

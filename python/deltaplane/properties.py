@@ -1,6 +1,6 @@
 """The settings of one commit and of one writer, with deltalake's names.
 
-Plain values and their form in a write request; no I/O.
+Holds plain values and converts them to a write request; does no I/O.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _CODECS = frozenset({"UNCOMPRESSED", "SNAPPY", "LZ4_RAW", "ZSTD", "GZIP", "LZ4"}
 @checked()
 @dataclass(frozen=True)
 class Transaction:
-    """An application's own version, committed together with the data: no version is written twice.
+    """An application's own version, committed together with the data so that no version is written
+    twice.
 
     `last_updated` exists for compatibility with deltalake and must be None: the commit sets it.
 
@@ -56,10 +57,10 @@ class Transaction:
 class CommitProperties:
     """The settings of a commit, besides its data.
 
-    `custom_metadata` goes to the commit's history entry (`userMetadata` must be text; operation,
-    timestamp and engine can't be set). `max_commit_retries` is how often a lost race is retried at
-    most. With `app_transactions` a write is skipped if one of the versions isn't above the last
-    committed one of its application.
+    `custom_metadata` is added to the commit's history entry (`userMetadata` must be text;
+    operation, timestamp and engine can't be set). `max_commit_retries` limits the retries after a
+    lost race. With `app_transactions` a write is skipped if one of the versions isn't greater than
+    its application's last committed one.
 
     >>> once = CommitProperties(app_transactions=[Transaction("daily-feed", 7)])
     >>> once.to_request()["txn"]
@@ -100,10 +101,11 @@ class CommitProperties:
 @checked()
 @dataclass(frozen=True)
 class PostCommitHookProperties:
-    """Work after a commit. `create_checkpoint=False` skips a checkpoint that is due.
+    """Settings for the work after a commit. `create_checkpoint=False` skips a checkpoint that is
+    due.
 
-    `cleanup_expired_logs` deletes log files past their retention (True) or doesn't (False); None:
-    after a checkpoint unless `delta.enableExpiredLogCleanup` is false.
+    `cleanup_expired_logs`: True deletes log files past their retention, False doesn't; None deletes
+    them after a checkpoint unless `delta.enableExpiredLogCleanup` is false.
     """
 
     create_checkpoint: bool = True
@@ -116,7 +118,7 @@ class PostCommitHookProperties:
 
 @dataclass(frozen=True)
 class CommitOperation:
-    """The operation that a write belongs to, if it isn't a WRITE by itself; the history records it.
+    """The larger operation of which a write is a part; the history records it instead of WRITE.
 
     >>> CommitOperation.definition("CREATE TABLE", fills=True).request
     {'definition': {'statement': 'CREATE TABLE', 'fills': True, 'replaces': False}}
@@ -134,10 +136,10 @@ class CommitOperation:
         managed: bool = False,
         saves_as_table: bool = False,
     ) -> CommitOperation:
-        """`CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`; with `fills` one
-        `AS SELECT`. With `replaces` every part of the old definition that isn't named is removed:
-        properties, comment, partitions, clustering. `managed`: a catalog chose the table's
-        location; `saves_as_table`: it is Spark's `saveAsTable` over a table.
+        """`CREATE TABLE`, `REPLACE TABLE` or `CREATE OR REPLACE TABLE`; `fills` adds `AS SELECT`.
+        `replaces` removes every part of the old definition that isn't named: properties, comment,
+        partitions, clustering. `managed`: a catalog chose the table's location. `saves_as_table`:
+        the statement is Spark's `saveAsTable` over a table.
         """
         says = {"statement": statement, "fills": fills, "replaces": replaces}
         says |= {name: True for name, so in (("managed", managed), ("saves_as_table", saves_as_table)) if so}
@@ -151,7 +153,7 @@ class CommitOperation:
 
     @classmethod
     def conversion(cls, parameters: Mapping[str, Any]) -> CommitOperation:
-        """Existing files that become a table, and the command's arguments."""
+        """CONVERT TO DELTA: existing files become a table, with the command's arguments."""
         return cls({"conversion": {"parameters": dict(parameters)}})
 
 
@@ -183,8 +185,8 @@ class WriterProperties:
     """Settings of Parquet files. Supported are `max_row_group_size` (rows), `compression` and
     `compression_level`.
 
-    The others have deltalake's names so that calls can be ported, and are refused when set: this
-    version chooses pages, dictionaries and statistics itself.
+    The other settings have deltalake's names so that calls can be ported, and are refused when set:
+    this version chooses pages, dictionaries and statistics itself.
 
     >>> WriterProperties(compression="ZSTD", compression_level=3).to_request()
     {'row_group_rows': None, 'compression': 'zstd(3)'}
@@ -237,10 +239,10 @@ class WriterProperties:
 
 
 def file_request(writer: WriterProperties | None, target_file_size: int | None = None) -> dict[str, Any]:
-    """How files are written, as a part of a write request.
+    """The settings of data files, as a part of a write request.
 
     Raises:
-        InvalidArgumentError, UnsupportedFeatureError: as `WriterProperties.to_request`; a size
+        InvalidArgumentError, UnsupportedFeatureError: as `WriterProperties.to_request`, or a size
             below 1.
     """
     if target_file_size is not None and target_file_size < 1:
@@ -249,7 +251,7 @@ def file_request(writer: WriterProperties | None, target_file_size: int | None =
 
 
 def commit_request(commit: CommitProperties | None, hook: PostCommitHookProperties | None) -> dict[str, Any]:
-    """What a commit carries, as a part of a write request.
+    """The settings of a commit, as a part of a write request.
 
     Raises:
         InvalidArgumentError: as `CommitProperties.to_request`.
@@ -259,7 +261,7 @@ def commit_request(commit: CommitProperties | None, hook: PostCommitHookProperti
 
 def property_texts(configuration: Mapping[str, Any] | None) -> dict[str, str]:
     """Table properties in the log's form, which is text: a bool or an int becomes its text, None
-    leaves one out.
+    omits the property.
 
     Raises:
         InvalidArgumentError: a name that isn't text, or a value of another type.

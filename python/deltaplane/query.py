@@ -1,4 +1,5 @@
-"""Queries over tables by names of one's own, as deltalake's users write them."""
+"""Queries over tables under names that the caller chooses, compatible with deltalake's
+`QueryBuilder`."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ __all__ = ["QueryBuilder"]
 
 @checked()
 class QueryBuilder:
-    """Tables by name, and queries over them in Spark SQL, as `deltaplane.sql` runs them.
+    """Registers tables by name and runs Spark SQL queries over them, as `deltaplane.sql` does.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable, write_deltalake
@@ -29,10 +30,10 @@ class QueryBuilder:
     """
 
     def __init__(self, session_config: Mapping[str, str] | None = None) -> None:
-        """No table yet.
+        """Creates a builder without tables.
 
         Raises:
-            UnsupportedFeatureError: settings of DataFusion, which isn't the engine here.
+            UnsupportedFeatureError: settings of DataFusion, since another engine runs the queries.
         """
         if session_config:
             raise UnsupportedFeatureError(
@@ -41,7 +42,8 @@ class QueryBuilder:
         self._tables: dict[str, DeltaTable] = {}
 
     def register(self, table_name: str, delta_table: DeltaTable) -> QueryBuilder:
-        """Gives a table, at the version that it shows, a name for queries; returns this object."""
+        """Registers a table, at its current version, under a name for queries; returns this
+        object."""
         self._tables[table_name] = delta_table
         return self
 

@@ -1,6 +1,7 @@
 """Column types of a Delta table as plain values, and their JSON and Arrow forms.
 
-The Rust core converts to Arrow; this module only has names and structure. Knows no table.
+The Rust core converts to Arrow; this module defines only names and structure. Doesn't access a
+table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a commit carries, where deltalake's users import it from."""
+"""The settings of a commit, under the module name from which deltalake's users import them."""
 
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction
 

@@ -1,4 +1,4 @@
-"""Writing and its settings, where deltalake's users import them from."""
+"""Writing and its settings, under the module name from which deltalake's users import them."""
 
 from deltaplane.properties import BloomFilterProperties, ColumnProperties, WriterProperties
 from deltaplane.write.api import write_deltalake

@@ -21,7 +21,7 @@ from deltaplane.schema import ArrayType, Field, MapType, PrimitiveType, Schema, 
 ROWS = pa.table({"p": ["a", "b"], "x": [1, 2]})
 _NUMBERS = itertools.count()
 
-# What a call needs beside the argument that is wrong.
+# The required arguments of a call besides the invalid one.
 NEEDED: dict[str, dict[str, Any]] = {
     "DeltaTable": {"table_uri": "memory://argument-types/none"},
     "DeltaTable.is_deltatable": {"table_uri": "memory://argument-types/none"},
@@ -84,10 +84,9 @@ NEEDED: dict[str, dict[str, Any]] = {
     "sql": {"text": "SELECT 1"},
     "write_deltalake": {"table_or_uri": "memory://argument-types/t", "data": ROWS},
 }
-# Values of these are judged by what they hold, so that the message says that instead of the
-# argument's name.
+# Parameters that accept any type; their errors describe the content and don't name the argument.
 ANYTHING = ("Any", "object")
-# What callers outside never give.
+# Parameters that external callers never pass.
 INTERNAL = {"operation", "run_command", "requested_schema"}
 
 
@@ -98,8 +97,8 @@ def table() -> DeltaTable:
 
 
 def surface() -> Iterator[tuple[str, Callable[..., Any], Callable[[], Callable[..., Any]]]]:
-    """Each public function: its name, the function for its signature, and how to get one to
-    call."""
+    """Each public function: its name, the function for its signature, and a factory for a
+    callable."""
     for name in ("convert_to_deltalake", "copy_into", "register_log_store", "sql", "write_deltalake"):
         function = getattr(deltaplane, name)
         yield name, function, lambda function=function: function
@@ -129,7 +128,7 @@ FUNCTIONS = {name: (function, get) for name, function, get in surface()}
 
 
 def wrong_values(annotation: str, default: Any) -> Iterator[Any]:
-    """Values that no reading of an annotation takes."""
+    """Values that no type in an annotation accepts."""
     yield object()
     if any(word in annotation for word in ANYTHING):
         return
@@ -158,13 +157,13 @@ def wrong_values(annotation: str, default: Any) -> Iterator[Any]:
 
 
 def called_wrongly(name: str, call: Callable[..., Any], parameter: str, value: Any) -> str | None:
-    """What is wrong with how a call fails; None if nothing is."""
+    """The problem with a failure's exception; None if it is as required."""
     function = FUNCTIONS[name][0]
     arguments = {**NEEDED.get(name, {}), parameter: value}
     by_position = inspect.signature(function).parameters[parameter].kind is inspect.Parameter.VAR_POSITIONAL
     try:
         made = call(value) if by_position else call(**arguments)
-        # A generator or a block begins with its first step.
+        # A generator or context manager raises at its first step.
         if inspect.isgenerator(made):
             next(made)
         elif hasattr(made, "__enter__") and not isinstance(made, deltaplane.GroupWriter):
@@ -185,7 +184,7 @@ def annotation_of(function: Callable[..., Any], parameter: str) -> str:
 def test_an_argument_of_a_wrong_type_is_named(name: str) -> None:
     faults = []
     function, get = FUNCTIONS[name]
-    # One object for all calls, since none of them does anything.
+    # One object for all calls, since none of them changes anything.
     parameters, call = inspect.signature(function).parameters, get()
     for parameter in parameters.values():
         if parameter.annotation is parameter.empty or parameter.name in INTERNAL or parameter.name == "self":

@@ -1,4 +1,5 @@
-"""Bad input gets a typed error or a correct result: never a crash, never a half-written version."""
+"""Bad input yields a typed error or a correct result: never a crash, never a half-written
+version."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def test_a_file_is_no_table(tmp_path: Path) -> None:
 
 
 def test_missing_credentials_fail_soon_and_say_so() -> None:
-    # A port on which nothing answers: neither the store nor a metadata service is asked for
+    # A port without a listener: neither the store nor a metadata service may be retried for
     # minutes.
     options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
     started = time.monotonic()
@@ -128,7 +129,7 @@ def test_a_missing_data_file_names_file_and_table(path: str) -> None:
     assert isinstance(e.value, FileNotFoundError)
     assert gone.name in str(e.value)
     assert Path(path).name in str(e.value)
-    # Files that the predicate rules out are never opened.
+    # Files that the predicate excludes are never opened.
     assert DeltaTable(path).to_pyarrow_table(filters="x = 2")["x"].to_pylist() == [2]
 
 

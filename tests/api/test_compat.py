@@ -1,4 +1,4 @@
-"""The compatibility data: who can read and write a table, and the pages that are made from it."""
+"""The compatibility data: which engines read and write a table, and the pages generated from it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_data_is_consistent(engine: Engine) -> None:
     known = {f.name for f in _native.known_features()}
     assert engine.reads <= known
     assert engine.writes <= known
-    # What a program gets wrong it can't do.
+    # An engine that mishandles a feature doesn't support it.
     assert engine.misreads <= known - engine.reads
     assert engine.miswrites <= known - engine.writes
     assert engine.source in ("measured", "its own features") or engine.source.startswith("https://")

@@ -1,5 +1,5 @@
-"""Double-quoted texts in the API's expressions: refused where a column may be meant, with both ways
-to write it."""
+"""Double-quoted texts in the API's expressions: refused if a column may be meant, with both
+spellings in the message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = pa.table(
         "v": pa.array([1, 2, 3], pa.int64()),
     }
 )
-# Conditions that a user of another library writes about columns, or misspells.
+# Conditions that a user of another library writes about columns, some of them misspelled.
 UNCLEAR = [
     "\"s\" != 'x'",
     "\"S\" = 'x'",
@@ -42,7 +42,7 @@ UNCLEAR = [
     "startswith(\"s\", 'x')",
     'v = 1 AND s = "s"',
     "CASE WHEN \"s\" = 'x' THEN true ELSE false END",
-    # No column has this name, so that the condition is the same for all rows.
+    # No column has this name, so the condition has the same value for all rows.
     "\"typo\" != 'x'",
     "\"ty\" 'po' = 'x'",
     "v > 1 OR \"typo\" = 'x'",
@@ -51,7 +51,7 @@ UNCLEAR = [
     "lower(\"typo\") || 'x' = 'x'",
     "'x' = \"typo\"",
 ]
-# What is clear stays as in Spark SQL.
+# Unambiguous texts keep Spark SQL's meaning.
 CLEAR = {
     's = "x"': 1,
     's IN ("x", "y")': 2,
@@ -162,7 +162,8 @@ def test_new_values_in_double_quotes_are_texts_unless_a_column_has_the_name(tabl
 
 
 def test_a_constraint_that_another_engine_declared_keeps_its_meaning(table: DeltaTable) -> None:
-    # Spark's text: a row is refused where the column `s` is 'v', although a column has this name.
+    # Spark's meaning of the text: a row is refused if the column `s` is 'v', although a column has
+    # this name.
     table.alter.add_constraint({"c": "s IS NULL OR s != 'v'"})
     log = Path(table.table_uri.removeprefix("file://")) / "_delta_log" / f"{table.version():020}.json"
     log.write_text(log.read_text().replace("s != 'v'", 's != \\"v\\"'))

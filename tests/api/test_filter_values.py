@@ -1,5 +1,5 @@
-"""Values of filters as exact as they are given: nanoseconds, moments outside of Python's datetime,
-scalars of libraries."""
+"""Values in filters stay exact: nanoseconds, timestamps outside of Python's datetime, scalars of
+libraries."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ OPERATORS = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-# Microseconds since 1970 on both sides of it, of the values' neighbours, and a null.
+# Microseconds around 1970, around the neighbours of the values, and a null.
 MICROS = [-1, 0, 1, -1_000_000, 1_704_067_200_000_000, 1_704_067_200_000_001, -62_135_596_800_000_000, None]
 NANOS = [base + below for base in (-1000, 0, 1000, 1_704_067_200_000_000_000) for below in (0, 1, 500, 999)]
 
 
 def forms(nanos: int, zoned: bool) -> list[Any]:
-    """One moment as each library has it."""
+    """One timestamp in the types of each library."""
     made: list[Any] = [
         pa.scalar(nanos, pa.timestamp("ns", "UTC" if zoned else None)),
         pd.Timestamp(nanos, tz="UTC" if zoned else None),
@@ -70,7 +70,7 @@ def test_moments_are_compared_to_the_nanosecond(tmp_path: Path, zoned: bool, par
 
     for number, nanos in enumerate(NANOS):
         values = forms(nanos, zoned)
-        # Each form with some operators, all of them with a few values: all pairs take too long.
+        # Each form with some operators, all operators with a few values: all pairs take too long.
         for at, (name, compare) in enumerate(OPERATORS.items()):
             value = values[(number + at) % len(values)]
             expected = sorted(m for m in known if compare(m * 1000, nanos))
@@ -121,7 +121,7 @@ def test_scalars_of_libraries_mean_their_values(tmp_path: Path) -> None:
         ("x", pa.scalar(0.5)),
         ("b", pa.scalar(b"\xff", pa.binary(1))),
         ("o", np.bool_(True)),
-        # Outside of the years that Python's datetime has.
+        # Outside of the years of Python's datetime.
         ("far", np.datetime64("10000-01-01T00:00:00", "s")),
         ("far", pa.scalar(253_402_300_800_000_000, pa.timestamp("us"))),
     ]:

@@ -1,4 +1,4 @@
-"""The statements that DuckDB gets for each shape of MERGE, compared with files:
+"""The DuckDB statements for each shape of MERGE, compared with files:
 `pytest tests/api/test_merge_sql.py --update`.
 
 Each shape runs on a table of its own; a golden file has every statement of the command, in order.
@@ -22,7 +22,7 @@ from deltaplane.commands.merge import new_rows, sql
 from deltaplane.table.merge import TableMerger
 
 GOLDEN = Path(__file__).parent / "merge_sql"
-# The words before which a golden file has a line break, so that a difference is short.
+# The keywords before which a golden file has a line break, so that differences are short.
 _CLAUSES = re.compile(r"(?<!LEFT)(?<!ANTI) (?=(?:FROM|LEFT JOIN|ANTI JOIN|JOIN|WHERE|ORDER BY|GROUP BY)\b)")
 
 TABLE = pa.table({"id": [1, 2, 3, 4], "n": [10, 20, 30, 40], "s": ["a", "b", None, "d"]})
@@ -41,7 +41,7 @@ NESTED = pa.table(
 
 @dataclass(frozen=True)
 class Shape:
-    """A MERGE: the table, the source, the condition and the clauses; `rows` are the ids and one
+    """A MERGE: the table, the source, the condition and the clauses; `rows` are the ids with one
     value afterwards."""
 
     clauses: Callable[[TableMerger], TableMerger]
@@ -57,7 +57,7 @@ class Shape:
 
 
 def clauses(*calls: tuple[str, tuple[Any, ...]]) -> Callable[[TableMerger], TableMerger]:
-    """A merge with these clauses: names of methods, and what they take."""
+    """A merge with these clauses: names of methods, and their arguments."""
 
     def added(merger: TableMerger) -> TableMerger:
         for name, arguments in calls:
@@ -194,7 +194,7 @@ SHAPES = {
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The statements that an engine runs, but for those that take the source in."""
+    """The statements that an engine runs, except those that load the source."""
     found: list[str] = []
     for name in ("run", "count_rows", "reader"):
         plain = getattr(LocalEngine, name)
@@ -247,7 +247,7 @@ def test_every_golden_file_has_a_shape() -> None:
 
 
 def test_statements_are_made_of_plans_alone() -> None:
-    """The module of the statements sees no engine, no snapshot and no Arrow data."""
+    """The module of the statements uses no engine, no snapshot and no Arrow data."""
 
     def modules(node: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom):

@@ -1,10 +1,9 @@
-"""The states of `_native.Rewrite`: a step that a state does not have is refused, and files without
-a commit go."""
+"""The states of `_native.Rewrite`: a step that a state doesn't allow is refused, and files without
+a commit are deleted."""
 
 from __future__ import annotations
 
 import gc
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,11 +11,12 @@ import pytest
 
 from deltaplane import DeltaTable, _native, write_deltalake
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io import records
 
 
 def begin(table: Path) -> _native.Rewrite:
-    request = {"operation": "UPDATE", "data_change": True}
-    return _native.Rewrite.begin(_native.Snapshot.open(str(table), None), json.dumps(request))
+    request = records.RewriteRequest("UPDATE", {}, {}, {})
+    return _native.Rewrite.begin(_native.Snapshot.open(str(table), None), request)
 
 
 def first_row(table: Path) -> pa.Table:
@@ -33,22 +33,22 @@ def table(tmp_path: Path) -> Path:
 def test_steps_out_of_order_are_refused(table: Path) -> None:
     job = begin(table)
     with pytest.raises(InvalidArgumentError, match=r"call finish\(\) first"):
-        job.commit("{}")
+        job.commit({})
     assert job.select_rows(first_row(table)) == 1
     with pytest.raises(InvalidArgumentError, match="has selected its rows"):
         job.select_rows(first_row(table))
     with pytest.raises(InvalidArgumentError, match=r"call finish\(\) first"):
-        job.dry_run("{}")
+        job.dry_run({})
     job.copy_others()
     job.write(pa.table({"x": pa.array([10], pa.int64())}))
-    done = json.loads(job.finish())
+    done = job.finish()
     assert (done["numRemovedFiles"], done["numCopiedRows"]) == (1, 2)
     with pytest.raises(InvalidArgumentError, match="has complete files"):
         job.write(pa.table({"x": pa.array([11], pa.int64())}))
     assert (job.picked_files, job.written_rows) == (1, 1)
-    assert job.commit("{}") == 1
+    assert job.commit({}) == 1
     with pytest.raises(InvalidArgumentError, match="has ended"):
-        job.commit("{}")
+        job.commit({})
     job.abort()
     assert sorted(DeltaTable(table).to_pyarrow_table()["x"].to_pylist()) == [2, 3, 10]
 

@@ -1,5 +1,5 @@
-"""The names that deltalake has and we have take the same arguments, so that code ports by changing
-the import."""
+"""Names shared with deltalake take the same arguments, so that code is ported by changing the
+import."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from deltaplane.table.delta_table import _INSTEAD
 from deltaplane.table.merge import TableMerger
 from deltaplane.write.intent import FrameWriteOptions, WriteIntent, WriteOptions, _Options
 
-# Arguments of deltalake that are on their way out there; taken over on purpose nowhere.
+# Arguments that deltalake has deprecated; deliberately not supported.
 _DEPRECATED = {"args", "raise_if_key_not_exists"}
-# Arguments of ours that deltalake's lack.
+# Arguments that only deltaplane has.
 _MORE = {
     "cluster_by",
     "dry_run",
@@ -59,7 +59,7 @@ def test_methods_take_the_same_arguments(name: str) -> None:
     theirs = parameters(getattr(deltalake.DeltaTable, name))
     ours = own(getattr(DeltaTable, name), theirs)
     assert list(ours) == list(theirs)
-    # By what they look like: some of deltalake's are objects that only stand for False and None.
+    # Compares by `repr`: some of deltalake's defaults are sentinel objects for False and None.
     assert {n: repr(p.default) for n, p in ours.items()} == {n: repr(p.default) for n, p in theirs.items()}
 
 
@@ -105,8 +105,8 @@ def test_a_missing_method_says_what_to_do() -> None:
         table.nonsense  # noqa: B018
 
 
-# What this version doesn't have: nanoseconds, a type of variants in schemas of its own,
-# OpenTelemetry, another core's version.
+# Names that this version lacks: nanoseconds, a variant type in its own schemas, OpenTelemetry, the
+# version of another core.
 _WITHOUT = {"VariantType", "enable_nanosecond_timestamps", "init_tracing", "rust_core_version"}
 
 
@@ -164,7 +164,7 @@ def test_settings_of_columns_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def options_of(typed: type) -> dict[str, str]:
-    """The keys of a TypedDict, with their types as they are written."""
+    """The keys of a TypedDict, with their types as text."""
     return {name: written.__forward_arg__ for name, written in typed.__annotations__.items()}
 
 
@@ -172,8 +172,8 @@ def options_of(typed: type) -> dict[str, str]:
     ("function", "options"), [(write_deltalake, WriteOptions), (frame_writer.write, FrameWriteOptions)]
 )
 def test_overloads_name_every_argument_once(function: Callable[..., Any], options: type) -> None:
-    """The overloads of both entry points take what the functions take, and one intent has what both
-    of them say."""
+    """The overloads of both entry points take the functions' arguments, and one intent has the
+    arguments that both share."""
     named = {n: p for n, p in inspect.signature(function).parameters.items() if p.kind is p.KEYWORD_ONLY}
     assert {*options_of(options)} == {*named} - {"dry_run"}
     short = {"Literal['error', 'append', 'overwrite', 'ignore']": "Mode", "Literal['merge', 'overwrite']": "SchemaMode"}

@@ -1,5 +1,5 @@
-"""Makes the modules of `benches` importable, which are scripts and no package, and keeps what they
-make out of the cache."""
+"""Makes the modules of `benches`, which are scripts without a package, importable, and keeps their
+files out of the cache."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BENCHES = Path(__file__).resolve().parents[2] / "benches"
 
 @pytest.fixture(autouse=True)
 def benches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The folder that the benches keep things in."""
+    """The folder in which the benches store files."""
     for folder in ("on_spark", "pages", ""):
         monkeypatch.syspath_prepend(str(BENCHES / folder))
     from support import harness

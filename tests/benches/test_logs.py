@@ -1,4 +1,4 @@
-"""The logs that are measured hold what they say, for deltaplane and for deltalake, and are made in
+"""The measured logs have the declared content, for deltaplane and for deltalake, and are made in
 bounded memory."""
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def test_a_copy_takes_commits_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["own", "v2"])
 def test_a_second_tail_replaces_files_that_the_checkpoint_has_among_the_others(kind: str) -> None:
-    """Those of the first tail stand together in it, so that replacing them again would touch one
-    place only."""
+    """The files of the first tail are adjacent in it, so replacing them again would touch one place
+    only."""
     log = make(kind)
     removed = _numbers(log.make(), "remove")
     assert len(removed) == 12
@@ -122,7 +122,7 @@ def test_a_second_tail_replaces_files_that_the_checkpoint_has_among_the_others(k
 
 
 def _numbers(table: Path, action: str) -> set[int]:
-    """The files that the commits of the last tail speak of."""
+    """The files named by the commits of the last tail."""
     tail = sorted((table / "_delta_log").glob("*.json"))[-3:]
     lines = [line for path in tail for line in path.read_text().splitlines()]
     paths = [json.loads(line)[action]["path"] for line in lines if line.startswith(f'{{"{action}"')]

@@ -1,5 +1,5 @@
-"""Every measure at its smallest: its cases can be made, deltaplane gives their answers, and every
-target is measured."""
+"""Every measure at its smallest size: its cases can be made, deltaplane returns their answers, and
+every target is measured."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ if TYPE_CHECKING:
     from support.harness import Case
 
 BENCHES = Path(__file__).resolve().parents[2] / "benches"
-# Those that start Spark: options beside --quick, and what is in the names of the cases that are
-# run.
+# Measures that start Spark: options besides --quick, and a part of the names of the cases to run.
 ON_SPARK: dict[str, tuple[list[str], str]] = {
     "bench_spark_append": ([], "20 partitions"),
     "bench_spark_load": ([], ""),
     "bench_spark_merge": ([], "clustered, vectors"),
     "bench_spark_partitions": (["--partitions", "3", "--rows", "9"], ""),
     "bench_spark_plan": (["--files", "20"], ""),
-    "bench_spark_scan": (["--files", "20"], "anew"),
+    "bench_spark_scan": (["--files", "20"], "again"),
     "bench_spark_tpcds": (["--queries", "3"], ""),
     "bench_stream_latency": (["--commits", "2"], ""),
 }
 MEASURES = sorted(path.stem for path in BENCHES.glob("bench_*.py") if path.stem not in ON_SPARK)
-# Beside --quick: fewer processes, less to write.
+# Options besides --quick: fewer processes, less to write.
 OPTIONS = {
     "bench_concurrent": ["--processes", "2"],
     "bench_append": ["--rows", "1000"],
@@ -76,8 +75,7 @@ def test_deltaplane_gives_the_answers_on_spark(
     benches.mkdir()
     raw_tpcds(benches / "tpcds-0.01")
     monkeypatch.setitem(rows.ROWS, "quick", 800)
-    # A measure may say where its own session's Spark is and how it is set, which isn't this one's
-    # matter.
+    # A measure may configure its own Spark session, which differs from this one.
     monkeypatch.setattr(sparks, "SETTINGS", {})
     monkeypatch.setenv("SPARK_HOME", os.environ.get("SPARK_HOME", ""))
     options, among = ON_SPARK[name]
@@ -90,8 +88,8 @@ def test_deltaplane_gives_the_answers_on_spark(
 
 
 def raw_tpcds(folder: Path) -> None:
-    """Three tables and a query in the shape of TPC-DS's, whose generator isn't part of the
-    development environment."""
+    """Three tables and a query in the form of TPC-DS, whose generator isn't part of the development
+    environment."""
     folder.mkdir()
     sales = {
         "ss_sold_date_sk": pa.array([1, 1, 2, None], pa.int32()),
@@ -146,8 +144,7 @@ with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdou
 
 
 def test_processes_below_this_one_are_counted_while_they_live() -> None:
-    # In a process of its own: below the tests' one others end meanwhile, and take what they cost
-    # with them.
+    # Runs in a process of its own: other child processes of the tests would add to its cost.
     done = subprocess.run([sys.executable, "-c", COUNTED], cwd=BENCHES, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     cpu_s, peak_mb = map(float, done.stdout.split())
@@ -156,7 +153,7 @@ def test_processes_below_this_one_are_counted_while_they_live() -> None:
 
 
 def check_answers(module: ModuleType, options: list[str], tmp_path: Path, among: str = "") -> None:
-    """One run by deltaplane of each case whose name contains `among`."""
+    """Runs each case whose name contains `among` once with deltaplane."""
     from support import harness
 
     cases = [case for case in cases_of(module, *options) if among in case.name]
@@ -178,7 +175,7 @@ def check_answers(module: ModuleType, options: list[str], tmp_path: Path, among:
 
 
 def test_every_goal_is_measured_and_its_contestants_are_asked(benches: Path, tmp_path: Path) -> None:
-    """A tag or a name that no case has would never be seen, and nobody would miss it."""
+    """A tag or a name without a case would never be reported as missing."""
     from support.targets import GOALS
 
     benches.mkdir()

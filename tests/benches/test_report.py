@@ -1,5 +1,5 @@
-"""The page that lines of results become: fitted exponents, targets, which run counts, and that it
-needs nothing else."""
+"""The page made of result lines: fitted exponents, targets, the selected run, and no need of other
+files."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def page_of(*lines: Line) -> str:
 
 
 def rows_of(text: str) -> list[list[str]]:
-    """The cells' texts of every table row, without their marks."""
+    """The texts of every table row's cells, without markup."""
     rows = re.findall(r"<tr[^>]*>(.*?)</tr>", text, re.DOTALL)
     return [[re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", row)] for row in rows]
 
@@ -127,7 +127,7 @@ def target_rows(text: str, id: str) -> list[list[str]]:
 def test_targets_are_judged_at_their_size() -> None:
     peers = [replace(one, median_s=5.0, cpu_s=5.0) for one in curve("deltalake", 0.0, "T1 own")]
     ours = curve("deltaplane", 0.5, "T1 own")
-    # A size that the target doesn't speak of, where it would be missed.
+    # A size outside of the target's range, at which the target would be missed.
     larger = [replace(one, size=10_000_000, cpu_s=one.cpu_s * 20, case="larger") for one in (ours[-1], peers[-1])]
     (missed,) = [row for row in target_rows(page_of(*larger), "T1") if row[2] == "0.01x" and row[-1] != "not measured"]
     assert missed[4] == "10,000,000"
@@ -213,11 +213,11 @@ def test_the_summary_has_the_targets_and_the_figures_that_are_judged() -> None:
     text = summary([(one, facts()) for one in [*judged, line(case="a case without a target")]])
     assert "| S6 | MERGE on Spark: no slower than delta-spark (CPU) | 1x | 0.5x | met |" in text
     assert "| T6 |" not in text
-    assert "Without figures here: F1, F2, M1, M2, " in text
+    assert "Targets without figures: F1, F2, M1, M2, " in " ".join(text.split())
     assert "| merge ¦ spread | deltaplane | 500 | 500 | 100 |  | 1.00x | 1.00x | 1.00x |" in text
     assert "|  | delta-spark | 1,000 | 1,000 | 100 |" in text
     assert "a case without a target" not in text
-    assert "A <fast> one, 2 CPUs" in text
+    assert "A <fast> one, 2 CPUs" in " ".join(text.split())
 
 
 def test_the_summary_keeps_what_nobody_measured_again() -> None:

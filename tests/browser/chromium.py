@@ -1,8 +1,8 @@
-"""One headless Chromium, spoken to in its DevTools protocol over two pipes: no port, no library, no
-other process.
+"""One headless Chromium, controlled by its DevTools protocol over two pipes: without a port, a
+library or a further process.
 
-It ends when its pipe closes, so it can't outlive a test run, however that ends. `make browser`
-installs it; a missing one is an error that says so, never a skip.
+It ends when its pipe closes, so it can't outlive a test run. `make browser` installs it; a missing
+browser is an error that names the command, never a skip.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "browser"
 ANSWER_SECONDS = 120
-# Chromium takes its pipes as the descriptors 3 and 4.
+# Chromium uses the descriptors 3 and 4 for its pipes.
 _AS_3_AND_4 = """
 import fcntl, os, sys
 ends = [fcntl.fcntl(int(end), fcntl.F_DUPFD, 10) for end in sys.argv[1:3]]
@@ -29,7 +29,7 @@ for end, number in zip(ends, (3, 4)):
     os.dup2(end, number)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-# Nothing is looked up, nobody is called: a page that wants a network fails to get it.
+# The browser has no network: a page that requests a resource fails to get it.
 _FLAGS = (
     "--remote-debugging-pipe",
     "--no-sandbox",
@@ -43,7 +43,7 @@ _FLAGS = (
     "--font-render-hinting=none",
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
-# The one font that was installed with it: pages look alike on every machine.
+# The one font installed with it, so that pages look alike on every machine.
 _FONTS = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>{fonts}</dir><cachedir>{cache}</cachedir></fontconfig>
 """
@@ -59,8 +59,7 @@ class Chromium:
         self.events: list[dict[str, Any]] = []
 
     def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """Runs one command of the protocol; events that come before its answer are kept in
-        `events`."""
+        """Runs one command of the protocol; events before its answer are stored in `events`."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if session is not None:
@@ -78,7 +77,7 @@ class Chromium:
                 return result
 
     def wait_for(self, method: str, session: str) -> None:
-        """Waits for an event that may have come already."""
+        """Waits for an event that may have arrived already."""
         until = time.monotonic() + ANSWER_SECONDS
         while not any(e.get("method") == method and e.get("sessionId") == session for e in self.events):
             self.events.append(self._next(until))
@@ -104,7 +103,7 @@ class Chromium:
         dark: bool = False,
         scripts: bool = True,
     ) -> Iterator[Page]:
-        """A file as a page that has been loaded; it is closed afterwards."""
+        """A loaded page of a file; it is closed afterwards."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session: str = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -133,39 +132,39 @@ class Page:
         return self._browser.call(method, self._session, **parameters)
 
     def resize(self, width: int, height: int = 900) -> None:
-        """Gives the window another size, in CSS pixels."""
+        """Resizes the window, in CSS pixels."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def theme(self, dark: bool) -> None:
-        """What the page is told that its reader prefers."""
+        """Sets the colour scheme that the page's reader prefers."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def value(self, script: str) -> Any:
-        """What an expression gives, which must be plain JSON."""
+        """Evaluates an expression, whose value must be plain JSON."""
         got = self.call("Runtime.evaluate", expression=script, returnByValue=True)
         assert "exceptionDetails" not in got, got["exceptionDetails"]
         return got["result"].get("value")
 
     def screenshot(self, path: Path) -> bytes:
-        """The whole page as a PNG, kept as a file too."""
+        """The whole page as a PNG, also saved to a file."""
         return _kept(path, self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True))
 
     def printed(self, path: Path) -> bytes:
-        """The page as a PDF, on A4, kept as a file too."""
+        """The page as a PDF on A4, also saved to a file."""
         return _kept(path, self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False))
 
     def complaints(self) -> list[Mapping[str, Any]]:
-        """Errors of the page: exceptions, and all messages in the console."""
+        """The page's errors: exceptions, and all messages in the console."""
         wrong = {"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"}
         return [e["params"] for e in self._events() if e["method"] in wrong]
 
     def requests(self) -> list[str]:
-        """The addresses that it asked for, its own among them."""
+        """The addresses that it requested, including its own."""
         return [e["params"]["request"]["url"] for e in self._events() if e["method"] == "Network.requestWillBeSent"]
 
     def _events(self) -> list[dict[str, Any]]:
-        # An answer comes after all events before it.
+        # An answer arrives after all earlier events.
         self.value("0")
         return [e for e in self._browser.events if e.get("sessionId") == self._session]
 
@@ -179,7 +178,7 @@ def _kept(path: Path, made: dict[str, Any]) -> bytes:
 
 @contextmanager
 def chromium(scratch: Path) -> Iterator[Chromium]:
-    """A browser that keeps what it writes in a directory of the caller's."""
+    """A browser that stores its files in the caller's directory."""
     program = CACHE / "chromium"
     if not program.exists():
         raise FileNotFoundError(f"no {program}: run `make browser`")

@@ -1,8 +1,8 @@
-"""Installs headless Chromium into .cache/browser, with the few shared libraries and a font that a
-bare machine lacks.
+"""Installs headless Chromium into .cache/browser, with the shared libraries and a font that a
+minimal machine lacks.
 
-Everything is pinned with its hashes: requirements/browser.lock (Node, for npm),
-pinned/package-lock.json. Node and what it downloaded go when it is done.
+All versions are pinned with hashes: requirements/browser.lock (Node, for npm),
+pinned/package-lock.json. Deletes Node and its downloads at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stores.install_servers import ROOT, npm_packages, run, wheels
 HERE = Path(__file__).resolve().parent
 CACHE = ROOT / ".cache" / "browser"
 
-# Python's own library has no brotli, Node's has.
+# Python's standard library has no brotli, Node's has.
 UNPACK = """
 const fs = require('fs'), zlib = require('zlib'), { pipeline } = require('stream')
 const [from, to] = process.argv.slice(1)
@@ -30,7 +30,7 @@ pipeline(fs.createReadStream(from), zlib.createBrotliDecompress(), fs.createWrit
 
 
 def install() -> None:
-    """Unpacks the browser beside its place and moves it there whole."""
+    """Unpacks the browser to a temporary directory and moves it to its place as a whole."""
     if CACHE.exists():
         return
     CACHE.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The health report in a real browser: nothing is asked for, nothing complains, nothing sticks out,
-all can be read.
+"""The health report in a real browser: it requests nothing, logs no error, nothing overflows, and
+all text is legible.
 
-Screenshots stay in .cache/report, to be looked at.
+Screenshots stay in .cache/report, for inspection.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from deltaplane import DeltaTable, write_deltalake
 SHOTS = Path(__file__).resolve().parents[2] / ".cache" / "report"
 HOSTILE = "<script>document.title = 'taken'; throw 1</script>"
 LONG = "a_name_without_any_place_to_break_it_" * 4
-# Texts that are too faint for their ground, by WCAG's measure, each once.
+# Texts with too little contrast, by WCAG, each once.
 CONTRAST = """
 (() => {
   const numbers = (c) => c.match(/[\\d.]+/g).map(Number)
@@ -47,13 +47,13 @@ CONTRAST = """
   return [...faint]
 })()
 """
-# Boxes that reach beyond the window, but for those within a box that scrolls by itself.
+# Boxes that extend beyond the window, except those within a scrolling box.
 STICKING_OUT = """
 [...document.querySelectorAll('body *')]
   .filter((e) => !e.closest('.scroll') && e.getBoundingClientRect().right > innerWidth + 0.5)
   .map((e) => e.tagName + '.' + (e.getAttribute('class') || ''))
 """
-# Texts of charts that lie over each other.
+# Overlapping texts in charts.
 COLLISIONS = """
 [...document.querySelectorAll('svg.chart')].flatMap((svg) => {
   const boxes = [...svg.querySelectorAll('text')].map((t) => [t.textContent, t.getBoundingClientRect()])
@@ -72,8 +72,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a table that has something for each section, and names that nobody should
-    give."""
+    """The page of a table with content in each section, and with hostile names."""
     where = str(tmp_path_factory.mktemp("report") / "t")
     r = random.Random(7)
     for n in range(24):
@@ -172,7 +171,7 @@ def test_whoever_does_not_see_is_told(browser: Chromium, report: Path) -> None:
         levels = page.value("[...document.querySelectorAll('h1, h2, h3')].map((h) => Number(h.tagName[1]))")
         assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
         assert page.value("[...document.querySelectorAll('a')].every((a) => document.querySelector(a.hash))")
-        # A box that scrolls can be reached by keys, and says what it is.
+        # A scrolling box can be reached by the keyboard and has an accessible name.
         reached = (
             "[...document.querySelectorAll('.scroll')].every((b) => b.tabIndex === 0 && b.getAttribute('aria-label'))"
         )

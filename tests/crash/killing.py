@@ -1,5 +1,5 @@
-"""Owns the loop that kills writers and what must hold after each kill: versions without a gap,
-every write that returned, no write twice, the rows of a serial history.
+"""The loop that kills writers, and the checks after each kill: no gap between versions, every
+acknowledged write, no write twice, the rows of a serial history.
 """
 
 from __future__ import annotations
@@ -20,43 +20,41 @@ from crash.writer import batch
 from deltaplane import DeltaTable
 from interop.verifier import verify
 
-# Rounds that share a table: enough to crash on top of crashes, few enough to check every file after
-# each.
+# Rounds per table: enough for crashes after crashes, few enough to check every file after each.
 ROUNDS_PER_TABLE = 5
 START_SECONDS = 120
-# How many times over a loop goes on whose kills all missed, on a machine that runs the killed and
-# the killer out of step.
+# Factor of additional rounds for a loop whose kills all missed, on a machine that schedules the
+# writer and the killer unevenly.
 MISSED = 10
-# What the rows of the tables are: the write that made it, its partition, its text.
+# A row: the write that made it, its partition, its text.
 Row = tuple[int, int, str]
-# Processes that are there at once: they begin as copies of one that has imported everything and
-# started nothing.
+# Forked processes start at once, from a parent that has imported everything and started no thread.
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(["crash.writer", "duckdb"])
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the tables are, and how to kill there: the kill falls into the n-th write of a round,
-    at any instant of it, so a busy machine takes longer, not elsewhere."""
+    """The location of the tables, and the timing of kills: a kill hits the n-th write of a round at
+    a random instant, so that a busy machine takes longer without shifting the kills."""
 
     root: str
     options: dict[str, str]
     most_writes: int
     write_seconds: float
-    # Gives a directory with the files of a table, which it may put into the directory given.
+    # Returns a directory with the files of a table, which may be copied into the passed directory.
     files: Callable[[str, Path], Path]
 
 
 @dataclass
 class Seen:
-    """What the loop saw."""
+    """The loop's observations."""
 
     kills: int = 0
     kills_inside: int = 0
     writes: int = 0
     commits: int = 0
-    # Commits that are in the log though nobody was told: killed between the store's act and the
+    # Commits in the log that were never acknowledged: killed between the store's put and the
     # return.
     untold: int = 0
 
@@ -66,13 +64,13 @@ def on_disk(root: Path) -> Place:
 
 
 def kill_loop(place: Place, scratch: Path, rounds: int, seed: int = 20241121) -> Seen:
-    """Kills a writer in each round and checks the table after each; goes on for a while where no
-    kill fell into a write."""
+    """Kills a writer in each round and checks the table after each; adds rounds if no kill hit a
+    write."""
     choose, seen = random.Random(seed), Seen()
     for start in range(0, rounds * MISSED, ROUNDS_PER_TABLE):
         if start >= rounds and seen.kills_inside:
             break
-        # What is left of the rounds asked for, else as many as a table takes.
+        # The remaining rounds, at most as many as a table takes.
         table_rounds = min(ROUNDS_PER_TABLE, rounds - start) if start < rounds else ROUNDS_PER_TABLE
         kill_on_one_table(place, scratch, range(start, start + table_rounds), choose, seen)
     return seen
@@ -85,7 +83,7 @@ def kill_on_one_table(place: Place, scratch: Path, rounds: range, choose: random
         writes, after = choose.randint(1, place.most_writes), choose.uniform(0, place.write_seconds)
         kill_and_count(place, table, journal, n, writes, after, seen)
         check(place, table, journal)
-    # The next writes over all these ruins.
+    # A last writer continues on the table after the kills of all rounds.
     kill_and_count(place, table, journal, 1_000 + rounds.start, place.most_writes, place.write_seconds, seen)
     commits = check(place, table, journal)
     begun, done = journalled(journal)
@@ -107,7 +105,7 @@ def unfinished(journal: Path) -> int:
 
 
 def kill_one(place: Place, table: str, journal: Path, round_: int, writes: int, after: float) -> None:
-    """Runs a writer and kills it a moment after its n-th write began."""
+    """Starts a writer and kills it a moment after its n-th write began."""
     begun, _ = journalled(journal)
     errors = journal.with_suffix(".errors")
     arguments = (table, str(journal), 1_000 * round_, round_, place.options, str(errors))
@@ -127,17 +125,17 @@ def kill_one(place: Place, table: str, journal: Path, round_: int, writes: int, 
 
 
 def journalled(journal: Path) -> tuple[dict[int, str], dict[int, int | None]]:
-    """Writes that began, with their mode; writes that returned, with their version, None where
-    nothing was to do."""
-    # The kill may cut the last line.
+    """Started writes with their mode; returned writes with their version, None if nothing was
+    committed."""
+    # The kill may truncate the last line.
     lines = [json.loads(line) for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
     begun = {line["begun"]: line["mode"] for line in lines if "begun" in line}
     return begun, {line["done"]: line["version"] for line in lines if "done" in line}
 
 
 def check(place: Place, table: str, journal: Path) -> int:
-    """The table holds what the journal says, give or take the writes that were cut off; the number
-    of its commits."""
+    """The table has the rows of the journal, with or without the interrupted writes; returns the
+    number of its commits."""
     begun, done = journalled(journal)
     if not DeltaTable.is_deltatable(table, place.options):
         assert not any(version is not None for version in done.values())
@@ -162,7 +160,7 @@ def check(place: Place, table: str, journal: Path) -> int:
 
 
 def commits_of(files: Path) -> dict[int, int]:
-    """Write → version, from a log without a gap whose files are all there, whole."""
+    """Write → version, from a log without a gap whose files all exist completely."""
     log = files / "_delta_log"
     versions = sorted(int(path.stem) for path in log.glob("*.json"))
     assert versions == list(range(len(versions))), "versions have a gap"
@@ -181,7 +179,7 @@ def commits_of(files: Path) -> dict[int, int]:
 
 
 def after(rows: list[Row], mode: str, number: int) -> list[Row]:
-    """The rows after one commit, as `writer.run` makes it."""
+    """The rows after one commit of `writer.run`."""
     if mode == "delete":
         return [row for row in rows if not row[2].endswith("/1")]
     if mode == "update":

@@ -1,7 +1,7 @@
-"""Owns an S3 server in this process's memory whose clients can die: each access key is a client,
-and from its n-th call on it gets no answer any more. The state of a bucket is a dictionary, so a
-table is put back by copying it: what no other server here can do hundreds of times a second. The
-store contract suite passes over it (`test_points.py`).
+"""An S3 server in this process's memory whose clients can die: each access key is a client, and
+from its n-th call on it gets no answer. The state of a bucket is a dictionary, so copying it
+restores a table: no other server here can do that hundreds of times a second. The store contract
+suite passes with it (`test_points.py`).
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Bucket = dict[str, Stored]
 
 @dataclass
 class Client:
-    """What one access key has called, and which of its calls gets no answer, though it may have
-    done what it says. From then on the client is `dead`, unless it `lives_on`."""
+    """The calls of one access key, and the call that gets no answer, though the server may have
+    executed it. From then on the client is `dead`, unless it `lives_on`."""
 
     fails_at: int | None = None
     does_it: bool = True
@@ -75,7 +75,7 @@ def refusal(status: int, code: str) -> Answer:
 
 
 class MemoryS3:
-    """The server's state, and the options that reach it."""
+    """The server's state, and the options for connecting to it."""
 
     def __init__(self) -> None:
         self.buckets: dict[str, Bucket] = {}
@@ -86,8 +86,7 @@ class MemoryS3:
         self._numbers = itertools.count()
 
     def client(self, **fault: Any) -> tuple[Client, dict[str, str]]:
-        """A new client, and the storage options that make a process this client; a dead one doesn't
-        try again."""
+        """A new client, and its storage options for a process; a dead client doesn't retry."""
         name = f"client{next(self._numbers)}"
         self.clients[name] = Client(**fault)
         return self.clients[name], {
@@ -101,18 +100,18 @@ class MemoryS3:
         }
 
     def bucket(self, state: Bucket) -> str:
-        """The name of a new bucket that holds a copy of this state."""
+        """The name of a new bucket with a copy of this state."""
         name = f"bucket{next(self._numbers)}"
         self.buckets[name] = dict(state)
         return name
 
     def aged(self, bucket: str, days: float) -> None:
-        """Makes everything in a bucket look older."""
+        """Makes all objects of a bucket older."""
         held = self.buckets[bucket]
         self.buckets[bucket] = {key: Stored(o.body, o.etag, o.modified - days * DAY_SECONDS) for key, o in held.items()}
 
     def to_disk(self, bucket: str, path: Path) -> None:
-        """A bucket's files as a directory, with their times."""
+        """Writes a bucket's objects to a directory, with their times."""
         for key, stored in self.buckets[bucket].items():
             file = path / key
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -223,7 +222,7 @@ def _range(text: str, size: int) -> tuple[int, int]:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    # One write for head and body.
+    # A single write for head and body.
     wbufsize = -1
 
     def _serve(self) -> None:
@@ -274,7 +273,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *_: object) -> None:
-        """A client that went away is what the tests are about."""
+        """Disconnecting clients are the subject of the tests."""
 
 
 @contextmanager

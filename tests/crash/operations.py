@@ -1,5 +1,5 @@
-"""Owns the list of operations whose every crash point is tried: all that DeltaTable can change,
-each with the table that it begins on. Knows no fault; called by `points.py`.
+"""The list of operations whose every crash point is tried: all changes that DeltaTable can make,
+each with its initial table. Defines no fault.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def rows(first: int, count: int = 4) -> pa.Table:
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """A table that operations begin on: two commits of rows and what follows them."""
+    """An initial table: two commits of rows, and further preparation."""
 
     configuration: dict[str, str] | None = None
     partitioned: bool = True
     after: Callable[[DeltaTable], object] | None = None
-    # How long ago all of it happened.
+    # The age of all its files.
     days_old: float = 0
 
     def make(self, uri: str, options: Options) -> None:
@@ -60,7 +60,7 @@ class Base:
 
 @dataclass(frozen=True)
 class Operation:
-    """One call. `commits` False: it leaves the version alone. `steps`: it may leave a sound table
+    """One call. `commits` False: it makes no version. `steps`: a crash may leave a sound table
     between old and new."""
 
     name: str
@@ -68,7 +68,7 @@ class Operation:
     base: Base | None = Base()
     commits: bool = True
     steps: bool = False
-    # It mends a table of which a live file is missing.
+    # It repairs a table with a missing live file.
     mends: bool = False
 
 
@@ -106,7 +106,7 @@ def convert(uri: str, options: Options) -> None:
 
 
 def lose_files(table: DeltaTable) -> None:
-    """Leaves files that no version names."""
+    """Adds files that no version names."""
     store = _native.RawStore.open(table.location, table.storage_options)
     for name in ("lost.parquet", "p=a/lost.parquet"):
         store.put(name, b"lost")
@@ -118,7 +118,7 @@ def lose_a_live_file(table: DeltaTable) -> None:
 
 
 OPERATIONS = [
-    # tables that begin
+    # tables that are created
     Operation(
         "create", lambda uri, o: DeltaTable.create(uri, rows(0).schema, partition_by="p", storage_options=o), None
     ),
@@ -137,11 +137,11 @@ OPERATIONS = [
         "overwrite the columns", write("overwrite", data=pa.table({"y": [1], "p": ["a"]}), schema_mode="overwrite")
     ),
     # rows
-    Operation("delete, files written anew", on_table(lambda t: t.delete("x % 3 = 0"))),
+    Operation("delete, files rewritten", on_table(lambda t: t.delete("x % 3 = 0"))),
     Operation("delete, by vectors", on_table(lambda t: t.delete("x % 3 = 0")), Base(VECTORS)),
     Operation("delete a partition", on_table(lambda t: t.delete("p = 'a'"))),
     Operation("delete all", on_table(lambda t: t.delete())),
-    Operation("update, files written anew", on_table(lambda t: t.update({"text": "upper(text)"}, predicate="x > 2"))),
+    Operation("update, files rewritten", on_table(lambda t: t.update({"text": "upper(text)"}, predicate="x > 2"))),
     Operation("update, by vectors", on_table(lambda t: t.update({"x": "x + 100"}, predicate="x > 2")), Base(VECTORS)),
     Operation(
         "update, with change files", on_table(lambda t: t.update({"x": "x + 100"}, predicate="x > 2")), Base(FEED)
@@ -207,7 +207,7 @@ OPERATIONS = [
         Base(VECTORS),
         steps=True,
     ),
-    # the log alone
+    # only the log
     Operation("checkpoint", on_table(lambda t: t.create_checkpoint()), commits=False),
     Operation("checkpoint, V2", on_table(lambda t: t.create_checkpoint()), Base(V2), commits=False),
     Operation("compact the log", on_table(lambda t: t.compact_logs(0, 1)), commits=False),

@@ -1,7 +1,7 @@
-"""Owns the crash points: an operation runs once for each call that it makes to its store, and the
-store is gone at that call. Afterwards others must find the table as it was or as it should be, and
-can go on. `python -m crash.points` from `tests/` tries all of them and writes
-docs/reliability/crash_points.json; `test_points.py` some.
+"""The crash points: runs an operation once for each call that it makes to its store, and stops the
+store at that call. Afterwards another process must find the table in its old or its new state, and
+can continue. `python -m crash.points` from `tests/` tries all of them and writes
+docs/reliability/crash_points.json; `test_points.py` tries some.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESULT = ROOT / "docs" / "reliability" / "crash_points.json"
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITES = ("PUT", "POST", "DELETE")
 COUNTING = "delta.requireCheckpointProtectionBeforeVersion"
-# About as many points of an operation are tried in a short run.
+# Approximate number of points per operation in a short run.
 SOME = 6
 OUTCOMES = ("old", "new", "between", "the same")
 Seen = dict[str, Any]
@@ -39,12 +39,12 @@ Seen = dict[str, Any]
 
 @dataclass
 class Tried:
-    """What became of one operation at its points."""
+    """The outcomes of one operation at its points."""
 
     operation: str
     calls: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
-    # The same calls failing once, for a process that lives.
+    # Outcomes of single failed calls, in a process that survives.
     hiccups: Counter[str] = field(default_factory=Counter)
 
 
@@ -67,7 +67,7 @@ class Points:
         self.manifests = self.manifests_of(bucket)
         self.check_sound(bucket)
         assert operation.commits == (self.old["version"] != self.new["version"]), operation.name
-        # What the operation itself cleans up is not there any more; nothing else may go.
+        # Versions that the operation itself cleans up may be missing; no others.
         kept = self.all_versions(bucket)
         self.outcomes: dict[object, str] = {}
         self.cleaned = {version for version in self.versions if kept.get(version) is None}
@@ -75,7 +75,7 @@ class Points:
     # --- what others find ---------------------------------------------------------------------------------------------
 
     def seen(self, bucket: str) -> Seen:
-        """All that a fresh process finds of the table."""
+        """All observations of a new process about the table."""
         uri, options = f"s3://{bucket}/t", self.server.client()[1]
         if not DeltaTable.is_deltatable(uri, options):
             return {"version": None, "history": []}
@@ -95,7 +95,7 @@ class Points:
         return plain
 
     def all_versions(self, bucket: str) -> dict[int, list[str] | None]:
-        """The rows of each version that the table had; None where it can't be had any more."""
+        """The rows of each former version; None for an unreadable one."""
         uri, found = f"s3://{bucket}/t", {}
         for version in range((self.old["version"] or 0) + 1 if self.old["version"] is not None else 0):
             try:
@@ -106,7 +106,7 @@ class Points:
         return found
 
     def manifests_of(self, bucket: str) -> dict[str, bytes]:
-        """The lists of files that other engines read."""
+        """The manifests for other engines."""
         held = self.server.buckets[bucket].items()
         return {k: one.body.replace(bucket.encode(), b"bucket") for k, one in held if "_symlink_format_manifest" in k}
 
@@ -122,16 +122,16 @@ class Points:
     # --- one point ----------------------------------------------------------------------------------------------------
 
     def crash(self, at: int, does_it: bool) -> str:
-        """The process's store dies at a call; what others find then: old, new, or between in an
-        operation of steps."""
+        """Stops the process's store at a call; returns the state that others find: old, new, or
+        between for an operation of several steps."""
         bucket = self.server.bucket(self.before)
         client, options = self.server.client(fails_at=at, does_it=does_it)
         told = attempt(self.operation, f"s3://{bucket}/t", options)
         assert client.dead, f"{self.operation.name} made {len(client.calls)} calls this time"
         if told is not None:
-            # A dead store is unavailable, whatever was asked of it.
+            # A dead store is reported as unavailable, whatever the call.
             assert isinstance(told, StoreUnavailableError), repr(told)
-        # Calls that read leave the store as it was found before: looked at once.
+        # Read calls leave the store unchanged, so equal states are examined once.
         shape = self.shape(bucket)
         if shape not in self.outcomes:
             self.outcomes[shape] = self.look(bucket)
@@ -140,13 +140,12 @@ class Points:
         return outcome
 
     def shape(self, bucket: str) -> tuple[tuple[str, bool], ...]:
-        """Which objects there are, whatever is drawn for their names, and which of them are as they
-        were."""
+        """The objects' names without random parts, and whether each is unchanged."""
         held = self.server.buckets[bucket]
         return tuple(sorted((UUID.sub("", key), self.before.get(key) is stored) for key, stored in held.items()))
 
     def look(self, bucket: str) -> str:
-        """What others find, and whether they can go on."""
+        """The state that others find, after checking that they can continue."""
         outcome = self.outcome(self.seen(bucket))
         then = self.all_versions(bucket)
         lost = {v for v, rows in then.items() if rows is None and self.versions[v] is not None}
@@ -159,7 +158,7 @@ class Points:
 
     def outcome(self, found: Seen) -> str:
         for outcome, expected in (("new", self.new), ("old", self.old)):
-            # An operation may be cut off when it has cleaned up a part of the history.
+            # An interrupted operation may have cleaned up a part of the history.
             least, most = sorted((found["history"], expected["history"]), key=len)
             if {**found, "history": None} == {**expected, "history": None} and most[: len(least)] == least:
                 return outcome if self.operation.commits else "the same"
@@ -169,7 +168,7 @@ class Points:
         return "between"
 
     def go_on(self, bucket: str, outcome: str) -> None:
-        """Another process repeats what isn't done, or uses what is."""
+        """Another process repeats an operation that wasn't done, or uses one that was."""
         uri, options = f"s3://{bucket}/t", self.server.client()[1]
         if outcome == "new" and self.operation.commits:
             DeltaTable(uri, storage_options=options).create_checkpoint()
@@ -181,8 +180,8 @@ class Points:
         self.check_sound(bucket)
 
     def hiccup(self, at: int, does_it: bool) -> str:
-        """One call gets no answer and the process lives: it succeeds, or tells of the store and did
-        nothing."""
+        """One call gets no answer in a surviving process: the operation succeeds, or reports the
+        store and did nothing."""
         bucket = self.server.bucket(self.before)
         _, options = self.server.client(fails_at=at, does_it=does_it, lives_on=True)
         told = attempt(self.operation, f"s3://{bucket}/t", options)
@@ -199,7 +198,7 @@ class Points:
 
 @functools.cache
 def state_of(server: MemoryS3, base: Base | None) -> Bucket:
-    """The table that an operation begins on; many begin on the same."""
+    """An operation's initial table, shared by operations with the same base."""
     bucket = server.bucket({})
     if base is not None:
         base.make(f"s3://{bucket}/t", server.client()[1])
@@ -208,7 +207,7 @@ def state_of(server: MemoryS3, base: Base | None) -> Bucket:
 
 
 def rows_of(table: DeltaTable) -> list[str]:
-    """Its rows; of a table that has lost a file a word."""
+    """The table's rows; a word for a table that lost a file."""
     try:
         rows = table.to_pyarrow_table().to_pylist()
     except FileMissingError:
@@ -217,16 +216,15 @@ def rows_of(table: DeltaTable) -> list[str]:
 
 
 def without_steps(seen: Seen) -> Seen:
-    """How many commits it took may differ where an operation is gone on with, and a property that
-    counts them."""
+    """The state without the number of commits and without a property that counts them, since these
+    may differ if an operation was continued."""
     plain = {name: value for name, value in seen.items() if name not in ("version", "history")}
     plain["configuration"] = [(key, value) for key, value in seen["configuration"] if key != COUNTING]
     return plain
 
 
 def attempt(operation: Operation, uri: str, options: dict[str, str]) -> DeltaError | None:
-    """The typed error that an operation ended with, if any; every other one is a failure of the
-    test."""
+    """The typed error of an operation, if any; any other exception fails the test."""
     try:
         operation.run(uri, options)
     except DeltaError as e:
@@ -235,7 +233,7 @@ def attempt(operation: Operation, uri: str, options: dict[str, str]) -> DeltaErr
 
 
 def choose_all(calls: list[str]) -> Iterable[tuple[int, bool]]:
-    """Every call: unmade, and for those that write made but not answered."""
+    """Every call: not executed, and for writing calls also executed without an answer."""
     for at, call in enumerate(calls, 1):
         yield at, False
         if call.startswith(WRITES):
@@ -243,8 +241,8 @@ def choose_all(calls: list[str]) -> Iterable[tuple[int, bool]]:
 
 
 def choose_some(calls: list[str]) -> Iterable[tuple[int, bool]]:
-    """Some of the writes of the log, without its checksums, which nobody needs, and of manifests;
-    the rest is `choose_all`'s."""
+    """Some of the log's writes, except the optional checksums, and of manifests; `choose_all`
+    covers the rest."""
     chosen = []
     for at, does_it in choose_all(calls):
         method, path = calls[at - 1].split(" ", 1)
@@ -271,7 +269,7 @@ def explore(server: MemoryS3, operation: Operation, choose: Callable[[list[str]]
 
 
 def main(names: list[str]) -> None:
-    """Tries all operations and writes what was seen; of those that are named only prints it."""
+    """Tries all operations and writes the outcomes; for named operations it only prints them."""
     logging.getLogger("deltaplane").setLevel(logging.CRITICAL)
     began = time.monotonic()
     with memory_s3() as server:
@@ -285,8 +283,8 @@ def main(names: list[str]) -> None:
     report = {
         "title": "Crash points",
         "claims": [
-            "Whatever call to the store is the last one of a process, before or after it did its work, every operation"
-            " leaves the table as it was or as it should be, for rows, columns, properties, history and older versions.",
+            "A process may die at any call to the store, before or after the call took effect: every operation leaves the"
+            " table in its old or its new state, with the rows, columns, properties, history and older versions of that state.",
             "The operation can be done again by another process, and an independent verifier finds no fault, before"
             " and after that.",
             "Operations of several commits (`between`) leave a sound table with the same rows after each of them.",

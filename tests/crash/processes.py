@@ -1,7 +1,7 @@
-"""Owns the proofs that need real processes: killed writers, racing writers with deltalake beside,
-and which files are synced before a commit is acknowledged. `python -m crash.processes kills` and
-`races` from `tests/` run them in full and write docs/reliability/kills.json and processes.json, for
-all stores or those that are named; the tests beside it run them shorter.
+"""Proofs that need real processes: killed writers, racing writers together with deltalake, and the
+files synced before a commit is acknowledged. `python -m crash.processes kills` and `races` from
+`tests/` run them in full and write docs/reliability/kills.json and processes.json, for all stores
+or the named ones; the tests run shorter versions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RACE_SECONDS = 1500
 
 
 def on_s3(server: StoreServer) -> Place:
-    """A bucket of its own, whose tables are copied to be looked at."""
+    """A new bucket, whose tables are copied for inspection."""
     import boto3
 
     bucket, options = server.new_bucket(), server.options
@@ -62,19 +62,19 @@ def on_s3(server: StoreServer) -> Place:
 
 @dataclass
 class Race:
-    """How many appends of several processes succeeded and what the others failed with."""
+    """The number of successful appends of several processes, and the errors of the others."""
 
     library: str
     appends: int
     succeeded: int
     failures: list[str]
     seconds: float
-    # Rows that are in the table twice, or that belong to an append that returned and aren't there.
+    # Rows that are duplicated, or that belong to an acknowledged append and are missing.
     wrong_rows: int
 
 
 def race(library: str, table: str, options: dict[str, str], processes: int, appends: int) -> Race:
-    """Each process appends rows of its own, one a commit; all begin together."""
+    """Each process appends its own rows, one per commit; all start together."""
     write_deltalake(table, pa.table({"id": pa.array([], pa.int64())}), storage_options=options)
     command = [sys.executable, str(APPENDER), library, table, json.dumps(options), str(appends)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -118,7 +118,7 @@ _CALL = re.compile(r"^\d+ +(?P<name>\w+)\((?P<arguments>.*)\) += \d")
 
 
 def synced_before(table: str) -> list[str]:
-    """What one append asks of the system, in order: syncs and links of the table's files, until it
+    """The system calls of one append, in order: syncs and links of the table's files, until it
     returns.
 
     From strace: `sync NAME` and `link NAME`, names relative to the table, drafts by their
@@ -147,8 +147,8 @@ def _order(line: str, table: str) -> str | None:
 
 
 def check_synced(order: list[str], version: int) -> None:
-    """A commit is in place only when its bytes and its data files are safe, and acknowledged when
-    its name is, too."""
+    """A commit is linked only after its bytes and its data files are synced, and acknowledged only
+    after its name is synced."""
     commit = f"link _delta_log/{version:020}.json"
     placed = order.index(commit)
     data = next(i for i, call in enumerate(order) if call.startswith("link ") and call.endswith(".parquet"))
@@ -188,15 +188,14 @@ def raced(name: str, root: str, options: dict[str, str]) -> list[list[object]]:
     return rows
 
 
-# The stores whose processes are killed and race, by their names in the proofs.
+# The stores on which processes are killed and race, by their names in the proofs.
 S3_SERVERS = {"S3 (moto)": moto, "S3 (versitygw)": versitygw}
 STORES = ("local disk", *S3_SERVERS)
 
 
 @contextmanager
 def on_each(stores: Sequence[str]) -> Iterator[Iterator[tuple[str, Place, Path]]]:
-    """The location on each store, with a local directory of its own for files besides the
-    tables."""
+    """The location on each store, with a local directory for files besides the tables."""
     with tempfile.TemporaryDirectory() as root, ExitStack() as running:
 
         def places() -> Iterator[tuple[str, Place, Path]]:
@@ -212,8 +211,7 @@ def on_each(stores: Sequence[str]) -> Iterator[Iterator[tuple[str, Place, Path]]
 
 
 def recorded(name: str) -> dict[str, Any]:
-    """What an earlier run wrote, which a run over some of the stores leaves as it is for the
-    others."""
+    """The results of an earlier run, which a run over some stores retains for the others."""
     path = RESULTS / f"{name}.json"
     return dict(json.loads(path.read_text())) if path.exists() else {"figures": {}, "tables": []}
 

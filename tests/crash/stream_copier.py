@@ -1,7 +1,7 @@
-"""Who gets killed: a Spark session with one query that copies a table, file by file, until nothing
-is left.
+"""The killed process: a Spark session with one query that copies a table, file by file, until it is
+complete.
 
-Started by `test_stream_kill.py` with source, target and how to read and write.
+`test_stream_kill.py` starts it with source, target and the ways to read and write.
 """
 
 from __future__ import annotations

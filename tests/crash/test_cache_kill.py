@@ -1,8 +1,7 @@
-"""The local cache under readers that are killed at any instant, a bound that it doesn't fit in, and
-a disk that changes its bytes: every answer is right, the bound is kept, and nothing half-written
-stays for good.
+"""The local cache with killed readers, a bound smaller than its content, and a disk that changes
+bytes: every answer is right, the bound holds, and no partial file stays for ever.
 
-DELTAPLANE_CRASH_ROUNDS sets the number of kills (10 unless told).
+DELTAPLANE_CRASH_ROUNDS sets the number of kills (default 10).
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ ROUNDS = int(os.environ.get("DELTAPLANE_CRASH_ROUNDS", "10"))
 READERS = 3
 TABLES, VERSIONS = 4, 24
 BOUND = 4 << 20
-# Long enough for an answer of a process that has just begun on a busy machine.
+# Long enough for the answer of a new process on a busy machine.
 ANSWER_SECONDS = 60
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(["crash.cache_reader"])
 
 
 def _damage(cache: Path, choose: random.Random) -> int:
-    """Changes a byte of some files, cuts others."""
+    """Changes a byte of some files and truncates others."""
     files = [path for path in cache.rglob("*") if path.is_file()]
     chosen = choose.sample(files, min(len(files), 5))
     for path in chosen:
@@ -44,12 +43,12 @@ def _damage(cache: Path, choose: random.Random) -> int:
             content[at] ^= 0xFF
             path.write_bytes(content[:at] if choose.random() < 0.5 else content)
         except (FileNotFoundError, ValueError):
-            continue  # It went meanwhile, or is empty.
+            continue  # The file was deleted meanwhile, or is empty.
     return len(chosen)
 
 
 def _lines(journal: Path) -> list[str]:
-    # The kill may cut the last line.
+    # The kill may truncate the last line.
     return [line for line in journal.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
@@ -65,7 +64,7 @@ def test_killed_readers_and_damaged_files_never_make_a_wrong_answer(tmp_path: Pa
         for path in paths:
             for version in range(VERSIONS):
                 rows = range(version * ROWS, (version + 1) * ROWS)
-                # They don't pack well: all of them are more than the cache may hold.
+                # Incompressible texts, which together exceed the cache's bound.
                 texts = [choose.randbytes(32).hex() for _ in rows]
                 write_deltalake(path, pa.table({"x": rows, "text": texts}), mode="append", storage_options=plain)
         _, given = server.client()
@@ -96,7 +95,7 @@ def test_killed_readers_and_damaged_files_never_make_a_wrong_answer(tmp_path: Pa
         assert not wrong, wrong[:3]
         assert damaged, "no file of the cache was damaged: the test shows less than it says"
         info = cache_info(cache)
-        # A process that was killed while writing leaves one draft, and each reader may exceed the
-        # bound by one file.
+        # A process killed while writing leaves one draft, and each reader may exceed the bound by
+        # one file.
         assert info.drafts <= ROUNDS + READERS
         assert BOUND / 2 < info.size_bytes <= BOUND * (64 + READERS) / 64, info

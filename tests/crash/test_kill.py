@@ -1,7 +1,8 @@
-"""Kill -9 at any instant leaves a table that opens, holds every write that returned, and goes on.
+"""SIGKILL at any instant leaves a table that opens, has every acknowledged write, and can be
+written again.
 
-DELTAPLANE_CRASH_ROUNDS sets the number of kills (10 unless told, a tenth of it on each S3);
-`make reliability` has 200 of each.
+DELTAPLANE_CRASH_ROUNDS sets the number of kills (default 10, a tenth of it on each S3);
+`make reliability` runs 200 of each.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A process whose store goes at a chosen call, for every operation: the writes of the log here, all
-calls by `make reliability`."""
+"""A process whose store disappears at a chosen call, for every operation: the log's writes here,
+all calls by `make reliability`."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ def test_an_operation_that_is_not_atomic_is_found(server: MemoryS3) -> None:
 
 @pytest.mark.slow
 def test_the_server_keeps_the_store_contract(server: MemoryS3) -> None:
-    """What the points are tried on is a store: the suite that every store passes, against this
-    server."""
+    """The server for the crash points is a real store: it passes the suite of every store."""
     _, options = server.client()
     told = {"name": "in memory", "root": f"s3://{server.bucket({})}/tables", "options": options, "page": 1000}
     figures = contract.run([told])["in memory"]

@@ -1,5 +1,5 @@
-"""Several processes append to one table at once: nothing is lost, nothing is written twice, nobody
-fails. And what is synced."""
+"""Several processes append to one table at once: no row is lost or duplicated, and no process
+fails. And the synced files."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_commit_is_synced_before_it_is_acknowledged(tmp_table: Callable[[], st
     write_deltalake(table, pa.table({"id": [1]}))
     order = synced_before(table)
     check_synced(order, 1)
-    # The check sees each of the syncs: without one it fails.
+    # The check detects each missing sync.
     for missing in {call for call in order if call.startswith("sync")} - {"sync _delta_log/draft"}:
         with pytest.raises(AssertionError):
             check_synced([call for call in order if call != missing], 1)

@@ -1,9 +1,9 @@
-"""A query that copies a table is killed at random instants: after its restarts every row is there,
-once.
+"""A query that copies a table is killed at random instants: after its restarts every row is in the
+copy once.
 
-Each kill costs a start of Spark, and each query one more, so few are routine;
+Each kill costs a start of Spark, and each query one more, so the routine number is small;
 `test_stream_steps.py` crashes at many more points, within one process. DELTAPLANE_STREAM_KILLS sets
-the number of kills (2 unless told).
+the number of kills (default 2).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from crash.copying import append, batches, copied
 from following import READS
 
 KILLS = int(os.environ.get("DELTAPLANE_STREAM_KILLS", "2"))
-# One query is killed so often; then the next begins, with the other ways to read and write.
+# Number of kills per query; the next query uses other ways to read and write.
 KILLS_PER_QUERY = min(3, KILLS)
 FILES_PER_KILL = 4
 SECONDS = 240
@@ -41,7 +41,7 @@ def copier(source: str, target: str, reads: str, writes: str, log: Path) -> Iter
         try:
             yield process
         finally:
-            # Its JVM and its workers are of its group.
+            # Its JVM and its workers belong to its process group.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 

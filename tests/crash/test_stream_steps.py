@@ -1,9 +1,9 @@
 """A query that copies a table dies at counted steps of its source and its sink: after its restarts
-every row is there, once.
+every row is in the copy once.
 
-An error in a step leaves the files, the log and Spark's checkpoint as a process does that is killed
-there; nothing of the query runs after it. `test_stream_kill.py` kills processes.
-DELTAPLANE_STREAM_CRASHES sets the number of crashes (12 unless told).
+An error in a step leaves the files, the log and Spark's checkpoint in the state of a process killed
+there; no further step of the query runs. `test_stream_kill.py` kills processes.
+DELTAPLANE_STREAM_CRASHES sets the number of crashes (default 12).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CRASHES = int(os.environ.get("DELTAPLANE_STREAM_CRASHES", "12"))
-# One query dies so often; then the next begins, with other ways to read and write.
+# Number of crashes per query; the next query uses other ways to read and write.
 CRASHES_PER_QUERY = 6
 FILES_PER_RUN = 3
 MOST_STEPS = 24
@@ -41,8 +41,8 @@ DIED = "the process died at this step"
 
 @dataclass
 class Life:
-    """How many steps a process completes before it dies; a step is the beginning or the end of a
-    call."""
+    """The number of steps that a process completes before it dies; a step is the beginning or the
+    end of a call."""
 
     left: int | None = None
 
@@ -65,7 +65,8 @@ class Life:
 
 @pytest.fixture
 def life(monkeypatch: pytest.MonkeyPatch) -> Life:
-    """Counts what the driver does for a query between two things that Spark or the table keep."""
+    """Counts the driver's steps for a query between two persistent changes of Spark or the
+    table."""
     life = Life()
     places: list[tuple[Any, str]] = [
         (_stream_read.TableSource, "latestOffset"),
@@ -80,7 +81,7 @@ def life(monkeypatch: pytest.MonkeyPatch) -> Life:
 
 
 def copy(spark: SparkSession, source: str, target: str, reads: str, writes: str) -> None:
-    """One run of the query, over all that is there."""
+    """One run of the query over all present rows."""
     query = started(spark, source, target, reads, writes)
     try:
         assert query.awaitTermination(SECONDS)

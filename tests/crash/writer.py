@@ -1,7 +1,7 @@
-"""Owns the process that the crash tests kill: it writes to one table until it is ended.
+"""The process that the crash tests kill: it writes to one table until it is killed.
 
-Each attempt is told to a journal before it begins and after it returned, so that the test knows
-what must be there. Started by `killing.py`.
+Each write is recorded in a journal before it begins and after it returned, so that the test knows
+the expected rows. `killing.py` starts it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 def main(table: str, journal: str, first: int, seed: int, options: dict[str, str], errors: str) -> None:
-    """Appends, now and then overwrites, updates, deletes or writes a checkpoint, for ever; its last
-    words go to `errors`."""
+    """Appends, and sometimes overwrites, updates, deletes or writes a checkpoint, in an endless
+    loop; exceptions go to `errors`."""
     with Path(errors).open("w") as said:
         os.dup2(said.fileno(), sys.stderr.fileno())
     choose = random.Random(seed)
     with Path(journal).open("a") as file:
         for number in itertools.count(first):
-            # The process that kills this one may have been killed itself.
+            # Ends if the killing process was itself killed.
             if (killer := multiprocessing.parent_process()) is None or not killer.is_alive():
                 return
             what = choose.choices(["append", "overwrite", "update", "delete"], [20, 2, 4, 4])[0]
@@ -44,7 +44,7 @@ def main(table: str, journal: str, first: int, seed: int, options: dict[str, str
 
 
 def run(what: str, table: str, number: int, options: dict[str, str]) -> int | None:
-    """One commit that names itself; its version, None where there was nothing to do."""
+    """One commit that contains its own number; its version, None if nothing was committed."""
     named = CommitProperties(custom_metadata={"userMetadata": str(number)})
     if what in ("delete", "update"):
         opened = DeltaTable(table, storage_options=options)
@@ -67,7 +67,7 @@ def run(what: str, table: str, number: int, options: dict[str, str]) -> int | No
 
 
 def batch(number: int) -> pa.Table:
-    """The rows of one write: they name it."""
+    """The rows of one write, with its number."""
     return pa.table(
         {"write": [number] * ROWS, "p": [i % 2 for i in range(ROWS)], "text": [f"{number}/{i}" for i in range(ROWS)]}
     )

@@ -1,7 +1,7 @@
-"""Owns the expressions that are compared with Spark: for each admitted name some, over the columns
-of `rows`.
+"""The expressions that are compared with Spark: some for each admitted name, over the columns of
+`rows`.
 
-Knows no result.
+Contains no results.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _CAST_TO += ["decimal(2,2)", "decimal(38,38)"]
 
 
 def casts() -> list[str]:
-    """Every pair of primitive types; the caller drops those that aren't admitted."""
+    """Every pair of primitive types; the caller drops pairs that aren't admitted."""
     return [f"cast({c} as {to})" for to in _CAST_TO for columns in _CAST_FROM.values() for c in columns]
 
 
@@ -569,7 +569,7 @@ EXPRESSIONS: list[str] = [
     "map_keys(mp)",
     "map_values(mp)",
     "map_contains_key(mp, 'a')",
-    # Maps of keys that are there once: Spark's own builder keeps what it has when a row fails.
+    # Maps with distinct keys: Spark's own builder keeps its state when a row fails.
     "map(concat('x', coalesce(c, '')), k, 'a', n)",
     "map(1, t1, 2, c)",
     "map_from_arrays(array_distinct(array_compact(ai)), array_distinct(array_compact(ai)))",

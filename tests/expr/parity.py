@@ -1,7 +1,6 @@
-"""Owns how many expressions are evaluated at once, row by row with its errors, by Spark and by the
-embedded engine.
+"""Evaluates expressions row by row, with errors, by Spark and by the embedded engine.
 
-Knows no expression.
+Contains no expression.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ FAILED = object()
 
 
 def by_spark(spark: SparkSession, rows: pa.Table, expressions: Sequence[str]) -> dict[str, list[Any] | str]:
-    """Each expression's values, `FAILED` where a row raises; the message where the whole expression
-    is refused.
+    """Each expression's values, `FAILED` for a row that raises; or the message if the whole
+    expression is refused.
 
-    Spark's own TryEval gives null for a row that raises; the array around the value tells it from a
-    null value.
+    Spark's own TryEval returns null for a row that raises; the array around the value distinguishes
+    it from a null value.
     """
     frame = spark.createDataFrame(rows)
-    # Spark takes all times of Arrow for instants; at UTC the clock's time is the same.
+    # Spark treats all Arrow times as instants; at UTC the local time is the same.
     clocks = {f.name: frame[f.name].cast("timestamp_ntz") for f in rows.schema if _is_clock(f.type)}
     frame = frame.withColumns(clocks)
     found: dict[str, list[Any] | str] = {}
@@ -65,9 +64,9 @@ def _tried(spark: SparkSession, text: str) -> Any:
 
 
 def by_engine(program: Program, rows: pa.Table) -> list[list[Any]]:
-    """The same from the embedded engine, for every expression of a program."""
+    """The values by the embedded engine, for every expression of a program."""
     connection = program._connected()
-    connection.register("rows", program._given(rows.combine_chunks().to_batches()[0]))
+    connection.register("rows", program._input_table(rows.combine_chunks().to_batches()[0]))
     queries = [f"TRY([{e.sql}]) AS v{i}" for i, e in enumerate(program.expressions)]
     found = []
     for start in range(0, len(queries), AT_ONCE):
@@ -79,20 +78,20 @@ def by_engine(program: Program, rows: pa.Table) -> list[list[Any]]:
 
 
 def _unwrapped(column: pa.ChunkedArray) -> list[Any]:
-    # As numbers where Python has no such day.
+    # As numbers if Python can't represent a day.
     kind = column.type.value_type
     if pa.types.is_date(kind):
         column = column.cast(pa.list_(pa.int32()))
     elif pa.types.is_timestamp(kind):
         column = column.cast(pa.list_(pa.int64()))
     elif pa.types.is_string(kind):
-        # Spark carries on bytes that are no text.
+        # Spark passes on bytes that aren't UTF-8.
         column = column.cast(pa.list_(pa.binary()))
     return [FAILED if value is None else value[0] for value in column.to_pylist()]
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are one; NaN is itself, and the sign of a zero counts."""
+    """Whether two values are identical; NaN equals NaN, and the sign of zero counts."""
     if isinstance(a, float) and isinstance(b, float):
         return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
     if isinstance(a, list) and isinstance(b, list):

@@ -1,7 +1,7 @@
-"""Owns the rows that expressions are compared on: every type with its edges, and more drawn by
-hypothesis.
+"""The rows on which expressions are compared: extreme values of every type, and further ones drawn
+by hypothesis.
 
-Knows no expression.
+Contains no expression.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-# How many rows are drawn beside the edges; the seed is fixed, so that two runs compare the same.
+# Number of drawn rows besides the extremes; the seed is fixed, so that two runs compare the same.
 DRAWN = int(os.environ.get("DELTAPLANE_PARITY_ROWS", "60"))
 SEED = int(os.environ.get("DELTAPLANE_PARITY_SEED", "20240229"))
 
@@ -38,7 +38,7 @@ def _floats(width: int) -> tuple[list[Any], st.SearchStrategy[Any]]:
 
 
 def _decimals(precision: int, scale: int) -> tuple[list[Any], st.SearchStrategy[Any]]:
-    # Enough digits for the widest: Python's own default would round.
+    # Enough digits for the widest type: Python's default would round.
     context = decimal.Context(prec=60)
     most = 10**precision - 1
     unscaled = [0, 1, -1, 5, -5, 15, 25, -25, 150, 250, -250, 350, most, -most, most // 2, 12345678, 99, 50]
@@ -65,7 +65,7 @@ _TEXT = [
     "aaa",
     "b",
 ]
-# What `.` and `$` of a regular expression tell apart.
+# Characters that `.` and `$` of a regular expression distinguish.
 _LINES = [
     *(
         "a",
@@ -169,7 +169,7 @@ _TIMES += [
     "9999-12-31 23:59:59.999999",
     "2024-02-30 00:00:00",
 ]
-# What may be missing, zones of several forms, and what is none.
+# Times with missing parts, zones of several forms, and invalid times.
 _TIMES += ["2024-02-29 12:34", "2024-02-29T7", "2024-02-29 12:", "2024-02-29T", "12:34:56", "2024-02-29 12:34:56+0:00"]
 _TIMES += [f"2024-02-29 12:34:56{zone}" for zone in (" GMT-1", ".5UTC+2", "+18:01", "Europe/Berlin", "+0530", "z")]
 _TIMES += ["2024-02-29 12:34:56.123456789", "2024-2-9 12:34:56 UTC", "2024-02", "2024-02-29 "]
@@ -228,7 +228,7 @@ COLUMNS: dict[str, tuple[pa.DataType, tuple[list[Any], st.SearchStrategy[Any]]]]
         pa.struct([("X", pa.int32()), ("y", pa.string())]),
         ([{"X": 1, "y": "a"}, {"X": None, "y": None}], st.just({"X": -5, "y": ""})),
     ),
-    # All digits stand behind the point.
+    # All digits are behind the point.
     "m5": (pa.decimal128(2, 2), _decimals(2, 2)),
     "m6": (pa.decimal128(4, 4), _decimals(4, 4)),
     "m7": (pa.decimal128(38, 38), _decimals(38, 38)),
@@ -236,7 +236,7 @@ COLUMNS: dict[str, tuple[pa.DataType, tuple[list[Any], st.SearchStrategy[Any]]]]
 
 
 def table(drawn: int = DRAWN, seed: int = SEED) -> pa.Table:
-    """All columns: the first rows walk through the edges at different paces, the others mix edges,
+    """All columns: the first rows combine the extremes at different paces, the others mix extremes,
     draws and nulls."""
 
     rows = 70 + drawn

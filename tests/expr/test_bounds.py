@@ -1,5 +1,5 @@
-"""Conditions and expressions that no person wrote: each is taken or refused with a typed error, in
-bounded time."""
+"""Generated conditions and expressions: each is accepted or refused with a typed error, in bounded
+time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from deltaplane.schema import Field
 
 SCHEMA = Schema([Field("x", "long"), Field("s", "string")])
 N = 5000
-# All refused, by the conditions of scans and by expressions.
+# Refused both as conditions of scans and as expressions.
 TEXTS: dict[str, str] = {
     "brackets": "(" * N + "x" + ")" * N + " = 1",
     "signs": "- " * N + "x = 1",

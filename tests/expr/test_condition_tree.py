@@ -1,9 +1,8 @@
-"""Conditions are read as an independent SQL parser reads them, and what the core lacks is refused
-by its name."""
+"""Conditions have the meaning that an independent SQL parser finds, and unsupported constructs are
+refused by name."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from typing import Any
@@ -57,8 +56,7 @@ _CONDITIONS = st.recursive(
 
 
 def from_sqlglot(node: exp.Expression) -> Any:
-    """The tree of a condition that sqlglot has parsed, for the constructs that are generated
-    here."""
+    """The tree of a condition parsed by sqlglot, for the constructs that are generated here."""
     compared = {
         exp.EQ: "=",
         exp.NEQ: "!=",
@@ -218,7 +216,7 @@ def test_constructs_that_the_core_lacks_are_refused_by_name(text: str, what: str
         condition_tree(text)
     assert what in str(refused.value)
     assert understood(text) == ([], False)
-    # A part that isn't understood leaves the others as they are.
+    # An unsupported part doesn't affect the others.
     found, complete = understood(f"c BETWEEN 1 AND 2 AND {text} AND d = 3")
     assert ([tree["op"] for tree in found], complete) == (["and", "compare"], False)
     assert understood(f"c = 1 OR {text}") == ([], False)
@@ -234,7 +232,7 @@ def test_wrong_conditions_are_refused(text: str) -> None:
 
 def test_the_parts_of_a_condition_are_all_of_it() -> None:
     found, complete = necessary("(a = 1 AND b = 2) AND c BETWEEN 1 AND 2")
-    assert [json.loads(tree)["op"] for tree in found] == ["compare", "compare", "and"]
+    assert [tree.tree["op"] for tree in found] == ["compare", "compare", "and"]
     assert complete
 
 

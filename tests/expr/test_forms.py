@@ -1,5 +1,4 @@
-"""Forms of calls beside the plainest one: those that are known give Spark's value, the others are
-refused by name."""
+"""Unusual forms of calls: supported ones have Spark's value, the others are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of floats and doubles is Spark's, over numbers drawn by their bits, their digits and
+"""The text of floats and doubles equals Spark's, for numbers drawn by their bits, their digits and
 their neighbours."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ EXPRESSIONS = ["cast(d as string)", "cast(f as string)", "cast(d as decimal(38,6
 
 
 def numbers(count: int, seed: int = 20240229) -> pa.Table:
-    """Doubles and floats: of any bits, of few digits, with a whole value, and next to powers of two
-    and ten."""
+    """Doubles and floats: with random bits, with few digits, integral ones, and neighbours of
+    powers of two and ten."""
     chance = random.Random(seed)
     doubles: list[float] = [0.0, -0.0, float("nan"), float("inf"), 1e7, 9999999.0, 9999999.999999998, 1e-3, 5e-324]
     doubles += [0.0009999999999999998, 2.2250738585072014e-308, 1.7976931348623157e308, 2e23, 1e23, 123456789.0]
@@ -53,8 +53,8 @@ def _beside(value: float, steps: int) -> float:
 
 @pytest.mark.spark
 def test_the_text_of_a_number_is_that_of_spark(spark: SparkSession) -> None:
-    # P104: a row whose text depends on the version of Java is refused, so what isn't must be the
-    # same on all
+    # P104: a row whose text depends on the Java version is refused, so all other rows must be equal
+    # for all versions
     table = numbers(DRAWN)
     program = compile_expressions(EXPRESSIONS, Schema.from_arrow(table.schema))
     theirs = parity.by_spark(spark, table, EXPRESSIONS)
@@ -71,7 +71,7 @@ def test_the_text_of_a_number_is_that_of_spark(spark: SparkSession) -> None:
 
 def _by_row(program: Any, sql: str, table: pa.Table) -> list[Any]:
     connection = program._connected()
-    connection.register("rows", program._given(table.combine_chunks().to_batches()[0]))
+    connection.register("rows", program._input_table(table.combine_chunks().to_batches()[0]))
     made = connection.sql(f"SELECT TRY([{sql}]) AS v FROM rows").to_arrow_table()
     return parity._unwrapped(made.column(0))
 

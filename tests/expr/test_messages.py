@@ -1,5 +1,5 @@
-"""What is said when a row fails: Spark's condition, the value and the types; nothing of how DuckDB
-is told."""
+"""Messages for failing rows: Spark's condition, the value and the types, without details of
+DuckDB."""
 
 from __future__ import annotations
 
@@ -192,5 +192,5 @@ def test_a_timestamp_may_lack_its_end_and_name_a_distance(text: str, us: int | N
     program = compile_expressions(["unix_micros(to_timestamp(s))", "to_timestamp_ntz(s)"], SCHEMA)
     found, clock = (values[0].as_py() for values in program.evaluate(pa.record_batch({"s": [text]})))
     assert found == us
-    # Without a zone the clock's time is what counts.
+    # Without a zone the local time counts.
     assert (clock.day, clock.hour) == (5, 7 if text.endswith("T7") else 10)

@@ -1,5 +1,5 @@
 """An embedded function is one entry in a module of the functions' folder: binding, conditions and
-the page take it."""
+the page then include it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Every admitted function, operator and cast gives what Spark gives, row by row, errors
-included."""
+"""Every admitted function, operator and cast has Spark's results, row by row, including errors."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 ADMITTED = 250
 
-# They need the current time, which two engines don't read at once: `test_program.py` has them.
+# These need the current time, which differs between two engines: `test_program.py` covers them.
 _OF_NOW = {"current_timestamp", "now", "current_date", "curdate", "localtimestamp"}
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
@@ -35,8 +34,8 @@ _SESSION = {
 
 @pytest.fixture
 def interpreting(spark: SparkSession) -> Iterator[SparkSession]:
-    """Spark at UTC, interpreting: compiling hundreds of expressions for some rows would take most
-    of the time."""
+    """Spark at UTC, without code generation: compiling hundreds of expressions for some rows would
+    take most of the time."""
     before = {key: spark.conf.get(key, None) for key in _SESSION}
     for key, value in _SESSION.items():
         spark.conf.set(key, value)
@@ -89,7 +88,7 @@ def difference(ours: list[Any], theirs: list[Any] | str, partial: bool) -> str |
 
 
 def test_what_is_admitted_is_what_spark_gives(interpreting: SparkSession) -> None:
-    # P104: what can't be evaluated exactly is refused, so what isn't refused must be exact
+    # P104: expressions that can't be evaluated exactly are refused, so all others must be exact
     table = rows.table()
     schema = Schema.from_arrow(table.schema)
     texts = list(dict.fromkeys(cases.EXPRESSIONS + admitted_casts(schema.to_json())))

@@ -1,5 +1,4 @@
-"""Compiling and evaluating without Spark: what is refused and how, streams, checks, zones, the
-published list."""
+"""Compiling and evaluating without Spark: refusals, streams, checks, zones, the published list."""
 
 from __future__ import annotations
 
@@ -123,7 +122,7 @@ def test_a_guard_keeps_an_error_away() -> None:
 
 
 def test_nan_and_zero_are_sparks() -> None:
-    # Peers take NaN for nothing, or for less than everything.
+    # deltalake ignores NaN, or treats it as less than all numbers.
     nan = pa.array([float("nan")])
     assert one("d > 1e308", d=nan) is True
     assert one("d = double('NaN')", d=nan) is True
@@ -131,7 +130,7 @@ def test_nan_and_zero_are_sparks() -> None:
 
 
 def test_zones() -> None:
-    # Zone-less timestamps stay as they are, whatever the session's zone; instants are shown in it.
+    # Timestamps without a zone stay unchanged in any session zone; instants are shown in it.
     instant = pa.array([dt.datetime(2024, 1, 1, 23, 30, tzinfo=dt.timezone.utc)], pa.timestamp("us", "UTC"))
     clock = pa.array([dt.datetime(2024, 1, 1, 23, 30)], pa.timestamp("us"))
     assert one("date(at)", at=instant) == dt.date(2024, 1, 1)

@@ -1,9 +1,8 @@
-"""Which trees the core understands: commands, scans, MERGE and commands on Spark ask one function,
-and get one answer."""
+"""The trees that the core understands: commands, scans, MERGE and commands on Spark ask one
+function, and get one answer."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from deltaplane import DeltaTable, expr, write_deltalake
+from deltaplane import DeltaTable, _native, expr, write_deltalake
 from deltaplane.commands.condition import met_by_all
 from deltaplane.commands.merge.matching import rows_that_can_match
 from deltaplane.exceptions import InvalidArgumentError
@@ -36,9 +35,9 @@ UNDERSTOOD = (
     "a = 1", "a = 1.5", "A > 1", "st.x = 1", "b", "not b", "d = '2020-01-01'", "a is null", "st is null", "s like 'x%'",
     "a in (1, 2)", "a between 1 and 2", "startswith(s, 'x')", "a <=> null", "a = 99999999999999999999", "bin = 'a'",
 )  # fmt: skip
-# The core leaves these to another engine.
+# Another engine must evaluate these.
 NOT_UNDERSTOOD = ("a = true", "b = 1", "s = 1", "s > 1", "d = 1")
-# An unknown column, or a value that isn't one of its column's type.
+# An unknown column, or a value of another type than its column's.
 WRONG = (
     "nope = 1",
     "nope is null",
@@ -66,16 +65,16 @@ def by_command(snapshot: Any, sql: str) -> bool:
 
 def by_scan(snapshot: Any, sql: str) -> bool:
     (tree,) = expr.necessary(sql)[0]
-    asked: list[str] = []
+    asked: list[_native.Predicate] = []
 
-    def bind(text: str) -> object:
-        asked.append(text)
-        return snapshot.scan([], text)
+    def bind(predicate: _native.Predicate) -> object:
+        asked.append(predicate)
+        return snapshot.scan([], predicate)
 
     try:
-        found = row_filter([sql], snapshot.schema.to_json, bind)
+        found = row_filter([sql], lambda: snapshot.schema, bind)
     except InvalidArgumentError as e:
-        # The tree isn't understood, and DuckDB doesn't take the expression either.
+        # The core doesn't support the tree, and DuckDB refuses the expression as well.
         if "embedded engine" in str(e):
             return False
         raise
@@ -84,14 +83,14 @@ def by_scan(snapshot: Any, sql: str) -> bool:
 
 
 def by_merge(snapshot: Any, sql: str) -> bool:
-    plan: Any = SimpleNamespace(reads=[json.loads(text) for text in expr.necessary(sql)[0]], keys=[])
+    plan: Any = SimpleNamespace(reads=[one.tree for one in expr.necessary(sql)[0]], keys=[])
     return rows_that_can_match(snapshot, plan, engine=None) is not None  # type: ignore[arg-type]
 
 
 def by_spark(snapshot: Any, sql: str) -> bool:
     session = SimpleNamespace(conf={"spark.sql.session.timeZone": "UTC"})
     target: Any = SimpleNamespace(snapshot=snapshot, spark=session)
-    return bool(bound(target, [json.loads(text) for text in expr.necessary(sql)[0]]))
+    return bool(bound(target, expr.necessary(sql)[0]))
 
 
 CALLERS = (by_command, by_scan, by_merge, by_spark)
@@ -118,7 +117,7 @@ def test_what_is_wrong_is_an_error_unless_another_engine_checks_it(snapshot: Any
 
 
 def test_nobody_asks_the_core_on_its_own() -> None:
-    """Only `understands` binds a tree to see whether that fails."""
+    """Only `understands` binds a tree to test whether that fails."""
     package = Path(expr.__file__).parent.parent
     found = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if "def _binds" in path.read_text()}
     assert found == set()

@@ -1,6 +1,6 @@
-"""A log read by hand: JSON commits one after the other, in the plainest way.
+"""A naive replay of a log: JSON commits one after the other.
 
-Knows no deltaplane.
+Uses no deltaplane.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Replayed:
-    """What is live after a version, and all that was ever taken out."""
+    """The live files after a version, and all files that were ever removed."""
 
     live: list[dict[str, Any]]
     removed: list[dict[str, Any]]

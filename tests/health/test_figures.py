@@ -1,4 +1,4 @@
-"""Each figure of the report against the same one computed naively."""
+"""Each figure of the report, compared with a naive computation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltaplane._native import CommitTotals
+from deltaplane.io.records import CommitTotals
 from deltaplane.report.bins import by_powers, by_share
 from deltaplane.report.charts import _ceiling
 from deltaplane.report.growth import OTHERS, commits, growth
@@ -22,9 +22,9 @@ from deltaplane.report.overlap import depth, sound
 from deltaplane.report.partitions import gini, partitions
 from deltaplane.report.words import moment
 
-# A machine may be busy: no deadline.
+# No deadline, since the machine may be busy.
 STEADY = settings(deadline=None)
-# Types of bounds, with values that meet often.
+# Types of bounds, with few distinct values.
 VALUES: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
     "long": (pa.int64(), range(-4, 5)),
     "double": (pa.float64(), [-math.inf, -1.5, -0.0, 0.0, 0.25, 1e300, math.inf]),
@@ -38,7 +38,7 @@ VALUES: dict[str, tuple[pa.DataType, Sequence[Any]]] = {
 
 
 def chunked(values: Sequence[Any], kind: pa.DataType, cut: int) -> pa.ChunkedArray:
-    """The values in two chunks, as those of a file are in several."""
+    """The values in two chunks, since a file list has several."""
     return pa.chunked_array([pa.array(values[:cut], kind), pa.array(values[cut:], kind)], kind)
 
 
@@ -158,7 +158,7 @@ def test_growth_ends_where_the_log_does_not_tell() -> None:
         (3, 4, 40),
         (4, 5, 50),
     ]
-    # A hole in the versions; files that were put in twice.
+    # A gap between versions; files that were added twice.
     assert [p.version for p in growth([commit(1), commit(3), commit(4)], 5, 50)] == [3, 4]
     assert [p.version for p in growth([commit(1), commit(2, added_files=9), commit(3)], 5, 50)] == [2, 3]
     assert growth([], 5, 50) == ()

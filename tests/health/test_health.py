@@ -1,4 +1,4 @@
-"""The report's facts against the same ones read out of the log by hand, on small tables of many
+"""The report's facts, compared with facts read from the log by hand, on small tables of many
 kinds."""
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def test_log_folder(tmp_path: Path) -> None:
     assert log["commits_since_checkpoint"]["files"] == 3
     assert (log["oldest_commit"], log["newest_checksum"]) == (0, 13)
     assert (log["checkpoint_interval"], log["log_retention_ms"]) == (10, 30 * DAY_MS)
-    # An older version is told as it was.
+    # An older version is reported in its state at the time.
     old = facts(DeltaTable(str(where), version=4))
     assert (old.version, old.log["commits"]["files"], old.log["newest_checkpoint"]) == (4, 5, None)
     assert (old.files.count, old.commits and old.commits.last_version) == (5, 4)
@@ -168,7 +168,7 @@ def test_files_that_vacuum_may_delete(tmp_path: Path) -> None:
     log.write_text("\n".join(map(json.dumps, lines)))
     found = facts(where)
     assert [found.tombstones[k] for k in ("kept_files", "expired_files", "unsized_files")] == [1, 1, 1]
-    # Before a commit that took a file out without its size, the table's size isn't known.
+    # Before a commit that removed a file without its size, the table's size is unknown.
     assert [(p.files, p.size_bytes is None) for p in found.growth] == [(1, True), (1, False), (1, False)]
 
 
@@ -269,14 +269,14 @@ def test_each_piece_of_advice(tmp_path: Path) -> None:
     assert levels["Files can be left out"] == levels["Checkpoints"] == levels["Statistics"] == "fine"
     order = [one.level for one in found.advice]
     assert order == sorted(order, key=["act", "watch", "fine"].index)
-    # Commands are quoted for a shell, and what they say is done.
+    # Commands are quoted for a shell, and running them has the described effect.
     commands = {one.command for one in found.advice if one.command}
     assert commands == {f"deltaplane optimize {where}"}
     table.optimize.compact()
     better = {one.title: one.level for one in facts(table).advice}
     assert better["File sizes"] == "fine"
     assert "Deleted rows are still in files" not in better
-    # No commit after a checkpoint that is due long since; the log as old as none should be.
+    # No commit after a checkpoint that is long overdue; and an excessively old log.
     for checkpoint in (where / "_delta_log").glob("*.checkpoint*"):
         checkpoint.unlink()
     (where / "_delta_log/_last_checkpoint").unlink()
@@ -295,7 +295,7 @@ def test_what_advise_judged_stands_in_the_rules_place(tmp_table: Callable[[], st
     assert better is not None
     assert said["Put files together"].command == better.commands.shell
     assert said["Put files together"].section == "files"
-    # Rules on other things stay, those on the same go.
+    # Advice replaces the rules on its own subjects, and rules on other subjects stay.
     assert "Engines" in said
     assert {"Many small files", "Statistics", "Checkpoints"} & set(said) == set()
     assert "Layouts that were tried" in report.to_html()

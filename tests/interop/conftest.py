@@ -1,6 +1,6 @@
-"""Owns the fixture that gives the interop tests delta-spark, once per run.
+"""The fixture that provides delta-spark for the interop tests, once per run.
 
-Knows no test.
+Independent of the tests.
 """
 
 from __future__ import annotations

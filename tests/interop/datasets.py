@@ -1,8 +1,7 @@
-"""Owns the rows that the interop tests send both ways: every type with its extremes, nested types,
-partition values.
+"""The rows that the interop tests exchange: every type with its extremes, nested types, partition
+values.
 
-Knows no engine; pyarrow only. Whatever every engine can hold stands in these tables, nothing that
-only one can.
+Uses pyarrow only. Contains values that every engine supports, none that only one supports.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ def _ts(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=UTC)
 
 
-# Column → (type, its values). The first value of each is null; the longest list gives the number of
-# rows.
+# Column → (type, its values). The first value of each is null; the longest list determines the
+# number of rows.
 _PRIMITIVES: dict[str, tuple[pa.DataType, list[object]]] = {
     "flag": (pa.bool_(), [None, True, False]),
     "byte": (pa.int8(), [None, -(2**7), -1, 0, 1, 2**7 - 1]),
@@ -98,7 +97,7 @@ ROWS = max(len(values) for _, values in _PRIMITIVES.values())
 
 
 def primitives() -> pa.Table:
-    """Every primitive type; each column runs through its values, so that every row differs; `id`
+    """Every primitive type; each column cycles through its values, so that every row differs; `id`
     numbers them."""
     columns = {"id": pa.array(range(ROWS), pa.int64())}
     for name, (kind, values) in _PRIMITIVES.items():
@@ -182,7 +181,7 @@ AWKWARD = [
 
 
 def awkward_partitions() -> pa.Table:
-    """Two partition columns named `p` and `q` of text that needs escaping, nulls among it."""
+    """Two partition columns named `p` and `q` with text that needs escaping, including nulls."""
     values = [None, *AWKWARD]
     return pa.table(
         {
@@ -211,13 +210,13 @@ PARTITION_TYPES: dict[str, tuple[pa.DataType, list[object]]] = {
 
 
 def partitioned_by(column: str) -> pa.Table:
-    """A column `p` of one type to partition by, and `x`."""
+    """A partition column `p` of one type, and `x`."""
     kind, values = PARTITION_TYPES[column]
     return pa.table({"x": pa.array(range(len(values)), pa.int32()), "p": pa.array(values, kind)})
 
 
 def numbered(first: int, count: int) -> pa.Table:
-    """`id` from `first` on, and a text and a day that follow from it."""
+    """`id` from `first` on, with a text and a date derived from it."""
     ids = range(first, first + count)
     return pa.table(
         {

@@ -1,6 +1,6 @@
-"""Owns the client of `spark_worker.py`: starts it, asks it, stops it.
+"""The client of `spark_worker.py`: starts it, sends requests, stops it.
 
-Knows nothing of deltaplane and of what the tests compare. Used through the fixture `delta_spark`.
+Independent of deltaplane and of the comparisons. Tests use it through the fixture `delta_spark`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import pyarrow as pa
 from interop.jars import delta_jars
 
 # A session starts in 10 to 40 s on a busy machine; the longest command of the tests takes a
-# fraction of this.
+# fraction of this limit.
 ANSWER_SECONDS = 300
 STOP_SECONDS = 20
 
 
 class DeltaSparkError(Exception):
-    """What delta-spark said."""
+    """An error of delta-spark, with its text."""
 
 
 class DeltaSpark:
-    """delta-spark, through a process of its own."""
+    """delta-spark in a separate process."""
 
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
@@ -65,36 +65,37 @@ class DeltaSpark:
         return self._rows("read", table=table, version=version)
 
     def counts(self, table: str, conditions: Sequence[str]) -> list[int]:
-        """How many rows meet each condition, evaluated on every row of the table."""
+        """The number of rows that match each condition, evaluated on every row of the table."""
         return self._ask("counts", table=table, conditions=list(conditions))
 
     def counts_skipping(self, table: str, conditions: Sequence[str]) -> list[int]:
-        """The same by a query for each condition, which skips files by their statistics."""
+        """The same numbers, with a query for each condition, which skips files by their
+        statistics."""
         return self._ask("counts_skipping", table=table, conditions=list(conditions))
 
     def files_read(self, table: str, condition: str) -> int:
-        """How many files a query opens."""
+        """The number of files that a query opens."""
         return self._ask("files_read", table=table, condition=condition)
 
     def sql(self, text: str) -> pa.Table:
-        """What a statement returns."""
+        """The result of a statement."""
         return self._rows("sql", text=text)
 
     def execute(self, text: str) -> None:
-        """Runs a statement, whatever it returns."""
+        """Runs a statement and ignores its result."""
         self._ask("execute", text=text)
 
     def changes(self, table: str, options: Mapping[str, str]) -> int:
-        """How many rows the change feed has."""
+        """The number of rows in the change feed."""
         return self._ask("changes", table=table, options=dict(options))
 
     def stream(self, table: str, options: Mapping[str, str], checkpoint: str) -> int:
-        """How many rows one run of a query over a table reads, from where its checkpoint is."""
+        """The number of rows that one run of a streaming query reads from its checkpoint on."""
         return self._ask("stream", table=table, options=dict(options), checkpoint=checkpoint)
 
     @contextmanager
     def settings(self, settings: Mapping[str, str]) -> Iterator[None]:
-        """A block in which the session has these settings."""
+        """A block with these session settings."""
         try:
             for key, value in settings.items():
                 self.execute(f"SET {key} = {value}")
@@ -127,8 +128,8 @@ class DeltaSpark:
         return self._ask("snapshot", table=table)
 
     def checksum(self, table: str) -> Mapping[str, bool]:
-        """Whether the newest version has a checksum (`there`), and whether delta-spark agrees with
-        it (`sound`)."""
+        """Whether the newest version has a checksum (`there`), and whether it equals delta-spark's
+        state (`sound`)."""
         return self._ask("checksum", table=table)
 
     def transaction_version(self, table: str, app_id: str) -> int | None:
@@ -142,7 +143,8 @@ class DeltaSpark:
         try:
             self._process.wait(timeout=STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            # The session is the worker's own: this reaches it and its JVM, nothing else.
+            # The worker has its own process group: the signal reaches it and its JVM, no other
+            # process.
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait(timeout=STOP_SECONDS)
 

@@ -1,7 +1,7 @@
-"""Owns the engines of the interop tests behind one shape: write a table, read it at a version.
+"""The engines of the interop tests behind one interface: write a table, read it at a version.
 
-Knows what a peer can't do (`cannot`), each with the reason; never hides a difference of
-deltaplane's.
+`cannot` lists the limitations of other engines, each with the reason; it never hides a difference
+of deltaplane's.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def engine(name: str, delta_spark: DeltaSpark) -> Engine:
     return found[name]
 
 
-# (engine, what it does, data set) → why it can't; checked by hand against deltalake 1.6.
+# (engine, action, data set) → the reason why it fails; verified by hand with deltalake 1.6.
 CANNOT = {
     ("deltalake", "write", "p:double"): "names a directory after all 300 digits and aborts",
     ("deltalake", "write", "p:dec"): "writes a small negative decimal as 0.00-1",

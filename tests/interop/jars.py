@@ -1,8 +1,7 @@
-"""Owns the test-only delta-spark jars: which they are, fetching them once, where they are
-afterwards.
+"""The test-only delta-spark jars: their names, a single download, and their location.
 
-Fetches with the Ivy that pyspark itself ships, so nothing but Java 17 and the locked Python
-packages is needed; knows nothing of tables.
+Uses Ivy from pyspark, so that only Java 17 and the locked Python packages are needed; independent
+of tables.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pathlib import Path
 
 DELTA_VERSION = "4.4.0"
 SPARK_SCALA = "4.2_2.13"
-# Everything delta-spark loads beyond what pyspark already has on its class path.
+# All jars that delta-spark loads beyond pyspark's class path.
 ARTIFACTS = (
     f"delta-spark_{SPARK_SCALA}",
     "delta-storage",
@@ -24,7 +23,7 @@ ARTIFACTS = (
     "delta-kernel-unitycatalog",
 )
 CACHE = Path(__file__).resolve().parents[2] / ".cache"
-# Ivy has no time limit of its own.
+# Ivy has no timeout of its own.
 FETCH_SECONDS = 600
 
 IVY_XML = """<ivy-module version="2.0">
@@ -36,8 +35,8 @@ IVY_XML = """<ivy-module version="2.0">
 
 
 def delta_jars() -> list[Path]:
-    """The jars for `spark.jars`; raises FileNotFoundError naming the remedy when they have not been
-    fetched."""
+    """The jars for `spark.jars`; raises FileNotFoundError with the command to run if they are
+    missing."""
     jars = [CACHE / "jars" / f"{artifact}-{DELTA_VERSION}.jar" for artifact in ARTIFACTS]
     missing = [jar.name for jar in jars if not jar.is_file()]
     if missing:
@@ -46,8 +45,7 @@ def delta_jars() -> list[Path]:
 
 
 def fetch() -> None:
-    """Fetches what is missing; the jars appear under their final names only when all have
-    arrived."""
+    """Downloads missing jars; they get their final names only when all have arrived."""
     java = shutil.which("java")
     if java is None:
         raise SystemExit(

@@ -1,5 +1,5 @@
-"""Measures what engines read and write, feature by feature, on tables of the shared corpus and a
-few of our own; renews the entries of `deltaplane/compat/engines.json` whose source is `measured`.
+"""Measures which features engines read and write, on tables of the shared corpus and a few others;
+updates the entries of `deltaplane/compat/engines.json` whose source is `measured`.
 
 Run by hand (`make engines`), not by the tests: `python -m interop.measure_engines [--duckdb
 PYTHON]`.
@@ -28,11 +28,10 @@ from interop.verifier import ROOT, SHARED
 from verifier import problems
 
 DATA = ROOT / "python" / "deltaplane" / "compat" / "engines.json"
-# Values that writers make themselves are left out of the row that is appended.
+# Columns whose values writers compute, left out of appended rows.
 MADE = ("delta.generationExpression", "delta.identity.start")
 
-# The tables that use a feature, the plainest ones; a feature without one is judged by what else is
-# said of it.
+# The simplest tables with each feature; a feature without a table is judged by its dependencies.
 TABLES: Mapping[str, tuple[str, ...]] = {
     "appendOnly": ("ref-append-only-and-properties",),
     "invariants": ("own-not-null",),
@@ -65,7 +64,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 
 
 class Outcome(IntEnum):
-    """How it went; of several tables the worst counts."""
+    """The outcome; of several tables the worst one counts."""
 
     WRONG = 0
     REFUSED = 1
@@ -106,7 +105,7 @@ def of_case(case: str, what: str, outcome: Outcome, why: str) -> Outcome:
 
 
 def read_one(read: Read, case: str, without: set[str], scratch: Path) -> Outcome:
-    """Whether every row comes out of a table as delta-spark sees it."""
+    """Whether a table's rows equal delta-spark's."""
     try:
         rows = read(copied(case, scratch))
     except Exception as e:  # noqa: BLE001 - a peer's refusal is an answer
@@ -116,8 +115,7 @@ def read_one(read: Read, case: str, without: set[str], scratch: Path) -> Outcome
 
 
 def append_one(append: Append, judge: Read, case: str, scratch: Path) -> Outcome:
-    """Whether a row of the table can be appended again, so that delta-spark and the verifier find
-    it right."""
+    """Whether appending a copy of a row yields a table that delta-spark and the verifier accept."""
     table = copied(case, scratch)
     try:
         append(table, one_row(case))
@@ -131,7 +129,7 @@ def append_one(append: Append, judge: Read, case: str, scratch: Path) -> Outcome
 
 
 def one_more(rows: pa.Table, case: str) -> str:
-    """What is wrong with the rows of a table to which one of its own was appended."""
+    """The problem with a table's rows after appending a copy of one of them."""
     without = {f["name"] for f in schema_fields(case) if is_made(f)} | variants(case)
     found, before = (Counter(canonical_rows(shown(table, without))) for table in (rows, expected_rows(case)))
     lost, added = before - found, list((found - before).elements())
@@ -141,7 +139,7 @@ def one_more(rows: pa.Table, case: str) -> str:
 
 
 def one_row(case: str) -> pa.Table:
-    """A row that the table holds already, without the columns that writers fill."""
+    """A copy of a row of the table, without the columns that writers compute."""
     made = [f["name"] for f in schema_fields(case) if is_made(f)]
     return shown(expected_rows(case).slice(0, 1), set(made))
 
@@ -151,7 +149,7 @@ def is_made(field: Mapping[str, Any]) -> bool:
 
 
 def variants(case: str) -> set[str]:
-    """Columns that are variants or hold some."""
+    """Columns that are variants or contain some."""
     return {f["name"] for f in schema_fields(case) if '"variant"' in json.dumps(f["type"])}
 
 
@@ -166,7 +164,7 @@ def features_by(outcomes: Mapping[str, Outcome], outcome: Outcome) -> list[str]:
 def measured_reads(
     peer: Peer, scratch: Path, tables: Mapping[str, tuple[str, ...]], by: str | None
 ) -> tuple[str, dict[str, Outcome]]:
-    """What comes of reading in the way that does best, or in one of them, and which way that is."""
+    """The outcomes of reading by the best way, or by a named one, and the name of the way."""
     found: dict[str, dict[str, Outcome]] = {}
     for way, read in peer.reads.items():
         if by not in (None, way):
@@ -185,11 +183,11 @@ def measured_reads(
 def measure(
     peer: Peer, judge: Read, scratch: Path, tables: Mapping[str, tuple[str, ...]], by: str | None
 ) -> dict[str, Any]:
-    """The entry of one program, as far as these tables tell."""
+    """The entry of one program, as measured with these tables."""
     print(peer.name, peer.version)
     way, reads = measured_reads(peer, scratch, tables, by)
     writes: dict[str, Outcome] = {}
-    # A program that reads a feature wrongly or not at all has nothing to append to.
+    # Appends are measured only for features that the program reads correctly.
     for feature in features_by(reads, Outcome.RIGHT) if peer.append else []:
         writes[feature] = min(append_one(peer.append, judge, case, scratch) for case in TABLES[feature])
     return {
@@ -207,7 +205,7 @@ def measure(
 
 
 def renewed(old: Mapping[str, Any], new: Mapping[str, Any], features: list[str]) -> dict[str, Any]:
-    """An entry of the same version of a program in which these features were measured again."""
+    """An entry for the same version of a program with new measurements of these features."""
     if old["versions"] != new["versions"]:
         raise SystemExit(f"{old['name']} {old['versions']} was measured: measure all features of {new['versions']}")
     lists = ("reads", "misreads", "writes", "miswrites")

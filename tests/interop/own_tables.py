@@ -1,7 +1,6 @@
-"""Owns the tables that engines are measured on where the shared corpus has none: made by
-deltaplane, with their rows.
+"""Tables for measuring engines that the shared corpus lacks: made by deltaplane, with their rows.
 
-Knows no engine.
+Uses no engine.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ class OwnTable:
     partition_by: tuple[str, ...] = ()
 
     def fields(self) -> list[dict[str, Any]]:
-        """The columns as a schema of Delta would name them, as far as it matters here."""
+        """The columns with their Delta types, as far as needed here."""
         types = {f.name: "variant" if f.metadata else str(f.type) for f in self.rows.schema}
         return [{"name": name, "type": t, "metadata": {}} for name, t in types.items()]
 
     def make(self, path: str) -> None:
-        """Writes it at a path where nothing is."""
+        """Writes the table to an unused path."""
         half = self.rows.num_rows // 2
         options = {"configuration": dict(self.configuration), "partition_by": list(self.partition_by) or None}
         write_deltalake(path, self.rows.slice(0, half), **options)
         write_deltalake(path, self.rows.slice(half), mode="append")
-        # Row ids, where there are some, come to stand in files.
+        # Makes the files store row ids, if the table has any.
         DeltaTable(path).optimize.compact()
 
 
@@ -58,7 +57,7 @@ OWN: Mapping[str, OwnTable] = {
         {**MAPPED, "delta.enableRowTracking": "true", "delta.enableIcebergCompatV3": "true"},
         ("p",),
     ),
-    # Of the protocol that every table has, without constraints, which are a feature of their own.
+    # With the minimal protocol, without constraints, which are a feature of their own.
     "own-not-null": OwnTable(
         pa.table({"id": [1, 2, 3, 4]}, pa.schema([pa.field("id", pa.int64(), nullable=False)])), {}
     ),

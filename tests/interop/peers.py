@@ -1,7 +1,6 @@
-"""Owns the programs whose support of features is measured: how each reads a table, and how it
-appends to one.
+"""The programs whose feature support is measured: their ways to read a table, and to append to one.
 
-Knows no case and no judgement; what a program refuses leaves here as its own exception.
+Contains no cases and no judgement; a refusal is the program's own exception.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ class Peer:
     version: str
     reads: Mapping[str, Read]
     append: Append | None = None
-    # Whether a variant leaves it as JSON text instead of the two binary parts.
+    # Whether it returns variants as JSON text instead of two binary parts.
     variants_as_json: bool = field(default=False)
 
 
 def peers(spark: DeltaSpark, duckdb: str | None) -> list[Peer]:
-    """Every program that is here; `duckdb` is an interpreter that has it, with its Delta
+    """All installed programs; `duckdb` is a Python interpreter with DuckDB and its Delta
     extension."""
     found = [
         Peer("delta-spark", "4.4.0", {"Spark SQL": spark_read(spark)}, spark_append(spark), variants_as_json=True),
@@ -58,7 +57,7 @@ def spark_read(spark: DeltaSpark) -> Read:
     def read(table: str) -> pa.Table:
         columns = spark.sql(f"describe table delta.`{table}`").to_pylist()
         kinds = {c["col_name"]: c["data_type"] for c in columns[: _of_partitions(columns)]}
-        # Variants, alone or in other values, don't cross as Arrow.
+        # Variants, alone or nested, can't be transferred as Arrow.
         shown = (f"to_json(`{n}`) as `{n}`" if "variant" in kind else f"`{n}`" for n, kind in kinds.items())
         return spark.sql(f"select {', '.join(shown)} from delta.`{table}`")
 
@@ -66,7 +65,7 @@ def spark_read(spark: DeltaSpark) -> Read:
 
 
 def _of_partitions(described: list[dict[str, str]]) -> int:
-    """Where the columns end and the remarks begin."""
+    """The index at which the columns end and the comments begin."""
     return next(
         (i for i, c in enumerate(described) if c["col_name"].startswith("#") or not c["col_name"]), len(described)
     )
@@ -74,7 +73,7 @@ def _of_partitions(described: list[dict[str, str]]) -> int:
 
 def spark_append(spark: DeltaSpark) -> Append:
     def append(table: str, rows: pa.Table) -> None:
-        # From the table itself: variants don't cross as Arrow.
+        # From the table itself, since variants can't be transferred as Arrow.
         columns = ", ".join(f"`{name}`" for name in rows.column_names)
         spark.execute(f"insert into delta.`{table}` ({columns}) select {columns} from delta.`{table}` limit 1")
 
@@ -115,7 +114,7 @@ def polars_append(table: str, rows: pa.Table) -> None:
     frame.write_delta(table, mode="append")
 
 
-# DuckDB's extension comes as a Python package: its file is loaded where it lies.
+# DuckDB's extension is a Python package, whose file is loaded in place.
 _CONNECTED = """
 import glob, os, sys
 import duckdb, duckdb_extension_delta, pyarrow as pa

@@ -1,8 +1,7 @@
-"""Owns what "equal rows" means between engines: names, types and values exactly, order of rows
-free.
+"""Equality of rows between engines: exact names, types and values, in any order of rows.
 
-Widths, zones, precisions and the sign of zero count; Arrow's several layouts of one type,
-nullability and field metadata don't. Knows no engine.
+Widths, zones, precisions and the sign of zero count; Arrow's layouts of one type, nullability and
+field metadata don't. Uses no engine.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def type_text(kind: pa.DataType) -> str:
 
 
 def rows(table: pa.Table) -> list[tuple[Hashable, ...]]:
-    """Every row as values that are equal exactly when the engines' values are."""
+    """Every row as values that are equal exactly if the engines' values are."""
     values = [[_value(f.type)(v) for v in c.to_pylist()] for f, c in zip(table.schema, table.columns, strict=True)]
     return list(zip(*values, strict=True)) if values else [()] * table.num_rows
 

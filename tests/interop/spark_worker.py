@@ -1,9 +1,9 @@
-"""Owns the one Spark session that has delta-spark: a child process that answers commands, one JSON
-line each.
+"""The one Spark session with delta-spark: a child process that answers commands, one JSON line
+each.
 
-A JVM holds one configuration, and the product's own Spark tests need a session without the jar.
-Rows cross as Arrow files. Knows nothing of deltaplane. Started by `interop.delta_spark` with the
-jars as its argument.
+A JVM has one configuration, and deltaplane's own Spark tests need a session without the jar. Rows
+are exchanged as Arrow files. Uses no deltaplane. `interop.delta_spark` starts it with the jars as
+its argument.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # Many queries on few rows: neither compiled code nor a task for each file pays.
+    # For many queries on few rows, neither compiled code nor a task for each file pays.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.files.openCostInBytes": "0",
     "spark.sql.files.minPartitionNum": "1",
-    # VACUUM lists by so many tasks, however few directories there are; the default is 10,000.
+    # Number of tasks by which VACUUM lists, regardless of the number of directories; the default is
+    # 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
@@ -59,19 +60,20 @@ class Worker:
         _save(self._load(table, version).toArrow(), out)
 
     def counts(self, table: str, conditions: list[str]) -> list[int]:
-        """How many rows meet each condition, by one pass over every row: nothing is skipped."""
+        """The number of rows that match each condition, by one pass over every row without
+        skipping."""
         counted = [f"count_if({c}) as n{i}" for i, c in enumerate(conditions)]
         return list(self._load(table).selectExpr(*counted).collect()[0])
 
     def counts_skipping(self, table: str, conditions: list[str]) -> list[int]:
-        """The same with every condition planned as a query of its own, which skips what it can."""
+        """The same numbers with a query for each condition, which may skip files."""
         self._load(table).createOrReplaceTempView("counted")
         queries = [f"select {i} as i, count(*) as n from counted where {c}" for i, c in enumerate(conditions)]
         rows = self.spark.sql(" union all ".join(queries)).collect()
         return [row.n for row in sorted(rows, key=lambda row: row.i)]
 
     def files_read(self, table: str, condition: str) -> int:
-        """How many files a query with this condition opens."""
+        """The number of files that a query with this condition opens."""
         frame = self._load(table).where(condition)
         frame._jdf.queryExecution().toRdd().count()
         leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
@@ -79,23 +81,23 @@ class Worker:
         return sum(m.get().value() for m in metrics if m.isDefined())
 
     def sql(self, text: str, out: str) -> None:
-        """Runs a statement and saves what it returns."""
+        """Runs a statement and saves its result."""
         self.delta_log.clearCache()
         _save(self.spark.sql(text).toArrow(), out)
 
     def execute(self, text: str) -> None:
-        """Runs a statement whose result has no place in an Arrow file."""
+        """Runs a statement whose result doesn't fit into an Arrow file."""
         self.delta_log.clearCache()
         self.spark.sql(text).collect()
 
     def changes(self, table: str, options: dict[str, str]) -> int:
-        """How many rows the change feed has."""
+        """The number of rows in the change feed."""
         self.delta_log.clearCache()
         reader = self.spark.read.format("delta").option("readChangeFeed", "true")
         return reader.options(**options).load(table).count()
 
     def stream(self, table: str, options: dict[str, str], checkpoint: str) -> int:
-        """How many rows one run of a query over a table reads."""
+        """The number of rows that one run of a streaming query reads."""
         self.delta_log.clearCache()
         frame = self.spark.readStream.format("delta").options(**options).load(table)
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
@@ -134,7 +136,7 @@ class Worker:
         }
 
     def checksum(self, table: str) -> dict[str, bool]:
-        """Whether the newest version has a checksum, and whether it agrees with the state made of
+        """Whether the newest version has a checksum, and whether it equals the state computed from
         the log."""
         self.delta_log.clearCache()
         none = self.spark._jvm.scala.Option.empty()
@@ -179,7 +181,7 @@ def _serve(answers: IO[str], jars: str, scratch: str) -> None:
 
 
 if __name__ == "__main__":
-    # Spark and the JVM print where they like: answers have a descriptor of their own.
+    # Spark and the JVM print to standard output, so answers have a descriptor of their own.
     own = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _serve(own, *sys.argv[1:])

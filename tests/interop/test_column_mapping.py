@@ -1,5 +1,5 @@
-"""Column mapping between engines: delta-spark renames and drops what we read, we write what it
-reads and skips by."""
+"""Column mapping between engines: deltaplane reads tables after delta-spark's renames and drops,
+and delta-spark reads and prunes deltaplane's."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def rows(start: int) -> pa.Table:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_ours_read_and_altered_by_delta_spark(mode: str, delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P110-P113: it reads our files, skips by our statistics, renames, drops and appends; we go on
-    from there."""
+    """P110-P113: delta-spark reads deltaplane's files, skips by their statistics, renames, drops
+    and appends; deltaplane continues."""
     table = tmp_table()
     configuration = {"delta.columnMapping.mode": mode}
     for start in (0, 10):
@@ -67,7 +67,8 @@ def test_ours_read_and_altered_by_delta_spark(mode: str, delta_spark: DeltaSpark
 
 
 def test_theirs_upgraded_on_the_way(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P111: after none to name the old files keep their names, and what is new gets new ones."""
+    """P111: after a change from none to name, the old files keep their names, and new columns get
+    new ones."""
     table = tmp_table()
     plain = pa.table({"id": [1, 2], "s": [{"a": 1}, {"a": 2}]})
     write_deltalake(table, plain)
@@ -87,7 +88,7 @@ def test_theirs_upgraded_on_the_way(delta_spark: DeltaSpark, tmp_table: Callable
 
 
 def test_mapping_ends(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P098, P114: delta-spark reads the table before and after, goes on, and finds the same rows
+    """P098, P114: delta-spark reads the table before and after, continues, and finds the same rows
     with the same ids."""
     table = tmp_table()
     tracked = {"delta.columnMapping.mode": "name", "delta.enableRowTracking": "true"}
@@ -133,9 +134,9 @@ UNSAFE = {
 
 @pytest.mark.parametrize("mode", MODES)
 def test_changes_of_renamed_columns(mode: str, delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P131, P132: with the last version's columns, found by their names or ids in files.
-    delta-spark does so only when its checks are off, where a range holds a rename; ranges that it
-    reads without come out the same."""
+    """P131, P132: under the last version's columns, found by their names or ids in files.
+    delta-spark does so only with its checks disabled if the range contains a rename; other ranges
+    have equal results."""
     table = tmp_table()
     feed = {"delta.columnMapping.mode": mode, "delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"}
     data = pa.table(
@@ -176,7 +177,8 @@ def test_changes_of_renamed_columns(mode: str, delta_spark: DeltaSpark, tmp_tabl
     ]
     assert_same(found, unsafe)
 
-    # Wider types are shown as they are now; columns that went can't be, which both say.
+    # Widened types are shown as the newest types; dropped columns can't be shown, and both engines
+    # refuse.
     alter.change_column_type("n", "long")
     widened = ours(0, renamed + 1)
     assert widened.schema.field("n").type == pa.int64()
@@ -191,8 +193,8 @@ def test_changes_of_renamed_columns(mode: str, delta_spark: DeltaSpark, tmp_tabl
 
 
 def test_deltalake_does_not_know_mapping(tmp_table: Callable[[], str]) -> None:
-    """deltalake 1.6 opens such a table, but looks for the table's own names in its files and gives
-    nulls."""
+    """deltalake 1.6 opens such a table, but looks for the table's own names in its files and
+    returns nulls."""
     import deltalake
 
     table = tmp_table()

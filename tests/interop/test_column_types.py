@@ -1,5 +1,5 @@
-"""Widened types, variants, identity columns, NOT NULL and lengths: delta-spark and deltaplane write
-one table in turn."""
+"""Widened types, variants, identity columns, NOT NULL and lengths: delta-spark and deltaplane take
+turns writing one table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def ours(table: str) -> pa.Table:
 
 
 def test_widened_types(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P153: delta-spark widens and we append; we widen, and delta-spark reads and goes on."""
+    """P153: delta-spark widens and deltaplane appends; deltaplane widens, and delta-spark reads and
+    continues."""
     theirs = tmp_table()
     delta_spark.sql(
         f"CREATE TABLE delta.`{theirs}` (b TINYINT, i INT, f FLOAT, d DATE, s STRUCT<x: SMALLINT>) USING delta "
@@ -64,8 +65,8 @@ def test_widened_types(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) ->
 
 
 def test_variants(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P154: what delta-spark wrote, shredded or not, is copied by us and read by it as the same
-    JSON."""
+    """P154: deltaplane copies delta-spark's variants, shredded or not, and delta-spark reads the
+    copies as the same JSON."""
     for properties in ("", "TBLPROPERTIES ('delta.enableVariantShredding' = 'true')"):
         table = tmp_table()
         delta_spark.sql(f"CREATE TABLE delta.`{table}` (i INT, v VARIANT) USING delta {properties}")
@@ -94,8 +95,8 @@ def test_variants(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None
     verify(own)
 
 
-# Values of all kinds, most of them objects with the same fields, and what doesn't fit their
-# columns.
+# Values of all kinds, most of them objects with the same fields, and values that don't fit the
+# typed columns.
 VARIANTS = """
     SELECT id AS i, CASE
         WHEN id % 10 = 7 THEN parse_json('"text"')
@@ -111,7 +112,7 @@ VARIANTS = """
 
 
 def test_variants_in_typed_columns(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P154: delta-spark reads every value, and parts of values, as it wrote them; so do we."""
+    """P154: delta-spark and deltaplane read every value, and parts of values, as written."""
     plain, shredded, again = (tmp_table() for _ in range(3))
     delta_spark.sql(f"CREATE TABLE delta.`{plain}` (i BIGINT, v VARIANT) USING delta")
     delta_spark.sql(f"INSERT INTO delta.`{plain}` {VARIANTS}")
@@ -139,7 +140,8 @@ def test_variants_in_typed_columns(delta_spark: DeltaSpark, tmp_table: Callable[
         "variant_get(v, '$', 'variant') IS NULL",
     ]
     columns = ", ".join(f"{part} AS p{n}" for n, part in enumerate(parts))
-    # Without generated code Spark can't cast what it reads from a typed column, its own neither.
+    # Without generated code Spark can't cast values read from a typed column, even in its own
+    # files.
     with delta_spark.settings({"spark.sql.codegen.factoryMode": "FALLBACK"}):
         expected, *found = (
             delta_spark.sql(f"SELECT i, {columns} FROM delta.`{table}` ORDER BY i").to_pylist()
@@ -150,7 +152,8 @@ def test_variants_in_typed_columns(delta_spark: DeltaSpark, tmp_table: Callable[
     assert len(expected) == 80
     assert found == [expected, expected]
 
-    # They go on in the table, and copy what we shredded; a file of ours is rewritten by both.
+    # delta-spark continues in the table and copies deltaplane's shredded values; both engines
+    # rewrite a file of deltaplane's.
     delta_spark.sql(f"INSERT INTO delta.`{shredded}` SELECT i + 1000, v FROM delta.`{shredded}`")
     delta_spark.sql(f"DELETE FROM delta.`{shredded}` WHERE i % 2 = 0")
     DeltaTable(shredded).delete("i % 3 = 0")
@@ -162,7 +165,7 @@ def test_variants_in_typed_columns(delta_spark: DeltaSpark, tmp_table: Callable[
 
 
 def test_identity_columns(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """P108, P109: values stay distinct and on their series whoever hands them out."""
+    """P108, P109: values stay distinct and in their series, whichever engine allocates them."""
     metadata: dict[str, Any] = {
         "delta.identity.start": 10,
         "delta.identity.step": -5,

@@ -1,7 +1,7 @@
-"""Rows that delta-spark deletes with vectors, and the changes that it records, are what deltaplane
-reads; and back.
+"""deltaplane reads rows deleted by delta-spark's vectors, and its recorded changes; and the
+reverse.
 
-One table takes every kind of change, so that few statements of the other engine show all of it.
+One table gets every kind of change, so that few statements of the other engine cover all of them.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ def test_rows_and_changes_of_delta_spark(delta_spark: DeltaSpark, tmp_table: Cal
 
 
 def test_delta_spark_reads_our_vectors(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    # P121, P122, P123: new files, files that have a vector already, and one that loses its last
-    # rows
+    # P121, P122, P123: new files, files with an existing vector, and one that loses its last rows
     path = tmp_table()
     table = f"delta.`{path}`"
     delta_spark.sql(f"CREATE TABLE {table} (id BIGINT) USING delta TBLPROPERTIES ({PROPERTIES})")
@@ -69,6 +68,6 @@ def test_delta_spark_reads_our_vectors(delta_spark: DeltaSpark, tmp_table: Calla
     for version in (newest.version() - 1, newest.version()):
         theirs = delta_spark.sql(f"SELECT * FROM table_changes_by_path('{path}', {version}, {version})")
         assert_same(pa.table(newest.load_cdf(version, version)), theirs)
-    # They go on from our vectors.
+    # delta-spark continues on deltaplane's vectors.
     delta_spark.sql(f"DELETE FROM {table} WHERE id < 100")
     assert sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == [n for n in expected if n >= 100]

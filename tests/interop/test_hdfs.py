@@ -1,5 +1,5 @@
-"""One table on HDFS under two engines: delta-spark's commits and ours are one history, also while
-both race for versions."""
+"""One table on HDFS with two engines: delta-spark's commits and deltaplane's form one history, also
+while both race for versions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ APPENDS = 5
 
 
 def test_delta_spark_and_we_on_hdfs(delta_spark: DeltaSpark, tmp_path: Path) -> None:
-    """P070: both commit by a rename that doesn't overwrite, so neither loses a version to the
-    other."""
+    """P070: both commit by a rename that doesn't overwrite, so neither overwrites the other's
+    version."""
     with SERVERS["hdfs"](tmp_path) as server:
         table = f"{server.new_bucket()}/both"
         write_deltalake(table, rows(0, 3), configuration={"delta.enableDeletionVectors": "true"})

@@ -1,4 +1,4 @@
-"""The delta-spark jars are there, and whoever lacks them is told the remedy."""
+"""The delta-spark jars exist, and the error for missing ones names the remedy."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def commit_info(table: str, version: int) -> dict[str, Any]:
 
 
 def forget_commits_before(table: str, version: int) -> None:
-    """What log clean-up does after a checkpoint."""
+    """Deletes commits as log clean-up does after a checkpoint."""
     for number in range(version):
         (Path(table) / "_delta_log" / f"{number:020d}.json").unlink()
 
@@ -47,8 +47,8 @@ def forget_commits_before(table: str, version: int) -> None:
 def test_engines_take_turns(
     first: str, partition_by: list[str], delta_spark: DeltaSpark, tmp_table: Callable[[], str]
 ) -> None:
-    """Thirteen commits, so that every engine also meets the others' checkpoints; then every version
-    by every engine."""
+    """Thirteen commits, so that every engine also reads the others' checkpoints; then every engine
+    reads every version."""
     table = tmp_table()
     turns = [first, *(name for name in ENGINES if name != first)]
     expected: list[pa.Table] = []
@@ -69,7 +69,7 @@ def test_engines_take_turns(
 
 @pytest.mark.parametrize("writer", ENGINES)
 def test_checkpoint_alone_is_the_table(writer: str, delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """A checkpoint of any engine stands for all commits before it, and every other engine goes on
+    """A checkpoint of any engine replaces all commits before it, and every other engine continues
     from there."""
     import deltalake
 
@@ -98,8 +98,8 @@ def test_checkpoint_alone_is_the_table(writer: str, delta_spark: DeltaSpark, tmp
 
 
 def test_row_groups_that_stand(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """Our checkpoint of a large table after a few commits, most of which is the one before it as
-    bytes."""
+    """deltaplane's checkpoint of a large table after a few commits, most of which is copied from
+    the previous one as bytes."""
     import deltalake
 
     from deltaplane import DeltaTable, write_deltalake
@@ -163,7 +163,7 @@ def test_our_checkpoint_keeps_tombstones_and_transactions(
     verify(table)
     forget_commits_before(table, 1)
     assert delta_spark.transaction_version(table, "feed") == 7
-    # The removed file is still known as removed: VACUUM must find it once it is old enough.
+    # The removed file is still recorded as removed: VACUUM must find it once it is old enough.
     files = pq.read_table(next((Path(table) / "_delta_log").glob("*.checkpoint*.parquet")))
     assert files["remove"].drop_null().length() == 1
 
@@ -279,7 +279,7 @@ def test_history_in_each_other_s_words(delta_spark: DeltaSpark, tmp_table: Calla
 
 
 def test_parameters_are_spelled_as_delta_spark_does(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """The same two writes by each engine leave the same operation, parameters and metric names."""
+    """The same two writes by each engine record the same operation, parameters and metric names."""
     tables = {}
     for name in (OURS, SPARK):
         tables[name] = tmp_table()
@@ -290,7 +290,7 @@ def test_parameters_are_spelled_as_delta_spark_does(delta_spark: DeltaSpark, tmp
         ours, theirs = (commit_info(tables[name], version) for name in (OURS, SPARK))
         assert ours["operation"] == theirs["operation"]
         assert ours["operationParameters"] == theirs["operationParameters"]
-        # delta-spark adds metrics of its own now and then: what it and we both promise is the core.
+        # delta-spark sometimes adds metrics of its own; the common core is guaranteed.
         core = {"numFiles", "numOutputRows", "numOutputBytes"}
         assert core <= ours["operationMetrics"].keys()
         assert {k: ours["operationMetrics"][k] for k in ("numOutputRows",)} == {
@@ -301,8 +301,8 @@ def test_parameters_are_spelled_as_delta_spark_does(delta_spark: DeltaSpark, tmp
 
 
 def test_a_write_tells_what_it_was_asked_for(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """The partition columns, the condition and the leave to change columns are the writer's words,
-    not the table's state."""
+    """Partition columns, condition and schema options are recorded as the writer's arguments, not
+    as the table's state."""
     from deltaplane import write_deltalake
 
     given: list[tuple[str, list[str], dict[str, str], dict[str, Any]]] = [
@@ -394,14 +394,15 @@ def test_not_null_both_ways(delta_spark: DeltaSpark, tmp_table: Callable[[], str
 
 
 def test_time_travel_by_timestamp(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    """Both engines resolve a moment to the same version, also where commit times run backwards."""
+    """Both engines resolve a timestamp to the same version, also if commit times decrease."""
     from deltaplane import DeltaTable, write_deltalake
 
-    # delta-spark does not look further back than deleted files are kept.
+    # delta-spark doesn't resolve timestamps older than the retention of deleted files.
     table, start = tmp_table(), int(time.time()) - 3600
     for n in range(5):
         write_deltalake(table, numbered(n, 1), mode="append")
-    # Version 3's file is older than version 2's: its time counts as one millisecond after.
+    # Version 3's file is older than version 2's: its time counts as one millisecond after version
+    # 2's.
     for version, second in enumerate([0, 60, 120, 90, 240]):
         os.utime(Path(table) / "_delta_log" / f"{version:020d}.json", (start + second, start + second))
     for second, version in [(0, 0), (59, 0), (60, 1), (119, 1), (121, 3), (239, 3), (240, 4)]:

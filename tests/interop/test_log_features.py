@@ -1,5 +1,5 @@
-"""Own times, row ids, domains, clustering, checksums, V2 checkpoints, compactions: delta-spark
-reads what we wrote, writes on top, and we read that back."""
+"""In-commit timestamps, row ids, domains, clustering, checksums, V2 checkpoints, compactions:
+delta-spark reads deltaplane's tables, continues, and deltaplane reads the result."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def append(table: str, start: int, count: int = 2) -> None:
 
 
 def test_own_times_both_ways(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    # P082, P083, P084: enabled at creation by us, later by delta-spark
+    # P082, P083, P084: enabled at creation by deltaplane, later by delta-spark
     table = tmp_table()
     create(table, configuration={"delta.enableInCommitTimestamps": "true"})
     append(table, 0)
@@ -99,7 +99,7 @@ def test_row_ids_go_on(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) ->
 
 
 def test_row_ids_that_come_late(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    # P140, P141: files that were there get ids, delta-spark reads them and goes on; a vector and a
+    # P140, P141: existing files get ids, delta-spark reads them and continues; a vector and a
     # partition stay
     table = tmp_table()
     write_deltalake(table, numbered(0, 2), configuration={"delta.enableDeletionVectors": "true"})
@@ -121,7 +121,7 @@ def test_row_ids_that_come_late(delta_spark: DeltaSpark, tmp_table: Callable[[],
     assert [r for _, r, _ in after[:3]] == [r for _, r, _ in before]
     assert len({r for _, r, _ in after}) == 5
     verify(table)
-    # P098: both write on without it.
+    # P098: both continue without the feature.
     plan = DeltaTable(table).alter.drop_feature("rowTracking")
     assert plan.removed_features == ["rowTracking"]
     delta_spark.execute(f"delete from delta.`{table}` where id = 4")
@@ -155,7 +155,7 @@ def test_clustering_and_domains(delta_spark: DeltaSpark, tmp_table: Callable[[],
 
 
 def test_checksums_are_sound_to_delta_spark(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    # P018: delta-spark compares each with the state that it makes of the log
+    # P018: delta-spark compares each with the state that it computes from the log
     table = tmp_table()
     create(
         table,
@@ -197,7 +197,7 @@ def test_nobody_needs_a_checksum_that_a_power_failure_cut_off(
     append(table, 8)
     for read in (delta_spark.read(table), DeltaTable(table).to_pyarrow_table()):
         assert_same(read, numbered(0, 10))
-    # The log without them is legal; the verifier takes no damage.
+    # A log without checksums is valid; the verifier refuses damaged ones.
     for version in (1, 2):
         (log(table) / f"{version:020d}.crc").unlink()
     verify(table)
@@ -210,10 +210,10 @@ def test_v2_checkpoints_both_ways(delta_spark: DeltaSpark, tmp_table: Callable[[
     append(table, 0)
     write_deltalake(table, numbered(0, 4), mode="overwrite")
     DeltaTable(table).create_checkpoint()
-    # One of live files, one of tombstones.
+    # One sidecar of live files, one of tombstones.
     assert len(list((log(table) / "_sidecars").iterdir())) == 2
     verify(table)
-    # Nothing but the checkpoint holds the first versions.
+    # Only the checkpoint contains the first versions.
     for version in (0, 1):
         for kind in ("json", "crc"):
             (log(table) / f"{version:020d}.{kind}").unlink()
@@ -251,8 +251,8 @@ def test_others_read_a_v2_checkpoint_that_names_sidecars_again(
     DeltaTable(table).create_checkpoint()
     assert {path.name for path in sidecars.iterdir()} > first, "one is named again"
     verify(table)
-    # Nothing but the second checkpoint is left to be read. (delta-spark wants a checkpoint's own
-    # commit to be there.)
+    # Only the second checkpoint remains readable. (delta-spark requires a checkpoint's own commit
+    # to exist.)
     for path in log(table).glob("0*"):
         if int(path.name[:20]) < 5:
             path.unlink()
@@ -299,7 +299,7 @@ def test_compactions_and_cleanup_leave_the_same_rows(delta_spark: DeltaSpark, tm
     append(table, 4)
     assert_same(delta_spark.read(table), numbered(0, 6))
     assert_same(deltalake.DeltaTable(table).to_pyarrow_table(), numbered(0, 6))
-    # Asked for by a commit, or left to the table's properties.
+    # Requested by a commit, or by the table's properties.
     from deltaplane import PostCommitHookProperties
 
     never = PostCommitHookProperties(cleanup_expired_logs=False)

@@ -1,5 +1,5 @@
-"""delta-spark's data skipping on our statistics loses no row, and does skip; ours on theirs and on
-our own likewise."""
+"""delta-spark's data skipping with deltaplane's statistics loses no row, and does skip;
+deltaplane's skipping with both kinds of statistics likewise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from api.writes import test_float_bounds as bounds
 from interop import datasets
 from interop.delta_spark import DeltaSpark
 
-# Column → Spark SQL literals around its values: extremes, the sides of zero, values that no row
+# Column → Spark SQL literals around its values: extremes, both sides of zero, values that no row
 # has.
 LITERALS: dict[str, list[str]] = {
     "flag": ["true", "false"],
@@ -63,13 +63,14 @@ LITERALS: dict[str, list[str]] = {
     ],
 }
 OPERATORS = ["=", "<>", "<", "<=", ">", ">=", "<=>"]
-# A file that one of the others loses is lost to one of these: `<=` skips where `<` and `=` both do,
-# `<=>` where `=` does. delta-spark plans a query for each condition, a fraction of a second each.
+# These operators suffice: a file lost by another operator is also lost by one of these (`<=` skips
+# where `<` and `=` both do, `<=>` where `=` does). delta-spark plans a query for each condition, a
+# fraction of a second each.
 BOUNDING = ["=", "<>", "<", ">"]
 
 
 def conditions(column: str, operators: list[str]) -> list[str]:
-    """Each operator with each literal, and what concerns the column alone."""
+    """Each operator with each literal, and conditions on the column alone."""
     found = [f"{column} {op} {literal}" for literal in LITERALS[column] for op in operators]
     found += [f"{column} is null", f"{column} is not null", f"{column} in ({', '.join(LITERALS[column])})"]
     found += [f"not ({column} <= {LITERALS[column][0]})", f"{column} > {LITERALS[column][0]} or id = 1"]
@@ -80,8 +81,8 @@ def conditions(column: str, operators: list[str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The primitive types in a table of ours: a file for each row, and one file with all rows
-    again."""
+    """The primitive types in a deltaplane table: a file for each row, and one file with all
+    rows."""
     from deltaplane import write_deltalake
 
     table, rows = str(tmp_path_factory.mktemp("skipping") / "ours"), datasets.primitives()
@@ -93,7 +94,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def theirs(delta_spark: DeltaSpark, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The same rows with delta-spark's statistics, some rows a file."""
+    """The same rows with delta-spark's statistics, some rows per file."""
     table, rows = str(tmp_path_factory.mktemp("skipping") / "theirs"), datasets.primitives()
     for start in range(0, rows.num_rows, 3):
         delta_spark.write(table, rows.slice(start, 3))
@@ -133,7 +134,7 @@ def our_counts(table: str, asked: list[str]) -> list[int]:
 def test_delta_spark_and_deltalake_find_nan_and_both_zeros(
     writer: str, delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:
-    """By our statistics, and by the bounds, page indexes and dictionaries of our files."""
+    """By deltaplane's statistics, and by the bounds, page indexes and dictionaries of its files."""
     # P168, Q4
     table = str(tmp_path / "t")
     bounds.OURS[writer](table, bounds.all_rows())
@@ -150,7 +151,7 @@ def test_delta_spark_and_deltalake_find_nan_and_both_zeros(
     for value in ("5", "0.0", "30000", "'NaN'"):
         for op in ("=", "<>", ">", ">=", "<", "<="):
             condition = f"x {op} CAST({value} AS DOUBLE)"
-            # No filter that is pushed down: every row is looked at.
+            # A condition that isn't pushed down: every row is evaluated.
             all_of_them = (
                 f"SELECT k FROM (SELECT k, CASE WHEN {condition} THEN 1 ELSE 0 END AS hit FROM t) WHERE hit = 1"
             )
@@ -192,7 +193,8 @@ def test_our_partition_values_prune(delta_spark: DeltaSpark, tmp_path: Path) -> 
 
 
 def test_prefixes_of_32_characters(delta_spark: DeltaSpark, tmp_path: Path) -> None:
-    """Statistics hold the first 32 characters: bounds of longer values must still bound them."""
+    """Statistics contain the first 32 characters: bounds of longer values must still enclose
+    them."""
     from deltaplane import write_deltalake
 
     table = str(tmp_path / "t")

@@ -1,4 +1,4 @@
-"""Following what delta-spark writes, and what it reads of an application's batches."""
+"""Following a table that delta-spark writes, and delta-spark reading an application's batches."""
 
 from __future__ import annotations
 

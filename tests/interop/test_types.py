@@ -45,7 +45,7 @@ def test_theirs_read_by_ours(writer: str, dataset: str, delta_spark: DeltaSpark,
     peer.write(table, rows, "error", partition_by)
     ours = engine("deltaplane", delta_spark)
     assert_same(ours.read(table), rows)
-    # And what we add to such a table is read back by who made it.
+    # The engine that created the table reads deltaplane's added rows.
     ours.write(table, rows)
     twice = pa.concat_tables([rows, rows])
     assert_same(ours.read(table), twice)
@@ -55,8 +55,8 @@ def test_theirs_read_by_ours(writer: str, dataset: str, delta_spark: DeltaSpark,
 
 
 def test_escaped_binary_partition_values(tmp_table: Callable[[], str]) -> None:
-    """deltalake writes them as the protocol says, with escapes; delta-spark writes the bytes as
-    text. Both are read."""
+    """deltalake writes them with the protocol's escapes; delta-spark writes the bytes as text.
+    deltaplane reads both."""
     import deltalake
 
     from deltaplane import DeltaTable

@@ -1,5 +1,5 @@
-"""Bounds inside of variants (P169): both write the same where delta-spark is asked to, and read
-past each other's."""
+"""Bounds inside variants (P169): both write the same if delta-spark is configured to, and read each
+other's tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interop.delta_spark import DeltaSpark
 from interop.variant_bounds import bounds
 from interop.verifier import verify
 
-# By itself delta-spark 4.4.0 writes none.
+# delta-spark 4.4.0 writes none by default.
 _ASKED = {
     "spark.databricks.delta.variantShredding.parseFooterForStats": "true",
     "spark.databricks.delta.stats.limitPerVariant": "100",
@@ -37,7 +37,7 @@ def test_both_write_the_same_bounds(delta_spark: DeltaSpark, tmp_table: Callable
         f"CREATE TABLE delta.`{theirs}` (i BIGINT, v VARIANT) USING delta "
         "TBLPROPERTIES ('delta.enableVariantShredding' = 'true')"
     )
-    # It lays out columns of objects alone.
+    # delta-spark shreds only columns of objects.
     objects = f"SELECT /*+ COALESCE(1) */ * FROM delta.`{plain}` WHERE i % 10 <> 9"
     with delta_spark.settings(_ASKED):
         delta_spark.sql(f"INSERT INTO delta.`{theirs}` {objects}")
@@ -55,7 +55,8 @@ def test_both_write_the_same_bounds(delta_spark: DeltaSpark, tmp_table: Callable
     assert (low, high) == (their_low, their_high)
     verify(ours)
 
-    # A second file beyond the first one's bounds: whoever skips by them must find the same rows.
+    # A second file beyond the first one's bounds: a reader that skips by the bounds must find the
+    # same rows.
     delta_spark.sql(f"INSERT INTO delta.`{plain}` {_ROWS.format(first=1000, last=1060)}")
     added = DeltaTable(plain).to_pyarrow_table()
     write_deltalake(ours, added.filter(pc.greater(added["i"], 999)), mode="append")
@@ -71,7 +72,8 @@ def test_both_write_the_same_bounds(delta_spark: DeltaSpark, tmp_table: Callable
         expected = delta_spark.counts(plain, conditions)
         assert 0 < expected[0] < 120
         assert delta_spark.counts_skipping(ours, conditions) == expected
-        # Their checkpoint holds our bounds, ours hold theirs; both are read by both.
+        # delta-spark's checkpoint contains deltaplane's bounds and the reverse; both engines read
+        # both.
         delta_spark.checkpoint(ours)
         assert delta_spark.counts_skipping(ours, conditions) == expected
     assert DeltaTable(ours).to_pyarrow_table().num_rows == 120

@@ -1,4 +1,4 @@
-"""Owns an independent reading of the bounds that a log has of what is inside variants (P169)."""
+"""An independent decoder of a log's bounds inside variants (P169)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def decoded(text: str | None) -> dict[str, Any]:
 
 
 def bounds(table: str) -> list[tuple[int, dict[str, Any], dict[str, Any]]]:
-    """What the log says of each file that was added."""
+    """The bounds of each added file in the log."""
     found = []
     for commit in sorted(Path(table, "_delta_log").glob("*.json")):
         for line in commit.read_text().splitlines():

@@ -1,5 +1,5 @@
-"""Owns what a test asks of the independent reading of the protocol (`tests/verifier`) about a table
-that deltaplane wrote, and where the shared corpus is. Knows nothing of deltaplane.
+"""Runs the independent verifier of the protocol (`tests/verifier`) on tables that deltaplane wrote,
+and locates the shared corpus. Uses no deltaplane.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Plants each fault of faults.toml in a copy of the checkout and demands that its test fails.
-Called by `make planted`; arguments choose faults by a part of their names."""
+"""Plants each fault of faults.toml in a copy of the checkout and requires its test to fail.
+`make planted` runs it; arguments select faults by a part of their names."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# The copy stays between runs, so that a run compiles what changed.
+# The copy is retained between runs, so that a run compiles only changes.
 SCRATCH = ROOT / ".cache" / "planted"
-# Packages whose features are part of what a dependency is compiled with: named beside a package
-# they let cargo take the dependencies that `make test` has compiled, which takes minutes otherwise.
-# None of them depends on the package.
+# Packages whose features influence how dependencies are compiled: naming them together with a
+# package lets cargo reuse the dependencies that `make test` has compiled, which saves minutes. None
+# of them depends on the package.
 BESIDE = {"deltaplane-protocol": ("deltaplane-store",), "deltaplane-log": ("deltaplane-data",)}
 COPIED = (
     "rust/",
@@ -31,16 +31,16 @@ COPIED = (
     "tests/",
     "pyproject.toml",
 )
-# Used instead of a crate's name where Python code is changed; its tests use the module that
-# `make develop` built.
+# Replaces a crate's name for changes of Python code, whose tests use the module built by
+# `make develop`.
 PYTHON = "python"
 BUILT = "python/deltaplane/_native.abi3.so"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A one-line change and the test that must fail with it: one of a crate, or a node of pytest
-    where `package` is `python`."""
+    """A one-line change and the test that must fail with it: one of a crate, or a pytest node id if
+    `package` is `python`."""
 
     name: str
     file: str
@@ -52,7 +52,7 @@ class Fault:
 
     @property
     def suite(self) -> tuple[str, ...]:
-        """Cargo's arguments for the binary that holds the test, or Python's name."""
+        """Cargo's arguments for the binary with the test, or Python's name."""
         if self.package == PYTHON:
             return (PYTHON,)
         named = (self.package, *BESIDE.get(self.package, ()))
@@ -68,7 +68,7 @@ class Fault:
         room = f"rust/{self.package.removeprefix('deltaplane-')}"
         below = f"{room}/tests/{self.target}" if self.target else f"{room}/src"
         found = [f"{below}/{'/'.join(parts)}.rs" for parts in (module, module[:-1])]
-        # Tests stand in a file of their own, or in the one that they are of.
+        # Tests are in a file of their own, or in the file under test.
         return next((name for name in found if (ROOT / name).is_file()), found[0])
 
     def planted(self, text: str) -> str:
@@ -86,8 +86,7 @@ def faults() -> list[Fault]:
 
 
 def copy_checkout(checkout: Path) -> None:
-    """Brings the copy up to date; files that are the same keep their times, so that nothing is
-    compiled again."""
+    """Updates the copy; unchanged files keep their times, so that they aren't compiled again."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -101,7 +100,7 @@ def copy_checkout(checkout: Path) -> None:
         if not copy.exists() or not filecmp.cmp(source, copy, shallow=False):
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(source.read_bytes())
-    # What `make setup` fetched: tests skip without it.
+    # The downloads of `make setup`, without which tests skip.
     if not (checkout / ".cache").exists():
         (checkout / ".cache").symlink_to(ROOT / ".cache")
     for old in checkout.rglob("*"):
@@ -110,12 +109,11 @@ def copy_checkout(checkout: Path) -> None:
 
 
 def run_tests(checkout: Path, suite: Sequence[str], tests: Sequence[str]) -> tuple[set[str], set[str], str]:
-    """The tests that passed, those that failed, and what was printed; neither where nothing could
-    be run."""
+    """The passed tests, the failed ones, and the output; no tests if nothing could be run."""
     if suite[0] == PYTHON:
         return run_pytest(checkout, tests)
-    # Cargo keeps the crates of the copy beside those of the checkout, and compiles dependencies
-    # once for both.
+    # Cargo stores the copy's crates beside those of the checkout, and compiles dependencies once
+    # for both.
     environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target")}
     command = ["cargo", "test", "--locked", *suite, "--", "--exact", *tests]
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
@@ -125,10 +123,10 @@ def run_tests(checkout: Path, suite: Sequence[str], tests: Sequence[str]) -> tup
 
 
 def run_pytest(checkout: Path, tests: Sequence[str]) -> tuple[set[str], set[str], str]:
-    """The same for nodes of pytest, up to the first that fails: one with parameters does if it does
-    with some."""
+    """The same for pytest node ids, up to the first failure: a parametrized test fails if one of
+    its cases does."""
     environment = {**os.environ, "PYTHONPATH": str(checkout / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
-    # A property whose tables can't be verified is skipped after its first example.
+    # A property test whose tables can't be verified is skipped after its first example.
     environment.setdefault("DELTAPLANE_SHARED", str(ROOT.parent / "shared"))
     python = ROOT / ".venv" / "bin" / "python"
     command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", "-v", "-x", "--tb=short", *tests]
@@ -140,7 +138,7 @@ def run_pytest(checkout: Path, tests: Sequence[str]) -> tuple[set[str], set[str]
 
 
 def judge(fault: Fault, checkout: Path) -> str:
-    """Empty when the test noticed the fault, else why it didn't."""
+    """Empty if the test detected the fault, otherwise the reason why it didn't."""
     path = checkout / fault.file
     original = path.read_text()
     try:

@@ -1,8 +1,8 @@
-"""Owns the proof: every hostile table and a number of damaged ones are met, and what came of it is
-told as figures.
+"""The proof: a process uses every hostile table and a number of damaged ones, and the outcomes are
+counted.
 
-`python -m robustness.damage` in the folder `tests` does it in full and writes
-docs/reliability/damage.json. The tests do the same with less.
+`python -m robustness.damage` in the folder `tests` runs it in full and writes
+docs/reliability/damage.json. The tests run a smaller version.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOW = "cd tests && ../.venv/bin/python -m robustness.damage"
 
 @dataclass
 class Found:
-    """What came of some tables: what they are → what was wrong, and the outcomes."""
+    """The outcomes for some tables: name → problem, and the numbers of outcomes."""
 
     met: int = 0
     faults: dict[str, list[str]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Found:
 
 
 def hostile(root: Path, files_in_a_log: int, zeros: int) -> Found:
-    """Meets every hostile table."""
+    """Uses every hostile table."""
     made = list(tables.tables(root, files_in_a_log, zeros))
     met = meet([Met(path, name in tables.COMMITS) for name, path, _ in made])
     found = Found()
@@ -59,7 +59,7 @@ def hostile(root: Path, files_in_a_log: int, zeros: int) -> Found:
 
 
 def at_random(root: Path, seeds: range) -> Found:
-    """Meets a damaged table for each seed."""
+    """Uses a damaged table for each seed."""
     made = list(damaged.damaged(root, seeds))
     met = meet([Met(path, everything=False) for _, path in made])
     found = Found()
@@ -97,7 +97,7 @@ def main() -> int:
     proof = {
         "title": "Damage and hostile tables",
         "claims": [
-            "Whatever stands in a table's folder, reading, describing and changing it ends in rows or in a typed error: "
+            "Reading, describing and changing a table with any content in its folder ends in rows or in a typed error: "
             "no panic, no untyped error, no dead process, "
             f"at most {SECONDS:.0f} seconds and {MEMORY_MB} MB each, in a process of {LIMIT_MB} MB of addresses.",
             "The hostile tables exhaust (brackets without end, a gigabyte of zeros as a commit, 100,000 files in the log, values of "

@@ -1,7 +1,7 @@
-"""Owns tables of which one file was damaged at random: bytes changed, cut out, doubled, zeroed, or
-set to an end of a type.
+"""Tables with one randomly damaged file: bytes changed, removed, duplicated, zeroed, or set to an
+extreme of a type.
 
-Every case is told by its seed.
+The seed identifies a case.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltaplane import DeltaTable, write_deltalake
 
 EXTREMES = [b"\xff" * 4, b"\x7f" + b"\xff" * 3, b"\xff" * 3 + b"\x7f", b"\x00" * 8, b"\xff" * 7 + b"\x7f", b"\x80" * 10]
-# What a log's file is by its name, the first that fits.
+# Kinds of log files by name; the first match applies.
 KINDS = {
     "sidecar": "_sidecars/",
     "compaction": ".compacted.json",
@@ -36,8 +36,7 @@ def kind_of(name: str) -> str:
 
 
 def make_sound(root: Path) -> list[Path]:
-    """Two tables that have every kind of file: with a classic checkpoint, and with one in
-    sidecars."""
+    """Two tables with every kind of file: one with a classic checkpoint, one with sidecars."""
     made = []
     for policy in ("classic", "v2"):
         path = root / policy
@@ -81,7 +80,7 @@ def damage(file: bytes, chance: random.Random) -> bytes:
 
 
 def damaged(root: Path, seeds: range) -> Iterator[tuple[str, Path]]:
-    """A table for each seed: what was damaged, and where it was made."""
+    """A table for each seed: a description of the damage, and its path."""
     sound = make_sound(root)
     files = [
         (table, found)
@@ -97,7 +96,7 @@ def damaged(root: Path, seeds: range) -> Iterator[tuple[str, Path]]:
         shutil.copytree(table, path)
         name = file.relative_to(table)
         (path / name).write_bytes(damage(file.read_bytes(), chance))
-        # Some tables have no other source for what the file says.
+        # Some tables have no other source for the file's content.
         if chance.random() < 0.5:
             drop_others(path, kind_of(str(name)))
         yield f"{kind_of(str(name))} {name} of a table with {table.name} checkpoints, seed {seed}", path

@@ -1,7 +1,8 @@
-"""Random data, options and schemas for the core, a seed a case:
+"""Random data, options and schemas for the core, one seed per case:
 `python fuzz.py KIND FIRST SECONDS [CASES]`.
 
-Prints the seed of each case before it runs, so that the output shows which one ended the process.
+Prints the seed of each case before it runs, so that the output identifies the case that ended the
+process.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _PLACES = [
     "abfss://c@account.dfs.core.windows.net/t",
     "hdfs://localhost:1/t",
 ]
-# Nothing listens there, and nobody waits for long.
+# A port without a listener, with short timeouts.
 _QUICK = {"max_retries": "0", "retry_timeout": "1s", "timeout": "300ms", "connect_timeout": "200ms"}
 _KEYS = {
     "aws_access_key_id": "a" * 20,
@@ -101,7 +102,7 @@ _VALUES = [
 
 
 def _option_names() -> list[str]:
-    """The names that the stores suggest, from their own files."""
+    """The options that the stores suggest, from their own files."""
     names: set[str] = set()
     for path in (_ROOT / "rust/store/src/stores").glob("*.rs"):
         for listed in re.findall(r"names: &\[(.*?)\]", path.read_text(), re.DOTALL):
@@ -114,7 +115,7 @@ _NAMES = _option_names()
 
 
 def options_case(r: random.Random, path: str) -> None:
-    """Any options end in a store or in a typed error, at once."""
+    """Any options yield a store or a typed error, at once."""
     place = r.choice([*_PLACES, path])
     chosen = {r.choice(_NAMES): r.choice(_VALUES) for _ in range(r.randint(1, 4))}
     options = {**_QUICK, **(_KEYS if r.random() < 0.8 else {}), **chosen, "allow_http": r.choice(["true", "false"])}
@@ -226,7 +227,7 @@ def _fields(r: random.Random, depth: int) -> list[pa.Field]:
 
 
 def schema_case(r: random.Random, path: str) -> None:
-    """Any schema makes a table that gives the same columns back, or a typed error and no table."""
+    """Any schema yields a table with the same columns, or a typed error and no table."""
     schema = pa.schema(_fields(r, 3))
     mapping = {"delta.columnMapping.mode": r.choice(["none", "name", "id"])}
     try:
@@ -250,7 +251,7 @@ KINDS: dict[str, Callable[[random.Random, str], Any]] = {
 
 
 def main(kind: str, first: int, seconds: float, cases: int = 10**9) -> int:
-    """Runs cases until the time is over; returns how many."""
+    """Runs cases until the time is over; returns their number."""
     end, done = time.monotonic() + seconds, 0
     while done < cases and time.monotonic() < end:
         seed = first + done

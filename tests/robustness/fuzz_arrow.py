@@ -1,8 +1,8 @@
 """Random Arrow data: every type in every layout (dictionary, view, run-end, sliced,
 null-with-values), valid and damaged.
 
-`case` writes one table of it and reads it back; what comes out must be the rows that went in, or a
-typed error where the data has a type that no table holds, or was damaged.
+`case` writes a table of random data and reads it back; the result must equal the input, or be a
+typed error if a type is unsupported or the data was damaged.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def primitive(r: random.Random, n: int, nulls: bool = True) -> pa.Array:
 
 
 def _with_validity(r: random.Random, array: pa.Array) -> pa.Array:
-    """The array with nulls over values that stay where they are."""
+    """The array with nulls over values that stay in the buffers."""
     if len(array) == 0 or array.null_count or array.offset or pa.types.is_null(array.type):
         return array
     bits = bytes(r.randrange(256) for _ in range(len(array) // 8 + 1))
@@ -171,8 +171,7 @@ def nested(r: random.Random, n: int, depth: int) -> pa.Array:
 
 
 def plain(value: Any) -> Any:
-    """A value as it compares to its like of another type: NaN equals NaN, numbers their
-    decimals."""
+    """A value in a form that is comparable between types: NaN equals NaN, numbers as decimals."""
     if isinstance(value, float):
         return ("nan",) if math.isnan(value) else decimal.Decimal(value) if math.isfinite(value) else repr(value)
     if isinstance(value, dict):
@@ -185,7 +184,7 @@ def plain(value: Any) -> Any:
 
 
 def without_void(t: pa.DataType) -> bool:
-    """Whether a table holds the type: void has no place inside of lists, maps and structs of
+    """Whether a table supports the type: void isn't allowed inside lists and maps, or in structs of
     nothing else."""
     if pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t):
         return without_void(t.value_type)
@@ -209,7 +208,7 @@ def _rows(column: Any) -> Values:
 
 
 def valid_case(r: random.Random, path: str) -> None:
-    """Random columns, written in one to three batches, come back as they are."""
+    """Random columns, written in one to three batches, are read back unchanged."""
     n = r.choice([0, 1, 2, 7, 20, 70])
     columns = {f"c{i}": nested(r, n, r.randint(0, 3)) for i in range(r.randint(1, 3))}
     table = pa.table({"id": pa.array(range(n), pa.int64()), **columns})
@@ -227,7 +226,7 @@ def valid_case(r: random.Random, path: str) -> None:
 
 
 def damaged_case(r: random.Random, path: str) -> None:
-    """A value that isn't what its type says: refused by column and row where a reader could see
+    """A value that contradicts its type: refused with column and row if a reader could notice
     it."""
     n = r.randint(2, 30)
     row = r.randrange(n)

@@ -1,5 +1,5 @@
-"""Owns the running of a victim over tables and what is asked of it: no end, no panic, no
-`Internal`, bounded time and memory."""
+"""Runs a victim process over tables, with its requirements: no crash, no panic, no `Internal`
+error, bounded time and memory."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parents[1]
-# Of addresses: threads' stacks and allocators' arenas reserve much more than they use.
+# Limit of the address space: threads' stacks and allocators' arenas reserve much more than they
+# use.
 LIMIT_MB = 6000
 SECONDS = 20.0
-# Above what the process has before: the largest hostile file is read whole, and decoded once.
+# Limit above the process's initial memory: the largest hostile file is read as a whole and decoded
+# once.
 MEMORY_MB = 1500
 
 
 @dataclass(frozen=True)
 class Met:
-    """A table that a victim is to meet; `everything` is done with it, or only a few things."""
+    """A table for a victim; `everything` selects all actions or only a few."""
 
     path: Path
     everything: bool = True
@@ -31,13 +33,13 @@ class Met:
 
 @dataclass
 class Outcomes:
-    """What a victim told of one table."""
+    """A victim's outcomes with one table."""
 
     did: dict[str, dict[str, Any]] = field(default_factory=dict)
     died_at: str | None = None
 
     def faults(self) -> list[str]:
-        """What must not happen with any table."""
+        """Violations of the requirements with any table."""
         found = [] if self.died_at is None else [f"the process ended at {self.died_at}"]
         for action, told in self.did.items():
             if told["outcome"].startswith("untyped") or told["outcome"] == "Internal":
@@ -50,7 +52,7 @@ class Outcomes:
 
 
 def meet(tables: Sequence[Met], limit_mb: int = LIMIT_MB) -> dict[Path, Outcomes]:
-    """What a victim does with each table; a new one takes over where one died."""
+    """A victim's outcomes with each table; a new victim continues after one that died."""
     left, met = list(tables), dict[Path, Outcomes]()
     while left:
         done = _victim(left, limit_mb)
@@ -61,7 +63,7 @@ def meet(tables: Sequence[Met], limit_mb: int = LIMIT_MB) -> dict[Path, Outcomes
 
 def _victim(tables: list[Met], limit_mb: int) -> dict[Path, Outcomes]:
     command = [sys.executable, "-m", "robustness.victim", str(limit_mb)]
-    # Arenas of each thread would reserve addresses that nobody uses.
+    # Arenas for each thread would reserve unused address space.
     environment = {**os.environ, "MALLOC_ARENA_MAX": "2", "OMP_NUM_THREADS": "2", "PYTHONPATH": str(TESTS)}
     with subprocess.Popen(
         command,
@@ -72,7 +74,7 @@ def _victim(tables: list[Met], limit_mb: int) -> dict[Path, Outcomes]:
         stderr=subprocess.DEVNULL,
         text=True,
     ) as process:
-        # A victim that hangs is ended, and found at what it did last.
+        # A victim that hangs is killed, and its last action identifies the cause.
         guard = threading.Timer(60 + 30 * len(tables), process.kill)
         guard.start()
         lines = (json.dumps({"path": str(table.path), "all": table.everything}) + "\n" for table in tables)

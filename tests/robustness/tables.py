@@ -1,7 +1,7 @@
-"""Owns the hostile tables: each made to exhaust, overflow, confuse or lead elsewhere, from one
-small sound table.
+"""The hostile tables: each made to exhaust, overflow, confuse or mislead a reader, from one small
+sound table.
 
-Knows nothing of what is done with them.
+Independent of the actions that use them.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def z85(data: bytes) -> str:
 
 
 def vector(bitmaps: list[tuple[int, bytes]], cardinality: int, claimed: int | None = None) -> Change:
-    """A file with an inline vector of these 32-bit bitmaps, and statistics that don't say how many
-    rows there are."""
+    """A file with an inline vector of these 32-bit bitmaps, and statistics without a number of
+    rows."""
     count = len(bitmaps) if claimed is None else claimed
     data = struct.pack("<IQ", 1681511377, count) + b"".join(struct.pack("<I", key) + body for key, body in bitmaps)
 
@@ -111,7 +111,7 @@ def row_ids(last: int) -> Change:
 
 
 def extremes(value: int) -> Change:
-    """Every number of the log at an end of its type."""
+    """Every number of the log at an extreme of its type."""
 
     def change(actions: list[Action]) -> None:
         stats = {"numRecords": value, **{part: {"x": value} for part in ("minValues", "maxValues", "nullCount")}}
@@ -136,7 +136,7 @@ def partition(kind: str, value: str) -> Change:
     return change
 
 
-# What → the change of the one commit of a small table.
+# Name → the change of the one commit of a small table.
 COMMITS: dict[str, Change] = {
     # deep and endless
     "an unknown action, deep": behind(f'{{"future":{DEEP}}}'),
@@ -189,12 +189,12 @@ def data_file(table: Path) -> Path:
 
 
 def written(name: str, data: bytes | str) -> Spoil:
-    """A file of the log with this content."""
+    """A log file with this content."""
     return lambda table: void(log_file(table, name).write_bytes(data.encode() if isinstance(data, str) else data))
 
 
 def void(_: object) -> None:
-    """For lambdas whose value nobody wants."""
+    """For lambdas whose value is ignored."""
 
 
 def sparse(name: str, size: int) -> Spoil:
@@ -232,7 +232,7 @@ def many(names: Callable[[int], str], count: int) -> Spoil:
 
 
 def data(change: Callable[[bytes], bytes]) -> Spoil:
-    """The data file with other bytes, and its size in the log."""
+    """The data file with other bytes, and the matching size in the log."""
 
     def spoil(table: Path) -> None:
         file = data_file(table)
@@ -273,7 +273,7 @@ def varint(n: int) -> bytes:
 
 
 def claims(rows: int) -> Callable[[bytes], bytes]:
-    """A Parquet file of one row whose footer claims `rows` rows, everywhere."""
+    """A Parquet file of one row whose footer claims `rows` rows everywhere."""
 
     def change(file: bytes) -> bytes:
         length = int.from_bytes(file[-8:-4], "little")
@@ -292,8 +292,7 @@ def parquet(table: pa.Table, **options: Any) -> bytes:
 
 
 def with_checkpoint(change: Callable[[pa.Table], pa.Table], commits: bool) -> Spoil:
-    """A table whose checkpoint was changed; without the commits before it there is no way around
-    it."""
+    """A table with a changed checkpoint; without the earlier commits it is the only source."""
 
     def spoil(table: Path) -> None:
         DeltaTable(str(table)).create_checkpoint()
@@ -308,7 +307,7 @@ def with_checkpoint(change: Callable[[pa.Table], pa.Table], commits: bool) -> Sp
 
 
 def bomb(column: str, member: str, size: int) -> Callable[[pa.Table], pa.Table]:
-    """A checkpoint in which one text has `size` bytes, and takes few in the file."""
+    """A checkpoint with one text of `size` bytes, which compresses to few bytes in the file."""
 
     def change(checkpoint: pa.Table) -> pa.Table:
         rows = checkpoint[column].to_pylist()
@@ -322,9 +321,9 @@ def bomb(column: str, member: str, size: int) -> Callable[[pa.Table], pa.Table]:
 
 
 def page_claims(file: bytes, size: int) -> bytes:
-    """The file with pages of more than 2**27 bytes changed so that they claim to decompress to
-    `size` bytes (an int)."""
-    # From 2**27 on such a number has five bytes, as the largest one has: nothing else in the file
+    """The file with the decompressed sizes of pages of more than 2**27 bytes changed to `size`
+    bytes (an int)."""
+    # From 2**27 on such a number has five bytes, like the largest one: no other byte of the file
     # moves.
     number = varint((size << 1 ^ size >> 31) & (1 << 32) - 1)
     number = number if len(number) == 5 else padded(number)
@@ -340,7 +339,7 @@ def page_claims(file: bytes, size: int) -> bytes:
 
 
 def padded(number: bytes) -> bytes:
-    """The same number of Thrift in five bytes."""
+    """The same Thrift number in five bytes."""
     return bytes(b | 128 for b in number) + b"\x80" * (4 - len(number)) + b"\0"
 
 
@@ -369,7 +368,7 @@ def checkpoint_page_claims(size: int) -> Spoil:
 
 
 def retyped(column: str) -> Callable[[pa.Table], pa.Table]:
-    """A checkpoint in which every member of an action is a whole number."""
+    """A checkpoint in which every member of an action is an integer."""
 
     def change(checkpoint: pa.Table) -> pa.Table:
         rows = [None if r is None else dict.fromkeys(r, 1) for r in checkpoint[column].to_pylist()]
@@ -388,8 +387,7 @@ def at_last_version(table: Path) -> None:
 
 
 def sidecar(path: str) -> Spoil:
-    """A V2 checkpoint whose manifest names a sidecar there: that of another table, which is
-    sound."""
+    """A V2 checkpoint whose manifest names the sidecar of another table, which is sound."""
 
     def spoil(table: Path) -> None:
         other = table.parent / "elsewhere"
@@ -431,7 +429,7 @@ def escape(path: str) -> Spoil:
     return spoil
 
 
-# Whatever such a table names, its rows are not read.
+# The rows of files outside of the table must not be read.
 ESCAPES: dict[str, Spoil] = {
     f"a path elsewhere, {path}": escape(path)
     for path in (
@@ -514,7 +512,7 @@ FILES: dict[str, Spoil] = {
 
 
 def tables(root: Path, files_in_a_log: int, zeros: int) -> Iterator[tuple[str, Path, bool]]:
-    """Every hostile table: what it is, where it was made, and whether its rows must not be read."""
+    """Every hostile table: its name, its path, and whether its rows must not be read."""
     good = root / "good"
     feed = {"delta.enableChangeDataFeed": "true"}
     write_deltalake(good, pa.table({"x": [1, 2], "p": ["a", "b"]}), partition_by=["p"], configuration=feed)

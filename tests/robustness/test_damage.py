@@ -1,6 +1,6 @@
-"""Tables made to exhaust, overflow, confuse or lead elsewhere, and tables with a file damaged at
-random: whatever is done with them ends in rows or in a typed error, in bounded time and memory
-(`damage.py` says it in full).
+"""Tables made to exhaust, overflow, confuse or mislead a reader, and tables with a randomly damaged
+file: every action on them yields rows or a typed error, in bounded time and memory (`damage.py`
+runs the full version).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def test_every_hostile_table_ends_in_rows_or_a_typed_error(tmp_path: Path) -> No
 def test_every_damaged_file_ends_in_rows_or_a_typed_error(tmp_path: Path) -> None:
     found = damage.at_random(tmp_path, range(60))
     assert found.faults == {}
-    # Neither is all of the damage without effect, nor is a table lost by any damage.
+    # Some damage has an effect, and not every damage loses a table.
     assert found.outcomes["ok"] > found.outcomes["CorruptFile"] + found.outcomes["CorruptLog"] > 10
 
 

@@ -1,6 +1,6 @@
-"""Owns the process that meets hostile tables: it does with each all that a user can do, and tells
-what came of it. Its memory is bounded by the system, so a bomb ends it instead of the machine.
-Started by `hostile.py`, one for many tables.
+"""The process that uses hostile tables: it runs all user actions on each, and reports the outcomes.
+The system limits its memory, so that a decompression bomb ends the process instead of the machine.
+`hostile.py` starts one for many tables.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ READS: dict[str, Action] = {
     "feed": lambda t: t.load_cdf(0).to_arrow(),
     "time": lambda t: t.load_as_version("2024-01-01"),
 }
-# Each on a copy, as it changes the table.
+# Each runs on a copy, since it changes the table.
 CHANGES: dict[str, Callable[[str], Any]] = {
     "append": lambda path: write_deltalake(path, MORE, mode="append"),
     "overwrite": lambda path: write_deltalake(path, MORE, mode="overwrite"),
@@ -50,15 +50,14 @@ CHANGES: dict[str, Callable[[str], Any]] = {
     "clean up": lambda path: DeltaTable(path).cleanup_metadata(),
     "compact": lambda path: DeltaTable(path).compact_logs(0, 1),
 }
-# For tables that take long, or are many.
+# Actions for tables that take long, or are numerous.
 FEW = ("rows", "some rows", "count", "history", "feed", "append", "delete")
 
 
 def tell(action: str, do: Callable[[], Any]) -> None:
-    """Runs the action and prints how it ended; prints `starts` before, for the case that the
-    process dies."""
+    """Runs the action and prints its outcome; prints `starts` before, in case the process dies."""
     print(json.dumps({"starts": action}), flush=True)
-    # The peak is measured from here on.
+    # Resets the measured memory peak.
     Path("/proc/self/clear_refs").write_text("5")
     before = megabytes("VmRSS")
     began = time.monotonic()
@@ -85,8 +84,8 @@ def megabytes(what: str) -> int:
 
 
 def meet(path: str, actions: set[str]) -> None:
-    """Does these with one table. Files of a log and of data never change, so a copy is made of
-    links."""
+    """Runs these actions on one table. Files of a log and of data are immutable, so a copy consists
+    of links."""
     opened: list[DeltaTable] = []
     tell("open", lambda: opened.append(DeltaTable(path)))
     for name, action in READS.items() if opened else ():
@@ -106,8 +105,8 @@ def linked(source: str, target: str) -> None:
 
 
 def main(limit_mb: int) -> None:
-    """Takes tables from standard input, each a line of JSON: its path, and whether all is done with
-    it."""
+    """Reads tables from standard input, each a line of JSON: its path, and whether to run all
+    actions."""
     logging.getLogger("deltaplane").setLevel(logging.CRITICAL)
     resource.setrlimit(resource.RLIMIT_AS, (limit_mb << 20, limit_mb << 20))
     for table in map(json.loads, sys.stdin):

@@ -1,4 +1,4 @@
-"""What the Spark tests share beside the session, which tests/conftest.py owns."""
+"""Fixtures that the Spark tests share, besides the session in tests/conftest.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A table's path that asks for care: a space, a percent sign, a letter beyond ASCII."""
+    """A table's path with characters that need escaping: a space, a percent sign, a letter beyond
+    ASCII."""
     return str(tmp_path / "a täble %20")
 
 
@@ -30,7 +31,7 @@ def in_new_york(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture
 def conf(spark: SparkSession) -> Iterator[dict[str, str]]:
-    """Settings of the session, which end with the test."""
+    """Session settings, restored after the test."""
     given: dict[str, str] = {}
 
     class Settings(dict[str, str]):
@@ -45,7 +46,7 @@ def conf(spark: SparkSession) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def enabled(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session, which knows the familiar names meanwhile."""
+    """The session with `enable` applied during the test."""
     from deltaplane import spark as dp
 
     dp.enable(spark)
@@ -55,7 +56,7 @@ def enabled(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def name(spark: SparkSession) -> Iterator[str]:
-    """A table's name that nobody holds before and after; dropping the table leaves its files."""
+    """A table name that is free before and after the test; dropping the table keeps its files."""
     name = f"familiar_{uuid.uuid4().hex}"
     yield name
     spark.sql(f"DROP TABLE IF EXISTS default.{name}")

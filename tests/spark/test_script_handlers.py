@@ -1,5 +1,5 @@
-"""Handlers of SQL scripts: Spark finds them by an error's condition and SQL state, which each of
-our errors has."""
+"""Handlers of SQL scripts: Spark finds them by an error's condition and SQL state, which every
+deltaplane error has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ERRORS = [
     for name in exceptions.__all__
     if inspect.isclass(kind := getattr(exceptions, name)) and issubclass(kind, DeltaError)
 ]
-# delta-spark's scripts handle all of these, except for the last, which it can't bind
+# delta-spark's scripts handle all of these except the last, which it can't bind
 # (UNBOUND_SQL_PARAMETER).
 HANDLED = """
 INSERT INTO {t} VALUES (NULL, 'x')

@@ -1,14 +1,14 @@
-"""Owns random queries over the tables of `queries`: expressions, joins, groups and orders put
-together by chance.
+"""Random queries over the tables of `queries`: random combinations of expressions, joins, groups
+and orders.
 
-Knows no engine.
+Uses no engine.
 """
 
 from __future__ import annotations
 
 import random
 
-# Columns by their kinds: those of `sales` and `codes` that both engines read.
+# Columns of `sales` and `codes` by kind, of types that both engines read.
 _SALES = {"number": ["id", "i", "d", "f", "m"], "text": ["k"], "truth": ["o"], "day": ["day"]}
 _CODES = {"number": ["n", "rate"], "text": ["k", "name"], "truth": [], "day": []}
 Scope = list[tuple[str, dict[str, list[str]]]]
@@ -84,7 +84,7 @@ class Drawing:
         return self.one_of(self.number(scope), self.text(scope), self.condition(scope))
 
     def windowed(self, scope: Scope) -> str:
-        """A function over a window of `sales`, whose rows an id orders."""
+        """A window function over `sales`, whose rows an id orders."""
         partition = self.one_of("", f"PARTITION BY {self.text(scope, 1)} ")
         by_id = f"({partition}ORDER BY s.id{self.one_of('', ' DESC')})"
         frame = f"ROWS BETWEEN {self.one_of('UNBOUNDED', '2', '1')} PRECEDING AND {self.one_of('CURRENT ROW', '1 FOLLOWING')}"
@@ -100,7 +100,8 @@ class Drawing:
         )
 
     def aggregate(self, scope: Scope) -> str:
-        # Remainders are small: no sum overflows, and none of doubles depends on the order of rows.
+        # Remainders are small: no sum overflows, and no sum of doubles depends on the order of
+        # rows.
         exact = [c for c in self.columns(scope, "number") if c.split(".")[1] not in ("d", "f", "rate")]
         number = f"{self.one_of(*exact)} % 7"
         call = self.one_of(
@@ -124,7 +125,7 @@ class Drawing:
         return f"sales s {kind}JOIN codes c ON {on}", sales if kind in ("LEFT SEMI ", "LEFT ANTI ") else both
 
     def query(self) -> str:
-        """One query, with an order over all its columns or without any."""
+        """One query, ordered by all its columns or unordered."""
         relation, scope = self.relation()
         keys: list[str] = []
         if self.chance.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Owns the tables and the queries that both engines are compared on."""
+"""The tables and the queries with which both engines are compared."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ TAGS = pa.table(
 
 
 def listed(*columns: str) -> str:
-    """A list of VALUES that is long enough to be taken column by column; `columns` have their cells
-    behind each `|`."""
+    """A VALUES list long enough to be planned column by column; `columns` have their cells behind
+    each `|`."""
     cells = [column.split("|") for column in columns]
     rows = ("(" + ", ".join(c[i % len(c)] for c in cells) + ")" for i in range(60))
     return f"SELECT * FROM VALUES {', '.join(rows)} AS v"
@@ -63,7 +63,7 @@ LISTED = [
     listed("array(1, 2)|array(3)|NULL", "upper('a')|concat('b', 'c')|'d'"),
 ]
 
-# Where a query has no order of its own its rows are compared as a bag.
+# The rows of a query without an order are compared as a multiset.
 QUERIES = [
     *LISTED,
     # projections
@@ -144,7 +144,7 @@ QUERIES = [
     "SELECT upper(k) AS u, count(*) AS n FROM sales GROUP BY upper(k)",
     "SELECT upper(k) AS u, count(*) AS n FROM sales GROUP BY u ORDER BY n DESC, u",
     "SELECT k AS g, o, count(*) AS n FROM sales GROUP BY G, 2",
-    # The name of a result's column is a column of the query around, too.
+    # The result's column has the same name as a column of the enclosing query.
     "WITH r AS (SELECT k AS g, sum(id) AS t FROM sales GROUP BY g) SELECT name, t FROM codes c, r "
     "WHERE c.k = g AND t = (SELECT max(t) FROM r)",
     "SELECT name, (SELECT max(x) FROM (SELECT upper(k) AS name, count(*) AS x FROM sales GROUP BY name)) AS m FROM codes",
@@ -417,7 +417,7 @@ QUERIES = [
     "SELECT id FROM sales z WHERE z.id = (SELECT max(t.id) FROM sales t WHERE t.k <=> z.k)",
 ]
 
-# Both engines fail: by the statement, or by a row of it.
+# Both engines fail, for the statement or for a row.
 FAILING = [
     "SELECT k AS i, count(*) AS n FROM sales GROUP BY i",
     "SELECT sum(id) AS z FROM sales GROUP BY z",
@@ -479,8 +479,8 @@ FAILING = [
     "SELECT t.id FROM sales",
 ]
 
-# Conditions of DELETE and UPDATE on `sales`, which goes by the name `z`; Spark's SELECT tells which
-# rows are meant.
+# Conditions of DELETE and UPDATE on `sales` under the alias `z`; Spark's SELECT determines the
+# selected rows.
 CONDITIONS = [
     "k IN (SELECT k FROM codes)",
     "k NOT IN (SELECT k FROM codes)",

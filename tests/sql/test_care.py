@@ -1,4 +1,4 @@
-"""Statements that look after a table's files and versions do what the API does."""
+"""Statements that maintain a table's files and versions have the same results as the API."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_restore(table: DeltaTable) -> None:
         }
     ]
     assert table.to_pyarrow_table()["x"].to_pylist() == [0]
-    # Of this very moment: the next commit may have been a millisecond later.
+    # An exact timestamp, since the next commit may be a millisecond later.
     moment = pa.scalar(table.history()[2]["timestamp"], pa.timestamp("ms", "UTC")).as_py()
     assert run(f"RESTORE t TO TIMESTAMP AS OF '{moment.isoformat()}'", table)[0]["num_restored_files"] == 1
     assert table.to_pyarrow_table()["x"].to_pylist() == [1]

@@ -1,4 +1,5 @@
-"""Comments end where Spark's do, and text without an end is refused at once, however long it is."""
+"""Comments end where Spark's do, and text without an end is refused at once, whatever its
+length."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from deltaplane.exceptions import InvalidArgumentError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each but the wrong ones gives one row; `+ 5` and WHERE are inside of a comment or outside.
+# Each valid text returns one row; `+ 5` and WHERE are inside or outside of a comment.
 TEXTS = [
     "SELECT 1 AS a WHERE 1 = 1 -- C:\\\n AND 1 = 5",
     "SELECT 1 AS a -- C:\\\\\n + 5",
@@ -94,7 +95,7 @@ def test_a_wrong_condition_is_refused(condition: str) -> None:
         expr.parse(condition)
 
 
-# A search that starts again at each of the characters would take minutes.
+# A search that restarts at each character would take minutes.
 @pytest.mark.parametrize(
     "text",
     [

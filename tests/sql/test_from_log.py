@@ -1,5 +1,5 @@
-"""Counts and extremes that the log tells are those of the rows, and need no file; what it doesn't
-tell is read."""
+"""Counts and extremes from the log equal those of the rows, and need no file; facts missing in the
+log are read from files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows(seed: int, count: int) -> pa.Table:
     def some(values: list[object]) -> list[object]:
         return [draw.choice([*values, None]) for _ in range(count)]
 
-    # The same milliseconds for all: bounds in the log have no microseconds.
+    # The same milliseconds for all rows, since bounds in the log have no microseconds.
     at = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
     return pa.table(
         {
@@ -60,7 +60,7 @@ def rows(seed: int, count: int) -> pa.Table:
 
 
 def table(at: str, seed: int, **configuration: str) -> pa.Table:
-    """A table of three commits; the rows that it has."""
+    """Makes a table of three commits; returns its rows."""
     for part in range(3):
         write_deltalake(
             at, rows(seed + part, 20), partition_by=["p", "q"], mode="append", configuration=configuration or None
@@ -109,8 +109,7 @@ def test_what_it_does_not_tell_is_read(query: str, tmp_path: Path) -> None:
     ids=["vectors", "mapped", "few"],
 )
 def test_results_are_those_of_the_rows(seed: int, configuration: dict[str, str], tmp_path: Path) -> None:
-    # P120, P166: bounds of files with a vector may be wide; of columns without statistics nothing
-    # is known
+    # P120, P166: bounds of files with a vector may be wide; columns without statistics have none
     at = str(tmp_path / "t")
     table(at, 100 + seed, **configuration)
     opened = DeltaTable(at)

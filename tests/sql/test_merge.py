@@ -1,4 +1,4 @@
-"""MERGE: what the statement says is what the builder of `DeltaTable.merge` is told."""
+"""MERGE: the statement calls the builder of `DeltaTable.merge` with its clauses."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A statement is one file in the folder of statements: reading, errors and `deltaplane.sql` take
-it."""
+"""A statement is one file in the folder of statements: parser, errors and `deltaplane.sql` then
+include it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_without_its_file_there_is_no_such_statement() -> None:
 
 
 def test_every_file_has_a_statement_or_is_a_part_of_one() -> None:
-    """A file whose list has another name would be found by nobody."""
+    """A file whose list has another name would never be registered."""
     folder = Path(statements.__file__).parent
     texts = {path.stem: path.read_text() for path in folder.glob("*.py") if path.stem != "__init__"}
     assert {name for name, text in texts.items() if "\nSTATEMENT" not in text} == {"clone", "like"}

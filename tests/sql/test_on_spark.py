@@ -1,5 +1,5 @@
-"""With a Spark session queries are Spark's: versions, names of the caller's, and what the embedded
-engine hasn't."""
+"""With a Spark session Spark runs queries: versions, names defined by the caller, and syntax that
+the embedded engine lacks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_only_relations_are_replaced(spark: SparkSession, at: str) -> None:
 def test_a_query_of_with_hides_a_table_of_its_name(spark: SparkSession, at: str) -> None:
     tables = {"t": at}
     assert values(sql("WITH t AS (SELECT 1 AS x) SELECT x FROM t", spark, tables=tables)) == [(1,)]
-    # In its own query the name is the table's.
+    # Within its own definition the name is the table's.
     assert values(sql("WITH t AS (SELECT max(x) AS x FROM t) SELECT x FROM t", spark, tables=tables)) == [(4,)]
     assert values(sql("SELECT max(x) OVER t AS m FROM t WINDOW t AS () LIMIT 1", spark, tables=tables)) == [(4,)]
 

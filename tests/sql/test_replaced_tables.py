@@ -1,5 +1,4 @@
-"""`CREATE OR REPLACE TABLE` of a table that is there: the table is what CREATE TABLE would have
-made."""
+"""`CREATE OR REPLACE TABLE` of an existing table: the result equals that of CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -12,8 +11,8 @@ import pytest
 import deltaplane
 from deltaplane import DeltaTable
 
-# Columns, and properties: each brings a table feature that the replaced table lacks, and another
-# property with it.
+# Columns and properties: each adds a table feature that the replaced table lacks, together with
+# another property.
 DEFINITIONS = {
     "generated": ("a INT, g INT GENERATED ALWAYS AS (a + 1)", ""),
     "identity": ("a INT, k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5)", ""),
@@ -30,11 +29,12 @@ DEFINITIONS = {
 
 
 def _facts(path: str) -> dict[str, Any]:
-    """What a table is but for names that are made up for it."""
+    """A table's definition without generated names."""
     table = DeltaTable(path)
     columns = re.sub(r"col-[0-9a-f-]{36}", "", table.schema().to_json())
     properties = {key: value for key, value in table.metadata().configuration.items() if "materialized" not in key}
-    # Versions and times of switching commit times on are noted of a table that was there before.
+    # The version and time at which in-commit timestamps were enabled are only recorded for an
+    # existing table.
     properties = {key: value for key, value in properties.items() if "inCommitTimestampEnablement" not in key}
     return {"columns": columns, "properties": properties, "rows": table.to_pyarrow_table().to_pylist()}
 

@@ -1,5 +1,5 @@
-"""Statements that write rows made of the table's own: they see one version, and rest on all of its
-rows."""
+"""Statements whose new rows are computed from the table's own: they read one version, and depend on
+all of its rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DATA = pa.table({"p": ["a", "a", "b", "b"], "x": [1, 2, 3, 4]})
 MORE = pa.table({"p": ["b"], "x": [9]})
-# A statement, and the rows that it leaves.
+# A statement and the resulting rows.
 STATEMENTS = {
     "append": ("INSERT INTO t SELECT p, x + 10 FROM t", [1, 2, 3, 4, 11, 12, 13, 14]),
     "overwrite": ("INSERT OVERWRITE t SELECT p, x + 10 FROM t WHERE p = 'a'", [11, 12]),
@@ -37,7 +37,7 @@ STATEMENTS = {
     "path": ("INSERT INTO t SELECT p, o.x * 5 FROM delta.`{}` o WHERE x > 2", [1, 2, 3, 4, 15, 20]),
     "create": ("CREATE OR REPLACE TABLE t PARTITIONED BY (p) AS SELECT p, x + 1 AS x FROM t", [2, 3, 4, 5]),
 }
-# On Spark alone REPLACE WHERE is about partitions.
+# On Spark, REPLACE WHERE only accepts partitions.
 ON_SPARK = [name for name in STATEMENTS if name not in ("rows", "values")]
 
 
@@ -52,7 +52,7 @@ def path(tmp_path: Path) -> str:
 def meanwhile(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Callable[[], object]], None]:
-    """Lets another writer commit once, behind the query and before its rows are written."""
+    """Lets another writer commit once, between the query and the write of its rows."""
 
     def set_up(other: Callable[[], object]) -> None:
         left = [other]
@@ -87,7 +87,7 @@ def info(path: str) -> dict[str, Any]:
 
 
 def write_serializable(path: str) -> None:
-    """Gives the table a level that other engines set."""
+    """Sets the table's isolation level, as other engines do."""
     log = Path(path, "_delta_log", f"{0:020}.json")
     before = log.read_text()
     assert '"configuration":{}' in before
@@ -105,7 +105,7 @@ def test_rows_are_those_of_one_version(path: str, name: str) -> None:
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_rows_that_go_meanwhile_are_a_conflict(path: str, meanwhile: Any, name: str) -> None:
     meanwhile(lambda: DeltaTable(path).delete("p = 'b'"))
-    # Where whole files are replaced it may be told as two removals of one file.
+    # If whole files are replaced the conflict may also be two removals of one file.
     whole = name in ("overwrite", "create", "rows", "using", "on")
     expected = DeltaConcurrentModificationException if whole else ConcurrentDeleteReadException
     with pytest.raises(expected):
@@ -126,7 +126,7 @@ def test_the_isolation_level_is_kept(path: str, meanwhile: Any) -> None:
     meanwhile(lambda: write_deltalake(path, MORE, mode="append"))
     sql("INSERT INTO t SELECT p, x + 10 FROM t", tables={"t": path})
     assert left(path) == [1, 2, 3, 4, 9, 11, 12, 13, 14]
-    # What was added by looking counts.
+    # Concurrently added rows conflict, too.
     meanwhile(lambda: sql("INSERT INTO t SELECT p, 0 FROM t WHERE x = 9", tables={"t": path}))
     with pytest.raises(ConcurrentAppendException):
         sql("INSERT INTO t SELECT p, x + 20 FROM t", tables={"t": path})

@@ -1,5 +1,5 @@
-"""Queries give what Spark gives over the same rows: values, types and, where the query has an
-order, the order."""
+"""Queries return Spark's results over the same rows: values, types and, for ordered queries, the
+order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sql.drawn import Drawing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# How many queries are drawn; the seed is fixed, so that two runs compare the same.
+# Number of drawn queries; the seed is fixed, so that two runs compare the same.
 DRAWN = int(os.environ.get("DELTAPLANE_DRAWN_QUERIES", "60"))
 SEED = int(os.environ.get("DELTAPLANE_DRAWN_SEED", "20240229"))
 
@@ -30,7 +30,7 @@ TABLES = {"sales": queries.SALES, "codes": queries.CODES, "empty": queries.EMPTY
 
 @pytest.fixture(scope="module")
 def at(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The tables as Delta tables of several files, so that files can be left out."""
+    """The tables as Delta tables of several files, so that files can be skipped."""
     folder = tmp_path_factory.mktemp("tables")
     for name, data in TABLES.items():
         path = str(folder / name)
@@ -48,8 +48,8 @@ def views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     folder: Path = tmp_path_factory.mktemp("parquet")
     for name, data in TABLES.items():
-        # pyarrow's bounds leave NaN out, and a dictionary has -0.0 and 0.0 apart: Spark's reader
-        # would lose rows by both.
+        # pyarrow's bounds omit NaN, and a dictionary separates -0.0 and 0.0: Spark's reader would
+        # lose rows by both.
         pq.write_table(data, folder / f"{name}.parquet", write_statistics=False, use_dictionary=False)
         spark.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     yield spark
@@ -59,8 +59,8 @@ def views(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def plain(value: Any) -> Any:
-    """A value that compares as Spark shows it: NaN is itself, the sign of a zero counts, a type is
-    part of it."""
+    """A value in a form comparable with Spark's: NaN equals NaN, the sign of zero counts, and so
+    does the type."""
     if isinstance(value, float):
         return ("float", "nan" if math.isnan(value) else repr(value))
     if isinstance(value, list):
@@ -76,8 +76,7 @@ def rows(table: pa.Table, ordered: bool) -> list[str]:
 
 
 def one_zero(table: pa.Table) -> list[str]:
-    """The rows in their order; both zeros stand at one place of it, in any order among
-    themselves."""
+    """The rows in order; both zeros count as equal in the order."""
     return [row.replace("'-0.0'", "'0.0'") for row in rows(table, True)]
 
 
@@ -86,7 +85,7 @@ def ordered(query: str) -> bool:
 
 
 def alike(ours: pa.DataType, theirs: pa.DataType) -> bool:
-    """Types but for names of nested fields and the spelling of UTC."""
+    """Compares types without names of nested fields and the spelling of UTC."""
     if pa.types.is_timestamp(ours):
         return pa.types.is_timestamp(theirs) and (ours.tz is None) == (theirs.tz is None)
     if pa.types.is_list(ours):
@@ -149,8 +148,8 @@ def test_the_comparison_can_fail() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_drawn_queries_give_what_spark_gives(views: SparkSession, at: dict[str, str]) -> None:
-    # Which row fails first, and whether a filter takes it out before, is the engines' own: failures
-    # aren't compared.
+    # Engines may differ in which row fails first, and in whether a filter removes it before:
+    # failures aren't compared.
     drawing = Drawing(SEED)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException

@@ -1,5 +1,5 @@
-"""DELETE and UPDATE by conditions with subqueries: which version these see, what the command rests
-on, and where they run."""
+"""DELETE and UPDATE with subqueries in the condition: the version that these read, the command's
+read set, and the engine that runs them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_table_is_seen_as_it_was(path: str) -> None:
 def test_an_object_is_read_at_its_version(path: str) -> None:
     table = DeltaTable(path)
     write_deltalake(path, pa.table({"p": ["b"], "x": [5], "y": [1]}), mode="append")
-    # What was added since would select the row with 1: the command must not commit.
+    # The concurrently added row would select the row with 1, so the command must not commit.
     with pytest.raises(ConcurrentAppendException):
         sql(OF_ITSELF, tables={"t": table})
     table.update_incremental()
@@ -68,7 +68,7 @@ def test_rows_that_go_matter_where_the_table_is_read(path: str, itself: str) -> 
     DeltaTable(path).delete("p = 'b'")
     with pytest.raises(ConcurrentDeleteReadException):
         sql(f"DELETE FROM t WHERE p = 'a' AND x < (SELECT max(x) FROM {itself.format(path)} o)", tables=tables)
-    # Of another table, or of a version that stays what it is, nothing is missing.
+    # A subquery over another table, or over a fixed version, causes no conflict.
     sql(OF_ANOTHER, tables=tables)
     assert left(path) == [2]
     stale = DeltaTable(path)
@@ -82,7 +82,7 @@ def test_a_dry_run_tells_what_it_rests_on(path: str) -> None:
     assert (told.rows["numDeletedRows"], told.read_set.reads, told.read_set.condition) == (1, "set", None)
     assert "ConcurrentDeleteReadException" in [c.error for c in told.conflicts]
     told = sql(OF_ANOTHER, tables={"t": path, "s": SOURCE}, dry_run=True)
-    # Files are left out by the parts without a subquery.
+    # The parts without a subquery prune files.
     assert (told.read_set.reads, told.files_read) == ("rows", 1)
     assert "ConcurrentDeleteReadException" not in [c.error for c in told.conflicts]
     assert left(path) == [1, 2, 3, 4]
@@ -188,7 +188,7 @@ def test_on_spark_they_rest_on_what_they_read(spark: SparkSession, path: str) ->
     ):
         dp.read(spark, path).createOrReplaceTempView("of_spark")
         assert sql(text, spark, tables={"t": path, "s": SOURCE}, dry_run=True).read_set.reads == reads, text
-    # A subquery in a condition of the API may read anything.
+    # A subquery in a condition of the API may read any table.
     told = dp.DeltaTable.forPath(spark, path).delete("p = 'a' AND x IN (SELECT y FROM of_spark)", dry_run=True)
     assert told is not None
     assert (told.read_set.reads, told.rows["numDeletedRows"]) == ("set", 1)

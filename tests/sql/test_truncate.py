@@ -1,4 +1,4 @@
-"""TRUNCATE TABLE: all files go in one commit that the history names so, as delta-spark's does."""
+"""TRUNCATE: removes all files in one commit with the operation that delta-spark records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MARKED = {"delta.enableDeletionVectors": "true"}
 
 
 def filled(path: Path, configuration: dict[str, str], **options: Any) -> str:
-    """A table of two files, some of whose rows are gone."""
+    """A table of two files with some deleted rows."""
     for begin in (0, 10):
         rows = pa.table({"x": pa.array(range(begin, begin + 10)), "p": ["a", "b"] * 5})
         write_deltalake(str(path), rows, mode="append", configuration=configuration if begin == 0 else None, **options)
@@ -42,13 +42,13 @@ def test_everything_goes_in_one_commit(
     assert (entry["operation"], entry["operationParameters"]) == ("TRUNCATE", {})
     assert entry["operationMetrics"].keys() == {"numRemovedFiles", "executionTimeMs"}
     assert entry["operationMetrics"]["numRemovedFiles"] == str(files)
-    # The rows that are left can be read at the version before, and the feed tells that they went.
+    # The rows are still readable at the previous version, and the feed contains their deletion.
     assert DeltaTable(path, version=2).to_pyarrow_table().num_rows == 19
     if configuration.keys() & FED:
         changes = table.load_cdf(3).to_arrow()
         assert sorted(changes["x"].to_pylist()) == [x for x in range(20) if x != 3]
         assert set(changes["_change_type"].to_pylist()) == {"delete"}
-    # Of an empty table there is nothing to remove.
+    # An empty table has no file to remove.
     assert sql(TRUNCATE, tables={"t": path}).to_pylist() == [{"operation": "TRUNCATE", "version": None}]
     assert DeltaTable(path).version() == 3
 

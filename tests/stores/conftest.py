@@ -1,5 +1,4 @@
-"""Owns one running server per store, each started when the first test of its group asks for it, and
-lock tables beside one."""
+"""One running server per store, started for the first test of its group, and lock tables."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def locks(moto_server: S3Server) -> LockTable:
-    """A lock table that is empty and nobody else's."""
+    """A new, empty lock table."""
     return new_lock_table(moto_server)
 
 

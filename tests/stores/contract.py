@@ -1,8 +1,8 @@
-"""Runs the Rust contract suite over the stores' servers, all in one go; as a program it writes
+"""Runs the Rust contract suite on the stores' servers, all in one run; as a program it writes
 docs/reliability/stores.json.
 
-`make prove-stores` calls `cd tests && python -m stores.contract`. The promises of each store are
-texts in this file; the suite counts each figure where it asserts it.
+`make prove-stores` calls `cd tests && python -m stores.contract`. This file has the promises of
+each store as texts; the suite counts each figure at its assertion.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from stores.servers import SERVERS
 ROOT = Path(__file__).resolve().parents[2]
 PROOF = ROOT / "docs" / "reliability" / "stores.json"
 SUITE_SECONDS = 580
-# The selection of `make test`: another one selects other features of the dependencies, which are
-# then built again.
+# The package selection of `make test`: another selection has other features of the dependencies and
+# would compile them again.
 SUITE = ("cargo", "test", "--quiet", "--workspace", "--exclude", "deltaplane-python", "--locked", "--test", "contract")
 
 PROMISES: dict[str, dict[str, str]] = {
@@ -71,8 +71,8 @@ PROMISES: dict[str, dict[str, str]] = {
 
 
 def run(servers: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """What the suite counted at each store; an assertion error with its output if a store fails
-    it."""
+    """The suite's counts for each store; raises an assertion error with the output if a store
+    fails."""
     with tempfile.TemporaryDirectory() as scratch:
         told, report = Path(scratch) / "servers.json", Path(scratch) / "report.json"
         told.write_text(json.dumps(servers))

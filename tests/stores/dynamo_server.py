@@ -1,5 +1,5 @@
-"""A lock table in moto's DynamoDB, and a proxy before the server that lets a writer crash after any
-of its requests."""
+"""A lock table in moto's DynamoDB, and a proxy before the server by which a writer can crash after
+any of its requests."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KEYS = (("tablePath", "HASH"), ("fileName", "RANGE"))
 
 @dataclass(frozen=True)
 class LockTable:
-    """A lock table that is empty and nobody else's, on a server that serves S3 too."""
+    """A new, empty lock table on a server that also serves S3."""
 
     server: S3Server
     name: str
 
     @property
     def options(self) -> dict[str, str]:
-        """Storage options by which deltaplane and deltalake use the lock table."""
+        """The storage options for the lock table, in deltaplane and deltalake."""
         return {
             **self.server.options,
             "AWS_S3_LOCKING_PROVIDER": "dynamodb",
@@ -37,7 +37,7 @@ class LockTable:
         }
 
     def behind(self, endpoint: str) -> LockTable:
-        """The same table, reached through another address."""
+        """The same table, accessed through another address."""
         return replace(self, server=replace(self.server, endpoint=endpoint))
 
     def client(self, service: str) -> Any:
@@ -65,7 +65,7 @@ class LockTable:
 
 
 def new_lock_table(server: S3Server) -> LockTable:
-    """Makes a lock table with the keys that delta-spark's has."""
+    """Creates a lock table with delta-spark's keys."""
     table = LockTable(server, f"locks-{uuid.uuid4().hex}")
     table.client("dynamodb").create_table(
         TableName=table.name,
@@ -77,21 +77,21 @@ def new_lock_table(server: S3Server) -> LockTable:
 
 
 class Cut:
-    """Which request of a commit is the last: after it, or after it arrived but before its answer,
-    the line is dead.
+    """The last request of a commit: the connection breaks after it, or after it arrived but before
+    its answer.
 
-    A commit's first request (ours looks whether its name is free) begins the count.
+    The count starts at a commit's first request (deltaplane's checks whether its name is free).
     """
 
     def __init__(self, after: int | None, *, answered: bool = True, first: str = "HEAD 0") -> None:
         self.after, self.answered, self._first = after, answered, first
         self.seen: list[str] = []
-        # Set when the last request has done its work, or is lost.
+        # Set when the last request was executed or lost.
         self.reached = threading.Event()
         self._lock = threading.Lock()
 
     def count(self, what: str) -> tuple[bool, bool]:
-        """Whether this request is passed on, and whether its answer is."""
+        """Whether to pass on this request, and whether to pass on its answer."""
         with self._lock:
             if self.seen or what.startswith(self._first):
                 self.seen.append(what)

@@ -1,4 +1,4 @@
-"""A store in Python that keeps the contract: a directory of this machine, commits by hard links."""
+"""A store in Python that fulfils the contract: a local directory, with commits by hard links."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deltaplane import LogStore, StoredObject
 
 
 class Folder(LogStore):
-    """Keeps the tables of `scheme://…` below the directory of the option `folder`."""
+    """Stores the tables of `scheme://…` below the directory of the option `folder`."""
 
     def __init__(self, location: str, options: dict[str, str]) -> None:
         self.table = Path(options["folder"]) / location.partition("://")[2]

@@ -1,5 +1,5 @@
-"""A server on loopback that passes requests on to another one, and lets a test look at them, answer
-them or cut the line."""
+"""A server on loopback that passes requests on to another one, and lets a test inspect them, answer
+them or break the connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Request:
-    """A request as it came; header names in lower case."""
+    """A received request; header names in lower case."""
 
     command: str
     path: str
@@ -28,20 +28,20 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is sent back."""
+    """The response to send."""
 
     status: int
     headers: list[tuple[str, str]]
     body: bytes
 
 
-# Answers a request, for which it may ask the server behind; None cuts the line.
+# Answers a request, optionally by asking the server behind; None breaks the connection.
 Serve = Callable[[Request, Callable[[], Answer]], Answer | None]
 
 
 @contextmanager
 def forwarding(endpoint: str, serve: Serve, certificate: Path | None = None) -> Iterator[str]:
-    """The address of a server before `endpoint`; with a certificate (and its key, in one file) it
+    """The address of a proxy for `endpoint`; with a certificate (and its key, in one file) it
     speaks TLS."""
     upstream = urlsplit(endpoint).netloc
 
@@ -85,7 +85,7 @@ def forwarding(endpoint: str, serve: Serve, certificate: Path | None = None) -> 
         daemon_threads = True
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """A client whose line is dead goes away in the midst of an answer."""
+            """A client with a broken connection disconnects during an answer."""
 
     running = Server(("127.0.0.1", 0), Handler)
     if certificate is not None:

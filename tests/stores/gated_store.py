@@ -1,4 +1,4 @@
-"""A commit service over the local disk whose commits a test may hold back, precede or spoil."""
+"""A commit service over the local disk whose commits a test may delay, precede or fail."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from deltaplane import LogStore, register_log_store
 
 @dataclass
 class Gate:
-    """What happens to the commits of one table: `table` is its location with the gate, `base` the
-    same without it."""
+    """Controls the commits of one table: `table` is its location with the gate, `base` the location
+    without it."""
 
     table: str
     base: str
     open: threading.Event = field(default_factory=threading.Event)
-    # How many commits came to the gate, put by put.
+    # Released once for each commit that reaches the gate.
     came: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     # Called once, before a commit is tried.
     before: Callable[[], object] | None = None
@@ -26,11 +26,11 @@ class Gate:
     failure: Exception | None = None
     failures: int = 1
     fails_after: bool = False
-    # While set, nobody can read commits.
+    # While set, reading commits fails.
     blind: bool = False
 
     def put(self) -> object:
-        """A `LogStore.put_if_absent` of a commit up to where the base does it."""
+        """The part of `LogStore.put_if_absent` before the base store's call."""
         self.came.release()
         assert self.open.wait(3600)
         before, self.before = self.before, None

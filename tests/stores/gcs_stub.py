@@ -1,4 +1,4 @@
-"""A small stub of Google Cloud Storage's XML API, in memory: objects, listings, multipart uploads.
+"""A small in-memory stub of Google Cloud Storage's XML API: objects, listings, multipart uploads.
 
 No emulator suffices: fake-gcs-server 1.56 and gcp-storage-emulator 2026.7 support preconditions and
 multipart uploads only in the JSON API, not in object_store's XML API. As a program it prints its
@@ -19,13 +19,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-# As the service: at most this many names per answer.
+# As in the service: maximum number of names per answer.
 PAGE = 1000
 
 
 @dataclass
 class Blob:
-    """One object, as it was last written."""
+    """The last written state of an object."""
 
     body: bytes
     generation: int
@@ -45,7 +45,7 @@ class Blob:
 
 
 class State:
-    """All buckets of a server, and the uploads under way."""
+    """All buckets of a server, and the uploads in progress."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -63,12 +63,12 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 def error(status: int, code: str) -> Answer:
-    """The XML that the service sends with a refusal."""
+    """The XML of an error response."""
     return status, {}, f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
 
 
 def answer(state: State, method: str, url: str, headers: dict[str, str], body: bytes) -> Answer:
-    """What the service says to one request; the caller holds the lock. Header names are
+    """The service's response to one request; the caller holds the lock. Header names are
     lower-case."""
     parts = urlsplit(url)
     query = {k: v[0] for k, v in parse_qs(parts.query, keep_blank_values=True).items()}
@@ -107,7 +107,7 @@ def answer(state: State, method: str, url: str, headers: dict[str, str], body: b
 
 
 def part(state: State, method: str, bucket: dict[str, Blob], query: dict[str, str], body: bytes) -> Answer:
-    """A step of an upload in parts: a part, its end, its abortion."""
+    """A step of a multipart upload: a part, its completion, its abortion."""
     upload = query["uploadId"]
     if upload not in state.uploads:
         return error(404, "NoSuchUpload")
@@ -141,11 +141,12 @@ def read(blob: Blob, headers: dict[str, str]) -> Answer:
 
 
 def listing(bucket: dict[str, Blob], query: dict[str, str]) -> Answer:
-    """Version 2 of the listing: by the names' bytes, behind an offset, a page at a time."""
+    """Version 2 of the listing: ordered by the names' bytes, after an offset, a page at a time."""
     behind = max(query.get("start-after", ""), query.get("continuation-token", ""), key=str.encode)
     limit = min(PAGE, int(query.get("max-keys", PAGE)))
     prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
-    # With a delimiter names that hold it behind the prefix are shown up to it, once.
+    # With a delimiter, names that contain it behind the prefix are truncated after it and listed
+    # once.
     shown = {level(n, prefix, delimiter) for n in bucket if n.startswith(prefix)}
     names = sorted((n for n in shown if not behind or n.encode() > behind.encode()), key=str.encode)
     out = ["<ListBucketResult>"]
@@ -166,7 +167,7 @@ def listing(bucket: dict[str, Blob], query: dict[str, str]) -> Answer:
 
 
 def level(name: str, prefix: str, delimiter: str) -> str:
-    """The name, or its part up to the delimiter after the prefix."""
+    """The name, or its part up to the delimiter behind the prefix."""
     end = name.find(delimiter, len(prefix)) if delimiter else -1
     return name if end < 0 else name[: end + len(delimiter)]
 
@@ -175,8 +176,8 @@ class Handler(BaseHTTPRequestHandler):
     """HTTP around `answer`."""
 
     protocol_version = "HTTP/1.1"
-    # A response is two small writes; without this the second one waits for the first one's
-    # acknowledgement.
+    # A response is two small writes; with Nagle's algorithm the second one would wait for the first
+    # one's acknowledgement.
     disable_nagle_algorithm = True
     state = State()
 
@@ -196,11 +197,11 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _serve
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the tests read this process's output."""
+        """Prints nothing, since the tests read this process's output."""
 
 
 class Server(ThreadingHTTPServer):
-    """Takes as many connections at once as a test opens."""
+    """Accepts as many connections at once as a test opens."""
 
     daemon_threads = True
     request_queue_size = 128

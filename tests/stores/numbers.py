@@ -1,4 +1,4 @@
-"""Rows that are told apart by a number, and the numbers that a table has."""
+"""Rows identified by a number, and the numbers in a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def rows(first: int, count: int = 1) -> pa.Table:
 
 
 def partitioned_rows(first: int, count: int) -> pa.Table:
-    """With the partition column `p`, whose value is no plain path."""
+    """Rows with the partition column `p`, whose value needs escaping in a path."""
     return rows(first, count).append_column("p", pa.array(["a/b é"] * count, pa.string()))
 
 

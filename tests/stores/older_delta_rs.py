@@ -1,7 +1,7 @@
-"""Appends by a delta-rs that takes locks in DynamoDB; reads requests from its standard input.
+"""Appends by a delta-rs version with locks in DynamoDB; reads requests from its standard input.
 
-A program of its own, since today's delta-rs, which doesn't, is in the tests' environment. Started
-by `test_lock_table_peer.py`; ends when its input does.
+A separate program, since the tests' environment has the current delta-rs, which lacks the lock
+table. `test_lock_table_peer.py` starts it; it ends when its input does.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 
 
 def main() -> None:
-    """One line in, `[table, first number, options]`; one out: the version that it made, or the
-    error."""
+    """One input line, `[table, first number, options]`; one output line: the committed version, or
+    the error."""
     import deltalake.exceptions
     from arro3.core import Array, DataType, Table
 

@@ -1,4 +1,4 @@
-"""Writes what a run has shown to docs/reliability/<name>.json, where a run is asked to:
+"""Writes the results of a run to docs/reliability/<name>.json, if the run requests it by
 DELTAPLANE_PROOFS=1."""
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reliability"
 
 
 def asked() -> bool:
-    """Whether this run is one that is to be kept."""
+    """Whether to write this run's results."""
     return os.environ.get("DELTAPLANE_PROOFS") == "1"
 
 
 def tell(name: str, *, title: str, claims: list[str], figures: dict[str, object], how: str) -> None:
-    """Keeps a proof's claims and figures, if this run is one that is to be kept."""
+    """Writes a proof's claims and figures, if this run's results are to be written."""
     if not asked():
         return
     FOLDER.mkdir(parents=True, exist_ok=True)

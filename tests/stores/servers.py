@@ -1,9 +1,8 @@
-"""The stores' servers on loopback: which there are, starting one, and a place in it that nobody
-else uses.
+"""The stores' servers on loopback: their list, starting one, and new buckets.
 
-A server lives as long as the standard input of what started it is open, so it can't outlive a test
-run, however that ends. The programs come from `make servers`; a missing one is an error that says
-so, never a skip.
+A server lives as long as the standard input of its starting process is open, so it can't outlive a
+test run. `make servers` installs the programs; a missing one is an error that names the command,
+never a skip.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[1] / ".cache" / "servers"
 START_SECONDS = 60
 
-# moto's server says its port; it answers S3 to any credentials. What it writes under a condition it
-# first looks up, and then writes: two of its threads would both find nothing, where S3 and DynamoDB
-# let one writer win.
+# moto's server prints its port; it accepts any S3 credentials. It executes a conditional write as a
+# look-up followed by a write: two of its threads would both find nothing, where S3 and DynamoDB let
+# one writer win.
 MOTO = """
 import functools, logging, sys, threading
 from moto.dynamodb.responses import DynamoHandler
@@ -59,27 +58,27 @@ print(server.get_host_and_port()[1], flush=True)
 sys.stdin.read()
 server.stop()
 """
-# Runs a program until standard input closes, then ends it by its own id.
+# Runs a program until standard input closes, then ends it by its process id.
 _UNTIL_CLOSED = '"$@" <&- & child=$!; cat > /dev/null; kill $child; wait $child'
-# The account that Azurite makes by itself; its key is part of Azurite's documentation.
+# Azurite's built-in account; its key is part of Azurite's documentation.
 AZURITE_ACCOUNT = "devstoreaccount1"
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
 @dataclass(frozen=True)
 class StoreServer:
-    """A running server: how to open a store of it, and fresh buckets."""
+    """A running server: opens its store, and creates new buckets."""
 
     name: str
     scheme: str
     options: dict[str, str]
-    # How many names a listing gives at once.
+    # The number of names in one page of a listing.
     page: int
     make_bucket: Callable[[str], None]
     endpoint: str
-    # Odd names that the store refuses, since it can't keep them.
+    # Unusual names that the store refuses, since it can't represent them.
     refused: tuple[str, ...] = ()
-    # The file system in which a bucket is no more than a directory.
+    # The file system in which a bucket is only a directory.
     root: str | None = None
 
     def bucket(self, name: str) -> str:
@@ -87,18 +86,18 @@ class StoreServer:
         return f"{self.root or f'{self.scheme}:/'}/{name}"
 
     def new_bucket(self) -> str:
-        """The location of a bucket (container) that is empty and nobody else's."""
+        """The location of a new, empty bucket (container)."""
         name = f"bucket-{uuid.uuid4().hex[:20]}"
         self.make_bucket(name)
         return self.bucket(name)
 
     def contract(self) -> dict[str, Any]:
-        """What the contract suite in Rust is told of this server."""
+        """This server's parameters for the contract suite in Rust."""
         return {
             "name": self.name,
             "root": f"{self.new_bucket()}/tables",
             "bucket": self.new_bucket(),
-            # A directory that isn't there is an empty place.
+            # A missing directory is an empty location.
             "missing": self.bucket("no-such-bucket-here/t") if self.root is None else None,
             "options": self.options,
             "page": self.page,
@@ -139,8 +138,8 @@ def saying_its_port(command: list[str], log: Path) -> Iterator[str]:
 
 @contextmanager
 def told_its_port(command: Callable[[int], list[str]], log: Path) -> Iterator[str]:
-    """The endpoint of a program that has to be told a port: a free one, another if somebody was
-    quicker."""
+    """The endpoint of a program that needs a port: a free one, or another one if the port is taken
+    meanwhile."""
     for _ in range(3):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -199,9 +198,9 @@ def moto(scratch: Path) -> Iterator[StoreServer]:
 def versitygw(scratch: Path) -> Iterator[StoreServer]:
     """versitygw: S3 in Go, on files, which checks signatures.
 
-    The server stores metadata in the file's own attributes. As separate files (`--sidecar`) it
-    would be written after the object has its name, and a writer that lost a race for the name would
-    be told that the object doesn't exist.
+    The server stores metadata in the file's extended attributes. In separate files (`--sidecar`),
+    metadata would be written after the object gets its name, and a writer that lost a race for the
+    name would be told that the object doesn't exist.
     """
     key, secret = "versitykeyid", "versity-secret-access-key"
     files = scratch / "files"
@@ -221,7 +220,7 @@ def versitygw(scratch: Path) -> Iterator[StoreServer]:
 
 @contextmanager
 def azurite(scratch: Path) -> Iterator[StoreServer]:
-    """Azurite: Azure's blobs in Node, in memory, which checks signatures."""
+    """Azurite: Azure's blobs in Node, in memory; it checks signatures."""
 
     def command(port: int) -> list[str]:
         script = program("node_modules/azurite/dist/src/blob/main.js")
@@ -244,12 +243,12 @@ def azurite(scratch: Path) -> Iterator[StoreServer]:
 
 
 def node() -> str:
-    """Node itself, as the lock file's wheel brings it."""
+    """Node from the lock file's wheel."""
     return program("bin/node")
 
 
 def _make_container(endpoint: str, name: str) -> None:
-    """Signed by the account's key, as Azure's description of shared keys has it."""
+    """Signed with the account's key, by Azure's rules for shared keys."""
     date, version = formatdate(usegmt=True), "2021-08-06"
     resource = f"/{AZURITE_ACCOUNT}/{AZURITE_ACCOUNT}/{name}\nrestype:container"
     text = "PUT" + "\n" * 12 + f"x-ms-date:{date}\nx-ms-version:{version}\n{resource}"
@@ -265,7 +264,7 @@ def _make_container(endpoint: str, name: str) -> None:
 
 def _put(url: str, headers: dict[str, str]) -> None:
     request = urllib.request.Request(url, method="PUT", headers={**headers, "Content-Length": "0"})
-    # Without the machine's proxy: it's loopback.
+    # Bypasses the machine's proxy, since the server is on loopback.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=10) as done:
         assert done.status in (200, 201)
@@ -273,7 +272,7 @@ def _put(url: str, headers: dict[str, str]) -> None:
 
 @contextmanager
 def gcs(scratch: Path) -> Iterator[StoreServer]:
-    """The stub of Google's XML API; `gcs_stub` says why there is one."""
+    """The stub of Google's XML API; `gcs_stub` explains why it exists."""
     with saying_its_port([sys.executable, str(HERE / "gcs_stub.py")], scratch / "gcs.log") as endpoint:
         options = {"GOOGLE_BASE_URL": endpoint, "GOOGLE_BEARER_TOKEN": "a-bearer-token-for-tests", "ALLOW_HTTP": "true"}
         yield StoreServer("gcs-stub", "gs", options, 1000, lambda name: _put(f"{endpoint}/{name}", {}), endpoint)

@@ -1,5 +1,5 @@
-"""The local cache as users meet it: what an S3 server is asked with one, stores of one's own, and
-what it must never hide."""
+"""The local cache for users: the requests to an S3 server with a cache, user-defined stores, and
+changes that it must never hide."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def s3(server: MemoryS3, tmp_path: Path) -> S3:
 
 
 class S3:
-    """A table of some commits and a checkpoint, and new clients to read it with."""
+    """A table of some commits and a checkpoint, and new clients that read it."""
 
     def __init__(self, server: MemoryS3, cache: Path) -> None:
         self.server, self.cache = server, cache
@@ -52,7 +52,7 @@ class S3:
 
 
 def requests(client: Client) -> list[str]:
-    """What a client asked, without the listings' parameters."""
+    """A client's requests, without the listings' parameters."""
     asked = [call.partition("?")[0] for call in client.calls]
     client.calls.clear()
     return asked
@@ -168,7 +168,7 @@ def test_a_store_in_python_is_kept_once_and_not_its_base_too(s3: S3) -> None:
     client, options = s3.client()
     counts = []
     for _ in range(2):
-        # What the base's store doesn't know it refuses.
+        # The base's store refuses unknown options.
         table = DeltaTable("cachedservice://any/table", storage_options=options)
         assert len(table.files()) == 12
         counts.append(len(requests(client)))

@@ -1,8 +1,8 @@
 """Credentials that change while a table is open: an application's provider, AWS's web identity,
 Google's service accounts.
 
-What a store says to each of them is tested beside `rust/store` (tests/credentials.rs); here is what
-a Python user meets.
+`rust/store` (tests/credentials.rs) tests the stores' reactions; this file tests the Python
+interface.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REFUSED = Answer(403, [], b"<Error><Code>InvalidAccessKeyId</Code></Error>")
 
 
 class Signers:
-    """Which key ids signed what passed through, and which the store takes."""
+    """The key ids that signed requests, and the ones that the store accepts."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -54,7 +54,7 @@ class Signers:
 
 
 class Keys:
-    """A provider whose keys have the numbers of its answers."""
+    """A provider whose keys are numbered by its answers."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -75,7 +75,7 @@ def without_keys(server: S3Server, endpoint: str) -> dict[str, str]:
 
 
 def test_a_table_s_life_by_a_provider(moto_server: S3Server) -> None:
-    """It is asked once for all that goes on, and again when the store takes its keys no longer."""
+    """The provider is called once for all requests, and again when the store rejects its keys."""
     table, keys, signers = f"{moto_server.new_bucket()}/t", Keys(), Signers()
     with forwarding(moto_server.endpoint, signers) as endpoint:
         options = {**without_keys(moto_server, endpoint), "credential_provider": keys}
@@ -96,10 +96,10 @@ def test_a_table_s_life_by_a_provider(moto_server: S3Server) -> None:
         assert ids(opened) == [0, 1, 2]
         assert keys.asked == 2
         assert set(signers.seen) == {"KEY1", "KEY2"}
-        # The first request with the old keys, then none.
+        # The first request uses the old keys, later ones don't.
         assert signers.seen.count("KEY1") == 1
 
-        # What names the provider holds no credential, here or in another process.
+        # Options and pickles contain the provider's name and no credential.
         text = repr(opened) + repr(opened.storage_options) + repr(pickle.dumps(opened))
         assert SECRET not in text
         assert "nobody-may-see" not in text
@@ -113,7 +113,7 @@ def test_a_table_s_life_by_a_provider(moto_server: S3Server) -> None:
 
 
 def test_a_provider_by_name_serves_other_processes(moto_server: S3Server, tmp_path: Path) -> None:
-    """Such as Spark's workers: the option's text is `module:name`."""
+    """For example Spark's workers: the option's text is `module:name`."""
     (tmp_path / "identity_of_ours.py").write_text(
         textwrap.dedent("""
         class Team:
@@ -220,7 +220,7 @@ def test_no_provider() -> None:
     with pytest.raises(InvalidArgumentError, match="give one of the two") as caught:
         DeltaTable("s3://b/t", storage_options=both)
     assert SECRET not in str(caught.value)
-    # One object has one name, however often it is given.
+    # One object has one name, however often it is passed.
     keys = Keys()
     assert provider_name(keys) == provider_name(keys) != provider_name(Keys())
 
@@ -261,7 +261,7 @@ def test_a_credential_that_has_ended_is_refused() -> None:
 
 
 def certificate(scratch: Path) -> Path:
-    """A certificate for loopback that it has signed itself, with its key."""
+    """A self-signed certificate for loopback, with its key."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -280,7 +280,7 @@ def certificate(scratch: Path) -> Path:
 
 
 class Sts:
-    """moto's STS; the first credential that it gives has expired. What it was asked for is kept."""
+    """moto's STS; its first credential has expired. The requested parameters are recorded."""
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
@@ -290,7 +290,7 @@ class Sts:
     def __call__(self, request: Request, ask: Callable[[], Answer]) -> Answer | None:
         query = urlsplit(request.path).query
         self.asked.append({name: values[0] for name, values in parse_qs(query).items()})
-        # moto knows an unsigned request by its body alone.
+        # moto recognises an unsigned request by its body alone.
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(urllib.request.Request(self.endpoint, query.encode(), form), timeout=30) as answer:
@@ -304,8 +304,8 @@ class Sts:
 
 
 def test_web_identity_is_exchanged_and_renewed(moto_server: S3Server, tmp_path: Path) -> None:
-    """AssumeRoleWithWebIdentity by the token in a file, which is read again each time since the
-    platform changes it."""
+    """AssumeRoleWithWebIdentity with the token in a file, which is read again each time since the
+    platform replaces it."""
     table, signers, sts = f"{moto_server.new_bucket()}/t", Signers(), Sts(moto_server.endpoint)
     token = tmp_path / "token"
     token.write_text("first-web-token")
@@ -330,10 +330,10 @@ def test_web_identity_is_exchanged_and_renewed(moto_server: S3Server, tmp_path: 
         tokens = [asked["WebIdentityToken"] for asked in sts.asked]
         assert tokens[0] == "first-web-token"
         assert tokens[-1] == "second-web-token"
-        # The expired one was replaced before the next request: it signed one.
+        # The expired credential was replaced before the next request, so it signed one request.
         assert set(signers.seen) == set(sts.keys)
         assert signers.seen.count(sts.keys[0]) == 1
-        # Plain http is refused: tokens aren't sent in the clear.
+        # Plain http is refused, since tokens must not be sent unencrypted.
         plain = {**options, "aws_endpoint_url_sts": moto_server.endpoint, "max_retries": "0"}
         with pytest.raises(DeltaError) as caught:
             DeltaTable(table, storage_options=plain)
@@ -365,7 +365,7 @@ def service_account(scratch: Path) -> tuple[Path, Any]:
 
 @pytest.mark.parametrize("option", ["google_service_account", "google_application_credentials"])
 def test_a_service_account_signs_its_own_tokens(option: str, tmp_path: Path) -> None:
-    """For an hour each, without asking anybody."""
+    """Each token is valid for an hour, without a request to a server."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import padding
 

@@ -52,13 +52,13 @@ def test_the_items_of_a_table_s_life(locks: LockTable) -> None:
         assert item["complete"] == {"S": "true"}
         assert re.fullmatch(rf"\.tmp/{item['fileName']['S']}\.[0-9a-f-]{{36}}", item["tempPath"]["S"])
         assert abs(int(item["expireTime"]["N"]) - time.time() - DAY_SECONDS) < 600
-    # What was only needed until the copy is gone.
+    # The temporary copies are deleted.
     assert locks.keys(table, "_delta_log/.tmp/") == []
 
 
 def test_in_turn_with_a_writer_that_takes_no_lock(locks: LockTable) -> None:
-    """deltalake has given the lock table up and puts its commits by S3's own condition, as
-    deltaplane does both."""
+    """deltalake no longer has the lock table and commits by S3's own condition, which deltaplane
+    uses as well."""
     table, options = f"{locks.server.new_bucket()}/t", locks.options
     for n in range(0, 8, 2):
         append(table, n, options)
@@ -72,7 +72,7 @@ def test_in_turn_with_a_writer_that_takes_no_lock(locks: LockTable) -> None:
 
 @pytest.mark.parametrize("conditional_put", ["etag", "disabled"])
 def test_racing_writers_lose_nothing(conditional_put: str, locks: LockTable) -> None:
-    """Without conditional puts it is the lock table alone that decides."""
+    """Without conditional puts only the lock table decides."""
     table = f"{locks.server.new_bucket()}/t"
     options = {**locks.options, "aws_conditional_put": conditional_put}
     write_deltalake(table, rows(0, 0), storage_options=options)
@@ -92,7 +92,7 @@ def test_racing_with_writers_that_take_no_lock(locks: LockTable) -> None:
     write_deltalake(table, rows(0, 0), storage_options=options)
 
     def theirs(n: int) -> None:
-        # deltalake gives up after 15 lost races unless told otherwise.
+        # deltalake gives up after 15 lost races by default.
         patient = deltalake.CommitProperties(max_commit_retries=100)
         deltalake.write_deltalake(table, rows(n), mode="append", storage_options=options, commit_properties=patient)
 
@@ -107,7 +107,7 @@ def test_racing_with_writers_that_take_no_lock(locks: LockTable) -> None:
 @pytest.mark.parametrize("by", ["reader", "writer"])
 @pytest.mark.parametrize("step", ["temporary file", "item", "copy"])
 def test_what_a_crashed_writer_left_is_finished_by_the_next(step: str, by: str, locks: LockTable) -> None:
-    """delta-spark's states between two steps, made by hand from a commit that was complete."""
+    """delta-spark's states between two steps, made by hand from a completed commit."""
     table, options = f"{locks.server.new_bucket()}/t", locks.options
     for n in range(3):
         append(table, n, options)
@@ -124,7 +124,7 @@ def test_what_a_crashed_writer_left_is_finished_by_the_next(step: str, by: str, 
 
 
 def _undone(locks: LockTable, table: str, step: str) -> str:
-    """Takes the newest commit back to the state after `step`; its name."""
+    """Returns the newest commit to the state after `step`; returns its name."""
     bucket, _, path = table.removeprefix("s3://").partition("/")
     s3, dynamo = locks.client("s3"), locks.client("dynamodb")
     item = locks.items()[-1]
@@ -144,8 +144,9 @@ def _undone(locks: LockTable, table: str, step: str) -> str:
 
 
 def test_a_crash_after_every_request(locks: LockTable) -> None:
-    """The writer's line dies after its first, second, … request, arrived or only sent: the next
-    reader and writer find each commit whole or not at all, all acknowledged ones among them."""
+    """The writer's connection breaks after its first, second, … request, executed or only sent: the
+    next reader and writer find each commit completely or not at all, including all acknowledged
+    ones."""
     table = f"{locks.server.new_bucket()}/t"
     append(table, 0, locks.options)
     calm = Cut(None)
@@ -163,15 +164,14 @@ def test_a_crash_after_every_request(locks: LockTable) -> None:
                 acknowledged.add(n)
             except DeltaError:
                 left_open.add(n)
-        # By turns the next one is a reader, and a writer that hasn't read the table's newest
-        # version before.
+        # Alternates between a reader, and a writer that hasn't read the table's newest version.
         if n % 2 == 0:
             append(table, 1000 + n, locks.options)
             acknowledged.add(1000 + n)
         found = ids(DeltaTable(table, storage_options=locks.options))
         assert len(found) == len(set(found)), f"twice after {cut.seen}"
         assert acknowledged <= set(found) <= acknowledged | left_open, cut.seen
-        # What is there is acknowledged from now on: it mustn't go again.
+        # A commit that was found must not disappear again.
         finished += len(set(found) & left_open)
         acknowledged |= set(found)
         left_open -= acknowledged
@@ -200,7 +200,7 @@ def test_a_crash_after_every_request(locks: LockTable) -> None:
 
 
 def test_another_table_s_old_entries_are_refused(locks: LockTable) -> None:
-    """A table that was deleted on S3 alone leaves its entries; delta-spark refuses this too."""
+    """A table that was deleted only on S3 leaves its entries; delta-spark refuses this, too."""
     table, options = f"{locks.server.new_bucket()}/t", locks.options
     append(table, 0, options)
     bucket = table.split("/")[2]
@@ -222,8 +222,8 @@ def test_a_commit_whose_files_are_both_gone_is_damage(locks: LockTable) -> None:
 
 
 def test_spellings_of_one_table_don_t_pass_each_other(locks: LockTable) -> None:
-    """The key is the location with its scheme: `s3a` has to be said, and another writer's spelling
-    is noticed."""
+    """The key is the location with its scheme: `s3a` must be written, and another writer's spelling
+    is detected."""
     table, options = f"{locks.server.new_bucket()}/t", locks.options
     s3a = {**options, "delta_dynamo_path_scheme": "s3a"}
     with pytest.raises(InvalidArgumentError, match="delta_dynamo_path_scheme"):

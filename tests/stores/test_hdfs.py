@@ -1,5 +1,5 @@
-"""HDFS beyond what every store is asked: killed writers, files of several blocks, Spark beside us,
-NameNodes that don't answer."""
+"""HDFS beyond the suite of every store: killed writers, files of several blocks, concurrent Spark,
+unreachable NameNodes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ while True:
 
 
 def test_a_killed_writer_leaves_no_half_commit(hdfs: str) -> None:
-    """P070: what was acknowledged is there, what is there is whole, and the next writer goes on."""
+    """P070: acknowledged commits exist, existing ones are complete, and the next writer
+    continues."""
     table = f"{hdfs}/killed"
     write_deltalake(table, rows(0, 0))
     acknowledged: list[int] = []
@@ -59,14 +60,14 @@ def test_a_killed_writer_leaves_no_half_commit(hdfs: str) -> None:
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            # Somewhere in one of its first commits, not at the same place each time.
+            # During one of its first commits, at varying positions.
             acknowledged += [int(process.stdout.readline()) for _ in range(run % 3)]
             time.sleep(0.02 * run)
             process.kill()
             acknowledged += [int(line) for line in process.stdout.read().split()]
         found = ids(DeltaTable(table))
         assert set(acknowledged) <= set(found)
-        # At most the one commit whose answer each killed writer didn't live to print.
+        # At most the one commit whose answer each killed writer couldn't print.
         assert len(found) == len(set(found)) <= len(acknowledged) + run + 1
     assert write_deltalake(table, rows(-1), mode="append").version == len(ids(DeltaTable(table)))
     tried = check_log_store(f"{hdfs}/check")
@@ -99,8 +100,8 @@ def test_unfinished_files_are_nobody_s(hdfs: str) -> None:
 
 
 def test_names_that_hadoop_has_not_are_refused(hdfs: str) -> None:
-    """A colon in a partition value is escaped on its way to a directory's name (P171); in a
-    location it can't be."""
+    """A colon in a partition value is escaped in a directory's name (P171); in a location it can't
+    be."""
     data = pa.table({"p": pa.array(["x:y/z"]), "id": pa.array([1])})
     write_deltalake(f"{hdfs}/colon", data, partition_by="p")
     assert DeltaTable(f"{hdfs}/colon").to_pyarrow_table()["p"].to_pylist() == ["x:y/z"]

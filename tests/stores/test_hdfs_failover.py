@@ -1,5 +1,5 @@
-"""A name service of two NameNodes: commits go on when the active one hands over, and when it dies;
-none is lost or made twice."""
+"""A name service of two NameNodes: commits continue when the active one hands over, and when it
+dies; none is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from stores.numbers import ids, rows
 from stores.servers import running
 
 SERVICE = "tables"
-# Commits before, while and after the NameNodes change places.
+# Number of commits before, during and after the failover.
 AROUND = 3
 PATIENCE_SECONDS = 240
 
 
 @dataclass(frozen=True)
 class NameService:
-    """Two NameNodes, and what a client has to know of them."""
+    """Two NameNodes, and the client's settings."""
 
     options: dict[str, str]
-    # Makes the other one the active one: "switch" or "kill".
+    # Makes the other NameNode active: "switch" or "kill".
     tell: Callable[[str], None]
 
 
@@ -58,8 +58,7 @@ def name_service(scratch: Path) -> Iterator[NameService]:
 
 
 def appending(table: str, options: dict[str, str], first: int, change: Callable[[], None]) -> tuple[set[int], set[int]]:
-    """Appends while the NameNodes change places: numbers that were acknowledged, and those that are
-    open."""
+    """Appends during a failover: acknowledged numbers, and those with an unknown outcome."""
     acknowledged: set[int] = set()
     left_open: set[int] = set()
     changed = threading.Event()
@@ -86,14 +85,13 @@ def appending(table: str, options: dict[str, str], first: int, change: Callable[
     return acknowledged, left_open
 
 
-# It takes minutes, and what a client hears of a NameNode that just died is a matter of the
-# machine's load.
+# Takes minutes, and a client's errors after a NameNode's death depend on the machine's load.
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not proofs.asked(), reason="a proof by itself: DELTAPLANE_PROOFS=1")
 def test_the_other_name_node_takes_over(tmp_path: Path) -> None:
-    """P070: by the service's name the client finds the active one; what was acknowledged by either
-    is there."""
+    """P070: by the service's name the client finds the active one; commits acknowledged by either
+    exist."""
     with name_service(tmp_path) as service:
         table, options = f"hdfs://{SERVICE}/warehouse/t", service.options
         write_deltalake(table, rows(0, 0), storage_options=options)
@@ -120,7 +118,7 @@ def test_the_other_name_node_takes_over(tmp_path: Path) -> None:
             "commits whose outcome was left open": len(left_open),
             "commits lost or doubled": 0,
         }
-        # A name that no setting describes is refused before anybody is asked.
+        # A name without a setting is refused before any request.
         with pytest.raises(DeltaError) as caught:
             DeltaTable("hdfs://nobody/warehouse/t", storage_options=options)
         assert isinstance(caught.value, (InvalidArgumentError, StoreUnavailableError))

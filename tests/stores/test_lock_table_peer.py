@@ -1,5 +1,5 @@
-"""A lock table shared with another implementation: the last delta-rs that has delta-spark's lock
-table."""
+"""A lock table shared with another implementation: the last delta-rs version with delta-spark's
+lock table."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from stores.servers import program
 
 PROGRAM = Path(__file__).with_name("older_delta_rs.py")
 APPENDS = 6
-# The other one asks again for minutes where its line is dead; it is ended as a crash would.
+# delta-rs retries for minutes after its connection breaks; it is killed, as in a crash.
 PATIENCE_SECONDS = 60
 THEIR_FIRST = "PUT _commit_"
 
 
 class Peer:
-    """The other implementation, in a process of its own."""
+    """The other implementation in a separate process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def append(self, table: str, number: int, options: dict[str, str]) -> dict[str, Any]:
-        """One row; the answer has the table's version then, or the error."""
+        """Appends one row; returns the table's version, or the error."""
         self.begin(table, number, options)
         answer = cast(IO[str], self._process.stdout).readline()
         return cast(dict[str, Any], json.loads(answer or '{"error": "its process ended"}'))
 
     def begin(self, table: str, number: int, options: dict[str, str]) -> None:
-        """The same without waiting for an answer."""
+        """Sends an append without waiting for the answer."""
         to = cast(IO[str], self._process.stdin)
         to.write(json.dumps([table, number, options]) + "\n")
         to.flush()
@@ -66,7 +66,7 @@ def peer() -> Iterator[Peer]:
 
 
 def options(locks: LockTable) -> dict[str, str]:
-    """Without conditional puts, so that the lock table alone decides."""
+    """Without conditional puts, so that only the lock table decides."""
     return {**locks.options, "aws_conditional_put": "disabled"}
 
 
@@ -79,13 +79,13 @@ def found(table: str, locks: LockTable) -> list[int]:
 
 
 def assert_complete(locks: LockTable, versions: int) -> None:
-    """Every version of the one table has its item, and is done."""
+    """Every version of the table has its item, which is complete."""
     done = [(item["fileName"]["S"], item["complete"]["S"]) for item in locks.items()]
     assert done == [(f"{version:020}.json", "true") for version in range(versions)]
 
 
 def test_in_turn(locks: LockTable) -> None:
-    """Both see each other's commits and leave items of one shape."""
+    """Both see each other's commits and write items of one form."""
     table = f"{locks.server.new_bucket()}/t"
     with peer() as other:
         for number in range(0, 6, 2):
@@ -120,8 +120,8 @@ def test_racing(locks: LockTable) -> None:
 
 
 def test_theirs_crash_and_we_finish(locks: LockTable) -> None:
-    """Their line dies after each of a commit's requests: our next reader finds the commit whole or
-    not at all."""
+    """delta-rs's connection breaks after each of a commit's requests: deltaplane's next reader
+    finds the commit completely or not at all."""
     table = f"{locks.server.new_bucket()}/t"
     append(table, 0, locks)
     calm = Cut(None, first=THEIR_FIRST)
@@ -149,8 +149,8 @@ def test_theirs_crash_and_we_finish(locks: LockTable) -> None:
 
 
 def test_ours_crash_and_they_finish(locks: LockTable) -> None:
-    """Our line dies after each of a commit's requests: their next append goes on from what was
-    decided."""
+    """deltaplane's connection breaks after each of a commit's requests: delta-rs's next append
+    continues from the decided state."""
     table = f"{locks.server.new_bucket()}/t"
     append(table, 0, locks)
     calm = Cut(None)

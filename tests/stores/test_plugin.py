@@ -1,5 +1,5 @@
-"""Stores written in Python: what the contract's check finds, tables on them, races, failures, and
-who may wait for the GIL."""
+"""Stores written in Python: the contract check's findings, tables on them, races, failures, and
+waiting without the GIL."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 class Service(LogStore):
-    """A commit service: who commits a version is decided here, all else is a directory of
-    deltaplane's own."""
+    """A commit service: it decides commits itself and uses a built-in directory store for
+    everything else."""
 
     decided: ClassVar[dict[str, bytes]] = {}
     lock: ClassVar[threading.Lock] = threading.Lock()
@@ -63,7 +63,7 @@ class Service(LogStore):
 
 
 class Failing(Folder):
-    """Fails `times` puts with `failure`; `after_writing` says whether the put arrives before it
+    """Fails `times` puts with `failure`; `after_writing` says whether the put is executed before it
     fails."""
 
     failure: ClassVar[Exception | None] = None
@@ -81,8 +81,7 @@ class Failing(Folder):
 
 
 class Overtaken(Folder):
-    """Its next listing misses a commit, as that of a directory may which is written to
-    meanwhile."""
+    """Its next listing misses a commit, like the listing of a directory during a write."""
 
     misses: ClassVar[str | None] = None
 
@@ -192,7 +191,7 @@ class Overwriting(Folder):
 
 
 class Looking(Folder):
-    """Looks, then writes: what stores without conditions are misused for."""
+    """Checks, then writes: a wrong implementation for stores without conditional writes."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         if (self.table / path).exists():
@@ -203,7 +202,7 @@ class Looking(Folder):
 
 
 class Torn(Folder):
-    """Takes the name first and writes then, in pieces."""
+    """Creates the name first and then writes in pieces."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         file = self.table / path
@@ -231,7 +230,7 @@ class TornPut(Folder):
 
 
 class Late(Folder):
-    """Lists a new file after a while only."""
+    """Lists a new file only after a while."""
 
     def list_from(self, directory: str, name: str) -> Iterable[StoredObject]:
         until = time.time() * 1000 - 5000
@@ -277,7 +276,7 @@ WRONG = {
 
 @pytest.mark.parametrize("broken", WRONG)
 def test_the_check_finds_what_a_store_does_wrong(broken: type[Folder], tmp_path: Path) -> None:
-    """P070: what isn't atomic, isn't listed at once, or isn't told."""
+    """P070: puts that aren't atomic, aren't listed at once, or aren't reported."""
     register_log_store("test-broken", broken)
     with pytest.raises(LogStoreContractError) as refused:
         check_log_store("test-broken://check/t", {"folder": str(tmp_path)})
@@ -298,7 +297,7 @@ def test_the_check_tries_built_in_stores_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arrived", [False, True])
 def test_a_put_that_failed_once_is_repeated_and_counted_once(arrived: bool, tmp_path: Path) -> None:
-    """P072: whose commit it is, its own id tells."""
+    """P072: the commit's own id identifies its writer."""
     table, options = place("failing"), {"folder": str(tmp_path)}
     write_deltalake(table, rows(0), storage_options=options)
     Failing.failure, Failing.after_writing, Failing.times = RuntimeError("the line is dead"), arrived, 1

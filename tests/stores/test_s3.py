@@ -1,7 +1,7 @@
 """Tables on S3 (moto's server): modes, racing writers, refusals; no credential in any text.
 
-What the log does on a store is tested beside it; here is what a Python user meets. test_servers.py
-goes over every store.
+Crate tests cover the log on a store; this file tests the Python interface. test_servers.py runs on
+every store.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tests.conftest import S3Server
 
 WRITERS, APPENDS = 4, 10
-# A person waits this long for the news that a credential is missing, not for a metadata address to
-# time out.
+# Maximum time until a user learns that a credential is missing, without waiting for a metadata
+# address to time out.
 DENIED_SECONDS = 30
 SECRETS = ("AKIAVERYSECRETKEYID1", "wJalrXUtnFEMIK7MDENGbPxRfiCYsecret", "token-that-nobody-may-see")
 
@@ -54,7 +54,8 @@ def test_a_table_s_life(moto_server: S3Server) -> None:
 
 
 def test_the_options_keys_of_deltalake(moto_server: S3Server) -> None:
-    """A table of ours under deltalake's reader and writer with the very same options, and back."""
+    """deltaplane's tables with deltalake's reader and writer under the same options, and the
+    reverse."""
     import deltalake
 
     table, options = f"{moto_server.new_bucket()}/t", {**moto_server.options, "conditional_put": "etag"}
@@ -108,8 +109,7 @@ def test_racing_creators_make_one_table(moto_server: S3Server) -> None:
 
 
 def test_missing_credentials_are_said_at_once(moto_server: S3Server) -> None:
-    """No endpoint and no key: the environment and metadata addresses of a cloud must not be waited
-    for."""
+    """Without endpoint and key: fails without waiting for a cloud's metadata addresses."""
     code = (
         "from deltaplane import DeltaTable\n"
         "from deltaplane.exceptions import StoreDeniedError\n"

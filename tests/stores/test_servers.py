@@ -82,7 +82,7 @@ def test_a_bucket_that_does_not_exist(store_server: StoreServer) -> None:
 
 # --- no text shows a credential -----------------------------------------------------------------------------------------
 
-# Made for this test, in the shapes that the stores expect; none opens anything.
+# Generated for this test, in the stores' formats; none grants access.
 S3_SECRETS = {
     "AWS_ACCESS_KEY_ID": "AKIAVERYSECRETKEYID1",
     "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMIK7MDENGbPxRfiCYsecret",
@@ -102,7 +102,7 @@ GOOGLE_JSON = {
         }
     )
 }
-# What may appear in no text: whole values, and the pieces of compound ones.
+# Texts that must not appear: whole values, and the pieces of compound ones.
 PIECES = (
     *S3_SECRETS.values(),
     *AZURE_KEY.values(),
@@ -114,7 +114,7 @@ PIECES = (
 )
 
 
-# HDFS takes none as an option: it is opened by a user's name, or by Kerberos's own files.
+# HDFS has no secret options: it uses a user's name, or Kerberos's own files.
 SECRETS = {
     "hdfs": [],
     "s3": [S3_SECRETS],
@@ -126,8 +126,7 @@ SECRETS = {
 def test_no_text_shows_a_credential(
     store_server: StoreServer, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The server's own credentials are replaced: those that check signatures refuse, the others go
-    on."""
+    """Replaces the server's credentials: servers that check signatures refuse, the others work."""
     caplog.set_level(logging.DEBUG)
     texts = [text for secrets in SECRETS[store_server.scheme] for text in _texts(store_server, secrets)]
     out, err = capfd.readouterr()
@@ -138,7 +137,7 @@ def test_no_text_shows_a_credential(
 
 
 def _texts(store_server: StoreServer, secrets: dict[str, str]) -> list[str]:
-    """All that a user may get to read when things go wrong, and when they don't."""
+    """All texts that a user may see, in failures and in successes."""
     credentials = ("KEY", "SECRET", "TOKEN")
     bare = {k: v for k, v in store_server.options.items() if not any(word in k for word in credentials)}
     options = {**bare, **secrets}
@@ -180,8 +179,8 @@ def _write(location: str, options: dict[str, str]) -> Any:
 
 @pytest.mark.slow
 def test_the_store_contract_in_rust(tmp_path: Path) -> None:
-    """P001: racing conditional puts, order of listings, uploads, odd names, error kinds; the same
-    figures as in the docs."""
+    """P001: racing conditional puts, order of listings, uploads, unusual names, error kinds; with
+    the same figures as in the docs."""
     assert "DELTAPLANE_TEST_SERVERS" not in os.environ
     made = contract.proof(contract.run_all(tmp_path))
     assert made == json.loads(contract.PROOF.read_text()), "the proof is out of date: make prove-stores"

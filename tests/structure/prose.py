@@ -1,7 +1,7 @@
-"""Owns the view of prose that the structure tests share: paragraphs of comments, docstrings and
+"""The view of prose that the structure tests share: paragraphs of comments, docstrings and
 Markdown.
 
-Each paragraph knows its lines, so that a tool can write it again. Knows no rule.
+Each paragraph has its line numbers, so that a tool can rewrite it. Defines no rule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Paragraph:
     """Consecutive lines of prose, `first` to `last`, counted from 1.
 
     Verbatim paragraphs are tables, code, doctests, headings and directives: no tool may wrap them.
-    A trailing comment shares its line with code, which `lead` then ends with.
+    A trailing comment is on a line with code, and `lead` includes that code.
     """
 
     first: int
@@ -85,7 +85,7 @@ def markdown(text: str) -> list[Paragraph]:
 
 
 def paragraphs(path: str, text: str) -> list[Paragraph]:
-    """The paragraphs of a file, by the ending of its name."""
+    """The paragraphs of a file, by its suffix."""
     reader = {"rs": rust, "py": python, "pyi": python, "md": markdown}[path.rsplit(".", 1)[-1]]
     return reader(text)
 
@@ -206,6 +206,6 @@ def _indent(line: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The parts between which a line may be broken; items' marks, code and links stay whole."""
+    """The parts between which a line may be broken; list markers, code and links stay whole."""
     whole = r"^(?:[-*+]|\d+\.) \S*|`[^`]{1,50}`|\[[^\]]{1,60}\]\([^)\s]+\)"
     return re.sub(whole, lambda m: m[0].replace(" ", "\0"), text).split(" ")

@@ -1,5 +1,5 @@
-"""Owns how the modules of the Python package import one another and the outside, read from their
-syntax trees.
+"""The imports between the modules of the Python package, and to other packages, from their syntax
+trees.
 
 Imports under `if TYPE_CHECKING:` do not count, those inside functions do.
 """
@@ -67,7 +67,7 @@ class Package:
     folder).
 
     Folders in `separate` are rooms of the package itself, under their dotted path, instead of parts
-    of the folder above.
+    of the parent folder.
     """
 
     def __init__(self, texts: Mapping[str, str], separate: Collection[Module] = ()) -> None:
@@ -94,8 +94,8 @@ class Package:
         """Imports between the modules directly under `parent`, everything below each taken
         together.
 
-        The package's own `__init__` is a room, which uses nothing: it only lists public names. That
-        of a folder is the folder's head, no room beside its members.
+        The package's own `__init__` is a room without uses, since it only lists public names. A
+        folder's `__init__` belongs to the folder and is no room of its own.
         """
         depth = len(parent)
         inside = {m: m[depth] for m in self.imports if len(m) > depth and m[:depth] == parent and m != (*parent, INIT)}

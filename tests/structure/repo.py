@@ -1,7 +1,7 @@
-"""Owns the view of the checkout that the structure tests share: its files, and text without
-comments and strings.
+"""The view of the checkout that the structure tests share: its files, and text without comments and
+strings.
 
-Knows no rule.
+Defines no rule.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# A test module ends a Rust file by convention; it isn't shipped.
+# By convention a test module is at the end of a Rust file; it isn't shipped.
 _TESTS = re.compile(r"^\s*#\[cfg\((?:test|all\(test)\b[^\n]*\]\s*(?:#\[[^\n]*\]\s*)*mod\s+\w+\s*\{", re.MULTILINE)
-# A comment, a string, or a char that could be mistaken for the start of one.
+# A comment, a string, or a char that looks like the start of one.
 _RUST_TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<string>b?r(?P<hash>\#*)".*?"(?P=hash)|b?"(?:\\.|[^"\\])*")|b?'(?:\\.|[^'\\])'""",
     re.DOTALL,
@@ -25,7 +25,7 @@ _RUST_TOKEN = re.compile(
 
 @functools.cache
 def files() -> tuple[str, ...]:
-    """Every file of the project, tracked or about to be, relative to the root."""
+    """Every file of the project, tracked or new, relative to the root."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return tuple(sorted(name for name in set(listed.splitlines()) if (ROOT / name).is_file()))
@@ -43,14 +43,13 @@ def shipped_rust(text: str) -> str:
 
 
 def is_rust_test(path: str) -> bool:
-    """Whether a whole Rust file is a test: a crate's integration test, or a `mod tests;` of its
-    own."""
+    """Whether a whole Rust file is a test: a crate's integration test, or a separate
+    `mod tests;`."""
     return "tests" in path.removesuffix(".rs").split("/")[2 if path.startswith("rust/") else 0 :]
 
 
 def rust_code(text: str) -> str:
-    """Rust without comments, its strings emptied: what is left names things, on the lines on which
-    it was."""
+    """Rust code without comments and with empty strings: identifiers stay on their lines."""
     return _RUST_TOKEN.sub(lambda token: ('""' if token["string"] else " ") + "\n" * token[0].count("\n"), text)
 
 
@@ -96,8 +95,8 @@ def cycles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 def climbs(edges: Mapping[str, Iterable[str]], layers: Iterable[Iterable[str]]) -> list[str]:
-    """Where a node uses one of a higher layer, and nodes that no layer names. The lowest layer
-    comes first."""
+    """Uses of a higher layer by a lower one, and nodes without a layer. The lowest layer comes
+    first."""
     height = {name: level for level, layer in enumerate(layers) for name in layer}
     nodes = sorted({*edges, *(target for targets in edges.values() for target in targets)})
     problems = [
@@ -110,7 +109,7 @@ def climbs(edges: Mapping[str, Iterable[str]], layers: Iterable[Iterable[str]]) 
 
 
 def stale(edges: Mapping[str, Iterable[str]], layers: Iterable[Iterable[str]]) -> list[str]:
-    """Names in layers that are no node."""
+    """Names in layers that aren't nodes."""
     return [
         f"`{name}` has a layer and is no module: take it out" for layer in layers for name in layer if name not in edges
     ]

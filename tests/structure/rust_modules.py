@@ -1,5 +1,5 @@
-"""Owns how Rust modules use one another: the module tree of a crate and the paths in it that lead
-to its own modules.
+"""The uses between Rust modules: the module tree of a crate, and the paths in it that refer to its
+own modules.
 
 A path counts for the module that defines its item: re-exports are followed.
 """
@@ -31,7 +31,7 @@ def use_tree(tree: str) -> Iterator[tuple[Module, str]]:
 
 
 def _branches(words: list[str], at: int, head: Module) -> tuple[list[tuple[Module, str]], int]:
-    """The pairs of a comma-separated list that starts at `at`, and where it ended."""
+    """The pairs of a comma-separated list that starts at `at`, and the position of its end."""
     pairs: list[tuple[Module, str]] = []
     path, name = head, ""
     while at < len(words):
@@ -98,7 +98,7 @@ class Crate:
         return module
 
     def uses(self) -> dict[Module, set[Module]]:
-        """Which module uses which; a facade's own re-exports are not uses."""
+        """Uses between modules; a facade's own re-exports don't count."""
         edges: dict[Module, set[Module]] = {module: set() for module in self.code}
         for module, code in self.code.items():
             paths = [path for use in _USE.finditer(code) if not use["public"] for path, _ in use_tree(use["tree"])]

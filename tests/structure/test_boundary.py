@@ -1,6 +1,6 @@
-"""The boundary `rust/python` converts and calls: it is small, its functions are short, no other
-crate knows Python, and no function that Python calls is without `#[boundary]`, which turns a panic
-into an error.
+"""The boundary `rust/python` only converts and calls: it is small, its functions are short, no
+other crate uses PyO3, and every exported function has `#[boundary]`, which turns a panic into an
+error.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from structure import repo
 
 PYO3_CRATES = {"rust/boundary/Cargo.toml", "rust/python/Cargo.toml"}
 
-# A function of the boundary extracts its arguments, releases the GIL, makes one call and wraps the
-# result.
+# Maximum lines of a boundary function, which extracts its arguments, releases the GIL, makes one
+# call and wraps the result.
 MOST_FUNCTION_LINES = 40
-# Functions that still are longer, by their lines. A function that became shorter leaves the table;
-# none comes in.
+# Longer functions with their numbers of lines. A shortened function leaves the table; no function
+# may be added.
 LONGER_FUNCTIONS: dict[str, int] = {}
-# Lines of `rust/python/src`. The number only becomes less, down to 3,000.
-MOST_LINES = 4757
+# Maximum lines of `rust/python/src`. The number may only decrease, down to 3,000.
+MOST_LINES = 3917
 
 _EXPORTED = re.compile(r"((?:^[ \t]*#\[[^\n]*\n)*)^[ \t]*#\[(pymethods|pyfunction)\b", re.MULTILINE)
 
 
 def unguarded(text: str) -> list[str]:
-    """The exported blocks and functions that lack a `#[boundary]` before them."""
+    """The exported blocks and functions without a preceding `#[boundary]`."""
     return [found[2] for found in _EXPORTED.finditer(text) if "#[boundary]" not in found[1]]
 
 
 def function_lengths(text: str) -> Iterator[tuple[str, int]]:
-    """Each function that has a body, and how many lines it has from `fn` to its last brace."""
+    """Each function with a body, and its number of lines from `fn` to its last brace."""
     code = repo.rust_code(text)
     for found in re.finditer(r"\bfn\s+(\w+)", code):
         start, depth = found.start(), 0

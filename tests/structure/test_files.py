@@ -1,4 +1,4 @@
-"""What holds for every file: its size, its head, and names that may stand in one place only."""
+"""Rules for every file: its size, its head, and names that are allowed in one place only."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pytest
 
 from structure import repo
 
-# Look again at 600 lines, split by 1,000.
+# Lines from which a warning is shown, and maximum.
 LOOK_AGAIN, HARD_LIMIT = 600, 1000
-# A head says what the file owns and what it must not know, and stops.
+# A head names the file's responsibility and its limits, in few lines.
 HEAD_LINES = 5
 
 SOURCES = [
@@ -40,11 +40,11 @@ FEATURE_NAMES = set(
 # Legitimate uses of a name outside of that room: path → names.
 FEATURE_NAMES_ELSEWHERE: dict[str, set[str]] = {
     "rust/protocol/src/properties/known.rs": {"appendOnly"},  # the property delta.appendOnly
-    "rust/protocol/src/schema.rs": {"timestampNtz"},  # a spelling of the type
+    "rust/protocol/src/schema.rs": {"timestampNtz"},  # a spelling of the type in schemas
 }
 
 SPARK_INTERNALS = "org.apache.spark.sql.execution"
-# What calls them, and the text that Spark's compiler gets.
+# The callers of Spark's internals, and the Java text for Spark's compiler.
 WITH_INTERNALS = {"python/deltaplane/spark/jvm/internals.py", "python/deltaplane/spark/jvm/java_sources.py"}
 
 
@@ -53,7 +53,7 @@ def line_count(text: str) -> int:
 
 
 def head(path: str, text: str) -> list[str]:
-    """The lines of a file's opening documentation; none when it has none."""
+    """The lines of a file's opening documentation; empty if it has none."""
     if path.endswith(".rs"):
         lines = text.removeprefix("#![no_main]\n").splitlines()
         return lines[: next((i for i, line in enumerate(lines) if not line.startswith("//!")), len(lines))]
@@ -62,12 +62,13 @@ def head(path: str, text: str) -> list[str]:
 
 
 def is_public_doc(path: str) -> bool:
-    """Whether the head is the page that users read, which may be longer."""
+    """Whether the head is a page for users, which may be longer."""
     return PurePosixPath(path).name in ("__init__.py", "_native.pyi", "lib.rs")
 
 
 def feature_names(path: str, text: str) -> set[str]:
-    """The feature names that stand as whole string literals in shipped code outside their room."""
+    """The feature names that occur as whole string literals in shipped code outside of their
+    room."""
     if path.startswith(FEATURES_ROOM) or repo.is_rust_test(path):
         return set()
     if path.endswith(".rs"):

@@ -1,6 +1,6 @@
-"""The papers hold: what ARCHITECTURE.md, docs, the decision records and tests/README.md name
-exists, ARCHITECTURE.md fits ten kilobytes, and the decision records are numbered without gaps and
-listed in their index.
+"""Checks the documentation: files and names in ARCHITECTURE.md, docs, the decision records and
+tests/README.md exist, ARCHITECTURE.md fits ten kilobytes, and the decision records are numbered
+without gaps and listed in their index.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SECTIONS = ["## Context", "## Choice", "## Price", "## Where it is held"]
 
 _FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
-# A file or folder from the root of the checkout. One with `<name>` in it represents many.
+# A file or folder from the root of the checkout. A path with `<name>` in it matches many.
 _PATH = re.compile(r"(?<![\w./-])(?:rust|python|tests|docs|benches|requirements|\.ci)/[\w./*<>-]*\w")
 _BARE_FILE = re.compile(r"`([\w-]+\.(?:rs|py|pyi|md|toml))`")
 _MODULE = re.compile(r"`(deltaplane(?:\.[A-Za-z_]\w*)+)[`(]")
-# Names of tests: those of pytest, and sentences in snake case.
+# Names of tests: those of pytest, and Rust tests in snake case.
 _TEST = re.compile(r"`(test_\w+|[a-z]+(?:_[a-z]+){7,})`")
 _MAKE = re.compile(r"(?<![\w-])make ([a-z][a-z-]*)[`\s]*(?=[`|]|$|PYTEST)", re.MULTILINE)
 
@@ -47,8 +47,8 @@ def slugs(markdown: str) -> set[str]:
 
 
 def broken_links(paper: str, text: str, files: Collection[str], texts: dict[str, str]) -> list[str]:
-    """The links within the project that lead nowhere; `texts` has the pages whose anchors can be
-    asked for."""
+    """The links within the project without a target; `texts` has the pages whose anchors are
+    checked."""
     known, broken = known_paths(files), []
     for link in _LINK.findall(_FENCED.sub("", text)):
         if re.match(r"[a-z]+:", link):
@@ -62,7 +62,7 @@ def broken_links(paper: str, text: str, files: Collection[str], texts: dict[str,
 
 
 def missing_paths(text: str, files: Collection[str]) -> list[str]:
-    """The files and folders that a page names and that are not there."""
+    """The files and folders that a page names and that don't exist."""
     known, prose = known_paths(files), _FENCED.sub("", text)
     names = {posixpath.basename(name) for name in files}
     paths = [path for path in _PATH.findall(prose) if "<" not in path]
@@ -71,8 +71,8 @@ def missing_paths(text: str, files: Collection[str]) -> list[str]:
 
 
 def missing_modules(text: str, sources: dict[str, str], core: str = "") -> list[str]:
-    """The dotted names below `deltaplane` that are no module, no name in one, and no string in the
-    code.
+    """The dotted names below `deltaplane` that are neither a module, nor a name in one, nor a
+    string in the code.
 
     `sources` has the files of the package by their paths below its folder, `core` the text of the
     Rust crates.
@@ -101,13 +101,13 @@ def _module(parts: list[str]) -> tuple[str, ...]:
 
 
 def _homes(parts: list[str]) -> tuple[str, ...]:
-    """Where a name of a module may be defined: its file, or its folder's head."""
+    """Files that may define a module's name: its own file, or its folder's head."""
     path = "/".join(parts)
     return (f"{path}.py", f"{path}/__init__.py") if parts else ("__init__.py",)
 
 
 def wrong_records(texts: dict[str, str], index: str) -> list[str]:
-    """What is wrong with the decision records, by their paths and texts, and with their index."""
+    """The problems of the decision records and of their index."""
     numbers = [int(match[1]) for path in sorted(texts) if (match := RECORD.fullmatch(path))]
     wrong = [] if numbers == list(range(1, len(texts) + 1)) else [f"the numbers are {numbers}"]
     for number, (path, text) in enumerate(sorted(texts.items()), 1):

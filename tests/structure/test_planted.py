@@ -1,5 +1,4 @@
-"""What holds for the planted faults: each changes text that is there, and names a test that is
-there."""
+"""Checks the planted faults: each one changes existing text, and names an existing test."""
 
 from __future__ import annotations
 

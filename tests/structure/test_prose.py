@@ -1,31 +1,23 @@
-"""Owns what holds for prose: its lines have at most 100 columns, and retired words do not come
-back.
+"""Checks prose: its lines have at most 100 columns, and retired words don't come back.
 
 Prose is comments, docstrings, help texts of the command line and Markdown, as `prose` finds them.
-`prose.toml` lists the retired words; `prose_not_yet.toml` the files that do not meet a rule yet.
-`python tests/structure/test_prose.py` writes the latter again.
+`prose.toml` lists the retired words.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-import sys
 import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from structure import prose, repo
 
 WIDTH = 100
 WORDS = "tests/structure/prose.toml"
-NOT_YET = "tests/structure/prose_not_yet.toml"
 ENDINGS = (".rs", ".py", ".pyi", ".md")
 ROOMS = ("rust/", "python/", "tests/", "benches/", "docs/")
 PAGES = ("README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
@@ -81,58 +73,30 @@ def retired(path: str, text: str, words: Iterable[str]) -> list[tuple[int, str]]
     ]
 
 
-def problems(texts: Mapping[str, str], words: Mapping[str, Any], not_yet: Mapping[str, Iterable[str]]) -> list[str]:
-    """Each offence in files that aren't listed, each listed file without one, and needless
-    exceptions."""
+def problems(texts: Mapping[str, str], words: Mapping[str, Any]) -> list[str]:
+    """Each violation, and each exception without a use or a reason."""
     instead = {entry["word"]: entry["instead"] for entry in words["retired"]}
     allowed = {(entry["word"], entry["path"]): entry.get("reason", "") for entry in words.get("exception", [])}
-    listed = {"wide": set(not_yet.get("wide", ())), "retired": set(not_yet.get("retired", ()))}
-    out, used, seen = [], set(), {"wide": set[str](), "retired": set[str]()}
+    out, used = [], set()
     for path, text in texts.items():
-        for line in wide(path, text):
-            seen["wide"].add(path)
-            if path not in listed["wide"]:
-                out.append(f"{path}:{line}: more than {WIDTH} columns of prose: break the line")
+        out += [f"{path}:{line}: more than {WIDTH} columns of prose: break the line" for line in wide(path, text)]
         for line, word in retired(path, text, instead):
             if (word, path) in allowed:
                 used.add((word, path))
-                continue
-            seen["retired"].add(path)
-            if path not in listed["retired"]:
+            else:
                 out.append(f"{path}:{line}: the word `{word}` is retired in prose: use {instead[word]}")
-    for rule, paths in listed.items():
-        out += [f"{path}: keeps the rule `{rule}`: take it out of {NOT_YET}" for path in sorted(paths - seen[rule])]
     out += [f"{path}: the exception for `{word}` isn't needed" for word, path in sorted({*allowed} - used)]
     out += [f"{path}: the exception for `{word}` gives no reason" for (word, path), why in allowed.items() if not why]
     return out
 
 
-def loaded(path: str) -> dict[str, Any]:
-    return tomllib.loads((repo.ROOT / path).read_text())
-
-
-def write_not_yet() -> None:
-    """Lists the files that offend now, for a merge of work that moved or changed them."""
-    texts, words = sources(), loaded(WORDS)
-    allowed = {(entry["word"], entry["path"]) for entry in words.get("exception", [])}
-    names = [entry["word"] for entry in words["retired"]]
-    offenders = {
-        "wide": [path for path, text in texts.items() if wide(path, text)],
-        "retired": [p for p, t in texts.items() if any((w, p) not in allowed for _, w in retired(p, t, names))],
-    }
-    lines = ["# Files whose prose does not meet a rule of test_prose.py yet. A file that meets it must leave its list."]
-    for rule, paths in offenders.items():
-        lines += ["", f"{rule} = [", *(f'    "{path}",' for path in sorted(paths)), "]"]
-    (repo.ROOT / NOT_YET).write_text("\n".join(lines) + "\n")
-
-
 def test_prose_is_narrow_and_without_retired_words() -> None:
-    found = problems(sources(), loaded(WORDS), loaded(NOT_YET))
+    found = problems(sources(), tomllib.loads((repo.ROOT / WORDS).read_text()))
     assert not found, "\n".join(found)
 
 
 def test_each_retired_word_of_prose_says_what_to_use() -> None:
-    entries = loaded(WORDS)["retired"]
+    entries = tomllib.loads((repo.ROOT / WORDS).read_text())["retired"]
     assert len(entries) == len({entry["word"] for entry in entries}) >= 6
     assert [entry for entry in entries if not entry.get("instead")] == []
 
@@ -175,7 +139,7 @@ def test_wide_lines_of_prose_are_seen(path: str, text: str, lines: list[int]) ->
     ],
 )
 def test_retired_words_in_prose_are_seen(path: str, text: str) -> None:
-    [message] = problems({path: text}, PLANTED, {})
+    [message] = problems({path: text}, PLANTED)
     assert re.fullmatch(rf"{re.escape(path)}:\d: the word `anew` is retired in prose: use again", message)
 
 
@@ -184,26 +148,21 @@ def test_retired_words_in_prose_are_seen(path: str, text: str) -> None:
     [("a.rs", 'let anew = "anew";\n'), ("a.py", 'anew = "anew"\n'), ("a.md", "the name `anew`\n")],
 )
 def test_retired_words_in_code_are_not_prose(path: str, text: str) -> None:
-    assert problems({path: text}, PLANTED, {}) == []
+    assert problems({path: text}, PLANTED) == []
 
 
-def test_a_listed_file_must_offend() -> None:
-    texts = {"a.rs": f"// {LONG}\n", "b.rs": "// anew\n", "c.rs": "// fine\n"}
-    assert problems(texts, PLANTED, {"wide": ["a.rs"], "retired": ["b.rs"]}) == []
-    assert problems(texts, PLANTED, {"wide": ["a.rs", "c.rs", "gone.rs"], "retired": ["b.rs"]}) == [
-        f"c.rs: keeps the rule `wide`: take it out of {NOT_YET}",
-        f"gone.rs: keeps the rule `wide`: take it out of {NOT_YET}",
+def test_each_violation_names_its_file_and_line() -> None:
+    texts = {"a.rs": f"// {LONG}\n", "b.rs": "// fine\n// anew\n", "c.rs": "// fine\n"}
+    assert problems(texts, PLANTED) == [
+        f"a.rs:1: more than {WIDTH} columns of prose: break the line",
+        "b.rs:1: the word `anew` is retired in prose: use again",
     ]
 
 
 def test_an_exception_of_a_word_needs_a_use_and_a_reason() -> None:
     entry = {"word": "anew", "path": "b.rs", "reason": "quotes a title"}
     words = {**PLANTED, "exception": [entry]}
-    assert problems({"b.rs": "// anew\n"}, words, {}) == []
-    assert problems({"b.rs": "// fine\n"}, words, {}) == ["b.rs: the exception for `anew` isn't needed"]
+    assert problems({"b.rs": "// anew\n"}, words) == []
+    assert problems({"b.rs": "// fine\n"}, words) == ["b.rs: the exception for `anew` isn't needed"]
     unreasoned = {**PLANTED, "exception": [{**entry, "reason": ""}]}
-    assert problems({"b.rs": "// anew\n"}, unreasoned, {}) == ["b.rs: the exception for `anew` gives no reason"]
-
-
-if __name__ == "__main__":
-    write_not_yet()
+    assert problems({"b.rs": "// anew\n"}, unreasoned) == ["b.rs: the exception for `anew` gives no reason"]

@@ -18,6 +18,8 @@ from structure.python_modules import Package, imports, module_name
 
 # The rooms of the package, lowest first: each may import its own layer and those before it.
 LAYERS = (
+    # Rust makes its objects, so that it is below the native module.
+    ("io.records",),
     ("_native", "arguments", "exceptions", "names"),
     ("compat", "io", "properties", "schema"),
     ("expr", "report"),
@@ -33,8 +35,8 @@ LAYERS = (
     ("demo",),
     ("cli",),
 )
-# The rooms of deltaplane.spark. The session's hooks stand above statements, which stand above the
-# other rooms.
+# The rooms of deltaplane.spark. The session's hooks are above statements, which are above the other
+# rooms.
 SPARK_LAYERS = (
     ("errors",),
     ("jvm",),
@@ -47,14 +49,15 @@ SPARK_LAYERS = (
     ("delta_api",),
     ("session_hooks", "tables"),
 )
-SEPARATE = (("spark", "session_hooks"),)
+SEPARATE = (("spark", "session_hooks"), ("io", "records"))
 
-# Loaded where they are used, inside a function: a user of one must not pay for the others.
+# Packages that are imported inside of functions only, so that users of one don't pay for the
+# others.
 HEAVY = {"pyspark", "py4j", "duckdb", "pandas", "polars", "pyarrow", "sqlglot", "typer", "rich", "jinja2", "numpy"}
-# Modules of Python that take longer to import than the package itself: `import deltaplane` goes
-# without them.
+# Modules of Python that take longer to import than the package itself, and that `import deltaplane`
+# must not load.
 SLOW_OF_PYTHON = {"inspect", "ast", "dataclasses", "uuid", "asyncio", "subprocess", "tempfile", "urllib.request"}
-# Nobody gets into these rooms without wanting what they load.
+# Rooms that may load heavy packages, since users import them only for that purpose.
 MAY_LOAD = {"spark", "spark_created", "spark_names", "spark_results", "cli", "demo"}
 
 PREFIX = "python/deltaplane/"
@@ -88,7 +91,7 @@ def test_rooms_of_spark_import_only_lower_ones() -> None:
 
 
 def late_names(text: str) -> dict[str, str]:
-    """Public name → module, as a facade lists those that it imports when they are used."""
+    """Public name → module, from a facade's list of lazily imported names."""
     found: dict[str, str] = {}
     for statement in ast.parse(text).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "_LATER":
@@ -131,8 +134,8 @@ def test_facades_list_names_that_exist() -> None:
 
 
 def hidden_names(facade: str, text: str, texts: Mapping[str, str]) -> set[str]:
-    """Public names of a facade that a module beside it hides: importing the module puts it in the
-    name's place."""
+    """Public names of a facade that a module in the same folder would hide: importing the module
+    replaces the name."""
     folder = facade.removesuffix("__init__.py")
     beside = {path.removeprefix(folder).split("/")[0].removesuffix(".py") for path in texts if path.startswith(folder)}
     return late_names(text).keys() & beside
@@ -147,7 +150,7 @@ def test_no_module_hides_a_public_name() -> None:
 
 
 def crowded(paths: Iterable[str], most: int = 25) -> dict[str, int]:
-    """The folders with too many source files in them."""
+    """The folders with too many source files."""
     counts = Counter(path.rpartition("/")[0] for path in paths if path.endswith((".py", ".rs", ".java")))
     return {folder: count for folder, count in counts.items() if count > most}
 
@@ -239,8 +242,8 @@ def test_a_heavy_import_is_seen() -> None:
 
 
 def missing_distributions(path: str, text: str, declared: set[str]) -> set[str]:
-    """Libraries that a module imports and that neither Python nor `pip install deltaplane[all]`
-    brings."""
+    """Libraries that a module imports although neither Python nor `pip install deltaplane[all]`
+    installs them."""
     known = {*sys.stdlib_module_names, "deltaplane", *declared}
     return {one.path[0] for one in imports(module_name(path), text)} - known
 
@@ -252,7 +255,7 @@ def test_every_library_that_is_imported_is_a_dependency_of_the_package() -> None
     extras = {
         re.split(r"[^A-Za-z0-9_-]", text)[0] for texts in project["optional-dependencies"].values() for text in texts
     }
-    # Spark brings py4j, and each library of rows brings numpy.
+    # Spark installs py4j, and each data frame library installs numpy.
     declared = {*required, *extras, "py4j", "numpy"}
     found = {path: missing_distributions(path, text, declared) for path, text in repo.sources(PREFIX, ".py").items()}
     assert {path: names for path, names in found.items() if names} == {}
@@ -271,8 +274,8 @@ def test_the_hooks_of_sessions_are_a_room_of_their_own() -> None:
 
 
 def test_types_are_checked_for_the_lowest_python_that_is_supported() -> None:
-    # Names of newer versions, such as typing.Unpack, are errors of mypy then; the tests run on a
-    # newer Python.
+    # mypy reports names of newer versions, such as typing.Unpack, as errors; the tests themselves
+    # run on a newer Python.
     settings = tomllib.loads((repo.ROOT / "pyproject.toml").read_text())
     lowest = settings["project"]["requires-python"].removeprefix(">=")
     assert settings["tool"]["mypy"]["python_version"] == lowest

@@ -1,5 +1,5 @@
-"""What README.md shows works: its Python and shell blocks run in order in one empty folder; make
-and pip lines are checked against the Makefile and pyproject.toml instead of being run again.
+"""Runs the Python and shell blocks of README.md in order in one empty folder; make and pip lines
+are compared with the Makefile and pyproject.toml instead of being run.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from structure import repo
 
 README = repo.ROOT / "README.md"
 _FENCE = re.compile(r"^```(bash|sh|console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-# These prepare a checkout, which this is.
+# Commands that prepare a checkout, which already exists here.
 _SETTING_UP = ("git clone ", "cd ", "python -m venv ", "source ")
 # Generous: a Spark session on a busy machine takes up to 40 s.
 RUN_SECONDS = 540
 
-# Runs the steps in one interpreter, so that a later block sees what an earlier one defined.
+# Runs the steps in one interpreter, so that a later block can use an earlier one's definitions.
 _RUNNER = """
 import json, subprocess, sys
 if __name__ == "__main__":
@@ -37,8 +37,8 @@ if __name__ == "__main__":
 
 
 def steps(markdown: str) -> list[tuple[str, str]]:
-    """(`python`, block) and (`bash`, line) in the document's order; a line that ends in a backslash
-    goes on."""
+    """(`python`, block) and (`bash`, line) in the document's order; a final backslash joins
+    lines."""
     found: list[tuple[str, str]] = []
     for language, block in _FENCE.findall(markdown):
         if language == "python":
@@ -54,7 +54,7 @@ def is_checked_only(line: str) -> bool:
 
 
 def wrong_commands(markdown: str, targets: set[str], extras: set[str]) -> list[str]:
-    """The make targets and extras that a document promises and that are not there."""
+    """The make targets and extras in a document that don't exist."""
     lines = [line.split("#")[0] for kind, line in steps(markdown) if kind == "bash" and is_checked_only(line)]
     words = [word for line in lines if line.startswith("make ") for word in line.split()[1:]]
     promised = [

@@ -1,11 +1,12 @@
-"""Owns that retired names stay retired: `retired_words.toml` lists identifiers and file names that
-the code had once.
+"""Keeps retired names out: `retired_words.toml` lists identifiers and file names that the code once
+had.
 
-Knows Rust's tokens as `repo` gives them; what a name should be instead is the list's to say.
+Uses `repo`'s tokens of Rust; the list names the replacements.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import tokenize
@@ -28,20 +29,45 @@ def listed() -> dict[str, Any]:
 
 
 def identifiers(text: str) -> set[str]:
-    """The names in Rust code, those of local variables among them; comments and strings have
-    none."""
+    """The names in Rust code, including local variables, without comments and strings."""
     return set(_WORD.findall(repo.rust_code(text)))
 
 
 def python_identifiers(text: str) -> set[str]:
-    """The names in Python code; comments and strings have none."""
+    """The names in Python code, without comments and strings."""
     return {
         token.string for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.NAME
     }
 
 
+def local_names(text: str) -> set[str]:
+    """The names that Python functions bind: parameters, variables and functions in functions. A
+    method or a function of a module isn't among them: `Snapshot.of` may be right where `of` alone
+    says nothing."""
+    tree = ast.parse(text)
+    named = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    named |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    named |= {
+        node.name or "" for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar)
+    }
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return named | {inner.name for outer in functions for inner in outer.body if isinstance(inner, ast.FunctionDef)}
+
+
+def local_problems(texts: Mapping[str, str], rules: Mapping[str, Any]) -> list[str]:
+    """Names of `[local]` that a function binds in one of its rooms, a folder or a file."""
+    instead = rules["instead"]
+    rooms = {room: [path for path in texts if path.startswith(room)] for room in rules["rooms"]}
+    return [f"{room}: no such room" for room, paths in rooms.items() if not paths] + [
+        f"{path}: a local or parameter `{name}` is retired: use {instead[name]}"
+        for paths in rooms.values()
+        for path in paths
+        for name in sorted(local_names(texts[path]) & instead.keys())
+    ]
+
+
 def uses(texts: Mapping[str, str], retired: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str], str]:
-    """What to use instead, by kind (`identifier` or `file`), retired name and path of each use."""
+    """The replacement, by kind (`identifier` or `file`), retired name and path of each use."""
     words = {kind: {r[kind]: r["instead"] for r in retired if kind in r} for kind in ("identifier", "file")}
     found = {}
     for path, text in texts.items():
@@ -84,6 +110,11 @@ def test_retired_words_stay_retired() -> None:
 
 def test_retired_words_of_the_package_stay_retired() -> None:
     found = problems(repo.sources("python/deltaplane/", ".py"), {"retired": listed()["retired_python"]})
+    assert not found, "\n".join(found)
+
+
+def test_locals_and_parameters_are_nouns() -> None:
+    found = local_problems(repo.sources("python/deltaplane/", ".py"), listed()["local"])
     assert not found, "\n".join(found)
 
 
@@ -132,4 +163,20 @@ def test_a_retired_word_in_python_is_seen() -> None:
     assert problems(texts, words) == [
         "b/care.py: the file `care` is retired: use maintenance",
         "a.py: the identifier `told` is retired: use statistics",
+    ]
+
+
+def test_a_retired_local_in_a_room_is_seen() -> None:
+    rules = {"rooms": ["a/", "gone/"], "instead": {"of": "data_type", "told": "counts"}}
+    texts = {
+        "a/b.py": "def f(of):\n    def told(): ...\n    return [x for x in of]",
+        "a/c.py": "def told(): ...\nclass A:\n    def of(self): ...",
+        "a/d.py": "told = 1",
+        "e.py": "of = 1",
+    }
+    assert local_problems(texts, rules) == [
+        "gone/: no such room",
+        "a/b.py: a local or parameter `of` is retired: use data_type",
+        "a/b.py: a local or parameter `told` is retired: use counts",
+        "a/d.py: a local or parameter `told` is retired: use counts",
     ]

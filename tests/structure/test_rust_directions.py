@@ -13,7 +13,7 @@ import pytest
 from structure import repo
 from structure.rust_modules import Crate
 
-# What each crate may know of the workspace. `python` is the boundary: it may know all.
+# The workspace crates that each crate may use. `python` is the boundary and may use all.
 CRATES = {
     "boundary": set(),
     "error": set(),
@@ -38,7 +38,7 @@ CRATES = {
     },
 }
 
-# The rooms of `protocol`, lowest first: each may use its own layer and those before it.
+# The rooms of `protocol`, lowest first: each may use its own layer and lower ones.
 PROTOCOL = (
     ("z85",),
     ("arrow_types", "curves", "expr", "schema"),
@@ -50,9 +50,9 @@ PROTOCOL = (
     ("changes", "conflict", "layout", "prune", "retained_files", "tail", "zorder"),
 )
 
-# The rooms of `log`, by the same rule.
+# The rooms of `log`, lowest first: each may use its own layer and lower ones.
 LOG = (
-    ("environment", "listing", "progress", "scan_report"),
+    ("environment", "listing", "progress", "scan_report", "table_info"),
     ("checkpoint", "commit"),
     ("snapshot",),
     ("checkpoint_writer", "history"),
@@ -61,8 +61,8 @@ LOG = (
     ("commands",),
 )
 
-# A longer folder is a shelf, not a room. `rust/python/src` has a file for each class of the
-# boundary and what these share.
+# Maximum number of files in a folder. `rust/python/src` has a file for each boundary class and for
+# their shared parts.
 MOST_FILES = 25
 LONGER = {"rust/python/src": 27}
 
@@ -95,15 +95,15 @@ def crate(name: str) -> Crate:
 
 
 def module_cycles(of: Crate) -> list[str]:
-    """Cycles among the modules of one folder, at every depth. A folder's head and its members are
-    one idea."""
+    """Cycles among the modules of one folder, at every depth. A folder's head counts as one with
+    its members."""
     return [
         "::".join((*parent, "")) + " <-> ".join(g) for parent in of.parents() for g in repo.cycles(of.rooms(parent))
     ]
 
 
 def long_shelves(paths: Iterable[str]) -> list[str]:
-    """Folders with more loose source files than they may have."""
+    """Folders with too many source files."""
     counts = Counter(path.rpartition("/")[0] for path in paths if path.endswith(".rs"))
     return [
         f"{folder} has {count} loose files: group them in folders"
@@ -114,7 +114,7 @@ def long_shelves(paths: Iterable[str]) -> list[str]:
 
 @pytest.mark.parametrize("name", crate_names())
 def test_crate_knows_only_what_it_may(name: str) -> None:
-    # `testing` is for development: no shipped crate depends on it, so what it knows does not
+    # `testing` is for development: no shipped crate depends on it, so its dependencies don't
     # matter.
     allowed = CRATES.get(name, set(CRATES) if name == "testing" else set())
     known = workspace_dependencies((repo.ROOT / f"rust/{name}/Cargo.toml").read_text())

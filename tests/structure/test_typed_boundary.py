@@ -1,4 +1,4 @@
-"""Requests and results cross between Rust and Python as classes: JSON is read only where another
+"""Requests and results cross between Rust and Python as classes: JSON is parsed only if another
 program wrote it."""
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ STUB = "python/deltaplane/_native.pyi"
 
 
 def is_loads(node: ast.AST) -> bool:
-    """Whether a node is a call of `json.loads`, or names it as a function to call."""
+    """Whether a node calls `json.loads`, or passes it as a function."""
     return isinstance(node, ast.Attribute) and node.attr == "loads" and getattr(node.value, "id", None) == "json"
 
 
 def readers(text: str) -> int:
-    """How often a module reads JSON text."""
+    """The number of calls in a module that parse JSON text."""
     return sum(map(is_loads, ast.walk(ast.parse(text))))
 
 
 def nested(text: str) -> list[int]:
-    """The lines on which JSON within JSON is read in one expression."""
+    """The lines on which one expression parses JSON within JSON."""
     calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and is_loads(node.func)]
     return [call.lineno for call in calls if any(is_loads(part) for a in call.args for part in ast.walk(a))]
 
 
 def json_members(stub: str) -> set[str]:
-    """The stub's functions, properties and parameters that are JSON text by their names."""
+    """The stub's functions, properties and parameters whose names say that they are JSON text."""
     found = set[str]()
     for node in ast.walk(ast.parse(stub)):
         if isinstance(node, ast.FunctionDef):

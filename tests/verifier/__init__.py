@@ -1,7 +1,7 @@
-"""An independent reading of the Delta protocol: what is wrong with a table on the local disk, as
-text.
+"""An independent verifier of the Delta protocol: describes the problems of a table on the local
+disk as text.
 
-Knows nothing of deltaplane and uses none of its code: pyarrow reads the Parquet files.
+Uses no deltaplane code: pyarrow reads the Parquet files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["problems"]
 
 def problems(table: str | Path) -> list[str]:
     """Every violation of the protocol in the log, the checkpoints and the data files of a table;
-    none of a sound table."""
+    empty for a sound table."""
     findings = Findings()
     try:
         check_log(findings, Path(table).resolve())

@@ -1,4 +1,4 @@
-"""Checks the fields of single actions, and replays actions to the state of a version. Knows no
+"""Checks the fields of single actions, and replays actions to the state of a version. Reads no
 file."""
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ def _is(value: object, kind: type) -> bool:
 
 
 def check_action(findings: Findings, where: str, kind: str, action: Json) -> None:
-    """The fields that an action must have are there, and those that the protocol knows have their
-    types."""
+    """Checks that an action has its required fields, and that known fields have their types."""
     _check_fields(findings, where, kind, action, FIELDS[kind])
     for name in ("partitionValues", "tags"):
         for key, value in (action.get(name) or {}).items():
@@ -82,7 +81,7 @@ class State:
         return replace(self, **copies)
 
     def apply(self, actions: Iterable[Action]) -> None:
-        """Replays the actions of a commit. Their order doesn't matter: removals come first."""
+        """Replays the actions of a commit, removals first, since their order doesn't matter."""
         actions = list(actions)
         for action in (a for kind, a in actions if kind == "remove" and "path" in a):
             self.live.pop(key_of(action), None)

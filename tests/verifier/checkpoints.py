@@ -1,5 +1,5 @@
-"""Checks checkpoints: their columns, one action a row, sidecars, and that their state is the replay
-of the commits."""
+"""Checks checkpoints: their columns, one action per row, sidecars, and that their state equals the
+replay of the commits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from verifier.findings import Findings, Json, key_of, parsed
 from verifier.schemas import supported
 
 _TEXTS = "map<string, string"
-# Field → how the text of its type begins in a checkpoint of Parquet.
+# Field → the beginning of its type's text in a Parquet checkpoint.
 _TYPES = {
     "add": {"path": "string", "size": "int64", "modificationTime": "int64", "dataChange": "bool", "stats": "string"}
     | {"partitionValues": _TEXTS, "tags": _TEXTS, "deletionVector": "struct<", "baseRowId": "int64"}
@@ -37,7 +37,7 @@ _PARSED = ("stats_parsed", "partitionValues_parsed")
 
 
 def checkpoint_actions(findings: Findings, where: str, log: Path, files: list[str]) -> list[Action]:
-    """The actions of a checkpoint's files and of the sidecars that they name."""
+    """The actions of a checkpoint's files and of their sidecars."""
     found: list[Action] = []
     for name in sorted(files):
         found += _file_actions(findings, f"{where} {name}", log / name, _IN_CHECKPOINTS)
@@ -78,7 +78,7 @@ def _file_actions(findings: Findings, where: str, file: Path, allowed: set[str])
 
 def _check_columns(findings: Findings, where: str, schema: pa.Schema, allowed: set[str]) -> None:
     for field in schema:
-        # Old writers made columns for every action, which are empty.
+        # Old writers created columns for every action, which are empty.
         findings.unless(field.name in allowed | set(FIELDS), where, f"it has the column {field.name}")
         for part in field.type if pa.types.is_struct(field.type) else ():
             wanted, is_type = _TYPES.get(field.name, {}).get(part.name), str(part.type).replace("large_", "")
@@ -90,8 +90,8 @@ def _check_columns(findings: Findings, where: str, schema: pa.Schema, allowed: s
 
 
 def _as_json(kind: str, action: Json) -> Json:
-    """A row of Parquet as the log has it: no nulls, but those of partition values, and maps as
-    objects."""
+    """A Parquet row in the log's form: without nulls, except those of partition values, and with
+    maps as objects."""
     texts = {"partitionValues", "tags", "configuration"} if kind != "domainMetadata" else set()
     found = {k: dict(v) if k in texts else _without_nulls(v) for k, v in action.items() if v is not None}
     if kind == "metaData":
@@ -111,10 +111,10 @@ def _without_nulls(value: Any) -> Any:
 def check_checkpoint(
     findings: Findings, version: int, actions: list[Action], named_by_uuid: bool, replayed: State | None
 ) -> None:
-    """One checkpoint by itself, and against the state that the commits give."""
+    """Checks one checkpoint by itself, and against the state from the commits."""
     where, kinds = f"checkpoint {version}", [kind for kind, _ in actions]
     state = State()
-    # A checkpoint's removes are tombstones, whatever comes before them.
+    # A checkpoint's removes are tombstones, regardless of earlier actions.
     state.apply(action for action in actions if action[0] == "remove")
     state.apply(action for action in actions if action[0] != "remove")
     for kind in ("metaData", "protocol"):
@@ -170,14 +170,14 @@ def _compare_adds(findings: Findings, where: str, state: State, own: Json, other
 
 
 def _numbers(value: Any) -> Any:
-    """Statistics without nulls, in which 1.0 is 1."""
+    """Statistics without nulls, with 1.0 equal to 1."""
     if isinstance(value, dict):
         return {k: _numbers(v) for k, v in value.items() if v is not None}
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _plain(action: Json | None) -> Json:
-    """Metadata or a protocol, without what is empty, and without the order of features."""
+    """Metadata or a protocol, without empty members, and with the features in no order."""
     found = {k: v for k, v in (action or {}).items() if v not in (None, [], {})}
     ordered = {k: sorted(v) if k.endswith("Features") else v for k, v in found.items()}
     return {k: parsed(v) if k == "schemaString" else v for k, v in ordered.items()}

@@ -22,8 +22,8 @@ from verifier.findings import Findings, Json
 from verifier.schemas import ID, MODE, columns, days, micros
 from verifier.vectors import vector_positions
 
-# Type → the types of Arrow that a file may have for it: narrower ones from before the column was
-# widened, too.
+# Type → the Arrow types that a file may have for it, including narrower ones from before a
+# widening.
 _ARROW = {
     "string": {"string", "large_string", "string_view"},
     "long": {"int64", "int32", "int16", "int8"},
@@ -37,19 +37,19 @@ _ARROW = {
     "date": {"date32[day]"},
 }
 _WITHOUT_BOUNDS = ("binary", "variant", "void", "boolean", "geo")
-# Statistics of timestamps are cut to milliseconds, downwards at both ends.
+# Statistics of timestamps are truncated to milliseconds, at both ends.
 _MILLISECOND = 1000
 
 
 def resolved(root: Path, path: str) -> Path:
-    """Where a path of the log is on this disk."""
+    """The local path of a path in the log."""
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", path):
         path = urllib.parse.urlparse(path).path
     return root / urllib.parse.unquote(path)
 
 
 class DataFile:
-    """A file under the schema of the version that added it."""
+    """A file with the schema of the version that added it."""
 
     def __init__(self, findings: Findings, where: str, root: Path, add: Json, state: State) -> None:
         self.findings, self.where, self.root, self.add = findings, where, root, add
@@ -73,7 +73,7 @@ class DataFile:
             size == self.add["size"], self.where, f"it has {size} bytes, the log says {self.add['size']}"
         )
         try:
-            # As nanoseconds, INT96 would wrap around.
+            # As nanoseconds, INT96 would overflow.
             file = pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
         except (pa.ArrowException, OSError) as e:
             self.bad(f"it is no Parquet file: {e}")
@@ -162,7 +162,7 @@ class DataFile:
         if pa.types.is_floating(values.type):
             has_nan = bool(pc.any(pc.is_nan(values)).as_py())
             values = values.filter(pc.invert(pc.is_nan(values)))
-            # NaN is above all numbers.
+            # NaN is greater than all numbers.
             covered = not has_nan or high is None or math.isnan(high)
             self.findings.unless(covered, self.where, f"the file has NaN in {own}, above its maximum {high}")
         if not len(values):
@@ -182,12 +182,12 @@ def _below(of: str, low: Any, least: Any) -> bool:
 
 
 def _as_float(value: float) -> float:
-    """A number as the float that it was written from."""
+    """A number as the float from which it was written."""
     return value if math.isinf(value) else float(struct.unpack("f", struct.pack("f", value))[0])
 
 
 def _bound(of: str, value: Any) -> Any:
-    """A bound of the statistics as a value that compares with those of `_comparable`."""
+    """A bound of the statistics in the form of `_comparable` values."""
     if value is None:
         return None
     if of.startswith("timestamp"):

@@ -1,4 +1,4 @@
-"""Owns the list of problems that the checks add to, and the shapes that all of them share."""
+"""The list of problems that the checks append to, and their shared types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FileKey = tuple[str, str | None]
 
 @dataclass
 class Findings:
-    """What was found to be wrong, each with the place where it is."""
+    """The problems, each with its location."""
 
     problems: list[str] = field(default_factory=list)
 
@@ -22,13 +22,13 @@ class Findings:
         self.problems.append(f"{where}: {what}")
 
     def unless(self, holds: object, where: str, what: str) -> None:
-        """Adds a problem where a rule doesn't hold."""
+        """Adds a problem if a rule is violated."""
         if not holds:
             self.add(where, what)
 
 
 def parsed(text: Any) -> Any:
-    """The value of JSON text; what is no text, or no JSON, unchanged."""
+    """The value of JSON text; other values unchanged."""
     try:
         return json.loads(text) if isinstance(text, str) else text
     except ValueError:
@@ -36,7 +36,7 @@ def parsed(text: Any) -> Any:
 
 
 def vector_id(action: Json) -> str | None:
-    """The id of a file's deletion vector, by which one path may be two files of the log."""
+    """The id of a file's deletion vector, by which one path may denote two files of the log."""
     vector = action.get("deletionVector")
     if not vector:
         return None

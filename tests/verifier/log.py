@@ -1,4 +1,4 @@
-"""Checks a table's log: names without a gap, each commit on the state before it, checkpoints,
+"""Checks a table's log: names without a gap, each commit against the state before it, checkpoints,
 checksums, and every file."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VECTORS = re.compile(r"deletion_vector_[0-9a-f-]{36}\.bin$")
 
 
 class Log:
-    """The files of a log by what they are: version → name, and version → checkpoints → names."""
+    """The files of a log by kind: version → name, and version → checkpoints → names."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,7 +36,7 @@ class Log:
         self.checkpoints: dict[int, dict[tuple[str | None, str | None], list[str]]] = {}
         for name in names:
             if m := _CHECKPOINT.fullmatch(name):
-                # The files of one checkpoint agree in the number of parts, or there is one with a
+                # The files of one checkpoint have the same number of parts, or a single one has a
                 # UUID in its name.
                 self.checkpoints.setdefault(int(m[1]), {}).setdefault((m[2], m[3]), []).append(name)
 
@@ -59,7 +59,7 @@ def check_log(findings: Findings, root: Path) -> None:
 
 
 def _replayed(findings: Findings, log: Log) -> Iterator[tuple[int, State]]:
-    """Each version's state, from the oldest that there is."""
+    """Each version's state, from the oldest available one."""
     for before, after in pairwise(sorted(log.commits)):
         findings.unless(after == before + 1, "log", f"no commits between {before} and {after}")
     first = min(log.commits, default=max(log.checkpoints, default=0) + 1)
@@ -110,7 +110,7 @@ def _read(findings: Findings, where: str, file: Path) -> list[Action]:
 
 
 class Commit:
-    """A commit on the state before it."""
+    """Checks a commit against the state before it."""
 
     def __init__(self, findings: Findings, where: str, file: Path, base: State) -> None:
         self.findings, self.where, self.base = findings, where, base
@@ -126,7 +126,8 @@ class Commit:
         self.findings.unless(holds, self.where, what)
 
     def check(self, paths: set[str], time: int | None) -> int | None:
-        """`paths` were added before, `time` is the commit's own before it; gives this one's."""
+        """`paths` were added before, `time` is the previous commit's time; returns this commit's
+        time."""
         for kind in ("metaData", "protocol", "commitInfo"):
             self.unless(self.kinds.count(kind) <= 1, f"there are {self.kinds.count(kind)} actions {kind}")
         self._check_protocol()
@@ -175,7 +176,7 @@ class Commit:
                 self.findings.unless(key_of(action) not in removed, where, "it is added and removed")
                 added.add(action["path"])
                 if action["path"] in live_paths and action["path"] not in removed_paths:
-                    # The same file again without a change of data: its tags or statistics are new.
+                    # The same file again without a change of data has new tags or statistics.
                     again = key_of(action) in self.base.live and not action.get("dataChange")
                     self.findings.unless(again, where, "the path is live, and not removed")
                 elif action["path"] not in live_paths and self.operation != "RESTORE":
@@ -213,7 +214,7 @@ class Commit:
             self.findings.unless(numbered or suspended, where, "its rows have no ids")
 
     def _check_remove(self, where: str, remove: Json) -> None:
-        # A dropped feature leaves tombstones of the files of its vectors.
+        # Dropping a feature leaves tombstones for the files of its vectors.
         is_known = key_of(remove) in self.base.live or _VECTORS.search(remove["path"])
         self.findings.unless(is_known, where, "it isn't live")
         if remove.get("extendedFileMetadata"):
@@ -246,7 +247,7 @@ def _check_checkpoints(findings: Findings, log: Log, states: dict[int, State]) -
                 findings.add(where, f"it has {len(files)} of {int(parts)} parts")
                 continue
             actions = checkpoint_actions(findings, where, log.folder, files)
-            # The oldest state may be this very checkpoint's.
+            # The oldest state may come from this very checkpoint.
             replayed = states.get(version) if version in log.commits else None
             is_base = version == min(states, default=None) and 0 not in log.commits
             check_checkpoint(findings, version, actions, uuid is not None, None if is_base else replayed)
@@ -302,7 +303,7 @@ def _check_checksums(findings: Findings, log: Log, states: dict[int, State]) -> 
 
 
 def _check_files(findings: Findings, root: Path, states: dict[int, State]) -> None:
-    """Every file under the schema that it was added under. Of older versions some may be
+    """Checks every file with the schema that it was added under. Files of older versions may be
     vacuumed."""
     newest, checked = states[max(states)].live if states else {}, set()
     for version, state in sorted(states.items()):

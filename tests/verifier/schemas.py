@@ -55,8 +55,7 @@ _PRIMITIVE = re.compile(
 )
 ID, PHYSICAL, MODE = "delta.columnMapping.id", "delta.columnMapping.physicalName", "delta.columnMapping.mode"
 
-# Logical names, physical names, and the field, from the top down; fields of arrays and maps have no
-# statistics.
+# Logical path, physical path, and the field; fields of arrays and maps have no statistics.
 Column = tuple[tuple[str, ...], tuple[str, ...], Json]
 
 
@@ -216,8 +215,8 @@ _TEXTS = {
 
 
 def check_partition_value(findings: Findings, where: str, of: Any, text: str | None) -> None:
-    """The text of a partition value reads as its column's type; a null and an empty text are
-    null."""
+    """Checks that a partition value's text parses as its column's type; a null and an empty text
+    are null."""
     if text is None or text == "" or not isinstance(of, str):
         return
     try:
@@ -245,13 +244,13 @@ def _fits(of: str, text: str) -> bool:
 def days(text: str) -> int:
     """Days since 1970 of a date, whose year may have more than four digits or a sign."""
     year, month, day = map(int, re.match(r"([+-]?\d+)-(\d\d)-(\d\d)", text).groups())  # type: ignore[union-attr]
-    # 400 years have a fixed number of days, so that any year becomes one that Python knows.
+    # 400 years have a fixed number of days, so any year is mapped to one that Python supports.
     cycles = (year - 1) // 400
     return dt.date(year - cycles * 400, month, day).toordinal() + cycles * 146_097 - dt.date(1970, 1, 1).toordinal()
 
 
 def micros(text: str) -> int:
-    """Microseconds since 1970 of a timestamp, at UTC where it has no zone."""
+    """Microseconds since 1970 of a timestamp, in UTC if it has no zone."""
     form = r"([+-]?\d+-\d\d-\d\d)[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?\s*(?:Z|([+-])(\d\d):?(\d\d))?"
     if (match := re.fullmatch(form, text)) is None:
         raise ValueError(f"{text} is no timestamp")

@@ -1,4 +1,4 @@
-"""The verifier finds nothing in sound tables, and every fault that is planted in a copy of one."""
+"""The verifier finds nothing in sound tables, and finds every fault planted in a copy of one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rows(first: int, count: int) -> pa.Table:
 
 
 def make(path: Path, **settings: Any) -> None:
-    """Four versions: rows, more rows, rows that went, and rows again."""
+    """Makes four versions: rows, more rows, deleted rows, and rows again."""
     properties = settings.pop("configuration", {})
     write_deltalake(path, rows(0, 10), configuration=properties, **settings)
     write_deltalake(path, rows(10, 10), mode="append")

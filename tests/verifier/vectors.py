@@ -1,4 +1,4 @@
-"""Reads deletion vectors: Z85 text, files of vectors, and 64-bit Roaring bitmaps in their portable
+"""Decodes deletion vectors: Z85 text, vector files, and 64-bit Roaring bitmaps in their portable
 form."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from verifier.findings import Findings, Json
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _MAGIC = 1681511377
 _WITH_RUNS, _WITHOUT_RUNS = 12347, 12346
-# A container with at most this many values lists them; a larger one is a bitmap.
+# A container lists up to this many values; a larger one is a bitmap.
 _LISTED = 4096
 _BITMAP_BYTES = 8192
 
@@ -34,7 +34,7 @@ class _Cursor:
 
 
 def decoded_z85(text: str) -> bytes:
-    """The bytes of Z85 text: four for five characters."""
+    """Decodes Z85 text: five characters represent four bytes."""
     found = b""
     for start in range(0, len(text), 5):
         number = 0
@@ -45,7 +45,7 @@ def decoded_z85(text: str) -> bytes:
 
 
 def bitmap_positions(data: bytes) -> list[int]:
-    """The positions of a 64-bit bitmap: a 32-bit one for each value of the upper half."""
+    """The positions of a 64-bit bitmap: a 32-bit bitmap for each value of the upper half."""
     cursor = _Cursor(data)
     if cursor.take("I")[0] != _MAGIC:
         raise ValueError("the bitmap has a wrong magic number")
@@ -87,10 +87,10 @@ def _container(cursor: _Cursor, count: int, is_run: bool) -> list[int]:
 
 
 def vector_positions(findings: Findings, where: str, root: Path, vector: Json) -> list[int]:
-    """The deleted positions of a file, and whether the vector is what the log says of it.
+    """The deleted positions of a file; checks the vector against the log.
 
     Raises:
-        ValueError, OSError: it can't be read.
+        ValueError, OSError: the vector can't be decoded.
     """
     kind, text = vector["storageType"], vector["pathOrInlineDv"]
     if kind == "i":

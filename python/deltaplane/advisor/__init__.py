@@ -1,7 +1,7 @@
-"""`DeltaTable.advise` and `maintain`: what would pay for a table by its log, statistics and
-workload, and doing it.
+"""`DeltaTable.advise` and `maintain`: proposes maintenance from a table's log, statistics and
+workload, and runs it.
 
-Arguments in, results out.
+Converts arguments and results.
 """
 
 from __future__ import annotations
@@ -28,44 +28,44 @@ _TIMES = {"": 1, "s": 1, "m": 60, "h": 3_600}
 
 @checked(predicates="Iterable | PathLike | str | None")
 class TableUpkeep:
-    """What a table needs."""
+    """Methods that propose and run maintenance."""
 
     _snapshot: _native.Snapshot
     _location: str
 
     def advise(self, predicates: Predicates | None = None, *, sample_rows: int = 65_536) -> AdviceReport:
-        """Says what would pay for the version that this object shows: files put together, rows in
-        another order (by which columns and curve), clustering keys, purge, vacuum, checkpoint,
-        statistics, properties. Changes nothing.
+        """Proposes maintenance for this version: joining files, another order of the rows (by which
+        columns and curve), clustering columns, purge, vacuum, checkpoint, statistics, properties.
+        Changes nothing.
 
-        What is read today is exact: each predicate is planned over the table's own statistics. So
-        is what VACUUM would free. Other orders of the rows are modelled: rows are sampled (pages at
-        some 256 places), brought into the order and into as many files as a rewrite of a partition
-        would make, written to a table in memory, and the same pruner says what is left of it;
-        bounds of sampled files are a little narrower than real ones would be. A file that is opened
-        counts as 4 MiB beside its bytes.
+        Figures about the present layout are exact: each predicate is planned with the table's own
+        statistics, and VACUUM's file list is computed. Other orders of the rows are modelled: a
+        sample of the rows (pages at some 256 positions) is sorted into as many files as a rewrite
+        of a partition would make, in a table in memory, and the pruner computes what it would read.
+        Bounds of modelled files are slightly narrower than those of real files would be. Opening a
+        file counts as reading 4 MiB.
 
         Args:
             predicates: the workload: a list of predicates (Spark SQL or tuples), or of
-                `{"predicate": …, "weight": …}`, or the path of a file with one a line (SQL, or JSON
-                for a weight). At most 200 different ones count, the heaviest. Without it look-ups
-                of values and ranges are drawn from the sample, for eight columns at most, with a
-                look at all rows.
-            sample_rows: about how many rows are sampled.
+                `{"predicate": …, "weight": …}`, or the path of a file with one predicate a line
+                (SQL, or JSON for a weight). At most the 200 heaviest distinct predicates count.
+                Without a workload, look-ups of values and ranges are drawn from the sample, for at
+                most eight columns, together with a read of all rows.
+            sample_rows: approximate number of sampled rows.
 
         Returns:
-            The advice in order of gain per byte, empty where nothing pays, with today's reading and
-            that of each layout that was tried. Printed, it is a text; each piece says why, what it
-            costs and the command for it.
+            The advice in descending order of gain per byte, empty if no maintenance pays, with the
+            cost of the present layout and of each layout that was tried. `print` shows each piece
+            with its reason, cost and command.
 
         Cost: a pass over the file list (columns, no object for each file), a plan for each
         predicate and layout, the sample's pages, and for VACUUM a request for each file that was
         removed before the retention.
 
         Raises:
-            InvalidArgumentError: no predicate that can be judged by, a file that can't be read,
-                `sample_rows` below 1.
-            UnsupportedFeatureError: the table can't be written by this version.
+            InvalidArgumentError: no predicate is usable, the workload file can't be read, or
+                `sample_rows` is below 1.
+            UnsupportedFeatureError: this version can't write the table.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -90,30 +90,29 @@ class TableUpkeep:
         dry_run: bool = False,
         progress: Callable[[MaintenanceStep], object] | None = None,
     ) -> MaintenanceReport:
-        """Does what `advise` says of the newest version, the most gain for its bytes first:
-        checkpoint, VACUUM (of files the log knows, by the table's retention), OPTIMIZE, purge; with
-        `predicates` also another order of the rows. Advice is taken anew after each step.
-        Properties, statistics' columns and clustering keys are never changed.
+        """Runs what `advise` proposes for the newest version, highest gain per byte first:
+        checkpoint, VACUUM (of files that the log records as removed, with the table's retention),
+        OPTIMIZE, purge, and with `predicates` also another order of the rows. Repeats the analysis
+        after each step. Never changes properties, columns with statistics, or clustering columns.
 
-        Others may write meanwhile: a step that loses to another writer is reported, and the next
-        one is taken.
+        Works beside other writers: a step that loses a conflict is reported as lost, and the next
+        step runs.
 
         Args:
-            budget: bytes of old files that may be rewritten, or a text such as `10GB`; groups of
-                files beyond are left.
-            max_time: seconds, or a text such as `30m`: what begins later is left. What was begun is
-                finished.
+            budget: maximum number of bytes of old files to rewrite, or a text such as `10GB`;
+                groups of files beyond it are left out.
+            max_time: seconds, or a text such as `30m`, after which no step starts; a running step
+                is completed.
             predicates: as in `advise`.
-            dry_run: only say what would be done: each step by its own dry run, on the table as it
-                is.
+            dry_run: whether to only plan: each step makes its own dry run on the unchanged table.
             progress: called after each step, in this thread.
 
         Returns:
-            The steps: `done`, `planned`, `skipped` or `lost`, with reasons and what their commands
-            report.
+            The steps, each `done`, `planned`, `skipped` or `lost`, with reasons and the results of
+            their commands.
 
         Raises:
-            InvalidArgumentError: a budget or time that is none; as `advise`.
+            InvalidArgumentError: an invalid budget or time, or an error as in `advise`.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -131,10 +130,10 @@ class TableUpkeep:
         return maintain(cast(Maintained, self), Budget(most, until), predicates, dry_run, progress)
 
 
-def _seconds(given: float | str | timedelta) -> float:
-    if not isinstance(given, (float, int, str)):
-        return given.total_seconds()
-    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smh]?)\s*", str(given))
+def _seconds(value: float | str | timedelta) -> float:
+    if not isinstance(value, (float, int, str)):
+        return value.total_seconds()
+    match = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smh]?)\s*", str(value))
     if match is None:
-        raise InvalidArgumentError(f"max_time is seconds or a text such as '90s', '30m' or '2h', not {given!r}")
+        raise InvalidArgumentError(f"max_time is seconds or a text such as '90s', '30m' or '2h', not {value!r}")
     return float(match[1]) * _TIMES[match[2]]

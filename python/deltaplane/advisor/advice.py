@@ -1,6 +1,6 @@
-"""What `advise` and `maintain` found, as data and in words.
+"""The results of `advise` and `maintain`, as plain values and as text.
 
-Plain values, no table.
+Holds plain values; doesn't access the table.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ __all__ = [
     "Reads",
 ]
 
-# What opening a file costs in bytes that could have been read meanwhile: Spark's
+# Cost of opening a file, in bytes that could be read in that time: Spark's
 # `spark.sql.files.openCostInBytes`.
 OPEN_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
 class Reads:
-    """Files and bytes, each predicate of the workload run as often as its weight says."""
+    """Number of files and bytes that the workload reads, each predicate multiplied by its
+    weight."""
 
     files: float = 0
     bytes: float = 0
 
     @property
     def cost(self) -> float:
-        """In bytes: a file that is opened counts as 4 MiB more, as for Spark."""
+        """Cost in bytes; opening a file counts as 4 MiB, as for Spark."""
         return self.bytes + OPEN_BYTES * self.files
 
     def __add__(self, other: Reads) -> Reads:
         return Reads(self.files + other.files, self.bytes + other.bytes)
 
     def times(self, weight: float) -> Reads:
-        """So many times as much."""
+        """These reads multiplied by a weight."""
         return Reads(self.files * weight, self.bytes * weight)
 
     def __str__(self) -> str:
@@ -53,11 +54,11 @@ class Reads:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A layout, and what the workload reads of it. `columns` and `curve` are those of `z_order`;
-    none for files by size.
+    """A layout and the workload's reads with it. `columns` and `curve` are arguments of `z_order`;
+    empty for the layout that only joins files.
 
-    `exact`: from the log's statistics; else from a model, whose `files` files stand for those of a
-    rewrite.
+    `exact`: computed from the log's statistics; otherwise from a model, whose `files` files
+    represent those of a rewrite.
     """
 
     name: str
@@ -70,8 +71,8 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Commands:
-    """How to do it: text for a shell, for `deltaplane.sql` or Spark, and for Python with the table
-    as `table`."""
+    """The commands for a piece of advice: for a shell, for `deltaplane.sql` or Spark, and for
+    Python with the table as `table`."""
 
     shell: str | None = None
     sql: str | None = None
@@ -80,14 +81,14 @@ class Commands:
 
 @dataclass(frozen=True)
 class Advice:
-    """Something that pays.
+    """One piece of advice: maintenance whose gain exceeds its cost.
 
     `kind` is `optimize`, `zorder`, `cluster_by`, `purge`, `vacuum`, `checkpoint`, `statistics` or
-    `property`. `now` and `then` are what the workload reads (of `checkpoint` what opening the table
-    does); both are empty where that isn't the gain. `gain_bytes` is what is saved each time the
-    workload runs, a file counted as 4 MiB, or once the bytes that are freed. `read_bytes` and
-    `written_bytes` are what it costs. `exact` are all figures that the log decides; `basis` says of
-    the others what they rest on.
+    `property`. `now` and `then` are the workload's reads before and after (for `checkpoint`, the
+    reads of opening the table); both are empty if the gain is of another kind. `gain_bytes` is
+    saved by each run of the workload, a file counted as 4 MiB, or is the number of bytes freed
+    once. `read_bytes` and `written_bytes` are the cost. `exact` is true if the log determines all
+    figures; otherwise `basis` names their source.
     """
 
     kind: str
@@ -105,11 +106,11 @@ class Advice:
 
     @property
     def gain_per_byte(self) -> float:
-        """Bytes that each byte which it costs saves; where it costs none they count as they are."""
+        """Saved bytes per byte of cost; without a cost, the saved bytes."""
         return self.gain_bytes / max(self.read_bytes + self.written_bytes, 1)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Converts the advice to plain values, for JSON."""
         return {**asdict(self), "columns": list(self.columns), "gain_per_byte": self.gain_per_byte}
 
     def __str__(self) -> str:
@@ -119,19 +120,18 @@ class Advice:
         lines.append(f"  costs   {size_text(self.read_bytes)} read, {size_text(self.written_bytes)} written")
         if self.basis:
             lines.append(f"  rests   on {self.basis}")
-        told = vars(self.commands).items()
-        return "\n".join([*lines, *(f"  {name:<7} {command}" for name, command in told if command)])
+        commands = vars(self.commands).items()
+        return "\n".join([*lines, *(f"  {name:<7} {command}" for name, command in commands if command)])
 
 
 @dataclass(frozen=True)
 class AdviceReport:
-    """What would pay for a table at a version, the most for its bytes first; `str` of it is a text
-    for people.
+    """The advice for a version of a table, highest gain per byte first; `str` returns a text for
+    people.
 
-    `workload` says what was judged by: `given`, or `drawn` from a sample; `predicates` how many
-    different ones there were, `left_out` those that can't be judged by, with the reasons.
-    `candidates` are all layouts that were looked at, today's first. `sampled_rows` is the size of
-    the sample.
+    `workload` is `given`, or `drawn` from a sample; `predicates` is the number of distinct
+    predicates, `left_out` lists unusable ones with the reasons. `candidates` are all examined
+    layouts, the present one first. `sampled_rows` is the size of the sample.
     """
 
     table: str
@@ -152,12 +152,12 @@ class AdviceReport:
         return len(self.advice)
 
     def of(self, kind: str) -> Advice | None:
-        """The advice of a kind, if there is any."""
-        return next((one for one in self.advice if one.kind == kind), None)
+        """The advice of a kind, or None."""
+        return next((item for item in self.advice if item.kind == kind), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
-        return {**asdict(self), "advice": [one.to_dict() for one in self.advice]}
+        """Converts the report to plain values, for JSON."""
+        return {**asdict(self), "advice": [item.to_dict() for item in self.advice]}
 
     def __str__(self) -> str:
         judged = {"given": "the given predicates", "drawn": "look-ups drawn from a sample, since no workload was given"}
@@ -166,18 +166,19 @@ class AdviceReport:
             f"judged by {judged[self.workload]}: {self.predicates:,}; a file that is opened counts as 4 MiB",
         ]
         lines += [f"left out: {text} ({why})" for text, why in self.left_out]
-        for one in self.candidates:
-            lines.append(f"  {one.name:<40} {one.reads}{'' if one.exact else '  (modelled)'}")
+        for candidate in self.candidates:
+            lines.append(f"  {candidate.name:<40} {candidate.reads}{'' if candidate.exact else '  (modelled)'}")
         if not self.advice:
             lines.append("nothing would pay")
-        return "\n".join([*lines, *(f"\n{one}" for one in self.advice)])
+        return "\n".join([*lines, *(f"\n{item}" for item in self.advice)])
 
 
 @dataclass(frozen=True)
 class MaintenanceStep:
-    """One step: `done`, `planned` (a dry run), `skipped` or `lost` to another writer, and why.
+    """One step: `done`, `planned` (a dry run), `skipped` or `lost` to another writer, with the
+    reason.
 
-    `bytes_rewritten` are bytes of old files, `details` what the command itself reports.
+    `bytes_rewritten` counts bytes of old files; `details` is the command's own result.
     """
 
     kind: str
@@ -192,7 +193,8 @@ class MaintenanceStep:
 
 @dataclass(frozen=True)
 class MaintenanceReport:
-    """What `maintain` did or, in a dry run, would do; in the order in which it was."""
+    """The steps of `maintain` in the order of their execution, or the planned steps of a dry
+    run."""
 
     table: str
     dry_run: bool
@@ -202,11 +204,11 @@ class MaintenanceReport:
 
     @property
     def bytes_rewritten(self) -> int:
-        """Of all steps together."""
+        """The total of all steps."""
         return sum(step.bytes_rewritten for step in self.steps)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Converts the report to plain values, for JSON."""
         return {**asdict(self), "bytes_rewritten": self.bytes_rewritten}
 
     def __str__(self) -> str:

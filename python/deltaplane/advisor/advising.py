@@ -1,10 +1,15 @@
-"""What would pay for a table: rules over the log's facts, over what the pruner keeps today, and
-over modelled layouts.
+"""Derives advice from the log's facts, from the present reads of the workload, and from modelled
+layouts.
 
 Changes nothing.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deltaplane.io import records
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +20,7 @@ from deltaplane import _native
 from deltaplane.advisor.advice import OPEN_BYTES, Advice, AdviceReport, Candidate, Commands, Reads
 from deltaplane.advisor.facts import Facts, facts_of
 from deltaplane.advisor.layouts import Model, Sample, reads_of
-from deltaplane.advisor.workload import Columns, Lookup, Path_, Predicates, Workload, drawn, given, quoted
+from deltaplane.advisor.workload import Columns, Lookup, Path_, Predicates, Workload, drawn, predicate_workload, quoted
 from deltaplane.commands.optimize import Layout, begin
 from deltaplane.commands.plan_explanation import PlanExplanation, size_text
 from deltaplane.commands.rewriting import Settings, Target
@@ -26,28 +31,29 @@ from deltaplane.report.describe import clustering_columns_of
 __all__ = ["SAMPLE_ROWS", "Asked", "advise"]
 
 SAMPLE_ROWS = 65_536
-# What is saved is worth a rewrite from this share of what is read today.
+# A rewrite pays if it saves at least this share of the present reads.
 _LEAST_GAIN = 0.1
 _LEAST_REWRITE = 0.25
-# One more column must make a layout better by this share.
+# A further column must improve a layout by at least this share.
 _LEAST_STEP = 0.02
 _MOST_COLUMNS = 4
-# Columns that are tried, and values that one must have in the sample to be tried without a
-# workload.
+# Maximum number of columns to try; and the minimum number of distinct values in the sample for a
+# column to be tried without a workload.
 _TRIED_COLUMNS = 8
 _LEAST_VALUES = 10
 _CURVES = ("hilbert", "zorder", "kdtree")
-# From which share of a table's bytes files are deleted, or rows purged.
+# VACUUM or purge pays if it frees at least this share of the table's bytes.
 _LEAST_FREED = 0.01
 _LEAST_DEAD = 0.05
-# A checkpoint as large as this, and more small files than these, are worth a property.
+# A property is advised for a checkpoint of at least this size, or for more small files than this.
 _LARGE_CHECKPOINT = 64 << 20
 _MANY_SMALL_FILES = 50
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What advice is asked for: by which predicates, and whether other orders of rows are tried."""
+    """The request for advice: the workload's predicates, and whether to try other orders of
+    rows."""
 
     predicates: Predicates | None = None
     sample_rows: int = SAMPLE_ROWS
@@ -55,12 +61,12 @@ class Asked:
 
 
 def advise(location: str, snapshot: _native.Snapshot, asked: Asked) -> AdviceReport:
-    """Says what would pay for this version."""
+    """Computes the advice for this version."""
     return _Advisor(location, snapshot, asked).report()
 
 
 class _Advisor:
-    """One version, and what was found of it so far."""
+    """The analysis of one version, with the results so far."""
 
     def __init__(self, location: str, snapshot: _native.Snapshot, asked: Asked) -> None:
         self.location, self.snapshot, self.asked = location, snapshot, asked
@@ -71,9 +77,9 @@ class _Advisor:
         self.candidates: list[Candidate] = []
 
     def report(self) -> AdviceReport:
-        found = list(self._advice()) if self.facts.files else []
-        # What costs nothing but a setting stands behind what is done.
-        found.sort(key=lambda one: (one.kind == "property", -one.gain_per_byte))
+        items = list(self._advice()) if self.facts.files else []
+        # Advice that only sets a property comes last.
+        items.sort(key=lambda item: (item.kind == "property", -item.gain_per_byte))
         return AdviceReport(
             table=self.snapshot.uri,
             version=self.snapshot.version,
@@ -81,7 +87,7 @@ class _Advisor:
             size_bytes=self.facts.bytes,
             workload=self.workload.kind,
             predicates=len(self.workload.lookups),
-            advice=tuple(found),
+            advice=tuple(items),
             candidates=tuple(self.candidates),
             left_out=self.workload.left_out,
             sampled_rows=self.sample.rows if "sample" in self.__dict__ else 0,
@@ -101,7 +107,7 @@ class _Advisor:
     @cached_property
     def workload(self) -> Workload:
         if self.asked.predicates is not None:
-            return given(self.snapshot, self.asked.predicates, self.columns)
+            return predicate_workload(self.snapshot, self.asked.predicates, self.columns)
         wanted = self.sample.columns if self._rearranges else {}
         return drawn({path: wanted[path] for path in self._varied(wanted)}, self.columns)
 
@@ -121,7 +127,7 @@ class _Advisor:
 
     @property
     def _used(self) -> list[Path_]:
-        """The columns that predicates are on, those with most reading first."""
+        """The columns of the workload's predicates, those with the most reads first."""
         read: dict[Path_, float] = {}
         for lookup, now in zip(self.workload.lookups, self._now_of, strict=True):
             for path in lookup.columns & self.facts.measured:
@@ -129,11 +135,11 @@ class _Advisor:
         return sorted(read, key=lambda path: (-read[path], path))[:_TRIED_COLUMNS]
 
     def _varied(self, sample: Any) -> list[Path_]:
-        """The columns by which rows differ."""
+        """The columns with enough distinct values in the sample."""
         import pyarrow.compute as pc
 
-        told = [path for path, values in sample.items() if pc.count_distinct(values).as_py() >= _LEAST_VALUES]
-        return told[:_TRIED_COLUMNS]
+        varied = [path for path, values in sample.items() if pc.count_distinct(values).as_py() >= _LEAST_VALUES]
+        return varied[:_TRIED_COLUMNS]
 
     @cached_property
     def _now_of(self) -> list[Reads]:
@@ -145,67 +151,69 @@ class _Advisor:
 
     @cached_property
     def _partitions_of(self) -> list[Reads]:
-        """What the predicates on partition columns alone leave: exactly, whatever the layout is."""
+        """The reads of each predicate after pruning by partition columns alone: exact for any
+        layout."""
         return [reads_of(self.snapshot, lookup.on_partitions) for lookup in self.workload.lookups]
 
     # --- files by their size ------------------------------------------------------------------------------------------
 
     @cached_property
-    def _compacting(self) -> tuple[_native.Layout, dict[str, Any]]:
+    def _compacting(self) -> tuple[_native.Layout, records.OptimizeSummary]:
         return begin(Target(self.location, self.snapshot), Layout(dry_run=True), Settings())
 
     @property
     def _files_after(self) -> int:
-        """Files that a rewrite of all rows would make in each partition."""
-        target: int = max(self._compacting[1]["target_bytes"], 1)
+        """Number of files per partition after a rewrite of all rows."""
+        target: int = max(self._compacting[1].target_bytes, 1)
         of_partition = self.facts.bytes // max(self.facts.partitions, 1)
         return max(-(-of_partition // target), 1)
 
     @property
     def _rearranges(self) -> bool:
-        """Whether rows can be ordered so that files differ."""
+        """Whether sorting rows can make a difference, that is, whether a rewrite makes several
+        files in a partition."""
         return self.asked.layouts and self._files_after > 1
 
     def _compaction(self) -> Generator[Advice, None, Reads]:
-        """Small files put together, and a clustered table's new ones clustered; returns what is
-        read then."""
+        """Advises joining small files, and clustering the new files of a clustered table; returns
+        the workload's reads afterwards."""
         job, plan = self._compacting
-        if not plan["files"]:
+        if not plan.files:
             return self.now
-        if plan["ordered"]:
+        if plan.ordered:
             return (yield from self._clustering())
-        then = _sum(self.workload.lookups, [Reads(*job.read_after(one.whole)) for one in self.workload.lookups])
-        self.candidates.append(Candidate("optimize", then, files=self.facts.files - plan["files"] + plan["groups"]))
+        then = _sum(self.workload.lookups, [Reads(*job.read_after(lookup.whole)) for lookup in self.workload.lookups])
+        self.candidates.append(Candidate("optimize", then, files=self.facts.files - plan.files + plan.groups))
         if not _pays(self.now, then):
             return self.now
-        why = f"{plan['files']:,} of {self.facts.files:,} files are small or outdated and become {plan['groups']:,}"
+        why = f"{plan.files:,} of {self.facts.files:,} files are small or outdated and become {plan.groups:,}"
         if self.facts.without_statistics:
             why += f"; {self.facts.without_statistics:,} without statistics get some"
         basis = "the log's statistics: a file that is put together is read where one of its parts would be"
-        yield self._optimize(why, plan["bytes"], then, basis)
+        yield self._optimize(why, plan.bytes, then, basis)
         yield from self._automatic(plan)
         return then
 
     def _clustering(self) -> Generator[Advice, None, Reads]:
-        """A clustered table's files that aren't clustered yet."""
+        """Advises clustering the files of a clustered table that aren't clustered yet."""
         _, plan = self._compacting
         if not self._rearranges or not self.sample.rows:
             return self.now
         then = self._tried(tuple(self._cluster_paths), "hilbert")
         if not _pays(self.now, then):
             return self.now
-        why = f"{plan['files']:,} of {self.facts.files:,} files aren't clustered by {', '.join(self.clustered)} yet"
-        yield self._optimize(why, plan["bytes"], then, self._basis)
+        why = f"{plan.files:,} of {self.facts.files:,} files aren't clustered by {', '.join(self.clustered)} yet"
+        yield self._optimize(why, plan.bytes, then, self._basis)
         return then
 
     def _optimize(self, why: str, size: int, then: Reads, basis: str) -> Advice:
         commands = Commands(f"deltaplane optimize {self._shell}", f"OPTIMIZE {self._sql}", "table.optimize.compact()")
         return self._of_reads("optimize", why, commands, size, then, basis)
 
-    def _automatic(self, plan: dict[str, Any]) -> Iterator[Advice]:
+    def _automatic(self, plan: records.OptimizeSummary) -> Iterator[Advice]:
         automatic = self.properties.get("delta.autoOptimize.autoCompact", "false").lower()
-        if plan["files"] >= _MANY_SMALL_FILES and automatic == "false":
-            why = f"writes leave many small files, {plan['files']:,} now: they can be put together after each commit"
+        if plan.files >= _MANY_SMALL_FILES and automatic == "false":
+            why = f"writes leave many small files, {plan.files:,} now: they can be put together after each commit"
             yield self._property("delta.autoOptimize.autoCompact", "true", why)
 
     def _property(self, name: str, value: str, why: str, gain: float = 0) -> Advice:
@@ -216,7 +224,7 @@ class _Advisor:
     # --- rows in an order ---------------------------------------------------------------------------------------------
 
     def _orders(self, compacted: Reads) -> Iterator[Advice]:
-        """The best columns and curve, by trying one column more as long as that helps."""
+        """Finds the best columns and curve by adding one column at a time as long as that helps."""
         if not self._rearranges or not self.sample.rows:
             return
         paths = self._used if self.workload.kind == "given" else self._varied(self.sample.columns)
@@ -225,7 +233,7 @@ class _Advisor:
         while len(chosen) < _MOST_COLUMNS:
             tried = [(*chosen, path) for path in paths if path not in chosen]
             reads = [(self._tried(columns, _CURVES[0]), columns) for columns in tried]
-            step = min(reads, key=lambda one: (one[0].cost, one[1]), default=None)
+            step = min(reads, key=lambda trial: (trial[0].cost, trial[1]), default=None)
             if step is None or (best is not None and step[0].cost > (1 - _LEAST_STEP) * best.cost):
                 break
             best, chosen = step
@@ -233,7 +241,7 @@ class _Advisor:
             return
         if self.clustered:
             same = [".".join(path) for path in chosen] == self.clustered
-            # Runs that are clustered already are as good as they get, but for their number.
+            # A table that is already clustered by these columns can only gain from fewer runs.
             if same and _pays(self.now, best, _LEAST_REWRITE) and _pays(compacted, best):
                 yield self._full(best)
             elif not same and _pays(self.now, best, _LEAST_REWRITE) and _pays(compacted, best):
@@ -245,13 +253,13 @@ class _Advisor:
             if then.cost < (1 - _LEAST_STEP) * best.cost:
                 best, curve = then, other
         plan = self._ordering(chosen, curve)
-        if plan["files"] and _pays(self.now, best, _LEAST_REWRITE) and _pays(compacted, best):
-            yield self._order(chosen, curve, best, plan["bytes"])
+        if plan.files and _pays(self.now, best, _LEAST_REWRITE) and _pays(compacted, best):
+            yield self._order(chosen, curve, best, plan.bytes)
             if not self.columns.partitions and self.workload.kind == "given":
                 yield self._keys(chosen, along)
 
-    def _ordering(self, paths: Sequence[Path_], curve: str) -> dict[str, Any]:
-        """What there is to do for an order: nothing where all files are in it."""
+    def _ordering(self, paths: Sequence[Path_], curve: str) -> records.OptimizeSummary:
+        """The dry run of an order: empty if all files already have that order."""
         what = Layout(columns=[quoted(path) for path in paths], curve=curve, dry_run=True)
         return begin(Target(self.location, self.snapshot), what, Settings())[1]
 
@@ -261,14 +269,14 @@ class _Advisor:
         columns = " ".join(f"-z {_shell_text(name)}" for name in names)
         commands = Commands(
             f"deltaplane optimize {self._shell} {columns} --curve {curve}",
-            # In SQL there is no word for another curve.
+            # SQL has syntax for the Z-order curve only.
             f"OPTIMIZE {self._sql} ZORDER BY ({', '.join(names)})" if curve == "zorder" else None,
             f"table.optimize.z_order({names!r}, curve={curve!r})",
         )
         return self._of_reads("zorder", why, commands, size, then, self._basis, tuple(names), curve)
 
     def _keys(self, paths: Sequence[Path_], then: Reads) -> Advice:
-        """Clustering keys: OPTIMIZE brings new files into the order by itself."""
+        """Advises clustering columns, since OPTIMIZE then orders new files automatically."""
         names = [quoted(path) for path in paths]
         why = f"{', '.join(names)} as keys keep near rows together, also those to come"
         why += (
@@ -285,7 +293,7 @@ class _Advisor:
         return self._of_reads("cluster_by", why, commands, self.facts.bytes, then, self._basis, tuple(names), "hilbert")
 
     def _full(self, then: Reads) -> Advice:
-        """A clustered table that isn't as well clustered as it could be."""
+        """Advises OPTIMIZE FULL for a clustered table whose clustering can improve."""
         why = f"files overlap more in {', '.join(self.clustered)} than if all rows were clustered anew"
         commands = Commands(
             f"deltaplane optimize {self._shell} --full",
@@ -295,9 +303,11 @@ class _Advisor:
         return self._of_reads("optimize", why, commands, self.facts.bytes, then, self._basis)
 
     def _tried(self, columns: tuple[Path_, ...], curve: str) -> Reads:
-        """What is read in this order."""
+        """The workload's reads with this order."""
         names = tuple(quoted(path) for path in columns)
-        known = next((one for one in self.candidates if (one.columns, one.curve) == (names, curve)), None)
+        known = next(
+            (candidate for candidate in self.candidates if (candidate.columns, candidate.curve) == (names, curve)), None
+        )
         if known is None:
             then = self._modelled(columns, curve)
             known = Candidate(f"{curve} ({', '.join(names)})", then, names, curve, self._modelled_files)
@@ -306,8 +316,8 @@ class _Advisor:
 
     @property
     def _modelled_files(self) -> int:
-        """In each partition: fewer than a rewrite makes only where the sample can't stand for as
-        many."""
+        """Number of modelled files per partition: fewer than a rewrite makes only if the sample is
+        too small to represent as many."""
         return min(self._files_after, self.sample.most_files())
 
     @property
@@ -318,8 +328,8 @@ class _Advisor:
         )
 
     def _modelled(self, columns: Sequence[Path_], curve: str) -> Reads:
-        """What is read where each partition's rows lie in this order. Parts of predicates on
-        columns outside of the sample count as if they left nothing out."""
+        """The workload's reads if each partition's rows have this order. Parts of predicates on
+        columns outside of the sample count as true for every file."""
         lookups, reads = self.workload.lookups, []
         with Model.of(self.sample, columns, curve, self._modelled_files) as model:
             for lookup, left in zip(lookups, self._partitions_of, strict=True):
@@ -368,7 +378,8 @@ class _Advisor:
         yield Advice("vacuum", why, commands, freed, exact=True)
 
     def _checkpoint(self) -> Iterator[Advice]:
-        # A snapshot that was moved on knows of no checkpoint that was written meanwhile.
+        # A snapshot object that was updated misses checkpoints written later, so the version is
+        # opened again.
         log = self.snapshot.at(self.snapshot.version).log_size
         size = log.checkpoint_bytes + log.commit_bytes
         head = 0 if log.checkpoint is None else 1
@@ -384,21 +395,21 @@ class _Advisor:
             yield self._property("delta.checkpointPolicy", "v2", why)
 
     def _statistics(self) -> Iterator[Advice]:
-        """Columns that predicates are on and that new files have no statistics of."""
+        """Columns of the workload's predicates for which new files get no statistics."""
         if self.workload.kind != "given":
             return
-        lacks = sorted({path for one in self.workload.lookups for path in one.columns} - self.facts.measured)
+        lacks = sorted({path for lookup in self.workload.lookups for path in lookup.columns} - self.facts.measured)
         if not lacks:
             return
         names = [quoted(path) for path in lacks]
-        kept = sum(
-            len(PlanExplanation.of(self.snapshot.explain(one.whole)).selected_without_statistics or {}) > 0
-            for one in self.workload.lookups
+        predicate_count = sum(
+            len(PlanExplanation.of(self.snapshot.explain(lookup.whole)).selected_without_statistics or {}) > 0
+            for lookup in self.workload.lookups
         )
         measured = ",".join([*(quoted(path) for path in sorted(self.facts.measured)), *names])
-        why = f"{', '.join(names)}: no statistics, so that {kept:,} predicates skip no file by it; new files get some then"
-        told = self._property("delta.dataSkippingStatsColumns", measured, why)
-        yield Advice("statistics", why, told.commands, 0, exact=True, columns=tuple(names))
+        why = f"{', '.join(names)}: no statistics, so that {predicate_count:,} predicates skip no file by it; new files get some then"
+        change = self._property("delta.dataSkippingStatsColumns", measured, why)
+        yield Advice("statistics", why, change.commands, 0, exact=True, columns=tuple(names))
 
     # --- words --------------------------------------------------------------------------------------------------------
 
@@ -426,10 +437,10 @@ class _Advisor:
 
 
 def _sum(lookups: Sequence[Lookup], reads: Sequence[Reads]) -> Reads:
-    found = Reads()
-    for lookup, one in zip(lookups, reads, strict=True):
-        found += one.times(lookup.weight)
-    return found
+    total = Reads()
+    for lookup, reads_of_one in zip(lookups, reads, strict=True):
+        total += reads_of_one.times(lookup.weight)
+    return total
 
 
 def _pays(now: Reads, then: Reads, least: float = _LEAST_GAIN) -> bool:

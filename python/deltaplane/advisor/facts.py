@@ -1,5 +1,5 @@
-"""What a version's log says of its files as a whole: one pass over the plan, column by column, no
-object for a file."""
+"""Totals of a version's live files: one pass over the plan, column by column, without an object for
+each file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Facts", "facts_of"]
 
 @dataclass
 class Facts:
-    """Sums over live files. `dead_bytes`: of the files with vectors that share which their deleted
-    rows are of their rows.
+    """Totals of the live files. `dead_bytes` is the share of deleted rows times the size, summed
+    over files with deletion vectors.
 
-    `measured` are the columns' paths for which new files get statistics.
+    `measured` are the paths of the columns for which new files get statistics.
     """
 
     files: int = 0
@@ -36,50 +36,50 @@ class Facts:
 
 
 def facts_of(snapshot: _native.Snapshot) -> Facts:
-    """Of all files of a version."""
+    """Computes the totals of all live files of a version."""
     import pyarrow as pa
 
     scan = Scan(snapshot.plan(None))
-    found, partitions = Facts(), None
+    facts, partitions = Facts(), None
     if "min" in scan.schema.names:
-        found.measured = frozenset(_paths(scan.schema.field("min").type, ()))
+        facts.measured = frozenset(_paths(scan.schema.field("min").type, ()))
     for batch in scan.batches():
-        _add(found, batch)
+        _add(facts, batch)
         if "partition" in batch.schema.names:
             seen = pa.Table.from_batches([batch]).select(["partition"]).flatten()
             seen = seen if partitions is None else pa.concat_tables([partitions, seen])
             partitions = seen.group_by(seen.column_names).aggregate([])
-    found.partitions = min(found.files, 1) if partitions is None else partitions.num_rows
-    return found
+    facts.partitions = min(facts.files, 1) if partitions is None else partitions.num_rows
+    return facts
 
 
-def _add(found: Facts, batch: pa.RecordBatch) -> None:
+def _add(facts: Facts, batch: pa.RecordBatch) -> None:
     import pyarrow.compute as pc
 
     sizes, records = batch["size_bytes"], batch["num_records"]
-    found.files += batch.num_rows
-    found.bytes += pc.sum(sizes).as_py() or 0
-    found.without_statistics += records.null_count
+    facts.files += batch.num_rows
+    facts.bytes += pc.sum(sizes).as_py() or 0
+    facts.without_statistics += records.null_count
     vector = batch["deletion_vector"]
     if vector.null_count == batch.num_rows:
         return
     marked = pc.fill_null(pc.struct_field(vector, "cardinality"), 0)
     has = pc.greater(marked, 0)
-    found.vectors += pc.sum(has).as_py() or 0
-    found.vector_bytes += pc.sum(pc.if_else(has, sizes, 0)).as_py() or 0
-    found.deleted_rows += pc.sum(marked).as_py() or 0
-    # Where nothing says how many rows there are the file counts as live.
+    facts.vectors += pc.sum(has).as_py() or 0
+    facts.vector_bytes += pc.sum(pc.if_else(has, sizes, 0)).as_py() or 0
+    facts.deleted_rows += pc.sum(marked).as_py() or 0
+    # A file with an unknown number of rows counts as live entirely.
     share = pc.divide(pc.cast(marked, "float64"), pc.max_element_wise(pc.fill_null(records, 1 << 62), 1))
-    found.dead_bytes += int(
+    facts.dead_bytes += int(
         pc.sum(pc.multiply(pc.cast(sizes, "float64"), pc.min_element_wise(share, 1.0))).as_py() or 0
     )
 
 
-def _paths(of: pa.DataType, above: tuple[str, ...]) -> list[tuple[str, ...]]:
+def _paths(data_type: pa.DataType, above: tuple[str, ...]) -> list[tuple[str, ...]]:
     import pyarrow as pa
 
-    found: list[tuple[str, ...]] = []
-    for one in of:
-        path = (*above, one.name)
-        found += _paths(one.type, path) if pa.types.is_struct(one.type) else [path]
-    return found
+    paths: list[tuple[str, ...]] = []
+    for field in data_type:
+        path = (*above, field.name)
+        paths += _paths(field.type, path) if pa.types.is_struct(field.type) else [path]
+    return paths

@@ -1,6 +1,5 @@
-"""A layout tried on a sample: the real curves arrange it into as many files as a rewrite would
-make, a real log in memory has their statistics, and the real pruner says what of them a predicate
-reads.
+"""Tries a layout on a sample: the real curves sort it into as many files as a rewrite would make, a
+log in memory gets their statistics, and the real pruner computes the reads of a predicate.
 """
 
 from __future__ import annotations
@@ -26,37 +25,37 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "Sample", "reads_of"]
 
-# A sample reads of so many files at most.
+# Maximum number of files from which a sample reads.
 _FILES = 1_024
-# Of each modelled file so many sampled rows at least: bounds of fewer would lie too far inside of
-# the real ones.
+# Minimum number of sampled rows per modelled file: with fewer rows, bounds would be much narrower
+# than real ones.
 _ROWS_OF_FILE = 64
 _SEED = 20_200_831
 
 
-def reads_of(snapshot: _native.Snapshot, predicate: str | None) -> Reads:
-    """What a scan reads of a version: exactly, by its statistics."""
+def reads_of(snapshot: _native.Snapshot, predicate: _native.Predicate | None) -> Reads:
+    """The reads of a scan of a version, exact by its statistics."""
     why = PlanExplanation.of(snapshot.explain(predicate))
     return Reads(why.selected, why.selected_bytes)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Some rows: their columns by path. The same version gives the same ones."""
+    """A sample of rows, as columns by path. The same version yields the same sample."""
 
     columns: Mapping[Path_, pa.ChunkedArray]
     rows: int
 
     @classmethod
     def of(cls, snapshot: _native.Snapshot, paths: Iterable[Path_], rows: int) -> Sample:
-        """Of these columns. Reads pages at some 256 places of the table."""
+        """Samples these columns: reads pages at some 256 positions of the table."""
         wanted = list(paths)
         names = list(dict.fromkeys(path[0] for path in wanted))
-        found = Scan(snapshot.sample(names, _FILES, rows, _SEED)).to_arrow()
-        return cls({path: _column(found, path) for path in wanted}, found.num_rows)
+        sample = Scan(snapshot.sample(names, _FILES, rows, _SEED)).to_arrow()
+        return cls({path: _column(sample, path) for path in wanted}, sample.num_rows)
 
     def most_files(self) -> int:
-        """Files that it can stand for."""
+        """Maximum number of files that the sample can represent."""
         return max(self.rows // _ROWS_OF_FILE, 1)
 
 
@@ -68,8 +67,7 @@ def _column(rows: pa.Table, path: Path_) -> pa.ChunkedArray:
 
 
 class Model:
-    """A sample in an order, as a table of its own in memory, whose columns are those of the sample
-    alone."""
+    """A sorted sample as a table in memory, with only the sample's columns."""
 
     def __init__(self, snapshot: _native.Snapshot, columns: frozenset[Path_]) -> None:
         self._snapshot = snapshot
@@ -80,7 +78,8 @@ class Model:
     @classmethod
     @contextmanager
     def of(cls, sample: Sample, columns: Sequence[Path_], curve: str, files: int) -> Iterator[Model]:
-        """Of these columns by this curve, in about so many files; it is gone afterwards."""
+        """Sorts the sample by these columns along this curve into about `files` files; the table is
+        deleted when the block ends."""
         location = f"memory://deltaplane-upkeep-{uuid.uuid4().hex}/model"
         try:
             write_deltalake(location, _nested(sample.columns), configuration=_properties(sample.columns))
@@ -95,29 +94,31 @@ class Model:
             for key, *_ in store.list_all(""):
                 store.delete(key)
 
-    def share(self, predicate: str | None) -> float:
-        """Which part of it a predicate reads."""
+    def share(self, predicate: _native.Predicate | None) -> float:
+        """The share of the modelled files that a predicate reads."""
         return 1.0 if predicate is None else reads_of(self._snapshot, predicate).bytes / max(self._whole.bytes, 1)
 
 
 def _properties(columns: Iterable[Path_]) -> dict[str, str]:
-    # Names may be such as Parquet's readers elsewhere don't take, and every column has statistics.
+    # The model accepts names that other Parquet readers refuse, and computes statistics for every
+    # column.
     measured = ",".join(quoted(path) for path in columns)
     return {"delta.columnMapping.mode": "name", "delta.dataSkippingStatsColumns": measured}
 
 
 def _nested(columns: Mapping[Path_, pa.ChunkedArray]) -> pa.Table:
-    """Columns by their paths as a table; each struct has the fields alone that are among them."""
+    """Converts columns by path to a table; each struct has only the fields that are among the
+    columns."""
     import pyarrow as pa
 
     def struct(below: Mapping[Path_, pa.Array]) -> pa.Array:
         names = list(dict.fromkeys(path[0] for path in below))
-        return pa.StructArray.from_arrays([of(name, below) for name in names], names)
+        return pa.StructArray.from_arrays([column_of(name, below) for name in names], names)
 
-    def of(name: str, within: Mapping[Path_, pa.Array]) -> pa.Array:
+    def column_of(name: str, within: Mapping[Path_, pa.Array]) -> pa.Array:
         below = {path[1:]: values for path, values in within.items() if path[0] == name}
         return below[()] if () in below else struct(below)
 
     whole = {path: values.combine_chunks() for path, values in columns.items()}
     names = list(dict.fromkeys(path[0] for path in whole))
-    return pa.table({name: of(name, whole) for name in names})
+    return pa.table({name: column_of(name, whole) for name in names})

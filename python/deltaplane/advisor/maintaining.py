@@ -1,5 +1,5 @@
-"""Carries out advice within a budget, the greatest gain per byte first; each step is a command of
-its own."""
+"""Runs advice within a budget, the highest gain per byte first; each step is a command of its
+own."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Budget", "Maintained", "maintain"]
 
-# Kinds of advice that are carried out. The others change properties or the protocol, which is the
-# owner's to decide.
+# Kinds of advice that `maintain` runs. The other kinds change properties or the protocol, which
+# only the table's owner may decide.
 _DONE = ("checkpoint", "vacuum", "optimize", "zorder", "purge")
-# Each kind is done once, and what one changes may make another pay.
+# Each kind runs once; a step may make another kind pay.
 _MOST_ROUNDS = len(_DONE) + 1
 
 
 class Maintained(Protocol):
-    """What maintenance needs of a `DeltaTable`, which is above this module."""
+    """The methods of `DeltaTable` that maintenance uses; `DeltaTable` itself is in a layer above
+    this module."""
 
     _snapshot: _native.Snapshot
 
@@ -49,23 +50,23 @@ class Maintained(Protocol):
 
 @dataclass
 class Budget:
-    """The rest of the budget: bytes of old files that may be rewritten, and the time until which
-    steps may begin (`time.monotonic`)."""
+    """The remaining budget: bytes of old files that may be rewritten, and the time until which
+    steps may start (`time.monotonic`)."""
 
     bytes: int | None = None
     until: float | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up."""
+        """Whether the time limit has passed."""
         return self.until is not None and time.monotonic() >= self.until
 
     def allows(self, size: int) -> bool:
-        """Whether so many bytes may be rewritten."""
+        """Whether the remaining budget covers rewriting `size` bytes."""
         return self.bytes is None or size <= self.bytes
 
     def take(self, size: int) -> None:
-        """They were."""
+        """Subtracts rewritten bytes from the budget."""
         if self.bytes is not None:
             self.bytes = max(self.bytes - size, 0)
 
@@ -77,7 +78,7 @@ def maintain(
     dry_run: bool,
     progress: Callable[[MaintenanceStep], object] | None,
 ) -> MaintenanceReport:
-    """Runs what pays, or says what it would run."""
+    """Runs the steps that pay, or plans them."""
     table.update_incremental()
     run = _Run(table, budget, dry_run, progress, _advised(table, predicates))
     before = table.version()
@@ -85,22 +86,22 @@ def maintain(
         if not run.next_step():
             break
         if not dry_run:
-            # A step changes what the others are worth.
+            # A step changes the gain of the remaining ones, so the advice is computed again.
             table.update_incremental()
             run.advice = _advised(table, predicates)
-    for one in run.advice:
-        if one.kind not in run.seen:
-            run.tell(MaintenanceStep(one.kind, "skipped", f"changes how the table is used, do it by hand: {one.why}"))
+    for item in run.advice:
+        if item.kind not in run.seen:
+            run.tell(MaintenanceStep(item.kind, "skipped", f"changes how the table is used, do it by hand: {item.why}"))
     return MaintenanceReport(table.table_uri, dry_run, before, table.version(), tuple(run.steps))
 
 
 def _advised(table: Maintained, predicates: Predicates | None) -> AdviceReport:
-    # Drawn look-ups are no reason to rewrite all rows.
+    # Look-ups drawn from a sample don't justify rewriting all rows.
     return advise(table.location, table._snapshot, Asked(predicates, SAMPLE_ROWS, layouts=predicates is not None))
 
 
 class _Run:
-    """Steps that were taken."""
+    """The state of one call: the steps so far."""
 
     def __init__(
         self,
@@ -121,9 +122,9 @@ class _Run:
             self.progress(step)
 
     def next_step(self) -> bool:
-        """Takes the step that pays most, if one is left."""
-        ordered = sorted(self.advice, key=lambda one: -one.gain_per_byte)
-        step = next((one for one in ordered if one.kind in _DONE and one.kind not in self.seen), None)
+        """Runs the step with the highest gain; returns False if no step is left."""
+        ordered = sorted(self.advice, key=lambda item: -item.gain_per_byte)
+        step = next((item for item in ordered if item.kind in _DONE and item.kind not in self.seen), None)
         if step is None:
             return False
         if self.budget.is_over:
@@ -147,7 +148,7 @@ class _Run:
         return MaintenanceStep("checkpoint", self._state, advice.why)
 
     def _vacuum(self, advice: Advice) -> MaintenanceStep:
-        # With the table's own retention, which is checked.
+        # Uses the table's own retention, with the check enabled.
         report = counted(self.table._snapshot, Vacuum(dry_run=self.dry_run), commit_request(None, None))
         details = {name: getattr(report, name) for name in ("directories", "files", "size_bytes", "version")}
         return MaintenanceStep("vacuum", self._state, advice.why, details=details)
@@ -169,10 +170,10 @@ class _Run:
         return MaintenanceStep(advice.kind, self._state, advice.why, size, done)
 
     def _purge(self, advice: Advice) -> MaintenanceStep:
-        told: DryRun = self.table.purge(dry_run=True)
-        if not told.changed:
+        result: DryRun = self.table.purge(dry_run=True)
+        if not result.changed:
             return MaintenanceStep("purge", "skipped", "nothing is left to purge")
-        if not self.budget.allows(told.bytes_removed):
+        if not self.budget.allows(result.bytes_removed):
             return MaintenanceStep("purge", "skipped", f"beyond the bytes that are left: {advice.why}")
-        details = told.to_dict() if self.dry_run else self.table.purge()
-        return MaintenanceStep("purge", self._state, advice.why, told.bytes_removed, details)
+        details = result.to_dict() if self.dry_run else self.table.purge()
+        return MaintenanceStep("purge", self._state, advice.why, result.bytes_removed, details)

@@ -1,7 +1,7 @@
-"""The predicates that a layout is judged by: those of a file or a list, with weights, or look-ups
+"""The predicates for which layouts are compared: from a file or a list, with weights, or look-ups
 drawn from a sample.
 
-Knows schemas and trees of predicates, no file of a table.
+Uses schemas and predicate trees; reads no file of a table.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ from deltaplane.expr.types import of_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Columns", "Lookup", "Predicates", "Workload", "drawn", "given", "quoted"]
+__all__ = ["Columns", "Lookup", "Predicates", "Workload", "drawn", "predicate_workload", "quoted"]
 
-# Of more different predicates only the heaviest are judged by: each costs a plan for each layout.
+# Maximum number of distinct predicates, heaviest first: each one costs a plan for each layout.
 MOST_PREDICATES = 200
-# Different texts that are held while a file is read, and predicates that are named as left out.
+# Maximum number of distinct texts in memory while a file is read, and maximum number of unusable
+# predicates in the report.
 _MOST_TEXTS = 100_000
 _MOST_NAMED = 20
 _UNORDERED = {"void", "variant"}
 
-# A list of predicates, each alone, as `{"predicate": …, "weight": …}`, or a file of them.
+# A list of predicates, each plain or as `{"predicate": …, "weight": …}`, or the path of a file of
+# them.
 Predicates = Iterable[Any] | os.PathLike[str]
 Path_ = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """A table's columns by paths, as far as rows can be ordered by them: lower-case paths to those
-    of the schema."""
+    """A table's columns by which rows can be sorted: lower-case paths → paths as in the schema."""
 
     partitions: frozenset[str]
     leaves: Mapping[Path_, Path_]
 
     @classmethod
     def of(cls, snapshot: _native.Snapshot) -> Columns:
-        """Of a version."""
+        """The sortable columns of a version."""
         partitions = snapshot.info.partition_columns
         fields = snapshot.schema.to_value()["fields"]
         leaves = {tuple(part.lower() for part in path): path for path in _leaves(fields, ())}
@@ -55,8 +56,8 @@ class Columns:
 
 
 def _leaves(fields: list[dict[str, Any]], above: Path_) -> Iterator[Path_]:
-    for one in fields:
-        path, kind = (*above, one["name"]), one["type"]
+    for column in fields:
+        path, kind = (*above, column["name"]), column["type"]
         if isinstance(kind, str):
             if kind not in _UNORDERED:
                 yield path
@@ -65,7 +66,7 @@ def _leaves(fields: list[dict[str, Any]], above: Path_) -> Iterator[Path_]:
 
 
 def quoted(path: Path_) -> str:
-    """A path as text, with backticks where a name needs them.
+    """A path as text, with backticks around names that need them.
 
     >>> quoted(("a", "odd name"))
     'a.`odd name`'
@@ -75,39 +76,39 @@ def quoted(path: Path_) -> str:
 
 @dataclass(frozen=True)
 class Lookup:
-    """One predicate: all of it, the parts on partition columns alone, and those on other columns
-    with these columns' paths."""
+    """One predicate: all of it, its parts on partition columns alone, and its parts on other
+    columns with the paths of these columns."""
 
     weight: float = 1.0
-    whole: str | None = None
-    on_partitions: str | None = None
-    parts: tuple[tuple[str, frozenset[Path_]], ...] = ()
+    whole: _native.Predicate | None = None
+    on_partitions: _native.Predicate | None = None
+    parts: tuple[tuple[_native.Predicate, frozenset[Path_]], ...] = ()
 
     @classmethod
     def of(cls, trees: list[tree.Node], columns: Columns, weight: float = 1.0) -> Lookup:
-        """From trees that are all met."""
-        conjuncts = [part for one in trees for part in _conjuncts(one)]
+        """Builds a look-up from trees that are combined by AND."""
+        conjuncts = [part for node in trees for part in _conjuncts(node)]
         on_partitions, parts = [], []
         for part in conjuncts:
             paths = frozenset(tuple(name.lower() for name in path) for path in _paths(part))
             if all(path[0] in columns.partitions for path in paths):
                 on_partitions.append(part)
             elif all(path in columns.leaves for path in paths):
-                parts.append((json.dumps(part), frozenset(columns.leaves[path] for path in paths)))
+                parts.append((_native.Predicate(part), frozenset(columns.leaves[path] for path in paths)))
         return cls(weight, _all(conjuncts), _all(on_partitions), tuple(parts))
 
-    def on(self, columns: frozenset[Path_]) -> str | None:
-        """The parts that these columns decide."""
-        return _all([json.loads(part) for part, paths in self.parts if paths <= columns])
+    def on(self, columns: frozenset[Path_]) -> _native.Predicate | None:
+        """The parts of the predicate that use only these columns."""
+        return _native.Predicate.all_of([part for part, paths in self.parts if paths <= columns])
 
     @property
     def columns(self) -> frozenset[Path_]:
-        """All columns but partitions'."""
+        """All columns of the predicate except partition columns."""
         return frozenset(path for _, paths in self.parts for path in paths)
 
 
-def _all(nodes: list[tree.Node]) -> str | None:
-    return json.dumps(tree.all_of(nodes)) if nodes else None
+def _all(nodes: list[tree.Node]) -> _native.Predicate | None:
+    return _native.Predicate(tree.all_of(nodes)) if nodes else None
 
 
 def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
@@ -119,7 +120,7 @@ def _conjuncts(node: tree.Node) -> Iterator[tree.Node]:
 
 
 def _paths(node: Any) -> Iterator[list[str]]:
-    """The columns in a tree."""
+    """The columns of a tree."""
     if isinstance(node, dict):
         if node.get("op") == "column":
             yield node["name"]
@@ -133,7 +134,7 @@ def _paths(node: Any) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class Workload:
-    """What layouts are judged by; `kind` is `given` or `drawn`."""
+    """The predicates for which layouts are compared; `kind` is `given` or `drawn`."""
 
     kind: str
     lookups: tuple[Lookup, ...]
@@ -142,11 +143,12 @@ class Workload:
 
 @dataclass
 class _Reading:
-    """Predicates on their way: equal ones are one, with their weights' sum."""
+    """Collects predicates while a workload is read: equal predicates are merged and their weights
+    added."""
 
     snapshot: _native.Snapshot
     columns: Columns
-    found: dict[str | None, Lookup] = field(default_factory=dict)
+    lookups: dict[_native.Predicate | None, Lookup] = field(default_factory=dict)
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, predicate: Any, weight: float) -> None:
@@ -155,8 +157,8 @@ class _Reading:
         except DeltaError as e:
             self.leave(str(predicate), str(e))
             return
-        before = self.found.get(lookup.whole)
-        self.found[lookup.whole] = Lookup(
+        before = self.lookups.get(lookup.whole)
+        self.lookups[lookup.whole] = Lookup(
             weight + (before.weight if before else 0), lookup.whole, lookup.on_partitions, lookup.parts
         )
 
@@ -165,24 +167,24 @@ class _Reading:
             self.left_out.append((text[:200], why))
 
     def _trees(self, predicate: Any) -> list[tree.Node]:
-        """What every row meets that meets the predicate, as far as plans can use it."""
+        """The conditions that follow from a predicate and that plans can use."""
         if isinstance(predicate, str):
-            expr.refuse_unclear(predicate, columns_of(self.snapshot.schema.to_json))
-            texts, _ = expr.necessary(predicate)
+            expr.refuse_unclear(predicate, columns_of(lambda: self.snapshot.schema))
+            trees, _ = expr.necessary(predicate)
         else:
-            text = expr.parse(predicate, columns_of(self.snapshot.schema.to_json))
-            texts = [] if text is None else [text]
-        for text in texts:
-            self.snapshot.scan([], text)
-        return [json.loads(text) for text in texts]
+            whole = expr.parse(predicate, columns_of(lambda: self.snapshot.schema))
+            trees = [] if whole is None else [whole]
+        for necessary in trees:
+            self.snapshot.scan([], necessary)
+        return [necessary.tree for necessary in trees]
 
 
-def given(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) -> Workload:
-    """The workload of a file or a list.
+def predicate_workload(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) -> Workload:
+    """Reads the workload of a file or a list.
 
     Raises:
-        InvalidArgumentError: neither; a weight that is none; or no predicate that this table's
-            plans can judge by.
+        InvalidArgumentError: neither a file nor a list, an invalid weight, or no predicate that
+            this table's plans can use.
     """
     weights: dict[str, float] = {}
     reading = _Reading(snapshot, columns)
@@ -195,12 +197,12 @@ def given(snapshot: _native.Snapshot, predicates: Predicates, columns: Columns) 
             reading.leave(predicate, f"more than {_MOST_TEXTS:,} different predicates")
     for text, weight in weights.items():
         reading.take(text, weight)
-    if not reading.found:
+    if not reading.lookups:
         why = f": {reading.left_out[0][1]}" if reading.left_out else ""
         raise InvalidArgumentError(f"no predicate of the workload can be judged by{why}")
-    heaviest = sorted(reading.found.values(), key=lambda one: -one.weight)
-    for one in heaviest[MOST_PREDICATES:]:
-        reading.leave(one.whole or "", f"of more than {MOST_PREDICATES} different predicates the lightest")
+    heaviest = sorted(reading.lookups.values(), key=lambda lookup: -lookup.weight)
+    for lookup in heaviest[MOST_PREDICATES:]:
+        reading.leave(str(lookup.whole or ""), f"of more than {MOST_PREDICATES} different predicates the lightest")
     return Workload("given", tuple(heaviest[:MOST_PREDICATES]), tuple(reading.left_out))
 
 
@@ -210,8 +212,8 @@ def _listed(predicates: Predicates) -> Iterator[tuple[Any, float]]:
             "predicates is a list of predicates or a pathlib.Path to a file of them, not one text"
         )
     if not isinstance(predicates, os.PathLike):
-        for one in predicates:
-            yield _weighted(one, repr(one)[:100])
+        for predicate in predicates:
+            yield _weighted(predicate, repr(predicate)[:100])
         return
     try:
         with Path(predicates).open(encoding="utf-8") as lines:
@@ -224,8 +226,8 @@ def _listed(predicates: Predicates) -> Iterator[tuple[Any, float]]:
 
 
 def _read(line: str, number: int) -> Any:
-    """A line is a predicate in Spark SQL, or JSON: a text, or an object with `predicate` and
-    perhaps `weight`."""
+    """A line is a predicate in Spark SQL, or JSON: a text, or an object with `predicate` and an
+    optional `weight`."""
     if line[0] not in '{"':
         return line.removesuffix(";")
     try:
@@ -234,24 +236,24 @@ def _read(line: str, number: int) -> Any:
         raise InvalidArgumentError(f"line {number} of the predicates isn't JSON: {e}") from e
 
 
-def _weighted(one: Any, where: str) -> tuple[Any, float]:
-    if not isinstance(one, Mapping):
-        return one, 1.0
-    weight = one.get("weight", 1)
+def _weighted(predicate: Any, where: str) -> tuple[Any, float]:
+    if not isinstance(predicate, Mapping):
+        return predicate, 1.0
+    weight = predicate.get("weight", 1)
     sound = isinstance(weight, (int, float)) and not isinstance(weight, bool) and 0 < weight < float("inf")
-    if "predicate" not in one or not sound or set(one) - {"predicate", "weight"}:
+    if "predicate" not in predicate or not sound or set(predicate) - {"predicate", "weight"}:
         raise InvalidArgumentError(
             f'a predicate with a weight is {{"predicate": "x = 1", "weight": 2}}: {where} isn\'t'
         )
-    return one["predicate"], float(weight)
+    return predicate["predicate"], float(weight)
 
 
 def drawn(sample: Mapping[Path_, pa.ChunkedArray], columns: Columns) -> Workload:
-    """A look at all rows, and for each column look-ups of values and ranges that are in the
-    sample."""
+    """Draws a workload: a read of all rows, and for each column look-ups of sampled values and
+    ranges."""
     lookups = [Lookup()]
     for path, values in sample.items():
-        # A predicate has the schema's names, which parse to this path.
+        # A predicate has the schema's names, which the parser resolves to this path.
         for node in _draws(tree.column(path), values):
             lookups.append(Lookup.of([node], columns))
     return Workload("drawn", tuple(lookups))
@@ -259,7 +261,7 @@ def drawn(sample: Mapping[Path_, pa.ChunkedArray], columns: Columns) -> Workload
 
 _POINTS = 4
 _RANGES = 2
-# The share of rows in a range.
+# The share of rows in a drawn range.
 _RANGE = 0.01
 
 
@@ -276,12 +278,12 @@ def _draws(column: tree.Node, values: pa.ChunkedArray) -> Iterator[tree.Node]:
     if not rows:
         return
 
-    def at(share: float) -> tree.Node:
+    def quantile(share: float) -> tree.Node:
         return literal_nodes(ordered.slice(min(int(share * rows), rows - 1), 1), kind)[0]
 
     for i in range(_POINTS):
-        yield tree.compare("=", column, at((i + 0.5) / _POINTS))
+        yield tree.compare("=", column, quantile((i + 0.5) / _POINTS))
     for i in range(_RANGES):
         start = (i + 0.5) / _RANGES
-        bounds = tree.compare(">=", column, at(start)), tree.compare("<=", column, at(start + _RANGE))
+        bounds = tree.compare(">=", column, quantile(start)), tree.compare("<=", column, quantile(start + _RANGE))
         yield tree.all_of(list(bounds))

@@ -1,7 +1,7 @@
-"""The command `deltaplane`: looks at tables from a shell, and runs the demo.
+"""The command `deltaplane`: inspects and maintains tables from a shell, and runs the demo.
 
-`main` is the entry point. typer and rich come with the extra `deltaplane[cli]`; without them it
-says so in one line.
+`main` is the entry point. The extra `deltaplane[cli]` installs typer and rich; without them `main`
+prints a one-line message.
 """
 
 from __future__ import annotations

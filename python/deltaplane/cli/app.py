@@ -19,7 +19,7 @@ __all__ = ["create_app", "run"]
 
 
 def create_app() -> typer.Typer:
-    """The command line with a command for each file in the folder of verbs, by name."""
+    """Builds the command line from the files in the folder of verbs, one command each."""
     app = typer.Typer(
         name="deltaplane",
         help=(
@@ -46,14 +46,15 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return 130
     except BrokenPipeError:
-        # The reader of our output has seen enough.
+        # A closed pipe means that its reader needs no more output.
         return 0
     except typer.Exit as e:
         return e.exit_code
     except (DeltaError, TypeError, ImportError) as e:
         return _fail(str(e))
     except Exception as e:
-        # typer's own click may be a private copy, so its usage errors are known by their shape.
+        # typer may bundle a private copy of click, so its usage errors are recognised by their
+        # methods.
         message = getattr(e, "format_message", None)
         if message is None:
             raise

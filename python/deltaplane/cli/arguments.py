@@ -1,4 +1,4 @@
-"""The arguments that several commands share, and opening the table that they name.
+"""The arguments that several commands share, and functions that open the named table.
 
 Uses the public API only.
 """
@@ -61,18 +61,18 @@ PredicatesFile = Annotated[
 
 
 def version_of(text: str) -> int | str:
-    """The version number, or the text of a timestamp."""
+    """Parses a version number; other text is passed on as a timestamp."""
     return int(text) if text.strip().isdecimal() else text
 
 
 def open_table(location: str, version: str | None, options: list[str] | None) -> DeltaTable:
-    """The table that the arguments name."""
+    """Opens the table at the requested version."""
     wanted = None if version is None else version_of(version)
     return DeltaTable(location, version=wanted, storage_options=store_options(options))
 
 
 def store_options(options: list[str] | None) -> dict[str, str] | None:
-    """The storage options as a dict, None without any."""
+    """Parses the storage options to a dict; None without any."""
     pairs = [option.partition("=") for option in options or []]
     if any(not (key and equals) for key, equals, _ in pairs):
         # The text may contain a part of a secret, so it is not shown.

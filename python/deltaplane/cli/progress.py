@@ -1,7 +1,6 @@
-"""The progress of a running statement, as a bar on a terminal that follows the events of the
-commands; nothing elsewhere.
+"""Shows the progress of a running statement as a bar on a terminal; shows nothing elsewhere.
 
-Knows the names of the phases and no table.
+Uses the names of the commands' phases; doesn't access the table.
 """
 
 from __future__ import annotations

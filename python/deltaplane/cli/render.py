@@ -1,6 +1,6 @@
-"""How answers look: rich tables for people, one JSON value for programs.
+"""Formats results: rich tables for people, one JSON value for programs.
 
-Knows values, no table.
+Takes plain values; doesn't access a table.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _CELL = 60
 
 
 def print_json(value: object) -> None:
-    """One JSON value; decimals, timestamps and dates as text, bytes as base64."""
+    """Prints one JSON value; decimals, timestamps and dates become text, bytes become base64."""
     print(json.dumps(value, ensure_ascii=False, default=_plain, indent=2))
 
 
@@ -81,7 +81,7 @@ def _plain(value: object) -> object:
 
 
 def bytes_text(size: int) -> str:
-    """A size in the unit that a person reads.
+    """A size in the largest fitting unit.
 
     >>> bytes_text(0), bytes_text(1536), bytes_text(5 * 2**30)
     ('0 B', '1.5 KiB', '5.0 GiB')
@@ -118,7 +118,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], numbers: Se
 
 
 def facts(values: Mapping[str, object], *, as_json: bool) -> None:
-    """Names and values, one a line."""
+    """Prints names and values, one pair a line."""
     if as_json:
         print_json(values)
         return
@@ -130,8 +130,8 @@ def facts(values: Mapping[str, object], *, as_json: bool) -> None:
 
 @contextmanager
 def progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr while something runs, where that is a terminal; it takes bytes that are done,
-    and of how many."""
+    """Shows a bar on stderr if it is a terminal; the yielded function takes the bytes done and the
+    total."""
     with _bar(DownloadColumn(binary_units=True), shown=shown) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
@@ -139,8 +139,8 @@ def progress(what: str, *, shown: bool) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def counts(what: str, *, shown: bool) -> Iterator[Callable[[str, int, int | None], None]]:
-    """As `progress`, for files: it takes the part of the command, files that are done, and of how
-    many if that is known."""
+    """Shows progress in files as `progress` does; the yielded function takes the command's phase,
+    the files done, and the total if it is known."""
     with _bar(MofNCompleteColumn(), shown=shown) as bar:
         task = bar.add_task(what, total=None)
         yield lambda part, done, total: bar.update(
@@ -156,29 +156,31 @@ def _bar(done: ProgressColumn, *, shown: bool) -> Progress:
 
 @contextmanager
 def steps(what: str, *, shown: bool) -> Iterator[Callable[[str], None]]:
-    """What runs, on stderr where that is a terminal; it takes the step that was last done."""
+    """Shows the running step on stderr if it is a terminal; the yielded function takes the name of
+    the last completed step."""
     with Console(stderr=True).status(what) if shown and sys.stderr.isatty() else nullcontext() as status:
         yield lambda done: None if status is None else status.update(f"{what}: {done}")
 
 
-def report(told: AdviceReport | MaintenanceReport, *, as_json: bool) -> None:
-    """What would pay, or what was done."""
+def report(result: AdviceReport | MaintenanceReport, *, as_json: bool) -> None:
+    """Prints advice or the steps of maintenance."""
     if as_json:
-        print_json(told.to_dict())
+        print_json(result.to_dict())
     else:
-        print(told)
+        print(result)
 
 
-def stream(found: pa.RecordBatchReader, limit: int | None, *, as_json: bool) -> None:
-    """Rows as they come: a line of JSON each, or tables of some; memory is that of a batch."""
+def stream(reader: pa.RecordBatchReader, limit: int | None, *, as_json: bool) -> None:
+    """Prints rows as they arrive: one line of JSON each, or tables of a batch; memory holds one
+    batch."""
     shown = 0
-    for batch in found:
+    for batch in reader:
         rows = batch.slice(0, None if limit is None else limit - shown).to_pylist(maps_as_pydicts="strict")
         if as_json:
             for row in rows:
                 print(json.dumps(row, ensure_ascii=False, default=_plain))
         elif rows:
-            _table(found.schema.names, [list(row.values()) for row in rows])
+            _table(reader.schema.names, [list(row.values()) for row in rows])
         shown += len(rows)
         if limit is not None and shown >= limit:
             break
@@ -187,7 +189,7 @@ def stream(found: pa.RecordBatchReader, limit: int | None, *, as_json: bool) -> 
 
 
 def info(values: dict[str, Any], *, as_json: bool) -> None:
-    """What the table is."""
+    """Prints a summary of the table."""
     if as_json:
         print_json(values)
         return
@@ -209,7 +211,7 @@ def info(values: dict[str, Any], *, as_json: bool) -> None:
 
 
 def cache(values: dict[str, Any], *, as_json: bool) -> None:
-    """What is in the cache."""
+    """Prints the contents of the cache."""
     if as_json:
         print_json(values)
         return
@@ -226,7 +228,7 @@ def cache(values: dict[str, Any], *, as_json: bool) -> None:
 
 
 def history(entries: list[dict[str, Any]], *, as_json: bool) -> None:
-    """Commits, newest first."""
+    """Prints commits, newest first."""
     if as_json:
         print_json(entries)
         return
@@ -244,47 +246,49 @@ def history(entries: list[dict[str, Any]], *, as_json: bool) -> None:
 
 
 def names(title: str, values: Sequence[str]) -> None:
-    """A list of names, if there are any."""
+    """Prints a titled list of names, or nothing if it is empty."""
     if values:
         _table((title,), [(value,) for value in values])
 
 
-def findings(found: list[dict[str, Any]], *, as_json: bool) -> None:
-    """What a check found."""
+def findings(problems: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Prints the problems that a check found."""
     if as_json:
-        print_json(found)
+        print_json(problems)
         return
-    if not found:
+    if not problems:
         Console().print(Text("nothing found: log and files agree"))
         return
-    _table(("kind", "file", "what"), [(one["kind"], one["path"] or "", one["message"]) for one in found])
+    _table(
+        ("kind", "file", "what"), [(problem["kind"], problem["path"] or "", problem["message"]) for problem in problems]
+    )
 
 
-def health(found: HealthReport, output: Path | None, *, as_json: bool) -> None:
-    """What of a health report fits on a terminal: what there is to do."""
+def health(health_report: HealthReport, output: Path | None, *, as_json: bool) -> None:
+    """Prints the advice of a health report, the part that fits on a terminal."""
     if as_json:
-        print_json(found.to_dict())
+        print_json(health_report.to_dict())
         return
-    files = found.facts.files
+    files = health_report.facts.files
     shown = {
-        "table": found.facts.table,
-        "version": found.facts.version,
+        "table": health_report.facts.table,
+        "version": health_report.facts.version,
         "files": f"{files.count:,}",
         "size": bytes_text(files.size_bytes),
         "page": "" if output is None else str(output),
     }
     facts({name: value for name, value in shown.items() if value != ""}, as_json=False)
-    pressing = [one for one in found.facts.advice if one.level != "fine"]
+    pressing = [advice for advice in health_report.facts.advice if advice.level != "fine"]
     if not pressing:
         Console().print(Text("nothing to do"))
         return
-    _table(("", "what", "command"), [(one.level, one.title, one.command or "") for one in pressing])
+    _table(("", "what", "command"), [(item.level, item.title, item.command or "") for item in pressing])
 
 
-def compat(found: Compatibility, *, as_json: bool) -> None:
-    """Who can read and write a table."""
+def compat(result: Compatibility, *, as_json: bool) -> None:
+    """Prints the engines that can read and write a table."""
     if as_json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
         return
     rows = [
         (
@@ -294,21 +298,21 @@ def compat(found: Compatibility, *, as_json: bool) -> None:
             "yes" if verdict.writes else "no",
             ", ".join(verdict.missing_to_write),
         )
-        for verdict in found.engines
+        for verdict in result.engines
     ]
     _table(("engine", "versions", "reads", "writes", "lacks"), rows)
-    if found.after is not None:
+    if result.after is not None:
         changes = {
-            "protocol now": str(found.protocol),
-            "protocol after": str(found.after),
-            "unreadable for": ", ".join(found.unreadable_for) or "nobody more",
-            "unwritable for": ", ".join(found.unwritable_for) or "nobody more",
+            "protocol now": str(result.protocol),
+            "protocol after": str(result.after),
+            "unreadable for": ", ".join(result.unreadable_for) or "nobody more",
+            "unwritable for": ", ".join(result.unwritable_for) or "nobody more",
         }
         facts(changes, as_json=False)
 
 
 def files(rows: list[dict[str, Any]], total: int, *, as_json: bool) -> None:
-    """Data files."""
+    """Prints a list of data files."""
     if as_json:
         print_json(rows)
         return
@@ -323,7 +327,7 @@ def files(rows: list[dict[str, Any]], total: int, *, as_json: bool) -> None:
 
 
 def schema(columns: Schema, partition_columns: list[str], *, as_json: bool) -> None:
-    """Columns: name, type, whether null may be in it."""
+    """Prints columns with their types and nullability."""
     if as_json:
         print_json(json.loads(columns.to_json()))
         return
@@ -339,29 +343,29 @@ def schema(columns: Schema, partition_columns: list[str], *, as_json: bool) -> N
     _table(("column", "type", "null", ""), rows)
 
 
-def rows(found: pa.Table, *, as_json: bool) -> None:
-    """What a statement gave."""
-    names = found.column_names
+def rows(table: pa.Table, *, as_json: bool) -> None:
+    """Prints a statement's result."""
+    names = table.column_names
     if as_json:
         if len(set(names)) < len(names):
             raise InvalidArgumentError("two columns have one name, which JSON can't show: give them names with AS")
-        print_json(found.to_pylist(maps_as_pydicts="strict"))
+        print_json(table.to_pylist(maps_as_pydicts="strict"))
         return
-    # By place, since names may come twice.
-    columns = [column.to_pylist(maps_as_pydicts="strict") for column in found.columns]
+    # By position, since column names may occur twice.
+    columns = [column.to_pylist(maps_as_pydicts="strict") for column in table.columns]
     _table(names, list(zip(*columns, strict=True)))
 
 
-def dry_run(told: DryRun, *, as_json: bool) -> None:
-    """What a statement would do."""
+def dry_run(result: DryRun, *, as_json: bool) -> None:
+    """Prints the planned changes of a statement."""
     if as_json:
-        print_json(told.to_dict())
+        print_json(result.to_dict())
     else:
-        print(told)
+        print(result)
 
 
 def head(columns: pa.Schema, rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    """Rows."""
+    """Prints rows."""
     if as_json:
         print_json(rows)
         return

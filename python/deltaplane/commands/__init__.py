@@ -1,5 +1,5 @@
-"""Commands that change rows of a table, one file each: arguments in, one commit out.
+"""Commands that change rows of a table, one file each; each makes one commit.
 
-`condition` says which rows, `assignments` what becomes of them, `rewriting` runs the steps that all
-commands share. Must not know `deltaplane.table`, which calls them.
+`condition` selects rows, `assignments` computes new values, and `rewriting` runs the steps that all
+commands share. Must not import `deltaplane.table`, which calls it.
 """

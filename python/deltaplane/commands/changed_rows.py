@@ -1,11 +1,10 @@
-"""Rows that got new values, as the table's rules want them before they are written.
+"""Applies the table's row rules to rows with new values, before they are written.
 
-UPDATE and MERGE.
+Used by UPDATE and MERGE.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -16,27 +15,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.merge.assignments import Assignments
+    from deltaplane.io import records
 
 __all__ = ["ChangedRows", "PatchedRows", "rules_of_whole_rows"]
 
 
 class ChangedRows:
-    """Applies the rules of a job's spec to batches with the same columns, of which `assigned` have
-    new values."""
+    """Applies the rules of a job's spec to batches with the same columns; the columns in `assigned`
+    have new values."""
 
-    def __init__(self, spec: str, assigned: Collection[str]) -> None:
+    def __init__(self, spec: records.WriteSpec, assigned: Collection[str]) -> None:
         self._spec = spec
-        # A generated column follows those that it is made of; a changed row gets the version of
-        # this commit.
-        generated = {rule["column"] for rule in json.loads(spec)["row_rules"]["generated"]}
+        # Generated columns are computed again from their sources; a changed row gets this commit's
+        # version.
+        generated = {rule.column for rule in spec.row_rules.generated}
         self._anew = (generated - set(assigned)) | {"_row_commit_version"}
         self._rules: BatchRules | None = None
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows to be written.
+        """Converts a batch to the rows to write.
 
         Raises:
-            ConstraintViolationError: a row that breaks a rule.
+            ConstraintViolationError: a row violates a rule.
         """
         kept = [name for name in rows.schema.names if name not in self._anew]
         if self._rules is None:
@@ -45,26 +45,27 @@ class ChangedRows:
 
 
 class PatchedRows:
-    """New values for some columns of rows whose other columns stay, unread unless `reads` has them.
+    """New values for some columns of rows whose other columns stay, unread unless `reads` contains
+    them.
 
-    For tables without generated columns, which might follow from any other one.
+    Only for tables without generated columns, since these might depend on any column.
     """
 
-    def __init__(self, spec: str, assignments: Assignments) -> None:
+    def __init__(self, spec: records.WriteSpec, assignments: Assignments) -> None:
         self._assignments = assignments
         self._rules = rules_of_whole_rows(spec)
         self.reads = sorted(assignments.reads | self._rules.checked_columns)
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows with the new values.
+        """Converts a batch to rows with the new values.
 
         Raises:
-            ConstraintViolationError: a row that breaks a rule.
+            ConstraintViolationError: a row violates a rule.
         """
         return self._rules(self._assignments.apply(rows))
 
 
-def rules_of_whole_rows(spec: str) -> BatchRules:
-    """A spec's rules for rows of which every column is known."""
-    every = _native.TableSchema(json.loads(spec)["schema"]).names
+def rules_of_whole_rows(spec: records.WriteSpec) -> BatchRules:
+    """A spec's rules for rows with all columns."""
+    every = _native.TableSchema(spec.schema).names
     return BatchRules(RowRules.of_spec(spec, every))

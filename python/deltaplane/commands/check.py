@@ -1,4 +1,4 @@
-"""FSCK: what the core finds in log and listing, and with `deep` what reading every file finds."""
+"""FSCK: the core's findings in log and listing, and with `deep` those in every file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def check(table: _native.Snapshot, *, deep: bool, progress: Told | None = None) 
     tell = telling(progress)
     found = _native.check(table, tell)
     if deep:
-        # What isn't there was told already.
+        # Missing files were already reported.
         gone = [finding.path for finding in found if finding.kind.startswith("missing")]
         found += [finding for finding in _native.check_rows(table, tell) if finding.path not in gone]
     return [finding.to_dict() for finding in found]

@@ -1,8 +1,7 @@
-"""CLONE: what becomes of the target. The core names or copies files and commits."""
+"""CLONE: handles an existing target; the core refers to or copies files and commits."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from deltaplane import _native
 from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import UnsupportedFeatureError
+from deltaplane.io import records
 from deltaplane.properties import commit_request
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["Clone", "check_parquet_clone", "clone", "clone_parquet"]
 
 @dataclass(frozen=True)
 class Clone:
-    """What a caller asks for."""
+    """The arguments of a clone."""
 
     shallow: bool = True
     replace: bool = False
@@ -36,8 +36,9 @@ def clone(
     progress: Told | None = None,
     copies: Callable[[list[tuple[str, str]]], list[int] | None] | None = None,
 ) -> dict[str, int]:
-    """The metrics. `target` is a location and the options of its store; `copies` is asked first to
-    copy files, by their paths in the source and in the clone, and gives their sizes if it did."""
+    """Clones and returns the metrics. `target` is a location with the options of its store.
+    `copies` may copy files by other means: it receives their paths in the source and in the clone,
+    and returns their sizes if it copied them."""
     request = _request(what, commit)
     return _native.clone_table(source, *target, request, telling(progress), copies).metrics
 
@@ -49,14 +50,14 @@ def clone_parquet(
     target: tuple[str, Mapping[str, str] | None],
     what: Clone,
 ) -> dict[str, int]:
-    """Makes a table that names Parquet files where they are; the metrics. `name` is what the
-    history calls the files.
+    """Makes a table that refers to existing Parquet files; returns the metrics. `name` is the
+    files' name in the history.
 
-    A log in memory describes the files meanwhile, and that is cloned.
+    Describes the files by a temporary log in memory, and clones that.
 
     Raises:
-        InvalidArgumentError, SchemaMismatchError: files that no table could hold so.
-        TableAlreadyExistsError: a table is at the target, and isn't to be replaced.
+        InvalidArgumentError, SchemaMismatchError: the files can't form a table.
+        TableAlreadyExistsError: the target exists and may not be replaced.
     """
     location = source.log_in_memory(reader)
     try:
@@ -71,10 +72,10 @@ def clone_parquet(
 
 
 def check_parquet_clone(what: Clone, name: str, *, has_version: bool) -> None:
-    """Refuses what no clone of Parquet files is.
+    """Refuses options that a clone of Parquet files doesn't support.
 
     Raises:
-        UnsupportedFeatureError: copies of the files, or a version of them.
+        UnsupportedFeatureError: a deep clone, or a version of the files.
     """
     if not what.shallow:
         raise UnsupportedFeatureError(
@@ -84,13 +85,11 @@ def check_parquet_clone(what: Clone, name: str, *, has_version: bool) -> None:
         raise UnsupportedFeatureError(f"{name} is no Delta table, and has no versions: leave VERSION AS OF out")
 
 
-def _request(what: Clone, commit: dict[str, Any]) -> str:
-    return json.dumps(
-        {
-            "shallow": what.shallow,
-            "replace": what.replace,
-            "properties": dict(what.properties),
-            "dry_run": what.dry_run,
-            "commit": commit,
-        }
+def _request(what: Clone, commit: dict[str, Any]) -> records.CloneRequest:
+    return records.CloneRequest(
+        shallow=what.shallow,
+        replace=what.replace,
+        properties=dict(what.properties),
+        dry_run=what.dry_run,
+        commit=commit,
     )

@@ -1,7 +1,7 @@
-"""Selects the rows of a command: the core's pruning and filter, and the rest of the condition for
-DuckDB.
+"""Selects the rows of a command: the core prunes and filters, and DuckDB evaluates the rest of the
+condition.
 
-Spark's meaning throughout: a row is selected if the condition is true for it, not if it is null.
+Follows Spark: a row is selected if the condition is true for it; null doesn't select.
 """
 
 from __future__ import annotations
@@ -11,61 +11,58 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltaplane import expr
+from deltaplane import _native, expr
 from deltaplane.commands.rewriting import Operation
 from deltaplane.expr import Predicate
 from deltaplane.expr.program import Check
 from deltaplane.expr.row_filter import scan_filter, understands
-from deltaplane.expr.tree import all_of
 from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane import _native
-
 __all__ = ["PLACE", "PredicateSelection", "RowSelection", "condition_on", "met_by_all"]
 
-# The columns that say where a row stands.
+# The columns with a row's position.
 PLACE = ("_file", "_row")
 
 
 @dataclass
 class RowSelection:
-    """The rows of one version that a command is about.
+    """The selected rows of one version.
 
-    Every selected row meets `tree`, which is JSON for the core; `is_exact` says that no other row
-    does. `sql` is the whole condition. With `reads_others` any row of the table may influence
-    whether another one is selected.
+    Every selected row satisfies `tree`; `is_exact` means that no other row does.
+    `sql` is the whole condition. With `reads_others` any row of the table may influence the
+    selection.
     """
 
     sql: str | None = None
-    tree: str | None = None
+    tree: _native.Predicate | None = None
     is_exact: bool = True
     reads_others: bool = False
 
     def operation(self, name: str) -> Operation:
-        """A command on these rows, as the log knows it."""
+        """A command on these rows, in the log's form."""
         return Operation(name, self.parameters, self.tree, condition=self.sql, reads_others=self.reads_others)
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What the history says of it."""
+        """The parameters for the history."""
         return {"predicate": json.dumps([] if self.sql is None else [self.sql])}
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The places of the rows, in batches of the columns `_file` and `_row`."""
+        """The positions of the rows, in batches of the columns `_file` and `_row`."""
         raise NotImplementedError
 
 
 class PredicateSelection(RowSelection):
-    """A condition on one row each, bound to one version of a table; `check` decides where the tree
-    doesn't suffice.
+    """A condition on single rows, bound to one version of a table; `check` evaluates it if the tree
+    isn't exact.
 
     Raises:
         InvalidArgumentError: not a condition, or an unknown column.
-        UnsupportedExpressionError: a part that neither the core nor DuckDB evaluates as Spark does,
-            by name.
+        UnsupportedExpressionError: neither the core nor DuckDB can evaluate the named part with
+            Spark's result.
     """
 
     def __init__(self, snapshot: _native.Snapshot, predicate: Predicate | None) -> None:
@@ -78,7 +75,7 @@ class PredicateSelection(RowSelection):
             (self.check,) = found.checks
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The places of the rows, in batches of the columns `_file` and `_row`."""
+        """The positions of the rows, in batches of the columns `_file` and `_row`."""
         if self.check is None:
             yield from Scan(self._snapshot.scan(list(PLACE), self.tree, encoded_files=True))
             return
@@ -87,14 +84,13 @@ class PredicateSelection(RowSelection):
 
 
 def condition_on(snapshot: _native.Snapshot, given: Predicate | RowSelection | None) -> RowSelection:
-    """What a command is given, bound to the version that it reads."""
+    """A command's argument, bound to the version that it reads."""
     return given if isinstance(given, RowSelection) else PredicateSelection(snapshot, given)
 
 
-def met_by_all(snapshot: _native.Snapshot, condition: str) -> tuple[str | None, bool]:
-    """A tree, as JSON, that every row meets which meets a condition, None for all rows; and whether
-    it is all of it."""
+def met_by_all(snapshot: _native.Snapshot, condition: str) -> tuple[_native.Predicate | None, bool]:
+    """A tree that every matching row satisfies (None for all rows), and whether it is
+    equivalent to the condition."""
     trees, complete = expr.necessary(condition)
     bound = [tree for tree in trees if understands(snapshot, tree)]
-    tree = json.dumps(all_of([json.loads(tree) for tree in bound])) if bound else None
-    return tree, complete and len(bound) == len(trees)
+    return _native.Predicate.all_of(bound), complete and len(bound) == len(trees)

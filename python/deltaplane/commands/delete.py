@@ -1,7 +1,7 @@
-"""DELETE: takes the rows out for which a condition is true.
+"""DELETE: removes the rows for which a condition is true.
 
-Files whose rows all match are removed unread. In others rows are marked in a deletion vector, or
-the file is rewritten, as `delta.enableDeletionVectors` says.
+Files whose rows all match are removed without being read. Rows of other files are marked in a
+deletion vector, or the file is rewritten, depending on `delta.enableDeletionVectors`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def delete(target: Target, predicate: Predicate | RowSelection | None, settings:
 
 
 def truncate(target: Target, settings: Settings) -> CommandResult:
-    """Takes all rows out in one commit, which the history names as Spark's TRUNCATE TABLE."""
+    """Removes all rows in one commit, with the operation of Spark's TRUNCATE TABLE in the
+    history."""
     everything = condition_on(target.snapshot, None)
     operation = replace(everything.operation("TRUNCATE"), parameters={})
 
@@ -38,12 +39,12 @@ def truncate(target: Target, settings: Settings) -> CommandResult:
 
 
 def _operation(condition: RowSelection) -> Operation:
-    """The command as the log knows it."""
+    """The command in the log's form."""
     return replace(condition.operation("DELETE"), parameters=delete_says(condition.sql))
 
 
 def delete_says(condition: str | None) -> dict[str, str]:
-    """What the history says of a DELETE: all rows meet `true`, as delta-spark has it."""
+    """The history's parameters of a DELETE: without a condition, `true`, as in delta-spark."""
     return {"predicate": json.dumps(["true" if condition is None else condition])}
 
 
@@ -52,7 +53,7 @@ def delete_rows(job: Rewriting, condition: RowSelection) -> dict[str, int] | Non
     rows = job.select_rows(condition)
     if job.native.picked_files == 0:
         return None
-    # Vectors and whole files tell by themselves what was deleted (P130, P131).
+    # Vectors and removed files already imply the deleted rows (P130, P131).
     if job.native.copies_rows:
         job.native.record_picked("delete")
         job.copy_others()

@@ -1,4 +1,5 @@
-"""In which files two versions differ: columns in, columns out, no object for each file."""
+"""Computes the files in which two versions differ, column by column, without an object for each
+file."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ _SHOWN = ("path", "size_bytes", "num_records")
 
 
 def diff(before: _native.Snapshot, after: _native.Snapshot) -> pa.Table:
-    """Files of one version that the other one lacks; a file with another deletion vector is another
-    file (P042)."""
+    """Files that only one of both versions has; a file with another deletion vector counts as
+    another file (P042)."""
     import pyarrow as pa
 
     old, new = _files(before), _files(after)
@@ -33,8 +34,8 @@ def _pairs(old: pa.Table, new: pa.Table) -> tuple[tuple[pa.Table, pa.Table], ...
 
 
 def _files(version: _native.Snapshot) -> pa.Table:
-    """The live files with a text that tells their vectors apart; it is empty without one, since
-    nulls never join."""
+    """The live files with a text that identifies their vectors, empty without one, since nulls
+    never join."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,25 +1,27 @@
-"""What a command on rows would do to a table and to other writers: the answer of every
-`dry_run=True`.
+"""The result of every `dry_run=True`: a command's effect on a table and on other writers.
 
-Says what the core found in a rehearsal, and decides nothing.
+Formats the core's findings and decides nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltaplane.commands.plan_explanation import size_text
 from deltaplane.compat import Protocol
+
+if TYPE_CHECKING:
+    from deltaplane.io import records
 
 __all__ = ["DryRun", "PossibleConflict", "ReadSet"]
 
 
 @dataclass(frozen=True)
 class PossibleConflict:
-    """Commits of others that would refuse this one if they came first: the exception's name, and
-    which ones."""
+    """Foreign commits that would make this one fail if they came first: the exception's name, and
+    their description."""
 
     error: str
     when: str
@@ -27,11 +29,12 @@ class PossibleConflict:
 
 @dataclass(frozen=True)
 class ReadSet:
-    """What a command rests on.
+    """The read set of a command.
 
-    `reads` are rows of the table: `nothing`, `rows`, each for itself, a `set` of them, of which
-    none may come or go, or the `table` with its files. `condition` is met by all rows that are
-    read, None where they can be any; `removes` files are taken out, of `marks` files rows.
+    `reads` describes the rows read from the table: `nothing`, `rows` (each by itself), a `set` of
+    rows (to which no row may be added or removed), or the `table` with its files. All rows that are
+    read satisfy `condition`; None if they can be any rows. `removes` is the number of removed
+    files, `marks` the number of files with marked rows.
     """
 
     reads: Literal["nothing", "rows", "set", "table"] = "nothing"
@@ -44,7 +47,7 @@ class ReadSet:
     changes_protocol: bool = False
 
     def conflicts(self) -> Iterator[PossibleConflict]:
-        """Which commits are in its way, by the rules of the core."""
+        """The commits that conflict, by the core's rules."""
         yield PossibleConflict(
             "ProtocolChangedException",
             "any change of the protocol"
@@ -82,19 +85,19 @@ class ReadSet:
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a command would do. Nothing was written for it, no data file either; what refuses the
-    command refused it, too.
+    """The planned effect of a command. Nothing was written, not even data files; everything that
+    refuses the command refuses its dry run.
 
-    Rows were found, computed and checked as in the command; those that only move to other files
-    were left unread, and so `estimated_bytes_written` and `estimated_files_written` have them by
-    the size that they have now.
+    Rows were found, computed and checked as in the command. Rows that only move to other files
+    weren't read, so `estimated_bytes_written` and `estimated_files_written` include them with their
+    present size.
 
-    `version` is the version that was read, None where the command would make the table. `changed`
-    says whether there would be a commit; `skipped` why there would be none whatever the rows are,
-    as in `WriteResult`. `files_read` are the files whose rows are read, `bytes_read` their sizes,
-    of which columns that aren't needed and pages that can't match stay unread. `files_marked` are
-    those that get a deletion vector or a larger one. `rows` are numbers of rows by the metrics'
-    names. `before` and `after` are the table's protocols.
+    `version` is the version that was read, None if the command would create the table. `changed`
+    tells whether there would be a commit; `skipped` gives the reason if there would be none for any
+    rows, as in `WriteResult`. `files_read` is the number of files whose rows are read, `bytes_read`
+    their size; unneeded columns and pages that can't match aren't read. `files_marked` is the
+    number of files that get a new or larger deletion vector. `rows` has numbers of rows by the
+    metrics' names. `before` and `after` are the table's protocols.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable, write_deltalake
@@ -126,49 +129,49 @@ class DryRun:
     @classmethod
     def of(
         cls,
-        told: Mapping[str, Any],
+        told: records.PlannedCommit,
         version: int | None,
-        protocols: Mapping[str, Any],
+        protocols: records.Protocols,
         condition: str | None,
     ) -> DryRun:
-        """From the core's answers; `condition` is what the rows have in common that are read."""
+        """From the core's results; all rows that are read satisfy `condition`."""
         return cls(
-            operation=told["operation"],
+            operation=told.operation,
             version=version,
-            before=Protocol.of(protocols["before"]),
-            after=Protocol.of(protocols["after"]),
+            before=Protocol.of(protocols.before),
+            after=Protocol.of(protocols.after),
             changed=True,
-            files_removed=told["files_removed"],
-            bytes_removed=told["bytes_removed"],
-            files_marked=told["files_marked"],
-            estimated_files_written=told["files_written"],
-            estimated_bytes_written=told["bytes_written"],
-            rows={name: int(n) for name, n in told["metrics"].items() if "Rows" in name},
+            files_removed=told.files_removed,
+            bytes_removed=told.bytes_removed,
+            files_marked=told.files_marked,
+            estimated_files_written=told.files_written,
+            estimated_bytes_written=told.bytes_written,
+            rows={name: int(n) for name, n in told.metrics.items() if "Rows" in name},
             read_set=ReadSet(
-                reads=told["reads"],
-                condition=None if told["reads_anywhere"] else condition,
-                isolation=told["isolation"],
-                removes=told["files_removed"],
-                marks=told["files_marked"],
-                app_ids=tuple(told["app_ids"]),
-                changes_metadata=told["metadata"],
-                changes_protocol=told["protocol"],
+                reads=told.reads,
+                condition=None if told.reads_anywhere else condition,
+                isolation=told.isolation,
+                removes=told.files_removed,
+                marks=told.files_marked,
+                app_ids=tuple(told.app_ids),
+                changes_metadata=told.metadata,
+                changes_protocol=told.protocol,
             ),
         )
 
     @property
     def conflicts(self) -> tuple[PossibleConflict, ...]:
-        """The commits of others that would refuse this one if they came first; none where nothing
-        would be committed."""
+        """Foreign commits that would make this one fail if they came first; empty if nothing would
+        be committed."""
         return tuple(self.read_set.conflicts()) if self.changed else ()
 
     @property
     def added_features(self) -> list[str]:
-        """Features that the table would support after and doesn't before."""
+        """Features that only the protocol after the command lists."""
         return sorted(self.after.features - self.before.features)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Converts the result to plain values, for JSON."""
         protocols = {
             name: {**vars(protocol), "features": sorted(protocol.features)}
             for name, protocol in (("before", self.before), ("after", self.after))

@@ -1,7 +1,7 @@
-"""The embedded engine: DuckDB over streams of Arrow batches, in bounded memory, with its spill
-files in a directory of its own.
+"""The embedded engine: DuckDB over streams of Arrow batches, with bounded memory and a private
+directory for spilled rows.
 
-Knows relations and their types, no table and no log.
+Uses relations and their types; reads no table and no log.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deltaplane.exceptions import DeltaError, InternalError, InvalidArgumentError
-from deltaplane.expr.duckdb_values import connect, disable_optimizers, explained, given, zoneless
+from deltaplane.expr.duckdb_values import connect, disable_optimizers, explained, values_for_duckdb, zoneless
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalEngine", "Memory", "memory_bytes", "size_bytes"]
 
-# Expressions: these lift what stands twice out of TRY, and turn `x + 1 > 0` into a test that can't
-# overflow. Joins: the right side is the one that is held in memory, whatever DuckDB believes of a
-# stream's length.
+# Disabled optimizer rules. Rules for expressions move repeated parts out of TRY, and turn
+# `x + 1 > 0` into a test that can't overflow. Rules for joins swap sides: the right side must be
+# the one in memory, whatever DuckDB estimates for a stream's length.
 _UNWANTED = (
     "common_subexpressions",
     "expression_rewriter",
@@ -33,7 +33,7 @@ _UNWANTED = (
     "join_order",
     "build_side_probe_side",
 )
-# DuckDB takes some 15 to 22 % more than it is told.
+# DuckDB uses some 15 to 22 % more memory than its limit.
 _HEADROOM = 0.8
 _ROWS_AT_ONCE = 1 << 16
 _MEMORY_OF_THREADS = 500_000_000
@@ -42,7 +42,7 @@ _UNITS |= {"GIB": 1 << 30, "TIB": 1 << 40}
 
 
 def memory_bytes(limit: int | str) -> int:
-    """A limit of memory in bytes.
+    """A memory limit in bytes.
 
     Raises:
         InvalidArgumentError: neither a number of bytes nor a text such as `500MB` or `2GiB`; or
@@ -58,11 +58,11 @@ def memory_bytes(limit: int | str) -> int:
 
 
 def size_bytes(given: int | str, name: str) -> int:
-    """A size in bytes: a number, or a text.
+    """A size in bytes, from a number or a text.
 
     Raises:
-        InvalidArgumentError: neither a number of bytes nor a text such as `500MB` or `2GiB`; says
-            the argument's name.
+        InvalidArgumentError: neither a number of bytes nor a text such as `500MB` or `2GiB`; the
+            message has the argument's name.
 
     >>> size_bytes("2 KiB", "budget")
     2048
@@ -76,11 +76,11 @@ def size_bytes(given: int | str, name: str) -> int:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a command may use.
+    """The memory and disk limits of a command.
 
-    `limit`: bytes of memory, or a text such as `500MB`, beyond which rows go to disk; 80 % of the
-    machine's if None. `directory`: where they go; the system's temporary one if None.
-    `on_disk_bytes`: at most so many of them.
+    `limit`: bytes of memory, or a text such as `500MB`, beyond which rows go to disk; None means 80
+    % of the machine's memory. `directory`: the directory for these rows; None means the system's
+    temporary directory. `on_disk_bytes`: maximum bytes on disk.
     """
 
     limit: int | str | None = None
@@ -89,8 +89,8 @@ class Memory:
 
 
 class LocalEngine:
-    """One command's session. Columns of relations are called `c0`, `c1`, …, so that no name of a
-    user's meets another.
+    """One command's session. Columns of relations are named `c0`, `c1`, …, so that users' names
+    can't collide.
 
     >>> import pyarrow as pa
     >>> with LocalEngine() as engine:
@@ -134,20 +134,20 @@ class LocalEngine:
         self._spill.cleanup()
 
     def adopt(self, name: str, rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-        """Takes a user's rows in as a table, once, however often they are asked for: streams can't
-        be read again.
+        """Stores a user's rows in a table, once for any number of uses, since streams can't be read
+        again.
 
-        Beside its columns the table has `rowid`, the number of the row.
+        The table has the additional column `rowid`, the number of the row.
         """
         self.stream(name + "_given", rows, schema)
         self.run(f"CREATE TABLE {name} AS SELECT * FROM {name}_given")
         self._connection.unregister(name + "_given")
 
     def stream(self, name: str, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
-        """Makes batches a relation that can be read once. Their columns, by place, become those of
-        the schema.
+        """Makes batches a relation that can be read once. Their columns, by position, are converted
+        to those of the schema.
 
-        Instants become zone-less timestamps at UTC.
+        Instants become timestamps without a zone, in UTC.
         """
         import pyarrow as pa
 
@@ -156,26 +156,26 @@ class LocalEngine:
         self._connection.register(name, reader)
 
     def run(self, sql: str) -> None:
-        """Runs a statement whose result doesn't matter."""
+        """Runs a statement and ignores its result."""
         with self._explaining():
             self._connection.execute(sql)
 
     def count(self, sql: str) -> int:
-        """The one number of a query."""
+        """The single number of a query's result."""
         (number,) = self.counts(sql)
         return number
 
     def counts(self, sql: str) -> tuple[int, ...]:
-        """The one row of a query, of whole numbers."""
+        """The single row of a query's result, of integers."""
         (row,) = self.count_rows(sql)
         return row
 
     def count_rows(self, sql: str) -> list[tuple[int, ...]]:
-        """A small result of whole numbers. All other values leave as Arrow (`values`): DuckDB makes
-        texts, or other values, of dates and timestamps that Python's calendar doesn't reach.
+        """A small result of integers. Other values are returned as Arrow (`values`), because DuckDB
+        returns other types for dates and timestamps outside of Python's calendar.
 
         Raises:
-            InternalError: a value that is no whole number.
+            InternalError: a value isn't an integer.
         """
         with self._explaining():
             rows: list[tuple[Any, ...]] = self._connection.execute(sql).fetchall()
@@ -184,20 +184,20 @@ class LocalEngine:
         return rows
 
     def values(self, sql: str) -> pa.ChunkedArray:
-        """The one column of a small result."""
+        """The single column of a small result."""
         reader = self.reader(sql)
         with self._explaining():
             return reader.read_all().column(0)
 
     def reader(self, sql: str) -> pa.RecordBatchReader:
-        """The rows of a query that can't fail as it is computed; while it runs the engine takes no
-        other one."""
+        """Streams the rows of a query that can't fail; until the end the engine accepts no other
+        query."""
         with self._explaining():
             made: pa.RecordBatchReader = self._connection.sql(sql).to_arrow_reader(_ROWS_AT_ONCE)
         return made
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a query as it is computed; while it runs the engine takes no other one."""
+        """Streams the rows of a query; until the end the engine accepts no other query."""
         reader, joined = self.reader(sql), False
         try:
             while True:
@@ -206,8 +206,8 @@ class LocalEngine:
                 if batch is None:
                     return
                 if not joined:
-                    # Whoever takes the rows needs memory now: what it took to sort and join them is
-                    # free.
+                    # The consumer of the rows needs memory now, and the memory for sorting and
+                    # joining is free.
                     self._release()
                     joined = True
                 yield batch
@@ -215,18 +215,19 @@ class LocalEngine:
             reader.close()
 
     def _release(self) -> None:
-        """Gives back to the system what queries took and freed, which DuckDB keeps for longer; also
-        while one runs."""
+        """Returns freed memory to the operating system, which DuckDB would retain for longer; also
+        while a query runs."""
         import duckdb
 
-        # It does so whenever it is told its limit, though that stays the same; where it can't just
-        # now, rows are rows still.
+        # DuckDB releases memory whenever its limit is set, even to the same value; a failure to do
+        # so affects no rows.
         with suppress(duckdb.Error), self._connection.cursor() as beside:
             told = "RESET memory_limit" if self._limit is None else f"SET memory_limit = '{self._limit}'"
             beside.execute(told)
 
     def _kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """An Arrow stream carries only the text of an error: the error itself is kept here."""
+        """Stores the stream's exception, since an Arrow stream transports only the text of an
+        error."""
         try:
             yield from batches
         except DeltaError as e:
@@ -235,7 +236,8 @@ class LocalEngine:
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Raises what ended a stream that DuckDB read, or DuckDB's own error as the user's."""
+        """Raises the exception that ended a stream, or converts DuckDB's own error to the
+        user's."""
         try:
             yield
         except Exception as e:
@@ -252,4 +254,6 @@ def _as(batch: pa.RecordBatch, to: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = batch.columns or [pa.nulls(batch.num_rows, pa.int32())]
-    return pa.RecordBatch.from_arrays([given(c, f.type) for c, f in zip(columns, to, strict=True)], schema=to)
+    return pa.RecordBatch.from_arrays(
+        [values_for_duckdb(c, f.type) for c, f in zip(columns, to, strict=True)], schema=to
+    )

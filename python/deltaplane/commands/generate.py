@@ -1,7 +1,7 @@
 """GENERATE symlink_format_manifest: lists of the live files' addresses, by which engines without
-Delta read a table.
+Delta support read a table.
 
-One list for each partition, in the directory that Hive would look for.
+One list for each partition, in the directory in which Hive looks for it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _FOLDER = "_symlink_format_manifest"
 def generate(
     table: _native.Snapshot, options: dict[str, str] | None, progress: Told | None = None, *, dry_run: bool = False
 ) -> list[str]:
-    """Writes the manifests of this version and deletes those of partitions that have no file; the
-    keys of those written."""
+    """Writes the manifests of this version and deletes those of partitions without files; returns
+    the written keys."""
     import pyarrow as pa
 
     if table.column_mapping != "none":
@@ -78,7 +78,7 @@ def _manifests(paths: pa.ChunkedArray, root: str, columns: int) -> dict[str, byt
 
 
 def _lines(addresses: pa.ChunkedArray) -> bytes:
-    """Joined where they are: no object for each."""
+    """Joins the addresses within Arrow, without an object for each."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

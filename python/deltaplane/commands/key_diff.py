@@ -1,5 +1,5 @@
-"""The rows in which two versions differ, by their keys: reads the files that only one of them has,
-and compares in DuckDB."""
+"""Computes the rows in which two versions differ, by keys: reads the files that only one version
+has, and compares in DuckDB."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ _SHOWN = ("change", "before", "after")
 
 @dataclass(frozen=True)
 class KeyDiff:
-    """Two versions, the columns that tell rows apart, and those that are shown as they were and as
-    they are.
+    """Compares two versions by key columns, and returns further columns with values before and
+    after.
 
-    Rows are those of `after`'s columns; what was added since is null in `before`, and what went
-    until then isn't compared: files that both versions share would say something else of it than
-    those that were written anew. Equal rows of both versions stand for each other, however often
-    there are some: what is left is what only one version has. A key with one row left on each side
-    was updated.
+    Rows have the columns of `after`: columns added since are null in `before`, and columns dropped
+    since aren't compared, because files that both versions share would show other values in them
+    than rewritten files. Equal rows of both versions cancel out, as multisets; the remaining rows
+    are those that only one version has. A key with one remaining row on each side is an update.
     """
 
     before: _native.Snapshot
@@ -40,11 +39,11 @@ class KeyDiff:
     memory: Memory | None = None
 
     def reader(self) -> pa.RecordBatchReader:
-        """The changes, read as they are asked for.
+        """Streams the changes.
 
         Raises:
-            InvalidArgumentError: columns that aren't there, or that can't be keys.
-            SchemaMismatchError: a column that has a wider type in `before`.
+            InvalidArgumentError: unknown columns, or columns that can't be keys.
+            SchemaMismatchError: a column has a wider type in `before`.
         """
         import pyarrow as pa
 
@@ -68,7 +67,7 @@ class KeyDiff:
         return pa.RecordBatchReader.from_batches(schema, self._batches(sql, rows.names, schema, len(keys), len(shown)))
 
     def _fields(self) -> list[dict[str, Any]]:
-        """The columns that are compared."""
+        """The compared columns."""
         fields: list[dict[str, Any]] = self.after.schema.to_value()["fields"]
         if self.before.version <= self.after.version:
             return fields
@@ -78,7 +77,7 @@ class KeyDiff:
         return [one for one in fields if _identity(one) in known]
 
     def _changed_type(self) -> str | None:
-        """Says which column has another type, if there is one."""
+        """The name of a column whose type changed; None if there is none."""
         before, after = self.before, self.after
         types = {_identity(one): one["type"] for one in before.schema.to_value()["fields"]}
         for one in after.schema.to_value()["fields"]:
@@ -128,7 +127,7 @@ class KeyDiff:
 
 
 def _identity(field: dict[str, Any]) -> str:
-    """What a column is called in files, whatever its name is."""
+    """A column's identity in files, independent of its name."""
     name: str = field["metadata"].get("delta.columnMapping.physicalName", field["name"])
     return name
 
@@ -143,7 +142,7 @@ def _struct(values: list[pa.Array], of: pa.DataType, absent: pa.BooleanArray) ->
 
 
 def _named(fields: list[dict[str, Any]], names: Sequence[str], what: str) -> list[int]:
-    """The places of columns, whose names' case doesn't matter."""
+    """The positions of columns, by case-insensitive names."""
     if isinstance(names, str):
         raise InvalidArgumentError(f"{what}s are a list of columns, not the text {names!r}")
     places = {one["name"].lower(): place for place, one in enumerate(fields)}
@@ -160,8 +159,8 @@ def _named(fields: list[dict[str, Any]], names: Sequence[str], what: str) -> lis
 
 
 def _sql(columns: int, keys: Sequence[int], shown: Sequence[int]) -> str:
-    """Rows of each side cancel each other; of each key the numbers of those that are left say what
-    happened."""
+    """The SQL: rows of both sides cancel out, and the remaining numbers of each key determine the
+    change."""
     row = ", ".join(f"c{i}" for i in range(columns))
     key = ", ".join(f"c{i}" for i in keys)
     is_update = "gone = 1 AND come = 1"

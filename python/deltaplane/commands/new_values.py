@@ -1,6 +1,6 @@
-"""Python values for the columns of a table: stored as Spark stores the same values, at every depth.
+"""Converts Python values to the types of a table's columns by Spark's rules, at every depth.
 
-Fields of structs are found ignoring case; those that a value lacks are null.
+Fields of structs are matched ignoring case; missing fields are null.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MOMENTS = ("date", "timestamp", "timestamp_ntz")
 
 
 def constant(name: str, value: Any, schema: pa.Schema, path: Sequence[str]) -> pa.Scalar:
-    """The value that a column or a field gets in every row.
+    """The constant value of a column or field for every row.
 
     Raises:
-        SchemaMismatchError: the value, or a part of it, isn't one of the column's type; names the
-            part.
+        SchemaMismatchError: the value, or a part of it, is incompatible with the type; the message
+            names the part.
     """
     import pyarrow as pa
 
@@ -44,7 +44,7 @@ def constant(name: str, value: Any, schema: pa.Schema, path: Sequence[str]) -> p
 
 
 def _array(values: Sequence[Any], of: pa.DataType, path: str) -> pa.Array:
-    """Python values as an array of a column's type; `path` leads to them from the whole value."""
+    """Python values as an array of a column's type; `path` locates them within the whole value."""
     import pyarrow as pa
 
     values = [None if is_missing(value) else value for value in values]
@@ -92,7 +92,7 @@ def _structs(values: Sequence[Any], of: pa.DataType, path: str) -> pa.Array:
 
 
 def _pairs(value: Any, path: str) -> list[tuple[Any, Any]]:
-    """A mapping's entries, or those that a list of pairs means."""
+    """The entries of a mapping, or of a list of pairs."""
     if isinstance(value, Mapping):
         return list(value.items())
     pairs = _list(value, path)
@@ -120,7 +120,7 @@ def _offsets(lists: Sequence[Sequence[Any] | None]) -> pa.Array:
 
 
 def _leaves(values: Sequence[Any], of: pa.DataType) -> pa.Array:
-    """Values of a simple type, None among them."""
+    """Values of a simple type, including None."""
     import pyarrow as pa
 
     plain = pa.array(values)
@@ -132,12 +132,12 @@ def _leaves(values: Sequence[Any], of: pa.DataType) -> pa.Array:
     plainly = (given.numeric and to.numeric) or (given.name in _MOMENTS and to.name in _MOMENTS)
     if given != to and (not plainly or (given.integral and to.name == "decimal")):
         return _as_spark(plain, to)
-    # Unlike a conversion of Python's values, a cast doesn't cut values off.
+    # Unlike a conversion of Python's values, a cast doesn't truncate values.
     return plain.cast(of)
 
 
 def _as_spark(values: pa.Array, to: SparkType) -> pa.Array:
-    """Values as Spark casts them."""
+    """Casts values as Spark does."""
     import pyarrow as pa
 
     rows = pa.record_batch([values], ["v"])

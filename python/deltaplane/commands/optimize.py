@@ -1,8 +1,7 @@
-"""OPTIMIZE: files written anew so that the table is read well, by size or in an order of their
-rows.
+"""OPTIMIZE: rewrites files so that scans read less, by joining small files or by ordering rows.
 
-No row changes. The core chooses the files to rewrite (`_native.Layout`); here it is run group
-by group, and committed once, or whenever some time has gone.
+No row changes. The core selects the files to rewrite (`_native.Layout`); this module runs the job
+group by group, and commits once, or at intervals.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -21,25 +20,24 @@ from deltaplane.commands.duckdb_engine import memory_bytes
 from deltaplane.commands.rewriting import Settings, Target
 from deltaplane.exceptions import NOT_COMMITTED, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate
+from deltaplane.io import records
 from deltaplane.properties import commit_request, file_request
 
 __all__ = ["Layout", "Mover", "Progress", "after_commit", "begin", "optimize"]
 
 _log = logging.getLogger(__name__)
 
-# Of each file's rows at most this share may be deleted by a vector before it is written anew, as in
-# delta-spark.
+# A file is rewritten if more than this share of its rows is deleted by a vector, as in delta-spark.
 MOST_DELETED = 0.05
-# As many small files of a partition are put together after a commit, as in delta-spark.
+# Number of small files in a partition from which auto compaction joins them, as in delta-spark.
 _SMALL_FILES = 50
-# Rows beyond go to temporary files while they are sorted.
+# Default of bytes held in memory for sorting; other rows go to temporary files.
 _MEMORY_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a command has come: groups of files, and the bytes of the files that they take the
-    place of."""
+    """Progress of a command: groups of files, and the bytes of the replaced files."""
 
     groups_done: int
     groups: int
@@ -49,13 +47,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a caller asks for.
+    """The arguments of OPTIMIZE.
 
-    `columns` to order rows by, none for small files put together or a clustered table's own;
-    `curve` None for the default; `memory_limit` in bytes or as text; `commit_interval` in seconds
-    between commits, None for one; `auto_min_files` for the compaction after a commit. Groups of
-    files are left out beyond `most_bytes` of them, and not begun any more from a moment on
-    (`until`, of `time.monotonic`).
+    `columns` to order rows by, empty for joining small files or for a clustered table's own
+    columns; `curve` None for the default; `memory_limit` in bytes or as text; `commit_interval` in
+    seconds between commits, None for one commit; `auto_min_files` for the compaction after a
+    commit. `most_bytes` limits the bytes of the rewritten files; no group starts after `until` (of
+    `time.monotonic`).
     """
 
     partitions: Predicate | None = None
@@ -73,31 +71,31 @@ class Layout:
     progress: Callable[[Progress], object] | None = None
 
 
-# Who moves the groups' rows, with about so many bytes of memory for those that are sorted: gives
-# the bytes of each group's old files when its new ones are known to the job.
+# A function that moves the groups' rows, with about this many bytes of memory for sorting: yields
+# the bytes of each group's old files when the job has its new ones.
 Mover: TypeAlias = Callable[[_native.Layout, int], Iterator[int]]
 
 
 def optimize(target: Target, what: Layout, settings: Settings, mover: Mover | None = None) -> dict[str, Any]:
-    """Runs it, here unless there is another mover; returns what was done, or with `dry_run` what
-    would be, under deltalake's names."""
+    """Runs the job, in this process unless there is another mover; returns the result or, with
+    `dry_run`, the plan, under deltalake's names."""
     memory = _MEMORY_BYTES if what.memory_limit is None else memory_bytes(what.memory_limit)
     job, plan = begin(target, what, settings)
     done = _Done(plan)
-    if what.dry_run or job.was_done or plan["groups"] == 0:
+    if what.dry_run or job.was_done or plan.groups == 0:
         return done.metrics()
     _run(job, (mover or _here(what.tasks or os.cpu_count() or 1))(job, memory), what, done)
     return done.metrics()
 
 
-def begin(target: Target, what: Layout, settings: Settings) -> tuple[_native.Layout, dict[str, Any]]:
-    """Plans it: the job that would run it, and what that has to do. Writes nothing."""
-    job = _native.Layout.begin(target.snapshot, json.dumps(_request(target, what, settings)))
-    return job, json.loads(job.summary)
+def begin(target: Target, what: Layout, settings: Settings) -> tuple[_native.Layout, records.OptimizeSummary]:
+    """Plans the job; returns it with its planned work. Writes nothing."""
+    job = _native.Layout.begin(target.snapshot, _request(target, what, settings))
+    return job, job.summary
 
 
 def _here(tasks: int) -> Mover:
-    """This process, so many groups at a time."""
+    """Moves rows in this process, up to `tasks` groups at a time."""
 
     def moved(job: _native.Layout, memory: int) -> Iterator[int]:
         job.start(tasks, memory)
@@ -108,10 +106,10 @@ def _here(tasks: int) -> Mover:
 
 
 def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
-    """Puts small files together in the partitions that the newest commit wrote to
+    """Joins small files in the partitions that the newest commit wrote to
     (`delta.autoOptimize.autoCompact`).
 
-    The commit is durable already: what fails here is logged, and the next commit tries again.
+    The commit is already durable: failures are logged, and the next commit tries again.
     """
     try:
         snapshot = newest()
@@ -121,7 +119,7 @@ def after_commit(newest: Callable[[], _native.Snapshot]) -> None:
         _log.warning("small files couldn't be put together after the commit: %s", e)
 
 
-def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]:
+def _request(target: Target, what: Layout, settings: Settings) -> records.LayoutRequest:
     condition = PredicateSelection(target.snapshot, what.partitions)
     if condition.check is not None:
         raise UnsupportedExpressionError("files are chosen by partition columns alone: leave others out")
@@ -132,23 +130,23 @@ def _request(target: Target, what: Layout, settings: Settings) -> dict[str, Any]
     commit = commit_request(settings.commit, settings.hook)
     if commit["txn"] and what.commit_interval is not None:
         raise InvalidArgumentError("an application's version is committed once: leave min_commit_interval out")
-    rewrite = {
-        "operation": "OPTIMIZE",
-        "operation_parameters": condition.parameters,
-        "data_change": False,
-        "predicate": condition.tree,
-        "files": file_request(settings.writer, settings.target_file_size),
-        "commit": commit,
-    }
-    return {
-        "rewrite": rewrite,
-        "columns": list(what.columns),
-        "curve": what.curve,
-        "full": what.full,
-        "most_deleted": what.most_deleted,
-        "auto_min_files": what.auto_min_files,
-        "most_bytes": what.most_bytes,
-    }
+    rewrite = records.RewriteRequest(
+        operation="OPTIMIZE",
+        operation_parameters=dict(condition.parameters),
+        data_change=False,
+        predicate=condition.tree,
+        files=file_request(settings.writer, settings.target_file_size),
+        commit=commit,
+    )
+    return records.LayoutRequest(
+        rewrite=rewrite,
+        columns=list(what.columns),
+        curve=what.curve,
+        full=what.full,
+        most_deleted=what.most_deleted,
+        auto_min_files=what.auto_min_files,
+        most_bytes=what.most_bytes,
+    )
 
 
 def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) -> None:
@@ -161,17 +159,17 @@ def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) 
                 what.progress(done.progress())
             if what.commit_interval is not None and time.monotonic() - last >= what.commit_interval:
                 committing = True
-                done.committed(json.loads(job.commit()))
+                done.committed(job.commit())
                 committing, last = False, time.monotonic()
             if what.until is not None and time.monotonic() >= what.until:
                 enough = True
                 break
         if done.uncommitted:
             committing = True
-            done.committed(json.loads(job.commit()))
+            done.committed(job.commit())
             committing = False
         if enough:
-            # Groups that were begun.
+            # Groups that were started.
             job.abort(False)
     except BaseException as failure:
         job.abort(committing and not isinstance(failure, NOT_COMMITTED))
@@ -180,9 +178,9 @@ def _run(job: _native.Layout, groups: Iterator[int], what: Layout, done: _Done) 
 
 @dataclass
 class _Done:
-    """What was done so far."""
+    """The accumulated result."""
 
-    plan: Mapping[str, Any]
+    plan: records.OptimizeSummary
     added: list[int] = field(default_factory=list)
     removed: list[int] = field(default_factory=list)
     groups: int = 0
@@ -195,15 +193,15 @@ class _Done:
         self.bytes_moved += moved_bytes
         self.uncommitted += 1
 
-    def committed(self, told: Mapping[str, Any]) -> None:
-        """What stands now: groups of which another writer took a file meanwhile aren't among it."""
-        self.added += told["added"]
-        self.removed += told["removed"]
-        self.versions.append(told["version"])
+    def committed(self, told: records.OptimizeCommit) -> None:
+        """Adds a commit's result, which excludes groups with a file that another writer removed."""
+        self.added += told.added
+        self.removed += told.removed
+        self.versions.append(told.version)
         self.uncommitted = 0
 
     def progress(self) -> Progress:
-        return Progress(self.groups, self.plan["groups"], self.bytes_moved, self.plan["bytes"])
+        return Progress(self.groups, self.plan.groups, self.bytes_moved, self.plan.bytes)
 
     def metrics(self) -> dict[str, Any]:
         plan = self.plan
@@ -212,23 +210,23 @@ class _Done:
             "numFilesRemoved": len(self.removed),
             "filesAdded": _sizes(self.added),
             "filesRemoved": _sizes(self.removed),
-            "partitionsOptimized": plan["partitions"],
-            "numBatches": plan["groups"],
-            "totalConsideredFiles": plan["considered_files"],
-            "totalFilesSkipped": plan["considered_files"] - plan["files"],
-            "preserveInsertionOrder": not plan["ordered"],
-            "plannerStrategy": plan["strategy"],
-            "preservedStableOrder": not plan["ordered"],
-            "maxBinSpanFiles": plan["most_files_in_group"],
-            "numFilesToRewrite": plan["files"],
-            "numBytesToRewrite": plan["bytes"],
-            "targetFileSize": plan["target_bytes"],
+            "partitionsOptimized": plan.partitions,
+            "numBatches": plan.groups,
+            "totalConsideredFiles": plan.considered_files,
+            "totalFilesSkipped": plan.considered_files - plan.files,
+            "preserveInsertionOrder": not plan.ordered,
+            "plannerStrategy": plan.strategy,
+            "preservedStableOrder": not plan.ordered,
+            "maxBinSpanFiles": plan.most_files_in_group,
+            "numFilesToRewrite": plan.files,
+            "numBytesToRewrite": plan.bytes,
+            "targetFileSize": plan.target_bytes,
             "versions": self.versions,
         }
 
 
 def _sizes(sizes: Sequence[int]) -> str:
-    """As deltalake gives it: a text."""
+    """Sizes as text, like deltalake's."""
     average = sum(sizes) / len(sizes) if sizes else 0.0
     lowest, highest = min(sizes, default=0), max(sizes, default=0)
     told = {"avg": average, "max": highest, "min": lowest, "totalFiles": len(sizes), "totalSize": sum(sizes)}

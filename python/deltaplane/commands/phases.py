@@ -1,7 +1,7 @@
-"""The phases of a command, as events in the log `deltaplane.commands`: DEBUG when one begins, INFO
-with its time when it ends.
+"""The phases of a command, as events of the logger `deltaplane.commands`: DEBUG at the start, INFO
+with the duration at the end.
 
-Records have `operation`, `table` and `phase`, the last ones also `ms`.
+Records have `operation`, `table` and `phase`; those at the end also have `ms`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from contextlib import contextmanager
 __all__ = ["LOGGER", "PHASES", "phase"]
 
 LOGGER = "deltaplane.commands"
-# All that there are, in the order in which they come. `find` and `join`: which rows; `unmatched`:
-# rows without a row of the source; `change`: their new values; `copy`: rows that move to other
-# files with them; `files`: the last ones are ended.
+# All phases in their order. `find` and `join`: finding rows; `unmatched`: finding rows without a
+# source row; `change`: computing new values; `copy`: moving unchanged rows to other files; `files`:
+# closing the last files.
 PHASES = ("source", "find", "join", "unmatched", "change", "copy", "insert", "files", "commit")
 
 _log = logging.getLogger(LOGGER)
@@ -24,7 +24,7 @@ _log = logging.getLogger(LOGGER)
 
 @contextmanager
 def phase(operation: str, table: str, name: str) -> Iterator[None]:
-    """Says when a phase begins and ends; nothing of an end that it didn't come to.
+    """Logs the start and the end of a phase; a phase that fails logs no end.
 
     >>> with phase("DELETE", "memory://doc-phases/t", "find"):
     ...     pass

@@ -1,7 +1,6 @@
-"""Why a plan selects the files that it selects: the figures of `DeltaTable.explain`, and their
-text.
+"""Explains a plan's selection of files: the figures of `DeltaTable.explain`, and their text.
 
-It must not know how files are skipped.
+Independent of how files are skipped.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from deltaplane import _native
+from deltaplane.io import records
 from deltaplane.names import renamed_attribute
 
 __all__ = ["PlanExplanation", "size_text"]
@@ -17,14 +16,14 @@ __all__ = ["PlanExplanation", "size_text"]
 
 @dataclass(frozen=True)
 class PlanExplanation:
-    """What the stages of a plan looked at and left out. All are numbers of files unless they say
-    otherwise.
+    """The numbers of files that each stage of a plan examined and excluded; other units are in the
+    attributes' names.
 
-    A file is counted by the stage that ended it. Stages follow each other as the attributes do;
-    `replaced` are files of the checkpoint that later commits removed or wrote again, or that it
-    names again. `selected_without_statistics` says of how many selected files nothing is known of a
-    column that the predicate needs, by the column's physical path: better statistics could skip
-    those.
+    A file counts in the stage that excluded it. The attributes are in the order of the stages;
+    `replaced` are files of the checkpoint that later commits removed or added again, or that the
+    checkpoint names twice. `selected_without_statistics` has, by physical path of a column that the
+    predicate needs, the number of selected files without statistics of it: statistics might exclude
+    those files.
 
     >>> why = PlanExplanation(in_commits=3, selected=1, selected_bytes=2048, skipped_by_statistics=2)
     >>> why.considered, why.skipped
@@ -53,8 +52,8 @@ class PlanExplanation:
     kept_without_statistics = renamed_attribute("kept_without_statistics", "selected_without_statistics")
 
     @classmethod
-    def of(cls, report: _native.ScanReport) -> PlanExplanation:
-        """From the core's report."""
+    def of(cls, report: records.ScanReport) -> PlanExplanation:
+        """Converts the core's report."""
         return cls(**report.to_dict())
 
     @property
@@ -64,7 +63,7 @@ class PlanExplanation:
 
     @property
     def skipped(self) -> int:
-        """Files that were left out because they can't match."""
+        """Files that were excluded because they can't match."""
         undecoded = self.skipped_by_row_groups + self.skipped_by_pages
         return undecoded + self.skipped_by_partition + self.skipped_by_statistics
 
@@ -91,7 +90,7 @@ def _line(what: str, files: int, more: str) -> str:
 
 
 def size_text(size_bytes: float) -> str:
-    """A number of bytes for people.
+    """Formats a number of bytes.
 
     >>> size_text(0), size_text(3 << 20)
     ('0 bytes', '3.0 MiB')

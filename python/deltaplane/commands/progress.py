@@ -1,4 +1,4 @@
-"""How far a command has come that looks at many files or copies them."""
+"""Progress of commands that examine or copy many files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["CareProgress", "Told", "telling"]
 
 @dataclass(frozen=True)
 class CareProgress:
-    """So much of a part of a command is done: files, or bytes while they are copied. `total` is
-    None where that isn't known."""
+    """The completed part of a phase, in files, or in bytes for copies. `total` is None if it is
+    unknown."""
 
     phase: str
     done: int
@@ -22,7 +22,7 @@ Told = Callable[[CareProgress], object]
 
 
 def telling(progress: Told | None) -> Callable[[str, int, int | None], object] | None:
-    """What the core calls: its words as one object.
+    """The callback for the core: converts its arguments to one object.
 
     >>> telling(print)("copying", 1, None)
     CareProgress(phase='copying', done=1, total=None)

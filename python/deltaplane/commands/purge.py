@@ -1,7 +1,7 @@
-"""REORG … APPLY (PURGE): rewrites files with content that the table no longer has.
+"""REORG … APPLY (PURGE): rewrites files that contain removed data.
 
-Such content is rows that a deletion vector deletes, dropped columns, and values of a type that was
-widened since. No row changes, so only writers that touch the same files conflict.
+Removed data are rows deleted by vectors, dropped columns, and values of a type that was widened
+later. No row changes, so only writers of the same files conflict.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""REMOVE COLUMN MAPPING: files written anew under the names of the table's columns, so that the
-mapping can end (P114).
+"""REMOVE COLUMN MAPPING: rewrites files under the names of the table's columns, so that the mapping
+can end (P114).
 
-No row changes, but every file does: a concurrent append makes it fail with a
-conflict.
+No row changes, but every file does: a concurrent append is a conflict.
 """
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 from deltaplane.commands.dry_run import DryRun
@@ -18,19 +16,19 @@ __all__ = ["Unmapped", "remove_column_mapping"]
 
 
 class Unmapped(NamedTuple):
-    """The version that has no mapping, None after a dry run, and the protocol, which stays."""
+    """The version without column mapping, None after a dry run, and the unchanged protocol."""
 
     version: int | None
     protocol: Protocol
 
 
 def remove_column_mapping(target: Target, settings: Settings) -> Unmapped:
-    """Ends the column mapping of a table in one commit; files stay where they have the columns'
-    names already."""
+    """Ends the column mapping of a table in one commit; files that already have the columns' names
+    stay."""
     protocols: dict[str, Protocol] = {}
 
     def run(job: Rewriting) -> dict[str, int]:
-        protocols["before"] = Protocol.of(json.loads(job.native.protocols)["before"])
+        protocols["before"] = Protocol.of(job.native.protocols.before)
         job.native.pick_renamed()
         job.reads_picked()
         job.copy_others()

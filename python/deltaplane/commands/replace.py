@@ -1,7 +1,8 @@
-"""Overwrites of some rows: those that meet a condition, or those that match new ones, make room for
-new rows.
+"""Overwrites of some rows: new rows replace those that satisfy a condition, or those that match new
+ones.
 
-Files that the condition selects whole are removed unread; others are changed as by DELETE.
+Files that the condition selects completely are removed without being read; others are changed as by
+DELETE.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, S
 from deltaplane.commands.row_rules import BatchRules, RowRules, not_selected
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr.program import Check, compile_boolean
+from deltaplane.io import records
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Matching", "overwrite_says", "replace_matching", "replace_where", "write_metrics"]
 
-# Metrics of rewritten files as they are called in a write.
+# Names of the rewrite's metrics in a write.
 _WRITE = {"numAddedFiles": "numFiles", "numAddedBytes": "numOutputBytes"}
 
 
@@ -39,22 +41,22 @@ def replace_where(
     merge_schema: bool,
     reads_others: bool,
 ) -> CommandResult:
-    """Replaces the rows that meet a condition, in one commit. Each new row must meet it, too; with
-    `reads_others` they were made of any of the table's rows."""
+    """Replaces the rows that satisfy a condition, in one commit. Each new row must satisfy it, too;
+    with `reads_others` the new rows may depend on any row of the table."""
     chosen = PredicateSelection(target.snapshot, condition)
-    incoming = {"schema_json": _native.schema_from_arrow(rows.schema).to_json(), "merge_schema": merge_schema}
+    incoming = records.IncomingRequest(_native.schema_from_arrow(rows.schema).to_json(), merge_schema)
     parameters = overwrite_says({"predicate": condition}, merge_schema=merge_schema)
     operation = Operation("WRITE", parameters, chosen.tree, incoming, condition=chosen.sql, reads_others=reads_others)
 
     def run(job: Rewriting) -> dict[str, int]:
         deleted = job.select_rows(chosen)
-        # Vectors and whole files tell by themselves what was deleted, new files what came (P130,
+        # Vectors and removed files already imply the deleted rows, new files the added ones (P130,
         # P131).
         recorded = job.native.copies_rows
         if recorded:
             job.native.record_picked("delete")
             job.copy_others()
-        check = compile_boolean(condition, json.loads(job.native.spec)["schema"], now_us=time.time_ns() // 1000)
+        check = compile_boolean(condition, job.native.spec.schema, now_us=time.time_ns() // 1000)
         with job.phase("insert"):
             new = sum(job.insert(batch, "insert" if recorded else None) for batch in _ruled(job, rows, check))
         return job.commit(write_metrics(job.finish(), deleted, new))
@@ -63,14 +65,14 @@ def replace_where(
 
 
 def overwrite_says(which: Mapping[str, str], *, merge_schema: bool) -> dict[str, Any]:
-    """What the history says of such an overwrite, as it does of one that replaces whole files."""
+    """The history's parameters of such an overwrite, like those of one that replaces whole
+    files."""
     grows = {"canMergeSchema": True} if merge_schema else {}
     return {"mode": "Overwrite", "partitionBy": "[]", **which, **grows}
 
 
 def write_metrics(summary: Mapping[str, int], deleted: int | None, new: int) -> dict[str, int | None]:
-    """The metrics of such a write under delta-spark's names: of files (`Rewriting.finish`), and of
-    rows."""
+    """Combines the metrics of files (`Rewriting.finish`) and of rows, under delta-spark's names."""
     files = {_WRITE.get(name, name): value for name, value in summary.items()}
     return {**files, "numDeletedRows": deleted, "numOutputRows": new + summary["numCopiedRows"]}
 
@@ -87,8 +89,8 @@ def _ruled(job: Rewriting, rows: pa.RecordBatchReader, check: Check) -> Iterator
 
 @dataclass(frozen=True)
 class Matching:
-    """Which rows make room: those for which a condition over both is true with one of the new rows,
-    or that equal one in columns. A null equals nothing.
+    """Selects the replaced rows: those for which a condition over both is true with a new row, or
+    that equal a new row in some columns. Null equals nothing.
     """
 
     condition: str
@@ -98,12 +100,12 @@ class Matching:
 
     @classmethod
     def on(cls, condition: str, source_alias: str | None, target_alias: str | None) -> Matching:
-        """By a condition."""
+        """Matches by a condition."""
         return cls(condition, {"replaceOn": condition}, source_alias, target_alias)
 
     @classmethod
     def using(cls, columns: Sequence[str]) -> Matching:
-        """By columns."""
+        """Matches by equal columns."""
         if not columns:
             raise InvalidArgumentError("replace_using names no column: say which ones tell what a new row replaces")
         names = ["`" + column.replace("`", "``") + "`" for column in columns]
@@ -120,8 +122,8 @@ def replace_matching(
     merge_schema: bool,
     reads_others: bool,
 ) -> CommandResult:
-    """Replaces rows that match a new one, in one commit; nothing is done without rows. With
-    `reads_others` these were made of any of the table's rows."""
+    """Replaces rows that match a new one, in one commit; without new rows nothing changes. With
+    `reads_others` the new rows may depend on any row of the table."""
     what = Merge(
         source=rows,
         predicate=matching.condition,

@@ -1,14 +1,14 @@
-"""RESTORE: which version the table goes back to. The core finds what differs and commits."""
+"""RESTORE: resolves the target version; the core computes the difference and commits."""
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any
 
 from deltaplane import _native
 from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io import records
 from deltaplane.io.storage_options import version_arguments
 
 __all__ = ["restore"]
@@ -25,19 +25,19 @@ def restore(
     commit: dict[str, Any],
     progress: Told | None,
 ) -> dict[str, Any]:
-    """The version that it made, None if there was nothing to do or it is a dry run, and its
-    metrics."""
+    """Restores the table; returns the committed version (None for a dry run, or if nothing differs)
+    and the metrics."""
     if target is None:
         raise InvalidArgumentError("say which version to go back to: a number, an ISO 8601 text or a datetime")
     version, timestamp_ms = version_arguments(target)
-    request = {
-        "version": version,
-        "timestamp_ms": timestamp_ms,
-        "timestamp": None if timestamp_ms is None else str(target),
-        "ignore_missing_files": ignore_missing_files,
-        "ignore_unfinished_vacuum": ignore_unfinished_vacuum,
-        "protocol_downgrade_allowed": protocol_downgrade_allowed,
-        "dry_run": dry_run,
-        "commit": commit,
-    }
-    return _native.restore(table, json.dumps(request), telling(progress)).to_dict()
+    request = records.RestoreRequest(
+        version=version,
+        timestamp_ms=timestamp_ms,
+        timestamp=None if timestamp_ms is None else str(target),
+        ignore_missing_files=ignore_missing_files,
+        ignore_unfinished_vacuum=ignore_unfinished_vacuum,
+        protocol_downgrade_allowed=protocol_downgrade_allowed,
+        dry_run=dry_run,
+        commit=commit,
+    )
+    return _native.restore(table, request, telling(progress)).to_dict()

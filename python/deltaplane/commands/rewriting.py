@@ -1,13 +1,10 @@
-"""The steps that commands on rows share: pick rows, write what becomes of them, take the old ones
-out, commit.
+"""The steps that commands on rows share: select rows, write new ones, remove the old ones, commit.
 
-A failure before the commit, or one that says that the commit didn't happen, takes the new files
-back.
+A failure before the commit, or a commit that certainly didn't happen, deletes the new files.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -21,6 +18,7 @@ from deltaplane.commands.phases import phase
 from deltaplane.commands.plan_explanation import PlanExplanation
 from deltaplane.compat import Protocol
 from deltaplane.exceptions import DeltaError
+from deltaplane.io import records
 from deltaplane.io.arrow import KeptErrors
 from deltaplane.properties import (
     CommitProperties,
@@ -37,11 +35,10 @@ if TYPE_CHECKING:
 
 __all__ = ["PATCHED_BYTES", "CommandResult", "Operation", "Rewriting", "Settings", "Target", "rewriting", "rewritten"]
 
-# Smaller files are written whole, several of them as one.
+# Smaller files are rewritten completely, several of them as one.
 PATCHED_BYTES = 1 << 20
 
-# What a command did: its metrics under delta-spark's names, none where nothing was to do; or what
-# it would do.
+# A command's metrics under delta-spark's names, empty if nothing was committed; or its dry run.
 CommandResult = dict[str, int] | DryRun
 
 
@@ -53,12 +50,12 @@ class Target:
     snapshot: _native.Snapshot
 
     def committed(self) -> None:
-        """Called once the command's commit is there."""
+        """Called after the command's commit."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a caller may set of any command."""
+    """The settings that every command has."""
 
     writer: WriterProperties | None = None
     commit: CommitProperties | None = None
@@ -68,26 +65,25 @@ class Settings:
 
     @property
     def free(self) -> bool:
-        """Whether files may keep columns as they are: a caller who says how files are to be written
-        means all of them."""
+        """Whether files may keep unchanged columns: writer properties set by the caller apply to
+        whole files."""
         return self.writer is None and self.target_file_size is None
 
 
 @dataclass(frozen=True)
 class Operation:
-    """What a command is to the log.
+    """A command in the log's form.
 
-    `parameters` go to the history; `reads` is a tree that every row meets which the command reads,
-    as JSON, None for all rows, and `condition` says it in words; with `reads_others` it depends on
-    any row of the table what becomes of these; `incoming` are the columns of rows that it brings;
-    without `data_change` rows only move. With `remove_column_mapping` the table's column mapping
-    ends.
+    The history gets `parameters`. Every row that the command reads satisfies the tree `reads`,
+    None for all rows; `condition` is its text. With `reads_others` the result depends on any
+    row of the table; `incoming` are the columns of new rows; without `data_change` rows only move.
+    `remove_column_mapping` ends the table's column mapping.
     """
 
     name: str
     parameters: Mapping[str, Any]
-    reads: str | None = None
-    incoming: Mapping[str, Any] | None = None
+    reads: _native.Predicate | None = None
+    incoming: records.IncomingRequest | None = None
     data_change: bool = True
     condition: str | None = None
     remove_column_mapping: bool = False
@@ -95,10 +91,10 @@ class Operation:
 
 
 class Rewriting:
-    """One command on its way. Times in the metrics are in milliseconds.
+    """One command in progress. Times in the metrics are in milliseconds.
 
-    A dry run takes the same steps: its files are made and kept nowhere, and `dry_run_result` says
-    what its commit would have been.
+    A dry run takes the same steps: its files are encoded but not stored, and `dry_run_result`
+    describes the commit.
     """
 
     def __init__(
@@ -107,48 +103,48 @@ class Rewriting:
         operation: Operation,
         settings: Settings,
     ) -> None:
-        request = {
-            "operation": operation.name,
-            "operation_parameters": operation.parameters,
-            "data_change": operation.data_change,
-            "predicate": operation.reads,
-            "reads_others": operation.reads_others,
-            "incoming": operation.incoming,
-            "remove_column_mapping": operation.remove_column_mapping,
-            "files": file_request(settings.writer, settings.target_file_size),
-            "commit": commit_request(settings.commit, settings.hook),
-            "dry_run": settings.dry_run,
-        }
-        self.native = _native.Rewrite.begin(target.snapshot, json.dumps(request))
+        request = records.RewriteRequest(
+            operation=operation.name,
+            operation_parameters=dict(operation.parameters),
+            data_change=operation.data_change,
+            predicate=operation.reads,
+            reads_others=operation.reads_others,
+            incoming=operation.incoming,
+            remove_column_mapping=operation.remove_column_mapping,
+            files=file_request(settings.writer, settings.target_file_size),
+            commit=commit_request(settings.commit, settings.hook),
+            dry_run=settings.dry_run,
+        )
+        self.native = _native.Rewrite.begin(target.snapshot, request)
         self.location = target.location
-        self._told: Mapping[str, Any] | None = None
+        self._told: records.PlannedCommit | None = None
         self._target, self._operation, self._dry_run = target, operation, settings.dry_run
         self._files_read = self._bytes_read = 0
         self.skipped = self.native.skip is not None
-        # What is told of a command that commits nothing.
+        # The metrics of a command that commits nothing.
         self.unchanged: dict[str, int] = {}
         self._began = self._scanned = time.monotonic()
 
-    def reads(self, tree: str | None) -> None:
-        """Notes, for a dry run, that the rows are read of the files which can hold some that meet a
-        tree."""
+    def reads(self, tree: _native.Predicate | None) -> None:
+        """Records, for a dry run, that the command reads the files which can contain rows
+        satisfying a tree."""
         if self._dry_run:
             plan = PlanExplanation.of(self._target.snapshot.explain(tree))
             self._files_read, self._bytes_read = plan.selected, plan.selected_bytes
 
     def reads_picked(self) -> None:
-        """Notes, for a dry run, that the rows are read of the files of picked rows, unless they
-        were for the picking."""
+        """Records, for a dry run, that the command reads the files of selected rows, unless the
+        selection read them."""
         if not self._files_read:
             self._files_read, self._bytes_read = self.native.picked_files, self.native.picked_bytes
 
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """One of the command's phases, for whoever watches."""
+        """One of the command's phases, for logging."""
         return phase(self._operation.name, self.location, name)
 
     def select_rows(self, condition: RowSelection) -> int | None:
-        """Picks the rows that the condition means; returns their number, None if the log doesn't
-        tell it."""
+        """Selects the rows of a condition; returns their number, None if the log doesn't contain
+        it."""
         if condition.is_exact and self.native.selects_files:
             with self.phase("find"):
                 rows = self.native.pick_files()
@@ -159,44 +155,43 @@ class Rewriting:
             return self.pick_rows(condition.rows)
 
     def pick_rows(self, places: Callable[[], Iterator[pa.RecordBatch]]) -> int:
-        """Picks the rows whose `_file` and `_row` a stream gives; returns their number."""
+        """Selects the rows whose `_file` and `_row` a stream contains; returns their number."""
         rows: int = self._streamed(places, self.native.select_rows)
         self.found()
         return rows
 
     def found(self) -> None:
-        """Notes that the rows are found that change: from now on files are written."""
+        """Ends the selection: from now on files are written."""
         self._scanned = time.monotonic()
 
     def copy_others(self) -> None:
-        """Writes the rows that stand beside picked ones in files which are written anew."""
+        """Copies the unselected rows of files that are rewritten."""
         if self.native.copies_rows:
             with self.phase("copy"):
                 self.native.copy_others()
 
     def record(self, rows: pa.RecordBatch, change: str) -> None:
-        """Records rows as this change, where the table records changes."""
+        """Records rows as this change, if the table has a change data feed."""
         if self.native.records_changes:
             self.native.record(_reader(rows), change)
 
     def insert(self, rows: pa.RecordBatch, change: str | None) -> int:
-        """Writes rows that are new in the table; returns their number."""
+        """Writes new rows of the table; returns their number."""
         return self.native.insert(_reader(rows), change)
 
     def write(self, rows: Callable[[], Iterator[pa.RecordBatch]], change: str) -> None:
-        """Writes rows that come instead of picked ones, recorded as this change."""
+        """Writes rows that replace selected ones, recorded as this change."""
         self._streamed(rows, lambda reader: self.native.write(reader, change))
 
     def patch(self, rows: Callable[[], Iterator[pa.RecordBatch]]) -> None:
-        """Writes the files that were chosen for it with new values in columns of picked rows, the
-        other columns as they are."""
+        """Writes the files chosen for patching with new values in columns of selected rows, and
+        their other columns unchanged."""
         self._streamed(rows, self.native.patch)
 
     def finish(self) -> dict[str, int]:
-        """Ends the files; returns what was done to files and how long it took, under delta-spark's
-        names."""
+        """Closes the files; returns the metrics of files and times under delta-spark's names."""
         with self.phase("files"):
-            summary: dict[str, int] = json.loads(self.native.finish())
+            summary = self.native.finish()
         ended = time.monotonic()
         summary["scanTimeMs"] = _ms(self._scanned - self._began)
         summary["rewriteTimeMs"] = _ms(ended - self._scanned)
@@ -204,35 +199,34 @@ class Rewriting:
         return summary
 
     def commit(self, metrics: Mapping[str, int | None]) -> dict[str, int]:
-        """Commits; returns the metrics that are known, with the version."""
+        """Commits; returns the known metrics with the version."""
         known = {k: v for k, v in metrics.items() if v is not None}
-        text = json.dumps({k: str(v) for k, v in known.items()})
+        texts = {k: str(v) for k, v in known.items()}
         if self._dry_run:
-            self._told = json.loads(self.native.dry_run(text))
+            self._told = self.native.dry_run(texts)
             return known
         with self.phase("commit"):
-            done = {**known, "version": self.native.commit(text)}
+            done = {**known, "version": self.native.commit(texts)}
         self._target.committed()
         return done
 
     def dry_run_result(self) -> DryRun:
-        """What the command would do."""
-        protocols = json.loads(self.native.protocols)
+        """The result of the dry run."""
+        protocols = self.native.protocols
         version = self._target.snapshot.version
         if self._told is None:
-            before, skipped = Protocol.of(protocols["before"]), "txn" if self.skipped else None
+            before, skipped = Protocol.of(protocols.before), "txn" if self.skipped else None
             told = DryRun(self._operation.name, version, before, before, skipped=skipped, rows=self.unchanged)
         else:
             told = DryRun.of(self._told, version, protocols, self._operation.condition)
         return replace(told, files_read=self._files_read, bytes_read=self._bytes_read)
 
     def take_back(self) -> None:
-        """Deletes what was written before the commit; a commit deletes or keeps its files
-        itself."""
+        """Deletes files written before the commit; a commit deletes or retains its files itself."""
         self.native.abort()
 
     def _streamed(self, rows: Callable[[], Iterator[pa.RecordBatch]], take: Callable[[Any], Any]) -> Any:
-        """Hands a stream to the core; an error of the stream is raised as it was."""
+        """Passes a stream to the core; raises the stream's own exception."""
         import pyarrow as pa
 
         batches = rows()
@@ -260,7 +254,7 @@ def _ms(seconds: float) -> int:
 def rewriting(
     target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
 ) -> CommandResult:
-    """Runs a command, or rehearses it."""
+    """Runs a command, or its dry run."""
     job, done = _run(target, operation, settings, run)
     return job.dry_run_result() if settings.dry_run else done
 
@@ -268,14 +262,14 @@ def rewriting(
 def rewritten(
     target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
 ) -> dict[str, int]:
-    """Runs a command that has no rehearsal; returns its metrics, or none."""
+    """Runs a command without a dry run; returns its metrics, empty if nothing was committed."""
     return _run(target, operation, settings, run)[1]
 
 
 def _run(
     target: Target, operation: Operation, settings: Settings, run: Callable[[Rewriting], dict[str, int] | None]
 ) -> tuple[Rewriting, dict[str, int]]:
-    """Runs a command; nothing is left behind where it fails before its commit."""
+    """Runs a command; deletes all new files if it fails before its commit."""
     job, done = Rewriting(target, operation, settings), None
     if not job.skipped:
         try:

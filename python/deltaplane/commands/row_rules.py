@@ -1,7 +1,8 @@
-"""What a table's expressions ask of written rows, applied to a stream: defaults, then generated
-columns, then checks.
+"""Applies a table's expressions to a stream of written rows: defaults, then generated columns, then
+checks.
 
-Takes the rules from a write job's spec and evaluates them in DuckDB; a Spark frame has Spark do it.
+Reads the rules from a write job's spec and evaluates them in DuckDB; for Spark frames, Spark
+evaluates them.
 """
 
 from __future__ import annotations
@@ -21,18 +22,21 @@ from deltaplane.io.arrow import KeptErrors, in_table_types
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.io import records
+
 __all__ = ["BatchRules", "RowRules", "RuledRows", "not_selected", "violation"]
 
-# Rows evaluated at once: bounds what DuckDB holds, large enough that planning doesn't count.
+# Number of rows per evaluation: bounds DuckDB's memory, and is large enough to make planning time
+# negligible.
 _ROWS_AT_ONCE = 1 << 17
-# The check of a new table's rows by the condition of an overwrite.
+# The name of the check by which an overwrite's condition applies to a new table's rows.
 _FIRST_ROWS = "replaceWhere"
 
 
 @dataclass(frozen=True)
 class RowRules:
-    """The rules of one write, as text: `checks` are (what it is, name, condition), the others
-    (column, expression)."""
+    """The rules of one write, as text: `checks` are (kind, name, condition), the others (column,
+    expression)."""
 
     checks: Sequence[tuple[str, str, str]]
     generated: Sequence[tuple[str, str]]
@@ -40,30 +44,27 @@ class RowRules:
     schema_json: str
 
     @classmethod
-    def of_spec(cls, spec: str, given: Sequence[str]) -> RowRules:
+    def of_spec(cls, spec: records.WriteSpec, given: Sequence[str]) -> RowRules:
         """The rules for data with these columns.
 
-        A generated column that the data has becomes a check of its value (P105); a default counts
-        only for a column that the data lacks, so an explicit null stays (P107).
+        A generated column that the data contains becomes a check of its value (P105); a default
+        applies only to a column that the data lacks, so an explicit null stays (P107).
         """
-        parsed = json.loads(spec)
-        rules = parsed["row_rules"]
+        rules = spec.row_rules
         there = {name.lower() for name in given}
-        generated = [(r["column"], r["sql"]) for r in rules["generated"]]
+        generated = [(r.column, r.sql) for r in rules.generated]
         computed = {column for column, _ in generated}
-        checks = [("CHECK constraint", c["name"], c["sql"]) for c in rules["checks"]]
-        if (only := rules.get("only")) is not None:
-            checks.append((_FIRST_ROWS, "", only))
+        checks = [("CHECK constraint", c.name, c.sql) for c in rules.checks]
+        if rules.only is not None:
+            checks.append((_FIRST_ROWS, "", rules.only))
         checks += [("Generated column", c, f"{_name(c)} <=> ({sql})") for c, sql in generated if c.lower() in there]
         return cls(
             checks=checks,
             generated=[(c, sql) for c, sql in generated if c.lower() not in there],
             defaults=[
-                (r["column"], r["sql"])
-                for r in rules["defaults"]
-                if r["column"].lower() not in there and r["column"] not in computed
+                (r.column, r.sql) for r in rules.defaults if r.column.lower() not in there and r.column not in computed
             ],
-            schema_json=parsed["schema"],
+            schema_json=spec.schema,
         )
 
     def __bool__(self) -> bool:
@@ -75,8 +76,8 @@ def _name(column: str) -> str:
 
 
 def not_selected(sql: str) -> str:
-    """What is said of new rows that the condition of their overwrite doesn't select; the first
-    one's values come behind it."""
+    """The message for new rows outside of their overwrite's condition; the first row's values
+    follow it."""
     return (
         f"the data has rows that `{sql}` doesn't select: nothing was committed; filter the data, or widen the predicate. The "
         "first one:"
@@ -84,17 +85,17 @@ def not_selected(sql: str) -> str:
 
 
 def violation(what: str, name: str, sql: str, values: str) -> str:
-    """What is said of a row that breaks a check."""
+    """The message for a row that violates a check."""
     if what == _FIRST_ROWS:
         return not_selected(sql) + values
     return f"[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] {what} {name} ({sql}) violated by row with values:{values}"
 
 
 class BatchRules:
-    """Rules compiled, to be applied to batches of one schema.
+    """Compiled rules for batches of one schema.
 
     Raises:
-        UnsupportedExpressionError: a rule that can't be evaluated as Spark does here, by name.
+        UnsupportedExpressionError: deltaplane can't evaluate the named rule with Spark's result.
     """
 
     def __init__(self, rules: RowRules, *, zone: str = "UTC", now_us: int | None = None) -> None:
@@ -120,14 +121,14 @@ class BatchRules:
 
     @property
     def checked_columns(self) -> set[str]:
-        """The columns that the checks name."""
+        """The columns in the checks."""
         return {column for _, check in self._checks for column in check.columns}
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with all columns that the rules give.
+        """The batch with all columns that the rules compute.
 
         Raises:
-            ConstraintViolationError: a row that breaks a check, or whose value can't be computed.
+            ConstraintViolationError: a row violates a check, or its value can't be computed.
         """
         for columns, program in self._added:
             if columns:
@@ -152,14 +153,20 @@ def _with(batch: pa.RecordBatch, columns: Sequence[str], program: Program) -> pa
 
 
 class RuledRows:
-    """A stream of rows with the rules applied; without rules they are the data's own.
+    """A stream of rows with the rules applied; without rules, the data's own stream.
 
-    An Arrow stream carries only the text of an error: after a failure `raise_error` raises what
-    happened. `zone` and `now_us` are those of the session that writes.
+    An Arrow stream transports only the text of an error: after a failure `raise_error` raises the
+    original exception. `zone` and `now_us` are those of the writing session.
     """
 
     def __init__(
-        self, spec: str, data: pa.RecordBatchReader, location: str, *, zone: str = "UTC", now_us: int | None = None
+        self,
+        spec: records.WriteSpec,
+        data: pa.RecordBatchReader,
+        location: str,
+        *,
+        zone: str = "UTC",
+        now_us: int | None = None,
     ) -> None:
         import pyarrow as pa
 
@@ -178,7 +185,7 @@ class RuledRows:
         self.reader = pa.RecordBatchReader.from_batches(schema, iter(self._kept))
 
     def raise_error(self) -> None:
-        """Raises the error that ended the stream, if one did."""
+        """Raises the error that ended the stream, if any."""
         self._kept.raise_error()
 
 

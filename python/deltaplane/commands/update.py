@@ -1,7 +1,7 @@
-"""UPDATE: gives columns new values in the rows for which a condition is true.
+"""UPDATE: assigns new values to columns in the rows for which a condition is true.
 
-Old rows are marked in deletion vectors, or their files are rewritten, as
-`delta.enableDeletionVectors` says; where it suffices only the assigned columns are. Changed rows
+Old rows are marked in deletion vectors, or their files are rewritten, depending on
+`delta.enableDeletionVectors`; if possible, only the assigned columns are rewritten. Changed rows
 keep their ids (P142).
 """
 
@@ -48,7 +48,7 @@ def update(
 
 
 def _changed(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatch]:
-    """The picked rows with their new values, as the table's rules want them."""
+    """The selected rows with their new values, after the table's rules."""
     old = Scan(job.native.picked())
     ruled = ChangedRows(job.native.spec, assignments.columns)
     for batch in old:
@@ -56,8 +56,7 @@ def _changed(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatc
 
 
 def _patched(job: Rewriting, assignments: Assignments) -> Iterator[pa.RecordBatch]:
-    """The new values of the picked rows in files that keep their other columns, and where the rows
-    stand."""
+    """The new values of the selected rows in patched files, with the rows' positions."""
     patched = PatchedRows(job.native.spec, assignments)
     for batch in Scan(job.native.patched_places(patched.reads)):
         yield patched(batch)

@@ -1,9 +1,8 @@
-"""VACUUM: which files go, by a listing, an inventory or the log, and for how long files stay. The
-core finds and deletes."""
+"""VACUUM: selects files by a listing, an inventory or the log, and by the retention. The core finds
+and deletes them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from deltaplane import _native
 from deltaplane.commands.progress import Told, telling
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io import records
 from deltaplane.io.arrow import as_reader
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Vacuum:
-    """What may go. `retention_hours` None: what the table's properties say. `told`: whether commits
-    tell of it, where files are deleted, always or never."""
+    """The arguments of VACUUM. `retention_hours` None means the table's properties. `told`: whether
+    commits record it: if files are deleted, always, or never."""
 
     retention_hours: float | None = None
     enforce_retention: bool = True
@@ -41,33 +41,33 @@ def vacuum(
     commit: dict[str, Any],
     deletes: Callable[[list[str]], bool] | None = None,
     progress: Told | None = None,
-) -> _native.VacuumResult:
-    """What went, with the files' paths. `deletes` is asked first to delete files, many at once, and
-    says whether it did."""
+) -> records.VacuumResult:
+    """Runs VACUUM; returns the result with the files' paths. `deletes` may delete files by other
+    means, many at once, and returns whether it did."""
     rows = None if inventory is None else _inventory(inventory)
-    request = json.dumps(_request(what, rows is not None, commit))
+    request = _request(what, rows is not None, commit)
     return _native.vacuum(table, request, rows, deletes=deletes, progress=telling(progress))
 
 
-def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> _native.VacuumResult:
-    """What went, without the files' paths."""
-    return _native.vacuum(table, json.dumps(_request(what, False, commit)), keys=False)
+def counted(table: _native.Snapshot, what: Vacuum, commit: dict[str, Any]) -> records.VacuumResult:
+    """Runs VACUUM; returns the result without the files' paths."""
+    return _native.vacuum(table, _request(what, False, commit), keys=False)
 
 
-def _request(what: Vacuum, has_inventory: bool, commit: dict[str, Any]) -> dict[str, Any]:
+def _request(what: Vacuum, has_inventory: bool, commit: dict[str, Any]) -> records.VacuumRequest:
     if what.retention_hours is not None and not 0 <= what.retention_hours < float("inf"):
         raise InvalidArgumentError(f"files are kept for 0 hours or more, not {what.retention_hours} (retention_hours)")
     if any(isinstance(v, bool) or not isinstance(v, int) or v < 0 for v in what.keep_versions):
         raise InvalidArgumentError(f"keep_versions is a list of version numbers, not {list(what.keep_versions)}")
-    return {
-        "retention_ms": None if what.retention_hours is None else round(what.retention_hours * _HOUR_MS),
-        "enforce_retention": what.enforce_retention,
-        "lite": not what.full and not has_inventory,
-        "keep_versions": list(what.keep_versions),
-        "dry_run": what.dry_run,
-        "told": what.told,
-        "commit": commit,
-    }
+    return records.VacuumRequest(
+        retention_ms=None if what.retention_hours is None else round(what.retention_hours * _HOUR_MS),
+        enforce_retention=what.enforce_retention,
+        lite=not what.full and not has_inventory,
+        keep_versions=list(what.keep_versions),
+        dry_run=what.dry_run,
+        told=what.told,
+        commit=commit,
+    )
 
 
 def _inventory(given: Any) -> pa.RecordBatchReader:

@@ -1,8 +1,8 @@
-"""Which engines can read and write a table, from data: `engines.json` beside this file, and the
-Rust core's own features.
+"""Determines which engines can read and write a table, from data: `engines.json` beside this file,
+and the Rust core's own features.
 
 Each entry of the data names its source: a documentation page, or `measured` for results of the
-tests. No table is opened here.
+tests. This module opens no table.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from importlib import resources
 from typing import Any
 
 from deltaplane import _native
+from deltaplane.io import records
 
 __all__ = ["Compatibility", "Engine", "Protocol", "Verdict", "engines", "newly_excluded", "reader_features", "verdicts"]
 
@@ -32,11 +33,9 @@ class Protocol:
     features: frozenset[str]
 
     @classmethod
-    def of(cls, value: Mapping[str, Any] | _native.Protocol) -> Protocol:
-        """From the core's protocol, or from its JSON where a write's answer holds it."""
-        if isinstance(value, _native.Protocol):
-            return cls(value.min_reader_version, value.min_writer_version, frozenset(value.features))
-        return cls(value["min_reader_version"], value["min_writer_version"], frozenset(value["features"]))
+    def of(cls, value: records.Protocol) -> Protocol:
+        """Converts the core's protocol."""
+        return cls(value.min_reader_version, value.min_writer_version, frozenset(value.features))
 
     def __str__(self) -> str:
         versions = f"{self.min_reader_version}, {self.min_writer_version}"
@@ -45,7 +44,7 @@ class Protocol:
         return f"({versions}: {', '.join(sorted(self.features))})"
 
 
-# The writer version that lists features one by one.
+# The writer version from which the protocol lists features one by one.
 _LISTS = 7
 
 
@@ -98,7 +97,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one engine can do with a table, and what it lacks."""
+    """The abilities of one engine for a table, and the features that it lacks."""
 
     engine: str
     versions: str
@@ -111,7 +110,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Compatibility:
-    """Which engines can read and write a table, and which ones a planned change would exclude."""
+    """The engines that can read and write a table, and those that a planned change would
+    exclude."""
 
     protocol: Protocol
     engines: list[Verdict]
@@ -120,7 +120,7 @@ class Compatibility:
     unwritable_for: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Converts the verdicts to plain values, for JSON."""
 
         def plain(protocol: Protocol) -> dict[str, Any]:
             return {**vars(protocol), "features": sorted(protocol.features)}
@@ -135,19 +135,19 @@ class Compatibility:
 
 
 @functools.cache
-def _registry() -> tuple[_native.FeatureInfo, ...]:
+def _registry() -> tuple[records.FeatureInfo, ...]:
     return tuple(_native.known_features())
 
 
 @functools.cache
 def reader_features() -> frozenset[str]:
-    """The features that readers must know too."""
+    """The features that readers must support, too."""
     return frozenset(f.name for f in _registry() if f.reader)
 
 
 @functools.cache
 def engines() -> tuple[Engine, ...]:
-    """deltaplane as its core describes itself, then the others from the data.
+    """deltaplane as its core describes itself, then the other engines from the data.
 
     >>> [e.name for e in engines()][0]
     'deltaplane'
@@ -184,19 +184,19 @@ def _engine(value: Mapping[str, Any]) -> Engine:
 
 
 def verdicts(protocol: Protocol, ours: str | None = None) -> list[Verdict]:
-    """What each engine can do with a table of this protocol.
+    """The abilities of each engine for a table of this protocol.
 
-    `ours` is deltaplane's refusal to write this table, empty if it can: a feature that is supported
-    but not used excludes no engine.
+    `ours` is deltaplane's reason for refusing to write this table, empty if it can: a feature that
+    is supported but not used excludes no engine.
 
     >>> plain = verdicts(Protocol(1, 2, frozenset({"appendOnly", "invariants"})))
     >>> all(v.reads for v in plain)
     True
     """
-    found = [_verdict(engine, protocol) for engine in engines()]
+    by_engine = [_verdict(engine, protocol) for engine in engines()]
     if ours is not None:
-        found[0] = replace(found[0], writes=not ours, missing_to_write=[ours] if ours else [])
-    return found
+        by_engine[0] = replace(by_engine[0], writes=not ours, missing_to_write=[ours] if ours else [])
+    return by_engine
 
 
 def _verdict(engine: Engine, protocol: Protocol) -> Verdict:

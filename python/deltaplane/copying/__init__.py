@@ -1,6 +1,6 @@
-"""COPY INTO: files of a directory become rows of a table, each file once.
+"""COPY INTO: loads the files of a directory into a table, each file once.
 
-`load_history` knows which files were loaded, `sources` reads them (by `formats`, `quotes` and
+`load_history` records loaded files, `sources` reads the files (by `formats`, `quotes` and
 `compressed`); this module commits rows and load history together.
 """
 
@@ -30,23 +30,24 @@ from deltaplane.write.api import OpenTable, WriteResult, commit_files, write_row
 from deltaplane.write.intent import write_request
 
 if TYPE_CHECKING:
+    from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
 __all__ = ["CopyResult", "copy_into"]
 
-# Attempts; each one was lost to another load, or to a change of the table, while it ran.
+# Maximum number of attempts; an attempt fails if another load, or a change of the table, commits
+# first.
 _MOST_ATTEMPTS = 20
 _LOST = (ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException)
 _COPY_OPTIONS = ("force", "mergeschema")
-# The property after whose time applications' versions may be forgotten.
+# The property that limits how long application versions are retained.
 _RETENTION = "delta.setTransactionRetentionDuration"
 
 
 @dataclass(frozen=True)
 class CopyResult:
     """The result of a load: the new version, or None if all files were loaded before; the numbers
-    of added rows and of their files, and the number of files skipped because they were loaded
-    before.
+    of added rows and of their files, and the number of skipped files.
     """
 
     version: int | None
@@ -88,8 +89,8 @@ def copy_into(
         table_or_uri: an existing table: path, URL or `DeltaTable` (which then shows the new
             version).
         source: a directory, as path or URL. Names that begin with `_` or `.` are ignored.
-        file_format: `parquet`, `csv` or `json` (one document per line); the last two also
-            compressed, as the name's ending tells: `.gz`, `.bz2` or `.zst`.
+        file_format: `parquet`, `csv` or `json` (one document per line); CSV and JSON may be
+            compressed, with the name's ending `.gz`, `.bz2` or `.zst`.
         pattern: selects files by a glob over their paths below the source; `*` matches any text.
         files: selects files by their paths below the source instead.
         format_options: for CSV `header` (`true`: columns by name, otherwise by position), `sep` or
@@ -97,20 +98,20 @@ def copy_into(
             precedes a quote or itself; elsewhere it is text.
         copy_options: `mergeSchema` adds columns that the table lacks, `force` loads files again
             that were loaded before.
-        storage_options: how to reach the table's store.
-        source_storage_options: how to reach the source's store; the table's options by default.
+        storage_options: access to the table's store.
+        source_storage_options: access to the source's store; the table's options by default.
         writer_properties, commit_properties, post_commithook_properties: see these classes.
 
     Raises:
-        TableNotFoundError: there is no table.
+        TableNotFoundError: the location contains no table.
         FileMissingError: one of `files` doesn't exist.
-        SchemaMismatchError: a column that the table lacks, or values that don't fit it; names the
-            file.
-        ConstraintViolationError: a row that breaks a rule of the table; nothing was loaded.
+        SchemaMismatchError: a column that the table lacks, or values of an incompatible type; names
+            the file.
+        ConstraintViolationError: a row violates a rule of the table; nothing was loaded.
         InvalidArgumentError: invalid arguments.
-        UnsupportedFeatureError: an unknown option or compression, or a table that forgets
-            applications' versions.
-        ConcurrentWriteException: other loads won every attempt.
+        UnsupportedFeatureError: an unknown option or compression, or a table whose application
+            versions expire.
+        ConcurrentWriteException: every attempt lost against other loads.
 
     >>> import tempfile, pathlib, pyarrow as pa
     >>> from deltaplane import write_deltalake
@@ -135,40 +136,40 @@ def copy_into(
     if (commit_properties or CommitProperties()).app_transactions:
         raise InvalidArgumentError("a load is committed once by its files: leave app_transactions out")
     theirs = options if source_storage_options is None else storage_options_text(source_storage_options)
-    found = SourceFiles.listed(location_text(source), theirs, pattern, files)
+    source_files = SourceFiles.listed(location_text(source), theirs, pattern, files)
     settings = (writer_properties, commit_properties, post_commithook_properties)
-    load = _Load(location, options, found, file_format.lower(), dict(format_options or {}), asked, settings)
+    load = _Load(location, options, source_files, file_format.lower(), dict(format_options or {}), asked, settings)
     result = load.run()
     if table is not None and result.version is not None:
         table.update_incremental()
     return result
 
 
-def _flags(given: Mapping[str, str | bool]) -> set[str]:
-    """The options that are true, in lower case."""
-    unknown = [name for name in given if name.lower() not in _COPY_OPTIONS]
+def _flags(options: Mapping[str, str | bool]) -> set[str]:
+    """The options with the value true, in lower case."""
+    unknown = [name for name in options if name.lower() not in _COPY_OPTIONS]
     if unknown:
         raise UnsupportedFeatureError(
             f"the copy option {unknown[0]!r} isn't one of this version: mergeSchema and force are"
         )
-    wrong = [value for value in given.values() if str(value).lower() not in ("true", "false")]
+    wrong = [value for value in options.values() if str(value).lower() not in ("true", "false")]
     if wrong:
         raise InvalidArgumentError(f"a copy option is true or false, not {wrong[0]!r}")
-    return {name.lower() for name, value in given.items() if str(value).lower() == "true"}
+    return {name.lower() for name, value in options.items() if str(value).lower() == "true"}
 
 
 @dataclass(frozen=True)
 class _Load:
     location: str
     options: dict[str, str] | None
-    found: SourceFiles
+    source_files: SourceFiles
     format: str
     format_options: dict[str, str]
     asked: set[str]
     settings: tuple[WriterProperties | None, CommitProperties | None, PostCommitHookProperties | None]
 
     def run(self) -> CopyResult:
-        """Attempts until one succeeds."""
+        """Repeats attempts until one succeeds."""
         for _ in range(_MOST_ATTEMPTS):
             try:
                 done = self._attempt()
@@ -181,13 +182,17 @@ class _Load:
         )
 
     def _attempt(self) -> CopyResult | None:
-        """Loads the new files; None if another load came between reading the history and planning
-        the write."""
+        """Loads the new files; None if another load committed between reading the history and
+        planning the write."""
         snapshot = _native.Snapshot.open(self.location, self.options)
         _check_memory(snapshot)
         before = Loaded.of(snapshot, self.options)
-        new = self.found if "force" in self.asked else self.found.without(before.which(self.found.keys))
-        skipped = len(self.found) - len(new)
+        new = (
+            self.source_files
+            if "force" in self.asked
+            else self.source_files.without(before.which(self.source_files.keys))
+        )
+        skipped = len(self.source_files) - len(new)
         if not len(new):
             return CopyResult(None, num_skipped_files=skipped)
         after = before.with_files(new.keys)
@@ -210,7 +215,7 @@ class _Load:
         done: WriteResult = commit_files(job, adds)
         return CopyResult(done.version, rows.count, rows.count, len(new), skipped)
 
-    def _request(self, pointer: int) -> str:
+    def _request(self, pointer: int) -> records.WriteRequest:
         writer, commit, hook = self.settings
         commit = commit or CommitProperties()
         marked: dict[str, Any] = {**vars(commit), "app_transactions": [Transaction(APPLICATION, pointer)]}
@@ -225,7 +230,8 @@ class _Load:
 
 
 def _check_memory(snapshot: _native.Snapshot) -> None:
-    """Refuses tables that forget which files were loaded."""
+    """Refuses tables that discard old application versions, since those record which files were
+    loaded."""
     if _RETENTION in snapshot.info.configuration:
         raise UnsupportedFeatureError(
             f"the table forgets applications' versions ({_RETENTION}), and with them which files were loaded: unset the "

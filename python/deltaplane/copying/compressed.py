@@ -1,6 +1,7 @@
-"""Files that are compressed as a whole; as in Spark, the ending of the name tells how.
+"""Decompresses files that are compressed as a whole; as in Spark, the ending of the name selects
+the codec.
 
-Knows streams alone.
+Uses streams only.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["decompressed", "is_compressed"]
 
 _CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
-# Spark reads these too, with Hadoop's framing.
+# Endings of codecs that only Spark reads, with Hadoop's framing.
 _UNKNOWN = ("deflate", "lz4", "snappy")
 
 
 def is_compressed(path: str) -> bool:
-    """Whether a name says that the file is compressed.
+    """Whether a name's ending is that of a compressed file.
 
     >>> is_compressed("a.csv.GZ"), is_compressed("gz/a.csv")
     (True, False)
@@ -43,7 +44,7 @@ def decompressed(opened: Callable[[], pa.NativeFile], path: str) -> pa.NativeFil
         raise UnsupportedFeatureError(
             f"the file `{path}` is compressed in a way that can't be read ({known} can): compress it anew", path=path
         )
-    # The size of the compressed file doesn't tell.
+    # The size of a compressed file doesn't show whether its content is empty.
     if not pa.CompressedInputStream(opened(), codec).read(1):
         return None
     return pa.CompressedInputStream(opened(), codec)

@@ -1,5 +1,5 @@
-"""The content of a file by format: its columns and rows, with the table's types where the file has
-only text.
+"""Reads a file's columns and rows by format, with the table's types for formats that only contain
+text.
 
 Knows streams and a schema; the options of a format are checked here.
 """
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "Open", "Opened"]
 
-# A file's columns, and its rows.
+# A file's schema, and its batches.
 Opened = tuple["pa.Schema", Iterator["pa.RecordBatch"]]
-# Opens a file, given a function that returns its bytes from the beginning at each call; None for an
-# empty file.
+# A function that opens a file, given another function that returns the file's bytes from the
+# beginning at each call; it returns None for an empty file.
 Open = Callable[[Callable[[], "pa.NativeFile | None"]], Opened]
 
 _CSV_OPTIONS = ("header", "sep", "delimiter", "quote", "escape", "nullvalue")
-# A time with a time zone; a date alone ends in a similar text.
+# Matches a time with a time zone; the pattern requires a time because a date alone ends in similar
+# text.
 _ZONED = r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$|[T ]\d\d(Z|[+-]\d\d(:?\d\d)?)$"
 
 
@@ -44,20 +45,20 @@ def _csv(table: pa.Schema, options: Mapping[str, str], merges: bool) -> Open:
     import pyarrow as pa
     from pyarrow import csv
 
-    given = _known(options, _CSV_OPTIONS)
-    header = _flag(given.get("header", "false"), "header")
+    settings = _known(options, _CSV_OPTIONS)
+    header = _flag(settings.get("header", "false"), "header")
     nested = [f.name for f in table if pa.types.is_nested(f.type)]
     own = {f.name.lower(): f.type for f in table}
-    separator = _sign(given.get("sep", given.get("delimiter", ",")), "sep")
-    quote = _sign(given.get("quote", '"'), "quote")
-    escape = _sign(given.get("escape", "\\"), "escape")
+    separator = _sign(settings.get("sep", settings.get("delimiter", ",")), "sep")
+    quote = _sign(settings.get("quote", '"'), "quote")
+    escape = _sign(settings.get("escape", "\\"), "escape")
     read = csv.ReadOptions(column_names=None if header else table.names)
     # A value may span several lines, so blocks have no line limit.
     parse = csv.ParseOptions(delimiter=separator, quote_char=quote, escape_char=False, newlines_in_values=True)
 
     def begun(stream: pa.NativeFile, types: Mapping[str, pa.DataType]) -> Any:
         rewritten = DoubledQuotes(separator.encode(), quote.encode(), escape.encode())
-        return csv.open_csv(pa.TransformInputStream(stream, rewritten), read, parse, _converted(types, given))
+        return csv.open_csv(pa.TransformInputStream(stream, rewritten), read, parse, _converted(types, settings))
 
     def opened(source: Callable[[], pa.NativeFile | None]) -> Opened:
         stream = source()
@@ -68,19 +69,23 @@ def _csv(table: pa.Schema, options: Mapping[str, str], merges: bool) -> Open:
         types = {name: own[name.lower()] for name in names if name.lower() in own}
         if any(name in nested for name in types):
             raise SchemaMismatchError(f"the column `{nested[0]}` has fields or elements, which CSV can't hold")
-        instants = {name for name, of in types.items() if pa.types.is_timestamp(of) and of.tz is not None}
-        file = begun(source(), {name: pa.string() if name in instants else of for name, of in types.items()})
+        instants = {
+            name for name, data_type in types.items() if pa.types.is_timestamp(data_type) and data_type.tz is not None
+        }
+        file = begun(
+            source(), {name: pa.string() if name in instants else data_type for name, data_type in types.items()}
+        )
         return file.schema, _each(file, {name: (types[name], _instants) for name in instants})
 
     return opened
 
 
-def _converted(types: Mapping[str, pa.DataType], given: Mapping[str, str]) -> Any:
+def _converted(types: Mapping[str, pa.DataType], options: Mapping[str, str]) -> Any:
     from pyarrow import csv
 
     return csv.ConvertOptions(
         column_types=types,
-        null_values=[given.get("nullvalue", "")],
+        null_values=[options.get("nullvalue", "")],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
         true_values=["true", "True", "TRUE"],
@@ -130,19 +135,19 @@ _Conversion = Callable[["pa.Array", "pa.DataType"], "pa.Array"]
 def _each(
     batches: Iterator[pa.RecordBatch], conversions: Mapping[str, tuple[pa.DataType, _Conversion]]
 ) -> Iterator[pa.RecordBatch]:
-    """Batches with some columns converted, each to a type."""
+    """Batches with some columns converted to other types."""
     import pyarrow as pa
 
     for batch in batches:
-        for at, name in enumerate(batch.schema.names):
+        for index, name in enumerate(batch.schema.names):
             if name not in conversions:
                 continue
             to, converted = conversions[name]
             try:
-                values = converted(batch.column(at), to)
+                values = converted(batch.column(index), to)
             except pa.ArrowException as e:
                 raise SchemaMismatchError(f"the column `{name}` takes no such value: {e}") from e
-            batch = batch.set_column(at, pa.field(name, to), values)
+            batch = batch.set_column(index, pa.field(name, to), values)
         yield batch
 
 
@@ -163,17 +168,17 @@ def _instants(texts: pa.Array, to: pa.DataType) -> pa.Array:
     return pc.coalesce(elsewhere, here)
 
 
-def _with_text_days(of: pa.DataType) -> pa.DataType:
-    """A type with text for dates."""
+def _with_text_days(data_type: pa.DataType) -> pa.DataType:
+    """A type with dates replaced by text."""
     import pyarrow as pa
 
-    if pa.types.is_date(of):
+    if pa.types.is_date(data_type):
         return pa.string()
-    if pa.types.is_struct(of):
-        return pa.struct([f.with_type(_with_text_days(f.type)) for f in of])
-    if pa.types.is_list(of):
-        return pa.list_(of.value_field.with_type(_with_text_days(of.value_type)))
-    return of
+    if pa.types.is_struct(data_type):
+        return pa.struct([f.with_type(_with_text_days(f.type)) for f in data_type])
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_with_text_days(data_type.value_type)))
+    return data_type
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

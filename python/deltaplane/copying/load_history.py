@@ -1,4 +1,4 @@
-"""Which files were loaded into a table: notes beside its log that a `txn` action points to.
+"""Records which files were loaded into a table: notes beside its log, referenced by a `txn` action.
 
 A note, `_delta_log/_copy_into/<pointer>.json`, names runs of keys, each a file with 16 bytes per
 loaded file; runs of similar length are merged, so that there are few. A note counts once a commit
@@ -42,7 +42,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class Loaded:
-    """The files loaded before a version, by their keys. `pointer` is None before the first load."""
+    """The keys of the files loaded before a version. `pointer` is None before the first load."""
 
     store: _native.RawStore
     pointer: int | None
@@ -50,7 +50,7 @@ class Loaded:
 
     @classmethod
     def of(cls, snapshot: _native.Snapshot, options: dict[str, str] | None) -> Loaded:
-        """The load history of a version.
+        """Reads the load history of a version.
 
         Raises:
             InvalidArgumentError: the note is missing.
@@ -71,27 +71,27 @@ class Loaded:
         return cls(store, pointer, tuple(_Run(run["name"], run["files"]) for run in said["runs"]))
 
     def which(self, keys: pa.Array) -> pa.Array:
-        """The keys whose files were loaded."""
+        """The subset of the keys whose files were loaded."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = [pa.array([], keys.type)]
+        known = [pa.array([], keys.type)]
         for run in self.runs:
             size = run.files * KEY_BYTES
             for start in range(0, size, _READ_BYTES):
                 part = _keys(self.store.read_range(run.path, start, min(size, start + _READ_BYTES)))
-                found.append(part.filter(pc.is_in(part, value_set=keys)))
-        return pa.concat_arrays(found)
+                known.append(part.filter(pc.is_in(part, value_set=keys)))
+        return pa.concat_arrays(known)
 
     def with_files(self, keys: pa.Array) -> Noted:
-        """The note that adds these keys."""
+        """Builds the note that adds these keys."""
         runs, files = list(self.runs), len(keys)
         parts = [b"".join(keys.to_pylist())]
         while runs and runs[-1].files <= _LONGER * files:
             last = runs.pop()
             parts.append(self.store.read_range(last.path, 0, last.files * KEY_BYTES))
             files += last.files
-        # Later pointers are larger, whatever the clock says, and no two loads have the same.
+        # Pointers increase even if the clock goes back, and no two loads have the same pointer.
         pointer = max(time.time_ns() // 1_000_000 << 20, (self.pointer or 0) + 1) + random.getrandbits(20)
         return Noted(self.store, pointer, (*runs, _Run(f"{pointer}.keys", files)), b"".join(parts))
 

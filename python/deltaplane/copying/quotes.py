@@ -1,8 +1,8 @@
 """Rewrites quoted values of CSV as Spark reads them: an escape is special only between quotes.
 
-pyarrow's own escape is special everywhere, so that `C:\\temp` would lose its backslash. Therefore
-the text is rewritten while it is read: an escaped quote becomes a doubled one, which pyarrow reads
-without an escape. Knows bytes alone.
+pyarrow's own escape applies everywhere, so that `C:\\temp` would lose its backslash. Therefore the
+text is rewritten while it is read: an escaped quote becomes a doubled one, which pyarrow reads
+without an escape. Works on bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from deltaplane.exceptions import SchemaMismatchError
 __all__ = ["DoubledQuotes"]
 
 _MARK = b"\xef\xbb\xbf"
-# Most fields per match, each of which takes memory.
+# Maximum number of fields per match, since each field takes memory.
 _MOST_FIELDS = 1000
-# Bytes before and after a position that an error shows.
+# Number of bytes around a position that an error message shows.
 _SHOWN = 40
 
 
@@ -41,7 +41,7 @@ class DoubledQuotes:
         plain, quoted = _none(quote + self._ends), _none(quote + escape)
         twice = re.escape(quote * 2)
         # Unchanged fields, each with its separator.
-        one = rb"(?:%b%b*(?:%b%b*)*%b|(?:%b%b*)?)%b" % (
+        field = rb"(?:%b%b*(?:%b%b*)*%b|(?:%b%b*)?)%b" % (
             re.escape(quote),
             quoted,
             twice,
@@ -51,7 +51,7 @@ class DoubledQuotes:
             _none(self._ends),
             ends,
         )
-        self._plain = re.compile(rb"(?:%b){1,%d}" % (one, _MOST_FIELDS))
+        self._plain = re.compile(rb"(?:%b){1,%d}" % (field, _MOST_FIELDS))
         self._end = re.compile(ends)
         self._sign = re.compile(rb"%b%b?" % (signs, signs))
         self._blank = re.compile(_any(bytes(sign for sign in b" \t" if sign not in separator)) + b"*")
@@ -71,9 +71,9 @@ class DoubledQuotes:
         self._held = b""
         if self._step in (self._at_field, self._in_field) and self._quote not in data:
             return self._unquoted(data)
-        at, out = 0, list[bytes]()
-        while at < len(data):
-            at = self._step(data, at, out)
+        position, out = 0, list[bytes]()
+        while position < len(data):
+            position = self._step(data, position, out)
         if self._last and self._step == self._in_quotes:
             raise SchemaMismatchError(
                 "a quote is never closed: close it, or say with the option quote which sign it is"
@@ -85,62 +85,62 @@ class DoubledQuotes:
             self._step = self._at_field if data[-1] in self._ends else self._in_field
         return data
 
-    def _at_field(self, data: bytes, at: int, out: list[bytes]) -> int:
+    def _at_field(self, data: bytes, position: int, out: list[bytes]) -> int:
         """At the beginning of a field."""
-        found = self._plain.match(data, at)
-        if found is not None:
-            out.append(found[0])
-            return found.end()
-        if data[at] == self._quote[0]:
+        match = self._plain.match(data, position)
+        if match is not None:
+            out.append(match[0])
+            return match.end()
+        if data[position] == self._quote[0]:
             out.append(self._quote)
             self._step = self._in_quotes
-            return at + 1
+            return position + 1
         self._step = self._in_field
-        return at
+        return position
 
-    def _in_field(self, data: bytes, at: int, out: list[bytes]) -> int:
+    def _in_field(self, data: bytes, position: int, out: list[bytes]) -> int:
         """In an unquoted field: every character represents itself."""
-        found = self._end.search(data, at)
-        if found is None:
-            out.append(data[at:])
+        match = self._end.search(data, position)
+        if match is None:
+            out.append(data[position:])
             return len(data)
-        out.append(data[at : found.end()])
+        out.append(data[position : match.end()])
         self._step = self._at_field
-        return found.end()
+        return match.end()
 
-    def _in_quotes(self, data: bytes, at: int, out: list[bytes]) -> int:
-        for found in self._sign.finditer(data, at):
-            pair = found[0]
-            if len(pair) == 1 and found.end() == len(data) and not self._last:
-                # The next block decides.
-                out.append(data[at : found.start()])
+    def _in_quotes(self, data: bytes, position: int, out: list[bytes]) -> int:
+        for match in self._sign.finditer(data, position):
+            pair = match[0]
+            if len(pair) == 1 and match.end() == len(data) and not self._last:
+                # The match ends at the block's end, so the next block decides.
+                out.append(data[position : match.start()])
                 self._held = pair
                 return len(data)
             if pair in self._pairs:
-                out += (data[at : found.start()], self._pairs[pair])
-                at = found.end()
+                out += (data[position : match.start()], self._pairs[pair])
+                position = match.end()
             elif pair.startswith(self._quote):
-                out.append(data[at : found.start() + 1])
+                out.append(data[position : match.start() + 1])
                 self._step = self._behind_quotes
-                return found.start() + 1
-        out.append(data[at:])
+                return match.start() + 1
+        out.append(data[position:])
         return len(data)
 
-    def _behind_quotes(self, data: bytes, at: int, out: list[bytes]) -> int:
+    def _behind_quotes(self, data: bytes, position: int, out: list[bytes]) -> int:
         """Between a closing quote and the end of the field, where blanks are ignored."""
-        blank = self._blank.match(data, at)
-        at = blank.end() if blank is not None else at
-        if at == len(data):
-            return at
-        if data[at] not in self._ends:
-            there = data[max(0, at - _SHOWN) : at + _SHOWN].decode(errors="replace")
+        blank = self._blank.match(data, position)
+        position = blank.end() if blank is not None else position
+        if position == len(data):
+            return position
+        if data[position] not in self._ends:
+            there = data[max(0, position - _SHOWN) : position + _SHOWN].decode(errors="replace")
             raise SchemaMismatchError(
                 f"text stands behind the closing quote of a value, at …{there}…: write a quote within a value twice or "
                 "behind the escape, and an escape before the closing quote twice"
             )
-        out.append(data[at : at + 1])
+        out.append(data[position : position + 1])
         self._step = self._at_field
-        return at + 1
+        return position + 1
 
 
 def _any(signs: bytes) -> bytes:

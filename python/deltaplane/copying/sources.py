@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceFiles", "SourceRows"]
 
-# Schemes that are other names of the same store.
+# Schemes that are aliases for the same store.
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss", "wasb": "wasbs"}
 
 
@@ -47,7 +47,7 @@ class SourceFiles:
     def listed(
         cls, source: str, options: dict[str, str] | None, pattern: str | None, files: Sequence[str] | None
     ) -> SourceFiles:
-        """The data files there: all, those that match the pattern, or the given ones.
+        """Lists the data files: all, those that match the pattern, or the named ones.
 
         Raises:
             FileMissingError: one of `files` doesn't exist.
@@ -56,13 +56,13 @@ class SourceFiles:
         store = _native.RawStore.open(uri, options)
         if files is not None:
             return cls(uri, store, {path: store.head(path)[1] for path in files})
-        found = {path: size for path, size, _, _ in store.list_all("") if _is_data(path)}
+        sizes = {path: size for path, size, _, _ in store.list_all("") if _is_data(path)}
         if pattern is not None:
             match = re.compile(fnmatch.translate(pattern)).match
-            found = {path: size for path, size in found.items() if match(path)}
-        if not found and pattern is None:
+            sizes = {path: size for path, size in sizes.items() if match(path)}
+        if not sizes and pattern is None:
             raise FileMissingError(f"there are no files to load below `{uri}`: say which directory", path=uri)
-        return cls(uri, store, dict(sorted(found.items())))
+        return cls(uri, store, dict(sorted(sizes.items())))
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -75,7 +75,7 @@ class SourceFiles:
         return pa.array([self._key(path) for path in self.sizes], pa.binary(KEY_BYTES))
 
     def without(self, keys: pa.Array) -> SourceFiles:
-        """The files with other keys."""
+        """The files whose keys aren't among these."""
         left = set(keys.to_pylist())
         return SourceFiles(self.uri, self.store, {p: n for p, n in self.sizes.items() if self._key(p) not in left})
 
@@ -84,7 +84,7 @@ class SourceFiles:
 
 
 def _same(source: str) -> str:
-    """One URI for all spellings of a directory."""
+    """Normalises all spellings of a directory to one URI."""
     scheme, separator, rest = source.partition("://")
     if separator and scheme != "file":
         return f"{_SAME.get(scheme.lower(), scheme.lower())}://{rest.rstrip('/')}"
@@ -100,7 +100,7 @@ class _Remote(io.RawIOBase):
 
     def __init__(self, store: _native.RawStore, path: str, size: int) -> None:
         super().__init__()
-        self._store, self._path, self._size, self._at = store, path, size, 0
+        self._store, self._path, self._size, self._position = store, path, size, 0
 
     def readable(self) -> bool:
         return True
@@ -109,19 +109,19 @@ class _Remote(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def size(self) -> int:
         return self._size
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
+        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        return self._position
 
     def read(self, size: int = -1) -> bytes:
-        end = self._size if size is None or size < 0 else min(self._size, self._at + size)
-        data = self._store.read_range(self._path, self._at, end) if end > self._at else b""
-        self._at += len(data)
+        end = self._size if size is None or size < 0 else min(self._size, self._position + size)
+        data = self._store.read_range(self._path, self._position, end) if end > self._position else b""
+        self._position += len(data)
         return data
 
 
@@ -161,15 +161,15 @@ class SourceRows:
             with self._named(path):
                 columns = self._opened(path)[0]
                 _check_names(columns.names)
-                for given in columns:
-                    name = given.name.lower()
+                for field in columns:
+                    name = field.name.lower()
                     own = self._own.get(name)
                     if own is None and not self.merges:
-                        raise SchemaMismatchError(f"the table has no column `{given.name}`: add it, or use mergeSchema")
+                        raise SchemaMismatchError(f"the table has no column `{field.name}`: add it, or use mergeSchema")
                     if own is None and name in seen:
-                        pair = [pa.schema([seen[name]]), pa.schema([given.with_name(seen[name].name)])]
-                        given = pa.unify_schemas(pair, promote_options="permissive").field(0)
-                    seen[name] = given if own is None else own
+                        pair = [pa.schema([seen[name]]), pa.schema([field.with_name(seen[name].name)])]
+                        field = pa.unify_schemas(pair, promote_options="permissive").field(0)
+                    seen[name] = field if own is None else own
         return pa.schema([f.with_nullable(True) for f in seen.values()] or list(self._table))
 
     def _filled(self) -> Iterator[str]:
@@ -212,7 +212,7 @@ class SourceRows:
         except InvalidArgumentError as e:
             raise InvalidArgumentError(f"{e} (in the file `{path}`)", path=path) from e
         except DeltaError:
-            # For example a failure of the store: some of these are OSErrors.
+            # Other errors, such as failures of the store, may be OSErrors as well.
             raise
         except (pa.ArrowException, ValueError, OSError) as e:
             raise SchemaMismatchError(
@@ -222,19 +222,19 @@ class SourceRows:
 
 
 def _as(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A file's rows with the stream's columns; missing ones are null."""
+    """A file's rows with the stream's columns; missing columns are null."""
     import pyarrow as pa
 
     there = {name.lower(): i for i, name in enumerate(batch.schema.names)}
     _check_names(batch.schema.names)
     columns = []
     for to in schema:
-        at = there.get(to.name.lower())
-        given = pa.nulls(batch.num_rows, to.type) if at is None else batch.column(at)
-        text = pa.types.is_string(given.type) or pa.types.is_large_string(given.type)
+        index = there.get(to.name.lower())
+        column = pa.nulls(batch.num_rows, to.type) if index is None else batch.column(index)
+        text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
         if text and not (pa.types.is_string(to.type) or pa.types.is_large_string(to.type)):
             raise SchemaMismatchError(f"the column `{to.name}` of type {to.type} takes no text")
-        columns.append(given if given.type == to.type else _cast(given, to))
+        columns.append(column if column.type == to.type else _cast(column, to))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -256,7 +256,7 @@ def _cast(values: pa.Array, to: pa.Field) -> pa.Array:
     return cast if cast.type == to.type else cast.cast(to.type)
 
 
-def _same_fields(path: str, to: pa.DataType, given: pa.DataType) -> bool:
+def _same_fields(path: str, to: pa.DataType, source: pa.DataType) -> bool:
     """Whether the structs of a file have exactly the field names of the column's structs.
 
     Raises:
@@ -264,15 +264,15 @@ def _same_fields(path: str, to: pa.DataType, given: pa.DataType) -> bool:
     """
     import pyarrow as pa
 
-    if pa.types.is_map(to) and pa.types.is_map(given):
-        keys = _same_fields(f"{path}.key", to.key_type, given.key_type)
-        return _same_fields(f"{path}.value", to.item_type, given.item_type) and keys
-    if hasattr(to, "value_type") and hasattr(given, "value_type"):
-        return _same_fields(f"{path}.element", to.value_type, given.value_type)
-    if not pa.types.is_struct(to) or not pa.types.is_struct(given):
+    if pa.types.is_map(to) and pa.types.is_map(source):
+        keys = _same_fields(f"{path}.key", to.key_type, source.key_type)
+        return _same_fields(f"{path}.value", to.item_type, source.item_type) and keys
+    if hasattr(to, "value_type") and hasattr(source, "value_type"):
+        return _same_fields(f"{path}.element", to.value_type, source.value_type)
+    if not pa.types.is_struct(to) or not pa.types.is_struct(source):
         return True
     own, seen, same = {f.name.lower(): f for f in to}, set[str](), True
-    for field_ in given:
+    for field_ in source:
         name = field_.name.lower()
         if name in seen:
             raise SchemaMismatchError(f"two fields of the column `{path}` have the name `{field_.name}`, ignoring case")

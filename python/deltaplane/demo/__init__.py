@@ -1,8 +1,8 @@
-"""The demo: a bank's daily files through Spark into a Delta table, read back with and without
-Spark.
+"""The demo: loads a bank's daily files through Spark into a Delta table, and reads them back with
+and without Spark.
 
-`run` is what `deltaplane demo` calls; it returns whether every total reconciled. Imports Spark when
-it runs.
+`deltaplane demo` calls `run`, which returns whether every total reconciled. Imports Spark at the
+call.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ __all__ = ["run"]
 
 
 def run(path: Path | None = None, *, days: int = 10, rows: int = 4_000) -> bool:
-    """Runs the demo in `path` (kept) or a temporary directory (removed). Needs Java 17 and the
-    extras cli and spark.
+    """Runs the demo in `path`, which is kept, or in a temporary directory, which is deleted. Needs
+    Java 17 and the extras cli and spark.
 
-    Returns whether the table's totals are those of the files, by Arrow, by Spark and at an older
-    version.
+    Returns whether the table's totals, read by Arrow, by Spark and at an older version, equal those
+    of the files.
     """
     import tempfile
 
     from deltaplane.demo.show import show
 
     if path is not None:
-        return show(path, days=days, rows=rows, kept=True)
+        return show(path, days=days, rows=rows, keep=True)
     with tempfile.TemporaryDirectory(prefix="deltaplane-demo-") as directory:
-        return show(Path(directory), days=days, rows=rows, kept=False)
+        return show(Path(directory), days=days, rows=rows, keep=False)

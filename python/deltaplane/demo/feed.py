@@ -39,14 +39,14 @@ class Delivery:
 
     @property
     def app_id(self) -> str:
-        """The id under which the load of this day is committed; `revision` is its version."""
+        """The application id of this day's load; `revision` is its version."""
         return f"bank-transactions/{self.day.isoformat()}"
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Totals of rows: number, amounts, microseconds after midnight UTC, tags, and how many rows
-    have the late column."""
+    """Totals of rows: number, amounts, microseconds after midnight UTC, tags, and number of rows
+    with the late column."""
 
     rows: int
     amount: Decimal
@@ -65,8 +65,8 @@ class Totals:
 
 
 def deliver(directory: Path, days: int = 10, rows: int = 4_000, seed: int = 20260302) -> list[Delivery]:
-    """Writes the files in the order of their arrival: some thousand rows a day, one day sent twice,
-    one late and with a column more, one corrected.
+    """Writes the files in the order of their arrival: some thousand rows a day; one day arrives
+    twice, one arrives late with an additional column, one is corrected.
     """
     directory.mkdir(parents=True, exist_ok=True)
     calendar = [FIRST_DAY + timedelta(days=n) for n in range(days)]
@@ -133,7 +133,7 @@ def _rows(day: date, revision: int, rows: int, seed: int, extra: bool) -> Iterat
         if extra:
             row.append(rng.choice(_CATEGORIES))
         if revision > 1 and n % 50 == 0:
-            continue  # The correction takes back every fiftieth booking …
+            continue  # The correction omits every fiftieth booking …
         if revision > 1 and n % 50 == 1:
             row[5] = "0.00"  # … and cancels the next one.
         yield row

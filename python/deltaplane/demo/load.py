@@ -1,6 +1,6 @@
-"""One delivered file through Spark into the table, exactly once.
+"""Loads one delivered file through Spark into the table, exactly once.
 
-Knows Spark and the feed's columns, nothing of terminals.
+Uses Spark and the feed's columns; prints nothing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _TOTALS_SQL = """
 
 @dataclass(frozen=True)
 class Loaded:
-    """The result of a delivery: the new version (None: nothing to do), the way of loading, and the
-    seconds that it took."""
+    """The result of a delivery: the new version (None if nothing was written), the way of loading,
+    and the duration in seconds."""
 
     version: int | None
     how: str
@@ -62,7 +62,8 @@ def load(session: Any, delivery: Delivery, table: Path) -> Loaded:
 
 
 def read_csv(session: Any, delivery: Delivery) -> Any:
-    """The file's rows with their types; the metadata's JSON text becomes an array of structs."""
+    """Reads the file's rows with their types; the metadata's JSON text becomes an array of
+    structs."""
     from pyspark.sql import functions as F
 
     schema = f"{_CSV_SCHEMA}, {EXTRA_COLUMN} STRING" if delivery.has_extra_column else _CSV_SCHEMA
@@ -75,5 +76,5 @@ def read_csv(session: Any, delivery: Delivery) -> Any:
 def totals_by_day(session: Any, view: str, *, categories: bool) -> list[Any]:
     """Totals of a view's rows, one row per day; `categories`: whether it has the late column."""
     count = f"count({EXTRA_COLUMN})" if categories else "0"
-    found: list[Any] = session.sql(_TOTALS_SQL.format(view=view, categories=count)).collect()
-    return found
+    totals: list[Any] = session.sql(_TOTALS_SQL.format(view=view, categories=count)).collect()
+    return totals

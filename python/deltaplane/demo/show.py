@@ -1,4 +1,4 @@
-"""The demo's output: files, loads, reads, and whether all totals agree.
+"""Prints the demo's progress: files, loads, reads, and whether all totals agree.
 
 Keeps a ledger of the expected content of each version, computed from the CSV text, and compares
 every read with it.
@@ -33,7 +33,8 @@ __all__ = ["show"]
 
 ByDay = dict[date, Totals]
 
-# A few thousand rows per file: more partitions than processors would only wait for each other.
+# With a few thousand rows per file, more partitions than processors would only cost scheduling
+# time.
 SETTINGS: dict[str, Any] = {"spark__sql__shuffle__partitions": 2, "spark__ui__showConsoleProgress": "false"}
 
 
@@ -47,7 +48,7 @@ class Ledger:
     checks: list[tuple[str, bool, str]] = field(default_factory=list)
 
     def loaded(self, delivery: Delivery, loaded: Loaded) -> None:
-        """Records a delivery; a delivery that is known already must not have made a version."""
+        """Records a delivery; a repeated delivery must not have made a version."""
         known = (delivery.day, delivery.revision) in self.deliveries
         self.deliveries.add((delivery.day, delivery.revision))
         if known:
@@ -59,16 +60,16 @@ class Ledger:
         self.now = {**self.now, delivery.day: totals(delivery.path)}
         self.versions[loaded.version] = self.now
 
-    def compare(self, what: str, found: ByDay, expected: ByDay) -> None:
+    def compare(self, what: str, actual: ByDay, expected: ByDay) -> None:
         """Compares totals of every day."""
-        wrong = sorted(day for day in {*found, *expected} if found.get(day) != expected.get(day))
-        rows, amount = sum(t.rows for t in found.values()), sum((t.amount for t in found.values()), Decimal(0))
-        text = f"{rows:,} rows, {amount:,} in {len(found)} days"
+        wrong = sorted(day for day in {*actual, *expected} if actual.get(day) != expected.get(day))
+        rows, amount = sum(t.rows for t in actual.values()), sum((t.amount for t in actual.values()), Decimal(0))
+        text = f"{rows:,} rows, {amount:,} in {len(actual)} days"
         self.check(what, not wrong, text + (f"; wrong: {', '.join(map(str, wrong))}" if wrong else ""))
 
-    def check(self, what: str, holds: bool, found: str) -> None:
+    def check(self, what: str, holds: bool, detail: str) -> None:
         """Records one comparison."""
-        self.checks.append((what, holds, found))
+        self.checks.append((what, holds, detail))
 
     @property
     def holds(self) -> bool:
@@ -76,7 +77,7 @@ class Ledger:
         return bool(self.checks) and all(holds for _, holds, _ in self.checks)
 
 
-def show(directory: Path, *, days: int, rows: int, kept: bool) -> bool:
+def show(directory: Path, *, days: int, rows: int, keep: bool) -> bool:
     """Runs the whole demo in `directory`; returns whether the ledger holds."""
     console = Console()
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
@@ -115,7 +116,7 @@ def show(directory: Path, *, days: int, rows: int, kept: bool) -> bool:
     _print_checks(console, ledger)
     verdict = "[bold green]Everything reconciles" if ledger.holds else "[bold red]Something doesn't reconcile"
     console.print(f"{verdict}[/] · {len(ledger.checks)} checks · {time.perf_counter() - started:.0f} s")
-    if kept:
+    if keep:
         console.print(f"Look around: deltaplane info {table} · deltaplane head {table} · deltaplane history {table}")
     return ledger.holds
 
@@ -147,13 +148,13 @@ def _load_all(console: Console, session: Any, deliveries: list[Delivery], table:
             progress.advance(task)
     console.print(listed)
     expected = list(range(len(ledger.deliveries)))
-    found = f"{len(ledger.versions)} versions of {len(deliveries)} deliveries"
-    ledger.check("Each other delivery makes one version", sorted(ledger.versions) == expected, found)
+    detail = f"{len(ledger.versions)} versions of {len(deliveries)} deliveries"
+    ledger.check("Each other delivery makes one version", sorted(ledger.versions) == expected, detail)
     return yesterday
 
 
 def _read_with_arrow(console: Console, path: Path, ledger: Ledger, yesterday: int) -> None:
-    # Loads the library first: its import isn't what is measured.
+    # Imports the library before the measurement, so that the import isn't measured.
     import pyarrow.compute
 
     table, opened = _timed(lambda: DeltaTable(path))
@@ -241,8 +242,8 @@ def _print_history(console: Console, path: Path) -> None:
 
 def _print_checks(console: Console, ledger: Ledger) -> None:
     listed = Table("", "check", "found", show_edge=False)
-    for what, holds, found in ledger.checks:
-        listed.add_row("[green]✓" if holds else "[red]✗", what, found)
+    for what, holds, detail in ledger.checks:
+        listed.add_row("[green]✓" if holds else "[red]✗", what, detail)
     console.print(listed)
 
 

@@ -1,16 +1,18 @@
-"""Predicates: Spark SQL text or tuples to the JSON tree that the Rust core binds to a table's
-schema.
+"""Converts predicates, as Spark SQL text or tuples, to the tree that the Rust core binds to a
+table's schema.
 
-Owns both notations; knows no table and no types of columns (the core does). What the embedded
-engine can't evaluate as Spark does is refused by name, never approximated.
+Defines both notations; the core knows tables and types of columns. Constructs that the embedded
+engine can't evaluate with Spark's result are refused by name, never approximated.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltaplane.expr.columns import NO_COLUMNS, Columns, columns_of
+
+if TYPE_CHECKING:
+    from deltaplane import _native
 
 __all__ = ["NO_COLUMNS", "Columns", "Predicate", "columns_of", "necessary", "parse", "refuse_unclear"]
 
@@ -21,7 +23,7 @@ def refuse_unclear(condition: str, columns: Columns) -> None:
     """Refuses a condition with a double-quoted text that may be a column, according to `columns`.
 
     Raises:
-        InvalidArgumentError: says both ways to write it.
+        InvalidArgumentError: an ambiguous text; the message shows both spellings.
     """
     if '"' in condition:
         from deltaplane.expr.quoting import refuse_unclear as refuse
@@ -29,38 +31,41 @@ def refuse_unclear(condition: str, columns: Columns) -> None:
         refuse(condition, columns)
 
 
-def parse(predicate: Predicate | None, columns: Columns = NO_COLUMNS) -> str | None:
-    """The JSON tree of a predicate; `None` without a filter.
+def parse(predicate: Predicate | None, columns: Columns = NO_COLUMNS) -> _native.Predicate | None:
+    """The tree of a predicate for the core; `None` without a filter.
 
     Text is a Spark SQL condition. A list of `(column, operator, value)` tuples is a conjunction, a
     list of such lists a disjunction of conjunctions; operators are `= != < <= > >= in`, `not in`. A
     string value in a tuple is converted to the column's type; `None` means null. Timestamps without
     time zone are UTC. `columns` are the table's names, so that a double-quoted one is refused.
 
-    >>> parse([("day", ">=", "2024-01-01")])
-    '{"op": "compare", "cmp": ">=", "left": {"op": "column", "name": ["day"]}, ...}'
+    >>> parse([("day", ">=", "2024-01-01")]).tree["left"]
+    {'op': 'column', 'name': ['day']}
     """
     if predicate is None:
         return None
+    from deltaplane._native import Predicate as Tree
+
     if isinstance(predicate, str):
         refuse_unclear(predicate, columns)
         from deltaplane.expr.condition_tree import condition_tree
 
-        return json.dumps(condition_tree(predicate))
+        return Tree(condition_tree(predicate))
     from deltaplane.expr.tuples import from_tuples
 
     tree = from_tuples(predicate)
-    return None if tree is None else json.dumps(tree)
+    return None if tree is None else Tree(tree)
 
 
-def necessary(condition: str) -> tuple[list[str], bool]:
-    """JSON trees that every row which meets a Spark SQL condition also meets, and whether together
+def necessary(condition: str) -> tuple[list[_native.Predicate], bool]:
+    """Predicates that every row which meets a Spark SQL condition also meets, and whether together
     they are equivalent to it.
 
     >>> necessary("day = '2024-01-01' AND length(name) > 3")[1]
     False
     """
+    from deltaplane._native import Predicate as Tree
     from deltaplane.expr.condition_tree import understood
 
-    found, complete = understood(condition)
-    return [json.dumps(tree) for tree in found], complete
+    nodes, complete = understood(condition)
+    return [Tree(tree) for tree in nodes], complete

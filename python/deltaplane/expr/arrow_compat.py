@@ -24,31 +24,39 @@ def plain(values: pa.Array) -> pa.Array:
     """
     import pyarrow as pa
 
-    of = values.type
-    if not _has_views(of):
+    data_type = values.type
+    if not _has_views(data_type):
         return values
-    if pa.types.is_run_end_encoded(of):
+    if pa.types.is_run_end_encoded(data_type):
         import pyarrow.compute as pc
 
         return plain(pc.run_end_decode(values))
-    if pa.types.is_struct(of):
-        parts = [plain(values.field(i)) for i in range(of.num_fields)]
-        fields = [pa.field(f.name, p.type) for f, p in zip(of, parts, strict=True)]
+    if pa.types.is_struct(data_type):
+        parts = [plain(values.field(i)) for i in range(data_type.num_fields)]
+        fields = [pa.field(f.name, p.type) for f, p in zip(data_type, parts, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
-    if pa.types.is_map(of):
+    if pa.types.is_map(data_type):
         # A conversion to a list of entries would lose values behind a null or before the first row.
-        entries = values.view(pa.list_(pa.struct([of.key_field, of.item_field])))
+        entries = values.view(pa.list_(pa.struct([data_type.key_field, data_type.item_field])))
         keys, items = (plain(part) for part in entries.flatten().flatten())
         return pa.MapArray.from_arrays(_offsets(entries).cast(pa.int32()), keys, items, mask=values.is_null())
     return pa.LargeListArray.from_arrays(_offsets(values), plain(values.flatten()), mask=values.is_null())
 
 
-def _has_views(of: pa.DataType) -> bool:
+def _has_views(data_type: pa.DataType) -> bool:
     import pyarrow as pa
 
-    is_one = pa.types.is_list_view(of) or pa.types.is_large_list_view(of) or pa.types.is_run_end_encoded(of)
-    inner = (of.key_type, of.item_type) if pa.types.is_map(of) else (of.field(i).type for i in range(of.num_fields))
-    return is_one or (not pa.types.is_dictionary(of) and any(map(_has_views, inner)))
+    is_one = (
+        pa.types.is_list_view(data_type)
+        or pa.types.is_large_list_view(data_type)
+        or pa.types.is_run_end_encoded(data_type)
+    )
+    inner = (
+        (data_type.key_type, data_type.item_type)
+        if pa.types.is_map(data_type)
+        else (data_type.field(i).type for i in range(data_type.num_fields))
+    )
+    return is_one or (not pa.types.is_dictionary(data_type) and any(map(_has_views, inner)))
 
 
 def _offsets(lists: pa.Array) -> pa.Array:

@@ -2,7 +2,7 @@
 microseconds since 1970-01-01, since Python's dates and calendar texts cover only a part of either
 type's range.
 
-Knows no table and no engine.
+Uses no table and no engine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DAY_US = 86_400_000_000
 _COUNTED = {"date": "date_days", "timestamp": "timestamp_micros", "timestamp_ntz": "timestamp_ntz_micros"}
 
 
-def literal_nodes(values: pa.Array | pa.ChunkedArray, of: SparkType) -> list[tree.Node]:
+def literal_nodes(values: pa.Array | pa.ChunkedArray, data_type: SparkType) -> list[tree.Node]:
     """A literal for each value of this type, whatever its Arrow layout.
 
     Raises:
@@ -43,18 +43,18 @@ def literal_nodes(values: pa.Array | pa.ChunkedArray, of: SparkType) -> list[tre
     """
     import pyarrow as pa
 
-    if of.name in _COUNTED:
-        if of.name == "date":
+    if data_type.name in _COUNTED:
+        if data_type.name == "date":
             numbers = values.cast(pa.date32()).cast(pa.int32())
         else:
             zone = values.type.tz if pa.types.is_timestamp(values.type) else None
             numbers = values.cast(pa.timestamp("us", zone)).cast(pa.int64())
-        name = _COUNTED[of.name]
+        name = _COUNTED[data_type.name]
         return [tree.literal(None if n is None else str(n), name) for n in numbers.to_pylist()]
-    if of.name == "string":
+    if data_type.name == "string":
         return [tree.literal(text, "string") for text in values.cast(pa.large_string()).to_pylist()]
-    if not (of.integral or of.fractional or of.name in ("decimal", "boolean", "binary")):
-        raise UnsupportedExpressionError(f"values of type {of} can't be literals of a predicate")
+    if not (data_type.integral or data_type.fractional or data_type.name in ("decimal", "boolean", "binary")):
+        raise UnsupportedExpressionError(f"values of type {data_type} can't be literals of a predicate")
     return [value_node(value, "") for value in values.to_pylist()]
 
 

@@ -19,18 +19,18 @@ from deltaplane.expr.types import SparkType, text
 
 __all__ = ["SIGNS", "Binder", "below", "of_text"]
 
-# Operators that are written as signs or words; all others are written as functions.
+# Operators that are written as symbols or words; all others are written as functions.
 SIGNS = ("and", "or", "not", "in", "between", "like", "div", "case", "[]", ".")
 
 
-def below(column: str, of: SparkType | None, sql: str, fields: Sequence[str]) -> Typed:
+def below(column: str, data_type: SparkType | None, sql: str, fields: Sequence[str]) -> Typed:
     """A column, or the struct field in it that the names denote."""
-    if of is None:
+    if data_type is None:
         refuse(f"the column `{column}`, whose type it has no form of,")
-    value = Typed(of, sql)
+    value = Typed(data_type, sql)
     for part in fields:
         if value.type.name != "struct":
-            raise InvalidArgumentError(f"`{column}` is {of}, which has no field `{part}`")
+            raise InvalidArgumentError(f"`{column}` is {data_type}, which has no field `{part}`")
         value = field_of(value, part)
     return value
 
@@ -110,15 +110,15 @@ class Binder:
     def column(self, node: Name) -> Typed:
         """The typed form of a column or of a field below one."""
         first, *rest = node.parts
-        found = [name for name in self._columns if name.lower() == first.lower()]
-        if len(found) != 1:
-            self._unknown(first, found)
-        (name,) = found
-        given = self.used.setdefault(name, f"c{len(self.used)}")
-        return replace(below(name, self._columns[name], given, rest), name=node.parts[-1])
+        matches = [name for name in self._columns if name.lower() == first.lower()]
+        if len(matches) != 1:
+            self._unknown(first, matches)
+        (name,) = matches
+        alias = self.used.setdefault(name, f"c{len(self.used)}")
+        return replace(below(name, self._columns[name], alias, rest), name=node.parts[-1])
 
-    def _unknown(self, name: str, found: list[str]) -> NoReturn:
-        if found:
-            raise InvalidArgumentError(f"`{name}` could be any of the columns {', '.join(found)}")
+    def _unknown(self, name: str, matches: list[str]) -> NoReturn:
+        if matches:
+            raise InvalidArgumentError(f"`{name}` could be any of the columns {', '.join(matches)}")
         known = ", ".join(list(self._columns)[:20])
         raise InvalidArgumentError(f"no column is called `{name}` (there are {known})")

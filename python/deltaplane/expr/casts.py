@@ -1,7 +1,7 @@
 """CAST between primitive types as in Spark's ANSI mode: one translation per pair, other pairs are
 refused by name.
 
-Owns the pairs; knows no function and no implicit conversion.
+Covers the pairs only; functions and implicit conversions are elsewhere.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _to_double(_: Context, value: Typed, to: SparkType) -> Typed:
 
 @_pair(("double",), ("float",))
 def _to_float(_: Context, value: Typed, to: SparkType) -> Typed:
-    # Beyond the largest float Java gives infinity. The bound is halfway to the next power of two.
+    # Beyond the largest float Java returns infinity. The bound is halfway to the next power of two.
     x, bound = value.sql, "CAST(3.4028235677973366e38 AS DOUBLE)"
     sql = (
         f"CASE WHEN isfinite({x}) AND abs({x}) >= {bound} THEN CAST(CASE WHEN {x} > 0 THEN 'inf' ELSE '-inf' END "
@@ -121,8 +121,8 @@ def _whole(_: Context, value: Typed, to: SparkType) -> Typed:
     sql = f"CAST(trunc({value.sql}) AS {to.duck})"
     if to == LONG or value.type.scale == 0 or value.type.precision <= _IN_A_LONG:
         return made(to, sql, value, throws=True)
-    # Spark converts longer ones through a double, unless they came from a shorter one, which the
-    # type doesn't tell.
+    # Spark converts longer ones through a double, unless they came from a shorter type, which isn't
+    # known here.
     double = _as_double(value.sql, DOUBLE)
     moved = f"CAST(trunc({value.sql}) AS BIGINT) <> CAST(trunc({double}) AS BIGINT)"
     bad = f"CASE WHEN abs({double}) <= CAST({1 << 31} AS DOUBLE) THEN {moved} END"
@@ -142,8 +142,8 @@ def _as_double(decimal: str, to: SparkType) -> str:
 
 @_pair(("decimal",), ("string",))
 def _plain_text(_: Context, value: Typed, to: SparkType) -> Typed:
-    of = value.type
-    if of.scale < of.precision:
+    source = value.type
+    if source.scale < source.precision:
         return _plain(value, to)
     # If no digit is left for it, DuckDB writes no zero before the point.
     return made(to, rf"regexp_replace(CAST({value.sql} AS VARCHAR), '^(-?)\.', '\10.')", value)
@@ -234,7 +234,7 @@ def _encoded(_: Context, value: Typed, to: SparkType) -> Typed:
 
 @_pair(("binary",), ("string",))
 def _decoded(_: Context, value: Typed, to: SparkType) -> Typed:
-    # Bytes that aren't UTF-8 can't be a string here; Spark would carry them on.
+    # Bytes that aren't UTF-8 can't become a string here; Spark would pass them on.
     return made(to, f"decode({value.sql})", value, throws=True, partial=True)
 
 
@@ -246,7 +246,7 @@ _HOUR, _SIXTY = "(?:[01]?[0-9]|2[0-3])", "[0-5]?[0-9]"
 _FAR = r"[+-](?:H(?::[0-5]?[0-9]|:S:S)?|HHS(?:S)?|18(?::0?0|:00:00|00|0000)?)"
 _FAR = _FAR.replace("HH", "(?:0[0-9]|1[0-7])").replace("H", "(?:0?[0-9]|1[0-7])").replace("S", "[0-5][0-9]")
 _OFFSET = f"(Z|(?:UTC|GMT|UT)?{_FAR}|UTC|GMT|UT)"
-# Zones with rules, which only Java knows.
+# Zones with rules, which only Java supports.
 _WORDS = (
     "[A-Z][A-Za-z_]+/[A-Z][A-Za-z0-9_/+-]*|CET|CST6CDT|Cuba|EET|EST5EDT|Egypt|Eire|GB|GB-Eire|GMT0|Greenwich|Hongkong|Iceland|"
     "Iran|Israel|Jamaica|Japan|Kwajalein|Libya|MET|MST7MDT|NZ|NZ-CHAT|Navajo|PRC|PST8PDT|Poland|Portugal|ROK|Singapore|Turkey|"
@@ -300,16 +300,16 @@ def _parsed_timestamp(context: Context, value: Typed, to: SparkType) -> Typed:
     hour, minute, second = (_part(_FULL, group) for group in (4, 5, 6))
     fraction = f"CAST(rpad(left(regexp_extract(t, '{_FULL}', 7), 6), 6, '0') AS INTEGER)"
     us = f"(({hour} * 3600 + {minute} * 60 + {second}) * CAST(1000000 AS BIGINT) + {fraction})"
-    at = f"(CAST({_day_of(_FULL)} AS TIMESTAMP) + to_microseconds({us}))"
+    instant = f"(CAST({_day_of(_FULL)} AS TIMESTAMP) + to_microseconds({us}))"
     if to == TIMESTAMP:
         midnight = context.shifted(midnight, to_local=False)
         zone = f"regexp_extract(t, '{_FULL}', 8)"
-        away = f"({at} - to_microseconds({_away(zone)}))"
-        at = f"CASE WHEN {zone} = '' THEN {context.shifted(at, to_local=False)} ELSE {away} END"
+        away = f"({instant} - to_microseconds({_away(zone)}))"
+        instant = f"CASE WHEN {zone} = '' THEN {context.shifted(instant, to_local=False)} ELSE {away} END"
     no_day = failing(_UNSUPPORTED, "a time without a date", to)
     body = (
         f"CASE WHEN regexp_matches(t, '{day}') THEN {_there(midnight, other)} "
-        f"WHEN regexp_matches(t, '{_FULL}') THEN {_there(at, other)} "
+        f"WHEN regexp_matches(t, '{_FULL}') THEN {_there(instant, other)} "
         f"WHEN regexp_matches(t, '{_FULL_IN_ZONE}') THEN {failing(_UNSUPPORTED, 'a time zone by its name', to)} "
         f"WHEN regexp_matches(t, '{_NO_DAY}') THEN {no_day if to == TIMESTAMP else other} ELSE {other} END"
     )
@@ -349,8 +349,8 @@ def _timestamp_text(context: Context, value: Typed, to: SparkType) -> Typed:
 
 @_pair(("date",), _TIMES)
 def _midnight(context: Context, value: Typed, to: SparkType) -> Typed:
-    at = f"CAST({value.sql} AS TIMESTAMP)"
-    return made(to, context.shifted(at, to_local=False) if to == TIMESTAMP else at, value)
+    instant = f"CAST({value.sql} AS TIMESTAMP)"
+    return made(to, context.shifted(instant, to_local=False) if to == TIMESTAMP else instant, value)
 
 
 @_pair(_TIMES, ("date",))

@@ -1,7 +1,7 @@
 """Implicit conversions of Spark's ANSI mode: the common type of several values, and the types that
 a parameter accepts.
 
-Knows no function. Arguments that Spark would convert in another way are refused.
+Contains no function. Arguments that Spark would convert in another way are refused.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _TIMES = ("date", "timestamp_ntz", "timestamp")
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 
 
-def as_decimal(of: SparkType) -> SparkType:
+def as_decimal(data_type: SparkType) -> SparkType:
     """The decimal type that covers all values of an integer type."""
-    return of if of.name == "decimal" else decimal(_DIGITS[of.name], 0)
+    return data_type if data_type.name == "decimal" else decimal(_DIGITS[data_type.name], 0)
 
 
 def common(a: SparkType, b: SparkType) -> SparkType | None:
@@ -74,13 +74,13 @@ def common_of(name: str, args: list[Typed]) -> SparkType:
     """The common type of a function's arguments; refused if there is none."""
     if STRING in [a.type for a in args] and len({a.type for a in args} - {STRING, VOID}) > 1:
         mistyped(name, args)
-    found: SparkType | None = VOID
+    result: SparkType | None = VOID
     # Strings come last, as in Spark: a string takes the type of the other operand.
     for arg in sorted(args, key=lambda a: a.type == STRING):
-        found = common(found, arg.type) if found is not None else None
-    if found is None:
+        result = common(result, arg.type) if result is not None else None
+    if result is None:
         mistyped(name, args)
-    return found
+    return result
 
 
 def unified(context: Context, name: str, args: list[Typed]) -> list[Typed]:
@@ -88,7 +88,7 @@ def unified(context: Context, name: str, args: list[Typed]) -> list[Typed]:
     to = common_of(name, args)
     decimals = [a.type for a in args if a.type.name == "decimal"]
     if decimals and to == DOUBLE:
-        # Spark compares doubles then, which the error has to explain.
+        # Spark then compares doubles, which the error explains.
         why = f"is no number, as {decimals[0]} beside it is"
         return [parsed_number(a, to, why) if a.type == STRING else convert(context, a, to) for a in args]
     return [convert(context, a, to) for a in args]
@@ -106,25 +106,25 @@ def convert(context: Context, value: Typed, to: SparkType) -> Typed:
     return Typed(to, f"list_transform({value.sql}, lambda x: {element.sql})", value.throws or element.throws)
 
 
-def takes(parameter: SparkType, given: SparkType) -> bool:
+def takes(parameter: SparkType, argument: SparkType) -> bool:
     """Whether Spark converts an argument implicitly to the type of a function's parameter."""
-    if given in (parameter, VOID):
+    if argument in (parameter, VOID):
         return True
-    if given.numeric and parameter.numeric:
-        if "decimal" in (given.name, parameter.name):
-            return given.integral or parameter == DOUBLE
-        return _ORDER.index(given.name) <= _ORDER.index(parameter.name)
-    if given == STRING:
+    if argument.numeric and parameter.numeric:
+        if "decimal" in (argument.name, parameter.name):
+            return argument.integral or parameter == DOUBLE
+        return _ORDER.index(argument.name) <= _ORDER.index(parameter.name)
+    if argument == STRING:
         return parameter.atomic
-    if given.interval:
-        return given.name == parameter.name
+    if argument.interval:
+        return argument.name == parameter.name
     if parameter == STRING:
-        return given.numeric or given.name in ("boolean", "date", "timestamp", "timestamp_ntz")
-    return given.name in _TIMES and parameter.name in _TIMES
+        return argument.numeric or argument.name in ("boolean", "date", "timestamp", "timestamp_ntz")
+    return argument.name in _TIMES and parameter.name in _TIMES
 
 
 def boolean(context: Context, name: str, value: Typed) -> Typed:
-    """A condition."""
+    """Checks that a value is a condition."""
     if value.type not in (BOOLEAN, VOID, STRING):
         mistyped(name, [value])
     return cast(context, value, BOOLEAN)

@@ -1,12 +1,15 @@
-"""Tells which names are columns of a table, for readers of expressions that don't know tables.
+"""Resolves which names are columns of a table, for parsers of expressions that have no table.
 
-Costs nothing to import, since every table's API does.
+Imports nothing, because every table's API imports it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deltaplane._native import TableSchema
 
 __all__ = ["NO_COLUMNS", "Columns", "columns_of"]
 
@@ -19,11 +22,13 @@ def NO_COLUMNS(parts: Sequence[str]) -> bool:
     return False
 
 
-def columns_of(schema_json: Callable[[], str], *aliases: str | None) -> Columns:
+def columns_of(schema: Callable[[], TableSchema], *aliases: str | None) -> Columns:
     """The columns of a schema and their fields, ignoring case, with or without a table's alias.
-    Parses the schema at the first name only.
+    Asks for the schema at the first name only.
 
-    >>> schema = '{"fields": [{"name": "s", "type": {"type": "struct", "fields": [{"name": "f", "type": "long"}]}}]}'
+    >>> import pyarrow as pa
+    >>> from deltaplane import _native
+    >>> schema = _native.schema_from_arrow(pa.schema([("s", pa.struct([("f", pa.int64())]))]))
     >>> known = columns_of(lambda: schema, "t")
     >>> known(["S"]), known(["t", "s", "f"]), known(["s", "g"])
     (True, True, False)
@@ -33,7 +38,7 @@ def columns_of(schema_json: Callable[[], str], *aliases: str | None) -> Columns:
 
     def known(parts: Sequence[str]) -> bool:
         if not fields:
-            fields.append(json.loads(schema_json())["fields"])
+            fields.append(schema().to_value()["fields"])
         behind = len(parts) > 1 and parts[0].lower() in called and _leads(fields[0], parts[1:])
         return behind or _leads(fields[0], parts)
 
@@ -44,6 +49,6 @@ def _leads(fields: object, parts: Sequence[str]) -> bool:
     first, *rest = parts
     for field in fields if isinstance(fields, list) else ():
         if field["name"].lower() == first.lower():
-            of = field["type"]
-            return not rest or (isinstance(of, dict) and _leads(of.get("fields"), rest))
+            field_type = field["type"]
+            return not rest or (isinstance(field_type, dict) and _leads(field_type.get("fields"), rest))
     return False

@@ -1,7 +1,7 @@
 """Converts Spark SQL conditions to the JSON tree that the Rust core evaluates and prunes files by.
 
-Owns which constructs the core supports: all others are refused by name, or left out of the result
-of `understood`. Knows no table and no column types.
+Defines the constructs that the core supports: all others are refused by name, or left out of the
+result of `understood`. Uses no table and no column types.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def understood(text: str) -> tuple[list[Node], bool]:
     """The trees of the conditions in a conjunction that the core can evaluate, and whether these
     are all of it.
 
-    Every row that meets the condition meets each of the trees.
+    Every row that satisfies the condition satisfies each of the trees.
 
     Raises:
         InvalidArgumentError: the text isn't one condition of Spark SQL.
@@ -92,15 +92,15 @@ def understood(text: str) -> tuple[list[Node], bool]:
         parts, complete = conjuncts(_parsed(text)), True
     except UnsupportedExpressionError:
         parts, complete = list(_readable_parts(text)), False
-    found, reader = [], _Reader(text)
+    nodes, reader = [], _Reader(text)
     for part in parts:
         try:
-            found.append(reader.read(part))
+            nodes.append(reader.read(part))
         except UnsupportedExpressionError:
             complete = False
         except RecursionError:
             _ConditionParser(text, []).wrong(_TOO_DEEP)
-    return found, complete
+    return nodes, complete
 
 
 def _parsed(text: str) -> Syntax:
@@ -185,11 +185,11 @@ class _ConditionParser(Parser):
             return Token("values", values.group(), position)
         return None
 
-    def arguments(self, of: str = "") -> list[Syntax]:
+    def arguments(self, function: str = "") -> list[Syntax]:
         if self.peek() in ("select", "with") and self.peek(1) not in (",", ")"):
             self.refuse("a subquery")
         if self.kind() != "values":
-            return super().arguments(of)
+            return super().arguments(function)
         texts = tuple(value.strip() for value in _VALUE.findall(self.tokens[self.at].text))
         self.at += 1
         self.expect(")")
@@ -263,8 +263,8 @@ class _Reader:
     def _in(self, args: tuple[Syntax, ...]) -> Node:
         value, *listed = args
         values = list[Node]()
-        for one in listed:
-            values += [self._plain(text) for text in one.texts] if isinstance(one, _Values) else [self.read(one)]
+        for item in listed:
+            values += [self._plain(text) for text in item.texts] if isinstance(item, _Values) else [self.read(item)]
         return tree.is_in(self.read(value), values)
 
     def _plain(self, text: str) -> Node:
@@ -317,25 +317,27 @@ class _Reader:
         assert isinstance(arg, Literal)
         text = str(arg.value)
         turned = text[1:] if text.startswith("-") else "-" + text
-        of = str(arg.type)
+        type_name = str(arg.type)
         if arg.type.integral and tree.exact_type(turned) not in ("integer", "long"):
             self._refuse_sign()
-        return tree.literal(turned, tree.exact_type(turned) or of if of in ("integer", "long") else of)
+        return tree.literal(
+            turned, tree.exact_type(turned) or type_name if type_name in ("integer", "long") else type_name
+        )
 
     def _refuse_sign(self) -> NoReturn:
         self._refuse("`-` before a value that isn't a number")
 
     def _literal(self, node: Literal) -> Node:
-        value, of = node.value, node.type
+        value, data_type = node.value, node.type
         if value is None:
             return tree.literal(None, "void")
         if isinstance(value, bool):
             return tree.literal("true" if value else "false", "boolean")
         if isinstance(value, bytes):
             return tree.literal(value.hex(), "binary")
-        if of.interval:
+        if data_type.interval:
             self._refuse("an interval")
-        return tree.literal(value, str(of))
+        return tree.literal(value, str(data_type))
 
 
 def _is_number(node: Syntax) -> bool:

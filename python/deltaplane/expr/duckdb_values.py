@@ -1,6 +1,6 @@
-"""DuckDB's side of an evaluation: a connection, values in and out, and its errors as Spark's.
+"""Evaluation in DuckDB: a connection, values in and out, and its errors converted to Spark's.
 
-Knows no expression and no table.
+Uses no expression and no table.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from deltaplane.expr.types import SparkType
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# The text that `failing` raises is in the first line, after DuckDB's own words; a piece of the
-# statement after it may look alike.
+# The text that `failing` raises is in the first line, after DuckDB's own words; the statement's
+# excerpt after it may look similar.
 _RAISED = re.compile(rf"[^!\n]*!([A-Z_]+)! ([^{END}]*){END}")
-# After it DuckDB shows a piece of the generated statement.
+# DuckDB appends an excerpt of the generated statement after this text.
 _STATEMENT = re.compile(r"\n\nLINE \d+:")
 # Column names are generated as well.
 _COLUMN = re.compile(r" when casting from source column .*", re.DOTALL)
@@ -36,15 +36,15 @@ _NAMES = {
 _KIND = re.compile(r"[A-Z][A-Za-z -]* Error: ")
 _INTEGER = re.compile(r"\bU?INT\d+\b")
 _TYPE = r"(?P<to>[A-Z]+\d*(?:\(\d+,\d+\))?)"
-# Most characters of a value in an error.
+# Maximum number of characters of a value in an error.
 _SHOWN = 200
 _OF_NUMBER = "[NUMERIC_VALUE_OUT_OF_RANGE] the value {value} is out of range for {to}"
 _OVERFLOW = "[ARITHMETIC_OVERFLOW] Overflow in {value}{of}"
 # DuckDB's message for rows for which Spark fails too, and the text of the error. `of` and `to` are
 # types.
 _FAILURES = [
-    (re.compile(pattern, re.DOTALL), told)
-    for pattern, told in (
+    (re.compile(pattern, re.DOTALL), message)
+    for pattern, message in (
         (
             r"Overflow in \w+ of (?P<of>[A-Z]+\d*) \(0 - (?P<value>-\d+)\)",
             "[ARITHMETIC_OVERFLOW] Overflow in -({value}){of}",
@@ -119,22 +119,22 @@ def disable_optimizers(connection: Any, names: Collection[str]) -> None:
     connection.execute(f"SET disabled_optimizers = '{','.join(names)}'")
 
 
-def zoneless(of: pa.DataType) -> pa.DataType:
+def zoneless(data_type: pa.DataType) -> pa.DataType:
     """A type with instants as timestamps without time zone, the form for DuckDB."""
     import pyarrow as pa
 
-    if pa.types.is_timestamp(of):
+    if pa.types.is_timestamp(data_type):
         return pa.timestamp("us")
-    if pa.types.is_struct(of):
-        return pa.struct([pa.field(f.name, zoneless(f.type)) for f in of])
-    if pa.types.is_map(of):
-        return pa.map_(zoneless(of.key_type), zoneless(of.item_type))
-    if pa.types.is_list(of):
-        return pa.list_(zoneless(of.value_type))
-    return of
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(f.name, zoneless(f.type)) for f in data_type])
+    if pa.types.is_map(data_type):
+        return pa.map_(zoneless(data_type.key_type), zoneless(data_type.item_type))
+    if pa.types.is_list(data_type):
+        return pa.list_(zoneless(data_type.value_type))
+    return data_type
 
 
-def given(values: pa.Array, to: pa.DataType) -> pa.Array:
+def values_for_duckdb(values: pa.Array, to: pa.DataType) -> pa.Array:
     """Users' values in a type for DuckDB.
 
     Raises:
@@ -155,22 +155,22 @@ def given(values: pa.Array, to: pa.DataType) -> pa.Array:
         raise InvalidArgumentError(f"values of {values.type} can't be taken as {to}: {e}") from e
 
 
-def arrow_type(of: SparkType) -> pa.DataType:
+def arrow_type(data_type: SparkType) -> pa.DataType:
     """The Arrow type of an expression's values."""
     import pyarrow as pa
 
-    if of.name == "array":
-        return pa.list_(arrow_type(of.parts[0]))
-    if of.name == "map":
-        return pa.map_(arrow_type(of.parts[0]), arrow_type(of.parts[1]))
-    if of.name == "struct":
-        return pa.struct([pa.field(n, arrow_type(t)) for n, t in zip(of.fields, of.parts, strict=True)])
-    if of.interval:
+    if data_type.name == "array":
+        return pa.list_(arrow_type(data_type.parts[0]))
+    if data_type.name == "map":
+        return pa.map_(arrow_type(data_type.parts[0]), arrow_type(data_type.parts[1]))
+    if data_type.name == "struct":
+        return pa.struct([pa.field(n, arrow_type(t)) for n, t in zip(data_type.fields, data_type.parts, strict=True)])
+    if data_type.interval:
         raise UnsupportedExpressionError(
-            f"a result of type {of} has no form here: add it to a date or timestamp, or use the Spark engine for it"
+            f"a result of type {data_type} has no form here: add it to a date or timestamp, or use the Spark engine for it"
         )
-    if of.name == "decimal":
-        return pa.decimal128(of.precision, of.scale)
+    if data_type.name == "decimal":
+        return pa.decimal128(data_type.precision, data_type.scale)
     return {
         "byte": pa.int8(),
         "short": pa.int16(),
@@ -185,21 +185,21 @@ def arrow_type(of: SparkType) -> pa.DataType:
         "timestamp": pa.timestamp("us", "UTC"),
         "timestamp_ntz": pa.timestamp("us"),
         "void": pa.null(),
-    }[of.name]
+    }[data_type.name]
 
 
-def returned(values: pa.Array, of: SparkType) -> pa.Array:
+def returned(values: pa.Array, data_type: SparkType) -> pa.Array:
     """DuckDB's values in the Arrow type of an expression."""
     import pyarrow as pa
 
-    to = arrow_type(of)
-    if of.name == "void":
+    to = arrow_type(data_type)
+    if data_type.name == "void":
         return pa.nulls(len(values))
     return values if values.type == to else values.cast(to)
 
 
 def explained(e: Exception) -> Exception:
-    """DuckDB's error as the one that Spark would raise, without the text of the DuckDB
+    """Converts DuckDB's error to the one that Spark would raise, without the text of the DuckDB
     statement."""
     raised = _RAISED.match(str(e))
     if raised and raised[1] == "UNSUPPORTED_VALUE":
@@ -208,9 +208,9 @@ def explained(e: Exception) -> Exception:
         return InvalidArgumentError(f"[{raised[1]}] {raised[2]}")
     said = _COLUMN.sub("", _STATEMENT.split(str(e))[0])
     reason = _KIND.sub("", said, count=1)
-    for pattern, told in _FAILURES:
+    for pattern, template in _FAILURES:
         if match := pattern.match(reason):
-            return InvalidArgumentError(_told(told, match.groupdict()))
+            return InvalidArgumentError(_filled(template, match.groupdict()))
     for words, limit in _LIMITS.items():
         if words in said:
             return UnsupportedExpressionError(limit)
@@ -220,11 +220,11 @@ def explained(e: Exception) -> Exception:
     return UnsupportedExpressionError(f"the embedded engine can't run the expression: {first}")
 
 
-def _told(template: str, found: dict[str, str]) -> str:
-    of, to = found.get("of", ""), found.get("to", "")
+def _filled(template: str, groups: dict[str, str]) -> str:
+    type_name, to = groups.get("of", ""), groups.get("to", "")
     return template.format(
-        value=found.get("value", "")[:_SHOWN],
-        of=f" of type {_NAMES[of]}" if of in _NAMES else "",
+        value=groups.get("value", "")[:_SHOWN],
+        of=f" of type {_NAMES[type_name]}" if type_name in _NAMES else "",
         # Decimal types have the same name except for case.
         to=_NAMES.get(to, to.lower() if "(" in to else "a number"),
     )

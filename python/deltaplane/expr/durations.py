@@ -53,17 +53,17 @@ def units_in(text: str) -> list[tuple[str, str]]:
     Raises:
         ValueError: another kind of text.
     """
-    found, at = [], 0
+    parts, position = [], 0
     stripped = text.strip()
-    while at < len(stripped):
-        match = _ONE.match(stripped, at)
+    while position < len(stripped):
+        match = _ONE.match(stripped, position)
         if match is None:
             raise ValueError(f"{text!r} isn't a list of counts and units")
-        found.append((match[1] + match[2], match[3]))
-        at = match.end()
-    if not found:
+        parts.append((match[1] + match[2], match[3]))
+        position = match.end()
+    if not parts:
         raise ValueError("an interval needs a count and a unit")
-    return found
+    return parts
 
 
 def from_units(counted: Sequence[tuple[str, str]]) -> tuple[int, SparkType]:
@@ -114,19 +114,19 @@ def from_fields(text: str, first: str, last: str) -> tuple[int, SparkType]:
     match = re.fullmatch(rf"\s*(?P<sign>[+-]?){pattern}\s*", text)
     if match is None:
         raise ValueError(f"{text!r} has no fields from {first} to {last}")
-    found = {name: value for name, value in match.groupdict().items() if name not in ("sign", "part") and value}
-    for name, value in found.items():
+    amounts = {name: value for name, value in match.groupdict().items() if name not in ("sign", "part") and value}
+    for name, value in amounts.items():
         if name != first and int(value) > _MOST[name]:
             raise ValueError(f"{value} is no {name} in an interval")
-    total = sum(int(value) * UNITS[name][1] for name, value in found.items())
+    total = sum(int(value) * UNITS[name][1] for name, value in amounts.items())
     if part := match.groupdict().get("part"):
         total += int(part.ljust(6, "0")[:6])
     months, _, start = UNITS[first]
     return _checked(-total if match["sign"] == "-" else total, interval(months, start, UNITS[last][2]))
 
 
-def _checked(total: int, of: SparkType) -> tuple[int, SparkType]:
-    bound = 1 << (31 if of.name == "ym_interval" else 63)
+def _checked(total: int, data_type: SparkType) -> tuple[int, SparkType]:
+    bound = 1 << (31 if data_type.name == "ym_interval" else 63)
     if not -bound <= total < bound:
         raise ValueError("an interval is too long")
-    return total, of
+    return total, data_type

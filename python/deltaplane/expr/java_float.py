@@ -14,11 +14,13 @@ __all__ = ["over_digits", "plain", "varying", "written"]
 
 # Bits of the fraction, including the leading one.
 _BITS = {"float": 24, "double": 53}
-# From this many digits on, both may write numbers between 2^82 and 2^86 differently.
+# With at least this many digits, both Java versions may write numbers between 2^82 and 2^86
+# differently.
 _LONG = {"float": 8, "double": 17}
-# Below it Java 19 writes two digits where one is enough, and Java 17 the nearest number.
+# Below this number Java 19 writes two digits where one is enough, and Java 17 writes the nearest
+# number.
 _TINY = {"float": "CAST(2e-43 AS FLOAT)", "double": "CAST(1e-321 AS DOUBLE)"}
-# Below it fewer digits may identify a number.
+# Below this number (subnormals) fewer digits may identify a number.
 _SUBNORMAL = "CAST(1.17549435e-38 AS FLOAT)"
 _SIZE = "abs(n)"
 _DIGITS = "trim(replace(split_part(t, 'e', 1), '.', ''), '0')"
@@ -30,14 +32,14 @@ _EXPONENT = (
 )
 
 
-def over_digits(value: str, of: SparkType, body: str) -> str:
+def over_digits(value: str, data_type: SparkType, body: str) -> str:
     """`body` over the number as `n` and its absolute value in the fewest digits as `t`; each is
     computed once."""
-    return f"list_transform([{value}], lambda n: list_transform([{_shortest(of)}], lambda t: {body})[1])[1]"
+    return f"list_transform([{value}], lambda n: list_transform([{_shortest(data_type)}], lambda t: {body})[1])[1]"
 
 
-def _shortest(of: SparkType) -> str:
-    if of == DOUBLE:
+def _shortest(data_type: SparkType) -> str:
+    if data_type == DOUBLE:
         return "CAST(abs(n) AS VARCHAR)"
     # DuckDB's text of the narrower type has too many digits: the first rounding that yields the
     # same number has the right ones.
@@ -53,11 +55,11 @@ def _shortest(of: SparkType) -> str:
     )
 
 
-def written(of: SparkType) -> str:
+def written(data_type: SparkType) -> str:
     """The text of a finite number."""
     return (
         f"CASE WHEN n = 0 THEN CAST(n AS VARCHAR) ELSE CASE WHEN n < 0 THEN '-' ELSE '' END || "
-        f"CASE WHEN {_SIZE} >= CAST(0.001 AS {of.duck}) AND {_SIZE} < 10000000 "
+        f"CASE WHEN {_SIZE} >= CAST(0.001 AS {data_type.duck}) AND {_SIZE} < 10000000 "
         f"THEN CASE WHEN contains(t, 'e') THEN {_pointed(_unsigned())} ELSE t END "
         f"ELSE left({_DIGITS}, 1) || '.' || CASE WHEN length({_DIGITS}) > 1 THEN substring({_DIGITS}, 2) ELSE '0' END "
         f"|| 'E' || {_EXPONENT} END END"
@@ -81,25 +83,25 @@ def _unsigned() -> str:
     )
 
 
-def varying(of: SparkType) -> str:
+def varying(data_type: SparkType) -> str:
     """Whether the text of a finite number depends on the version of Java; true for some other rare
     numbers as well.
 
     Java 17 drops digits of integers by their size alone, rejects a text half-way to the neighbour,
     writes powers of two with a digit too many, and rounds wrongly between 2^82 and 2^86.
     """
-    bits = _BITS[of.name]
+    bits = _BITS[data_type.name]
     steps = " ".join(f"WHEN {_SIZE} < {_power(bits + 2 + i)} THEN {_dropped(i)}" for i in range(61 - bits))
     apart = f"abs(CAST({_WRITTEN} - {_WHOLE} AS DOUBLE))"
     scale = f"floor(log2(CAST({_SIZE} AS DOUBLE)))"
     halfway = f"{apart} IN (pow(2, {scale} - {bits}), pow(2, {scale} - {bits + 1}))"
     power = f"CAST({_SIZE} AS DOUBLE) = pow(2, round(log2(CAST({_SIZE} AS DOUBLE))))"
     return (
-        f"CASE WHEN {_SIZE} < {_TINY[of.name]} THEN {_SIZE} > 0 "
+        f"CASE WHEN {_SIZE} < {_TINY[data_type.name]} THEN {_SIZE} > 0 "
         f"WHEN {_SIZE} < 0.000001 THEN {power} WHEN {_SIZE} >= {_power(63)} AND {power} THEN true "
         f"WHEN {_SIZE} < {_power(bits)} OR {_SIZE} >= {_power(91)} THEN false "
         f"WHEN {_SIZE} < {_power(63)} THEN {_WRITTEN} <> CASE {steps} ELSE {_dropped(61 - bits)} END "
-        f"WHEN {_SIZE} >= {_power(82)} AND {_SIZE} < {_power(86)} AND length({_DIGITS}) >= {_LONG[of.name]} THEN true "
+        f"WHEN {_SIZE} >= {_power(82)} AND {_SIZE} < {_power(86)} AND length({_DIGITS}) >= {_LONG[data_type.name]} THEN true "
         f"ELSE {halfway} END"
     )
 

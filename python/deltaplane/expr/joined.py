@@ -1,6 +1,6 @@
 """Expressions over two tables, as in MERGE: names are resolved as in Spark.
 
-Owns how a name is assigned to its table; the binder owns types and functions.
+Resolves a name to its table; the binder handles types and functions.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Side:
 
     def number(self, name: str) -> int | None:
         """The index of a column, ignoring case; None if there is none."""
-        found = [i for i, column in enumerate(self.columns) if column.lower() == name.lower()]
-        if len(found) > 1:
+        matches = [i for i, column in enumerate(self.columns) if column.lower() == name.lower()]
+        if len(matches) > 1:
             raise InvalidArgumentError(f"`{name}` could be any of several columns of {self.says}, by case alone")
-        return found[0] if found else None
+        return matches[0] if matches else None
 
     def sql_of(self, number: int) -> str:
         """A column in the form for DuckDB."""
@@ -83,10 +83,10 @@ class JoinedBinder(Binder):
                 )
             if there:
                 return *there[0], rest[1:]
-        found = [(side, n) for side in self._sides if (n := side.number(first)) is not None]
-        if len(found) == 1:
-            return *found[0], rest
-        if found:
+        matches = [(side, n) for side in self._sides if (n := side.number(first)) is not None]
+        if len(matches) == 1:
+            return *matches[0], rest
+        if matches:
             raise InvalidArgumentError(f"`{name}` is a column of both tables: put an alias before it")
         raise InvalidArgumentError(f"no column is called `{name}`: {' and '.join(map(_known, self._sides))}")
 
@@ -106,9 +106,9 @@ def columns_of_sides(sides: Sequence[Side]) -> Columns:
 
 def _leads(side: Side, parts: Sequence[str]) -> bool:
     first, *rest = parts
-    for name, of in side.columns.items():
+    for name, field_type in side.columns.items():
         if name.lower() == first.lower():
-            return not rest or (of is not None and rest[0].lower() in map(str.lower, of.fields))
+            return not rest or (field_type is not None and rest[0].lower() in map(str.lower, field_type.fields))
     return False
 
 
@@ -131,7 +131,7 @@ def in_expression(error: DeltaError, sql: str) -> DeltaError:
 
 
 def conjuncts(node: Syntax) -> Iterator[Syntax]:
-    """The conditions that must all be true for the whole to be true."""
+    """The conditions that AND joins at the top level."""
     if isinstance(node, Call) and node.name == "and":
         for arg in node.args:
             yield from conjuncts(arg)
@@ -140,7 +140,7 @@ def conjuncts(node: Syntax) -> Iterator[Syntax]:
 
 
 def names(node: Syntax) -> Iterator[Name]:
-    """The columns that an expression names."""
+    """The columns in an expression."""
     if isinstance(node, Name):
         yield node
     elif isinstance(node, Cast):
@@ -151,8 +151,8 @@ def names(node: Syntax) -> Iterator[Name]:
 
 
 def pruning(node: Syntax, binder: JoinedBinder, side: Side) -> tree.Node | None:
-    """A tree over one side's columns that every row meets for which the condition can be true; None
-    for all rows."""
+    """A tree over one side's columns that every row satisfies for which the condition can be true;
+    None for all rows."""
     if not isinstance(node, Call):
         return None
     if node.name in ("and", "or"):
@@ -177,8 +177,8 @@ def pruning(node: Syntax, binder: JoinedBinder, side: Side) -> tree.Node | None:
 
 def _operand(node: Syntax, binder: JoinedBinder, side: Side) -> tree.Node | None:
     if isinstance(node, Name):
-        found, number, fields = binder.place(node)
-        return tree.column([list(side.columns)[number], *fields]) if found is side else None
+        owner, number, fields = binder.place(node)
+        return tree.column([list(side.columns)[number], *fields]) if owner is side else None
     if isinstance(node, Literal) and isinstance(node.value, str) and node.type.name in _PLAIN:
         return tree.literal(node.value, str(node.type))
     if isinstance(node, Cast) and isinstance(node.arg, Literal) and node.to.name == "date" and not node.attempt:

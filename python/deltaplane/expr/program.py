@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from deltaplane import _native
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr.arrow_literals import shown_value
-from deltaplane.expr.duckdb_values import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
+from deltaplane.expr.duckdb_values import (
+    arrow_type,
+    connect,
+    disable_optimizers,
+    explained,
+    returned,
+    values_for_duckdb,
+    zoneless,
+)
 from deltaplane.expr.typed import Context, Typed
 from deltaplane.expr.types import SparkType, of_json
 from deltaplane.io.arrow import Scan
@@ -78,7 +86,7 @@ class Program:
         import pyarrow as pa
 
         connection = self._connected()
-        connection.register("rows", self._given(batch))
+        connection.register("rows", self._input_table(batch))
         try:
             query = ", ".join(f"{e.sql} AS v{i}" for i, e in enumerate(self.expressions))
             made = connection.sql(f"SELECT {query} FROM rows").to_arrow_table()
@@ -89,18 +97,18 @@ class Program:
         arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in made.columns]
         return [returned(a, e.type) for a, e in zip(arrays, self.expressions, strict=True)]
 
-    def _given(self, batch: pa.RecordBatch) -> pa.Table:
+    def _input_table(self, batch: pa.RecordBatch) -> pa.Table:
         import pyarrow as pa
 
         wanted = {f.name: f.type for f in pa.schema(_native.schema_to_arrow(self.schema_json))}
         there = {name.lower(): i for i, name in enumerate(batch.schema.names)}
         arrays, names = [pa.nulls(batch.num_rows, pa.int8())], ["r"]
         for column, name in self.columns.items():
-            at = there.get(column.lower())
-            found = pa.nulls(batch.num_rows, wanted[column]) if at is None else batch.column(at)
-            if pa.types.is_nested(found.type) and found.type != wanted[column]:
-                found = self._stored(column, found)
-            arrays.append(given(found, zoneless(wanted[column])))
+            index = there.get(column.lower())
+            array = pa.nulls(batch.num_rows, wanted[column]) if index is None else batch.column(index)
+            if pa.types.is_nested(array.type) and array.type != wanted[column]:
+                array = self._stored(column, array)
+            arrays.append(values_for_duckdb(array, zoneless(wanted[column])))
             names.append(name)
         return pa.Table.from_arrays(arrays, names=names)
 
@@ -116,8 +124,8 @@ class Program:
     def _connected(self) -> Any:
         if self._connection is None:
             self._connection = connect(threads=1)
-            # They move repeated expressions out of TRY, and turn `x + 1 > 0` into a test that can't
-            # overflow.
+            # The rules move repeated expressions out of TRY, and turn `x + 1 > 0` into a test that
+            # can't overflow.
             unwanted = ("common_subexpressions", "expression_rewriter", "statistics_propagation")
             disable_optimizers(self._connection, unwanted)
         return self._connection
@@ -154,7 +162,7 @@ def compile_expressions(
 
     schema_json = schema if isinstance(schema, str) else schema.to_json()
     # A source's columns may have types that no table has: the core refuses these, and expressions
-    # only leave them out.
+    # can't use them.
     columns = {f["name"]: of_json(f["type"]) for f in json.loads(schema_json)["fields"]}
     binder = Binder(columns, context_at(zone, now_us))
     bound = []
@@ -172,7 +180,7 @@ def compile_expressions(
 
 @dataclass(frozen=True)
 class Check:
-    """A condition that every row must meet: false and null both break it (P101, P103)."""
+    """A condition that every row must satisfy: false and null both violate it (P101, P103)."""
 
     sql: str
     program: Program
@@ -183,17 +191,17 @@ class Check:
         return list(self.program.columns)
 
     def met(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that meet it.
+        """The rows of a batch that satisfy it.
 
         Raises:
-            InvalidArgumentError: a row for which Spark can't compute the condition either.
+            InvalidArgumentError: a row for which Spark's evaluation fails as well.
         """
         (met,) = self.program.evaluate(batch)
-        # A null doesn't meet it.
+        # Null doesn't satisfy the condition.
         return _chosen(batch, met)
 
     def broken(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that break it.
+        """The rows of a batch that violate it.
 
         Raises:
             ConstraintViolationError: a row for which the condition can't be computed.
@@ -211,8 +219,8 @@ class Check:
         there = {name.lower(): i for i, name in enumerate(row.schema.names)}
         lines = []
         for column in self.columns:
-            at = there.get(column.lower())
-            lines.append(f"\n - {column} : {'null' if at is None else shown_value(row.column(at)[0])}")
+            index = there.get(column.lower())
+            lines.append(f"\n - {column} : {'null' if index is None else shown_value(row.column(index)[0])}")
         return "".join(lines)
 
 
@@ -228,7 +236,7 @@ def _chosen(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
     except pa.ArrowNotImplementedError:
         # Arrow can't filter views and run-end encoded values, but can concatenate their slices.
         wanted = mask.to_pylist()
-        slices = [batch.slice(at, 1) for at, is_wanted in enumerate(wanted) if is_wanted]
+        slices = [batch.slice(row, 1) for row, is_wanted in enumerate(wanted) if is_wanted]
         return pa.concat_batches(slices)
 
 
@@ -258,7 +266,7 @@ def compile_boolean(sql: str, schema: SchemaLike | str, *, zone: str = "UTC", no
 
 
 def violations(check: Check, stream: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of a stream that break a check, batch by batch; batches without one are left out.
+    """The rows of a stream that violate a check, batch by batch; batches without one are left out.
 
     >>> import pyarrow as pa
     >>> from deltaplane.schema import Field, Schema

@@ -1,8 +1,8 @@
-"""Double quotes in expressions: a string in Spark SQL, a column in ANSI SQL, so refused if either
+"""Double quotes in expressions: a string in Spark SQL, a column in ANSI SQL, and refused if either
 may be meant.
 
-Owns which double-quoted texts are ambiguous. Knows no table: callers say which names are columns.
-In texts of a Spark session they keep Spark's meaning (`spark_texts`).
+Decides which double-quoted texts are ambiguous; callers say which names are columns. Texts of a
+Spark session keep Spark's meaning (`spark_texts`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOGIC = ("and", "or", "not")
 
 @contextmanager
 def spark_texts() -> Iterator[None]:
-    """Within it double-quoted texts are strings, as in the statements of a Spark session."""
+    """Within the block double-quoted texts are strings, as in the statements of a Spark session."""
     token = _as_spark.set(True)
     try:
         yield
@@ -37,11 +37,11 @@ def spark_texts() -> Iterator[None]:
 def refuse_unclear(sql: str, columns: Columns, *, is_condition: bool = True) -> None:
     """Refuses an expression with a double-quoted text that may be a column.
 
-    Ambiguous is one that names a column, and one in a comparison, or in a condition, without any
-    column.
+    A double-quoted text is ambiguous if it names a column, or if it is in a comparison, or in a
+    condition, without any column.
 
     Raises:
-        InvalidArgumentError: says both ways to write it.
+        InvalidArgumentError: an ambiguous text; the message shows both spellings.
 
     >>> from deltaplane.expr.columns import columns_of
     >>> refuse_unclear('"day" > 1', columns_of(lambda: '{"fields": [{"name": "day", "type": "long"}]}'))
@@ -53,7 +53,7 @@ def refuse_unclear(sql: str, columns: Columns, *, is_condition: bool = True) -> 
 
 
 def refuse_unclear_tree(node: Syntax, columns: Columns, sql: str, *, is_condition: bool) -> None:
-    """As `refuse_unclear`, for a tree and the text of which it is a part."""
+    """Checks a tree as `refuse_unclear` does; `sql` is the text of which the tree is a part."""
     if '"' not in sql or _as_spark.get():
         return
     quoted = _Quoted(columns, sql)
@@ -68,7 +68,7 @@ def refuse_unclear_tree(node: Syntax, columns: Columns, sql: str, *, is_conditio
 
 
 class _Quoted:
-    """Looks for double-quoted texts in the tree of one expression."""
+    """Finds double-quoted texts in the tree of one expression."""
 
     def __init__(self, columns: Columns, sql: str) -> None:
         self._columns = columns
@@ -87,26 +87,27 @@ class _Quoted:
             return self.look(node.arg)
         if node.name == "." and isinstance(node.args[0], Literal) and node.args[0].double_quoted:
             self._refuse(str(node.args[0].value), ", and a text has no fields")
-        # Calls in queries have other relations, whose columns are checked when these are planned.
-        found, named = None, type(node) is not Call
+        # Calls within queries use other relations, whose columns are checked when these are
+        # planned.
+        constant, named = None, type(node) is not Call
         for arg in node.args:
-            one, names = self.look(arg)
-            found, named = found or one, named or names
-        if node.name in _TESTS and found is not None and not named:
-            self._refuse(str(found.value), ", and what it is compared with names no column")
-        return found, named
+            arg_constant, names = self.look(arg)
+            constant, named = constant or arg_constant, named or names
+        if node.name in _TESTS and constant is not None and not named:
+            self._refuse(str(constant.value), ", and what it is compared with names no column")
+        return constant, named
 
     def refuse_constant(self, node: Syntax) -> None:
         """Refuses parts of a condition with a double-quoted text and no column."""
         left = [node]
         while left:
-            one = left.pop()
-            if type(one) is Call and one.name in _LOGIC:
-                left.extend(one.args)
+            part = left.pop()
+            if type(part) is Call and part.name in _LOGIC:
+                left.extend(part.args)
                 continue
-            found, named = self.look(one)
-            if found is not None and not named:
-                self._refuse(str(found.value), ", and the condition names no column")
+            constant, named = self.look(part)
+            if constant is not None and not named:
+                self._refuse(str(constant.value), ", and the condition names no column")
 
     def _refuse_column(self, node: Literal) -> None:
         text = str(node.value)
@@ -132,9 +133,9 @@ def with_backticks(sql: str) -> str:
     """
     if '"' not in sql:
         return sql
-    made, at = "", 0
+    made, copied = "", 0
     for start, end in double_quoted(sql):
         name = unescape(sql[start + 1 : end - 1], '"').replace("`", "``")
-        made += f"{sql[at:start]}`{name}`"
-        at = end
-    return made + sql[at:]
+        made += f"{sql[copied:start]}`{name}`"
+        copied = end
+    return made + sql[copied:]

@@ -1,6 +1,6 @@
 """The list of admitted functions and operators: name → family and translation.
 
-Owns the form of an entry; the entries are in `functions`. Other names are refused.
+Defines the form of an entry; the entries are in `functions`. Other names are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Lowering = Callable[[Context, list[Typed]], Typed]
 
 @dataclass(frozen=True)
 class Function:
-    """A lambda function with the parameters `names` in DuckDB; binding it to values gives its
+    """A lambda function with the parameters `names` in DuckDB; binding it to values yields its
     body."""
 
     names: tuple[str, ...]
@@ -103,14 +103,14 @@ def admit_higher(family: str, *names: str) -> Callable[[HigherLowering], HigherL
     return register
 
 
-def forms(family: str, names: str, *of: Form) -> None:
+def forms(family: str, names: str, *overloads: Form) -> None:
     """Registers names (separated by blanks) that consist of these forms."""
 
     def lower(context: Context, args: list[Typed]) -> Typed:
-        fitting = [(n, i) for i, form in enumerate(of) if (n := form.fits(args)) is not None]
+        fitting = [(n, i) for i, form in enumerate(overloads) if (n := form.fits(args)) is not None]
         if not fitting:
             mistyped(names.split()[0], args)
-        return of[min(fitting)[1]].apply(context, args)
+        return overloads[min(fitting)[1]].apply(context, args)
 
     admit(family, *names.split())(lower)
 

@@ -1,12 +1,11 @@
-"""Selects rows by a predicate: by the core's pruning and filter, and by DuckDB for the rest of the
+"""Selects rows by a predicate: the core prunes and filters, and DuckDB evaluates the rest of the
 predicate.
 
-Spark's meaning throughout: a row is selected if the condition is true for it, not if it is null.
+Follows Spark: a row is selected if the condition is true for it; null doesn't select.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from deltaplane import expr
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionError
 from deltaplane.expr import Predicate, columns_of
-from deltaplane.expr.tree import all_of
 from deltaplane.io.arrow import KeptErrors, Scan
 
 if TYPE_CHECKING:
@@ -22,23 +20,21 @@ if TYPE_CHECKING:
 
     from deltaplane import _native
     from deltaplane.expr.program import Check
-    from deltaplane.expr.tree import Node
 
-    Rows = _native.Scan | _native.Changes
-    # The rows with these columns that meet a tree.
-    Start = Callable[[Sequence[str] | None, str | None], Rows]
+    Rows = _native.Scan
+    # Starts a scan of the rows with these columns that satisfy a predicate.
+    Start = Callable[[Sequence[str] | None, _native.Predicate | None], Rows]
+    # Binds a predicate to the columns of rows, and raises if the core doesn't support it.
+    Bind = Callable[[_native.Predicate], object]
 
-__all__ = ["Bind", "FilteredRows", "RowFilter", "row_filter", "scan_filter", "understands"]
-
-# Binds a tree, as JSON, to the columns of rows, and raises where the core doesn't take it.
-Bind = Callable[[str], object]
+__all__ = ["FilteredRows", "RowFilter", "row_filter", "scan_filter", "understands"]
 
 
 class RowFilter(NamedTuple):
-    """`tree`, as JSON for the core, is met by every selected row, None by all rows; `checks` decide
-    the rest, all of which must be true."""
+    """Every selected row satisfies `tree`, for the core, or None for all rows; `checks` select
+    among these rows, all of which must be true."""
 
-    tree: str | None = None
+    tree: _native.Predicate | None = None
     checks: Sequence[Check] = ()
 
     def rows(self, columns: Sequence[str] | None, start: Start, location: str) -> Rows | FilteredRows:
@@ -54,36 +50,40 @@ class RowFilter(NamedTuple):
         return FilteredRows(start(columns, self.tree), start([*columns, *extra], self.tree), self.checks, location)
 
 
-def row_filter(predicates: Sequence[Predicate | None], schema_json: Callable[[], str], bind: Bind) -> RowFilter:
+def row_filter(
+    predicates: Sequence[Predicate | None], schema: Callable[[], _native.TableSchema], bind: Bind
+) -> RowFilter:
     """The filter of some predicates, all of which must hold.
 
     Args:
         predicates: Spark SQL, or tuples as in `DeltaTable.scan`; None selects all rows.
-        schema_json: the schema of the rows.
-        bind: binds a tree to the rows' columns, and raises if the core doesn't support it.
+        schema: the schema of the rows.
+        bind: binds a predicate to the rows' columns, and raises if the core doesn't support it.
 
     Raises:
         InvalidArgumentError: not a condition, an unknown column, or a double-quoted text that may
             be a column.
-        UnsupportedExpressionError: a part that neither the core nor DuckDB evaluates as Spark does,
-            by name.
+        UnsupportedExpressionError: neither the core nor DuckDB can evaluate the named part with
+            Spark's result.
     """
-    trees: list[str] = []
+    from deltaplane._native import Predicate as Tree
+
+    trees: list[Tree] = []
     checks: list[Check] = []
     for predicate in predicates:
         if not isinstance(predicate, str):
-            tree = expr.parse(predicate, columns_of(schema_json))
+            tree = expr.parse(predicate, columns_of(schema))
             trees += [] if tree is None else [tree]
             continue
-        expr.refuse_unclear(predicate, columns_of(schema_json))
+        expr.refuse_unclear(predicate, columns_of(schema))
         parts, complete = expr.necessary(predicate)
         bound = [part for part in parts if understands(bind, part)]
         trees += bound
         if not complete or len(bound) < len(parts):
             from deltaplane.expr.program import compile_boolean
 
-            checks.append(compile_boolean(predicate, schema_json(), now_us=time.time_ns() // 1000))
-    return RowFilter(json.dumps(all_of([json.loads(tree) for tree in trees])) if trees else None, checks)
+            checks.append(compile_boolean(predicate, schema().to_json(), now_us=time.time_ns() // 1000))
+    return RowFilter(Tree.all_of(trees), checks)
 
 
 def scan_filter(snapshot: _native.Snapshot, *predicates: Predicate | None) -> RowFilter:
@@ -92,29 +92,30 @@ def scan_filter(snapshot: _native.Snapshot, *predicates: Predicate | None) -> Ro
     Raises:
         InvalidArgumentError, UnsupportedExpressionError: as `row_filter`.
     """
-    return row_filter(predicates, snapshot.schema.to_json, lambda tree: snapshot.scan([], tree))
+    return row_filter(predicates, lambda: snapshot.schema, lambda tree: snapshot.scan([], tree))
 
 
-def understands(rows: _native.Snapshot | Bind, tree: Node | str, *, checked_elsewhere: bool = False) -> bool:
-    """Whether the core prunes and filters these rows by a tree. Binds the tree; reads no file.
+def understands(
+    rows: _native.Snapshot | Bind, predicate: _native.Predicate, *, checked_elsewhere: bool = False
+) -> bool:
+    """Whether the core prunes and filters these rows by a predicate. Binds it; reads no file.
 
     Args:
-        rows: a version of a table, or what binds a tree to the columns of other rows.
-        tree: the tree, or its JSON.
-        checked_elsewhere: whether another engine checks the expression that the tree is part of, so
-            that a tree with an unknown column or a wrong value is only one that the core doesn't
-            understand.
+        rows: a version of a table, or a function that binds a predicate to the columns of other
+            rows.
+        predicate: the tree.
+        checked_elsewhere: whether another engine checks the whole expression, so that a tree with
+            an unknown column or an invalid value only counts as not supported by the core.
 
     Raises:
-        InvalidArgumentError: an unknown column, or a value that isn't one of its column's type;
+        InvalidArgumentError: an unknown column, or a value of another type than its column's;
             unless the expression is checked elsewhere.
     """
-    text = tree if isinstance(tree, str) else json.dumps(tree)
     try:
         if callable(rows):
-            rows(text)
+            rows(predicate)
         else:
-            rows.scan([], text)
+            rows.scan([], predicate)
     except UnsupportedExpressionError:
         return False
     except InvalidArgumentError:
@@ -125,8 +126,8 @@ def understands(rows: _native.Snapshot | Bind, tree: Node | str, *, checked_else
 
 
 class FilteredRows:
-    """Rows of the core that DuckDB filters while they are read; each use starts again. `Scan`
-    accepts it like rows of the core.
+    """Rows of the core that DuckDB filters during the read; each use starts again. `Scan` accepts
+    it like the core's rows.
 
     `shown` has the columns of the result, which are the first ones of `native`.
     """
@@ -136,7 +137,7 @@ class FilteredRows:
         self._native = native
         self._checks = checks
         self._location = location
-        self._kept: KeptErrors | None = None
+        self._errors: KeptErrors | None = None
 
     def __arrow_c_schema__(self) -> object:
         return self._shown.__arrow_c_schema__()
@@ -145,18 +146,18 @@ class FilteredRows:
         import pyarrow as pa
 
         schema = pa.schema(self._shown)
-        self._kept = kept = KeptErrors(self._batches(len(schema)), self._location)
-        return pa.RecordBatchReader.from_batches(schema, iter(kept)).__arrow_c_stream__(requested_schema)
+        self._errors = errors = KeptErrors(self._batches(len(schema)), self._location)
+        return pa.RecordBatchReader.from_batches(schema, iter(errors)).__arrow_c_stream__(requested_schema)
 
     def raise_error(self) -> None:
-        """Raises the error that ended the last stream, if one did."""
-        if self._kept is not None:
-            self._kept.raise_error()
+        """Raises the error that ended the last stream, if any."""
+        if self._errors is not None:
+            self._errors.raise_error()
 
     def _batches(self, width: int) -> Iterator[pa.RecordBatch]:
         from dataclasses import replace
 
-        # A program has one connection, which streams that are read at the same time can't share.
+        # A program has one connection, which concurrent streams can't share.
         checks = [replace(check, program=replace(check.program, _connection=None)) for check in self._checks]
         for batch in Scan(self._native).batches():
             for check in checks:

@@ -1,6 +1,6 @@
-"""Casts values to the types of the columns that store them; casts fail for values that don't fit.
+"""Casts values to the types of the columns that store them; casts fail for values out of range.
 
-Owns the translation for structs, arrays and maps. Knows no row and no table.
+Translates structs, arrays and maps. Uses no row and no table.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ __all__ = ["Shape", "Stored", "in_columns", "stored", "stored_value", "stores"]
 Shape = Literal["value", "by_name", "by_position"]
 # The names of parts of arrays and maps in errors.
 _PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
-# Errors of a value that doesn't fit its column's type.
+# Errors for values that can't be cast to their column's type.
 _UNFIT = ("[CAST_", "[NUMERIC_VALUE_OUT_OF_RANGE]")
 
 
-def stores(given: SparkType, to: SparkType) -> bool:
+def stores(source: SparkType, to: SparkType) -> bool:
     """Whether a statement implicitly stores values of a primitive type in a column of another one:
-    delta-spark does if Spark's ANSI mode has a cast, which fails for values that don't fit.
+    delta-spark does if Spark's ANSI mode has a cast, which fails for values out of range.
 
     >>> from deltaplane.expr.types import DATE, INT, STRING
     >>> stores(INT, STRING), stores(STRING, INT), stores(DATE, INT)
     (True, True, False)
     """
-    return given == to or given.name == "void" or (given.name, to.name) in CASTS
+    return source == to or source.name == "void" or (source.name, to.name) in CASTS
 
 
 @dataclass(frozen=True)
@@ -47,14 +47,14 @@ class Stored:
     partial: bool = False
 
 
-def stored(context: Context, column: str, sql: str, given: Any, to: Any, shape: Shape = "value") -> Stored:
+def stored(context: Context, column: str, sql: str, source: Any, to: Any, shape: Shape = "value") -> Stored:
     """A value, as DuckDB text, in the column's types for the value's parts.
 
     Args:
         context: the session.
         column: the column's path, as errors show it.
         sql: the value.
-        given, to: the types of value and column, as JSON.
+        source, to: the types of value and column, as JSON.
         shape: the fields of a stored struct. With `value`, fields that the column lacks stay as
             they are.
 
@@ -64,8 +64,8 @@ def stored(context: Context, column: str, sql: str, given: Any, to: Any, shape: 
         UnsupportedExpressionError: a cast without an exact translation.
     """
     casts = _Casts(context, shape)
-    made, of = casts.part(column, sql, given, to, 0)
-    return Stored(made, of, tuple(casts.failing), casts.partial)
+    made, stored_type = casts.part(column, sql, source, to, 0)
+    return Stored(made, stored_type, tuple(casts.failing), casts.partial)
 
 
 def stored_value(context: Context, column: str, value: Typed, to: SparkType, shape: Shape, failing: list[str]) -> Typed:
@@ -73,14 +73,14 @@ def stored_value(context: Context, column: str, value: Typed, to: SparkType, sha
     `failing` collects the parts' paths."""
     if value.type == to:
         return value
-    found = stored(context, column, value.sql, as_json(value.type), as_json(to), shape)
-    failing += found.failing
-    throws, partial = value.throws or bool(found.failing), value.partial or found.partial
-    return Typed(to, found.sql, throws=throws, partial=partial, constant=value.constant)
+    result = stored(context, column, value.sql, as_json(value.type), as_json(to), shape)
+    failing += result.failing
+    throws, partial = value.throws or bool(result.failing), value.partial or result.partial
+    return Typed(to, result.sql, throws=throws, partial=partial, constant=value.constant)
 
 
 def in_columns(error: DeltaError, columns: Sequence[str]) -> DeltaError:
-    """The error, with the columns that can't store its value if it is about one."""
+    """The error; if it is about a value out of range, with the columns that it may concern."""
     if not columns or not str(error).startswith(_UNFIT):
         return error
     named = ", ".join(f"`{column}`" for column in dict.fromkeys(columns))
@@ -94,49 +94,49 @@ class _Casts:
     failing: list[str] = field(default_factory=list)
     partial: bool = False
 
-    def part(self, path: str, sql: str, given: Any, to: Any, depth: int) -> tuple[str, Any]:
+    def part(self, path: str, sql: str, source: Any, to: Any, depth: int) -> tuple[str, Any]:
         """A part of the value and its type; unchanged if no conversion is needed."""
-        if given == to:
-            return sql, given
-        if given == "void":
+        if source == to:
+            return sql, source
+        if source == "void":
             simple = of_json(to)
-            return (sql, given) if simple is None else (f"CAST(NULL AS {simple.duck})", to)
-        if isinstance(given, str) or isinstance(to, str):
-            return self._leaf(path, sql, given, to)
-        if given["type"] != to["type"]:
-            raise _mismatch(path, given, to)
+            return (sql, source) if simple is None else (f"CAST(NULL AS {simple.duck})", to)
+        if isinstance(source, str) or isinstance(to, str):
+            return self._leaf(path, sql, source, to)
+        if source["type"] != to["type"]:
+            raise _mismatch(path, source, to)
         if to["type"] == "struct":
-            return self._struct(path, sql, given, to, depth)
+            return self._struct(path, sql, source, to, depth)
         return (
-            self._array(path, sql, given, to, depth)
+            self._array(path, sql, source, to, depth)
             if to["type"] == "array"
-            else self._map(path, sql, given, to, depth)
+            else self._map(path, sql, source, to, depth)
         )
 
-    def _leaf(self, path: str, sql: str, given: Any, to: Any) -> tuple[str, Any]:
-        own, simple = of_json(given), of_json(to)
+    def _leaf(self, path: str, sql: str, source: Any, to: Any) -> tuple[str, Any]:
+        own, simple = of_json(source), of_json(to)
         if own is None or simple is None or not stores(own, simple):
-            raise _mismatch(path, given, to)
+            raise _mismatch(path, source, to)
         if own == simple:
-            return sql, given
+            return sql, source
         made = cast(self.context, Typed(own, sql), simple)
         if made.throws:
             self.failing.append(path)
         self.partial |= made.partial
         return made.sql, to
 
-    def _struct(self, path: str, sql: str, given: Any, to: Any, depth: int) -> tuple[str, Any]:
+    def _struct(self, path: str, sql: str, source: Any, to: Any, depth: int) -> tuple[str, Any]:
         fields, names, values = list[dict[str, Any]](), list[str](), list[str]()
         same = True
-        for name, own, brought in self._pairs(path, given["fields"], to["fields"]):
+        for name, own, brought in self._pairs(path, source["fields"], to["fields"]):
             if brought is None:
-                of = of_json(own["type"])
-                if of is None:
+                data_type = of_json(own["type"])
+                if data_type is None:
                     raise UnsupportedExpressionError(
                         f"the value for `{path}` has no field `{own['name']}` of type {own['type']}, of which the embedded engine "
                         "makes no null: give the struct the field, or use the Spark engine for it"
                     )
-                part, of_part = f"CAST(NULL AS {of.duck})", own["type"]
+                part, of_part = f"CAST(NULL AS {data_type.duck})", own["type"]
             else:
                 below = f"struct_extract({sql}, {text(brought['name'])})"
                 part, of_part = self.part(f"{path}.{name}", below, brought["type"], own["type"], depth)
@@ -144,64 +144,66 @@ class _Casts:
             fields.append({**(brought or own), "name": name, "type": of_part})
             names.append(name)
             values.append(part)
-        if same and names == [f["name"] for f in given["fields"]]:
-            return sql, given
+        if same and names == [f["name"] for f in source["fields"]]:
+            return sql, source
         packed = ", ".join(f"{quoted(name)} := {value}" for name, value in zip(names, values, strict=True))
         return f"CASE WHEN {sql} IS NOT NULL THEN struct_pack({packed}) END", {**to, "fields": fields}
 
     def _pairs(
-        self, path: str, given: Sequence[Mapping[str, Any]], to: Sequence[Mapping[str, Any]]
+        self, path: str, source: Sequence[Mapping[str, Any]], to: Sequence[Mapping[str, Any]]
     ) -> list[tuple[str, Mapping[str, Any], Mapping[str, Any] | None]]:
         """The fields of a stored struct: the name, the column's field, and the value's, which may
         be missing."""
         if self.shape == "by_position":
-            if len(given) != len(to):
+            if len(source) != len(to):
                 raise SchemaMismatchError(
-                    f"the value for `{path}` has {len(given)} of the {len(to)} fields ({_names(given)} for {_names(to)}): "
+                    f"the value for `{path}` has {len(source)} of the {len(to)} fields ({_names(source)} for {_names(to)}): "
                     "give one for each, in their order"
                 )
-            return [(own["name"], own, brought) for own, brought in zip(to, given, strict=True)]
-        there = {f["name"].lower(): f for f in given}
+            return [(own["name"], own, brought) for own, brought in zip(to, source, strict=True)]
+        there = {f["name"].lower(): f for f in source}
         own_fields = {f["name"].lower(): f for f in to}
         if self.shape == "value":
-            return [(f["name"], own_fields.get(f["name"].lower(), f), f) for f in given]
-        if more := [f["name"] for f in given if f["name"].lower() not in own_fields]:
+            return [(f["name"], own_fields.get(f["name"].lower(), f), f) for f in source]
+        if more := [f["name"] for f in source if f["name"].lower() not in own_fields]:
             raise SchemaMismatchError(
                 f"the value for `{path}` has a field `{more[0]}`, which the column lacks (it has {_names(to)}): leave it out, or "
                 "add it to the table first"
             )
         return [(f["name"], f, there.get(f["name"].lower())) for f in to]
 
-    def _array(self, path: str, sql: str, given: Any, to: Any, depth: int) -> tuple[str, Any]:
-        made = self._each(path, sql, given, to, depth, "elementType")
-        return (sql, given) if made is None else (made[0], {**given, "elementType": made[1]})
+    def _array(self, path: str, sql: str, source: Any, to: Any, depth: int) -> tuple[str, Any]:
+        made = self._each(path, sql, source, to, depth, "elementType")
+        return (sql, source) if made is None else (made[0], {**source, "elementType": made[1]})
 
-    def _map(self, path: str, sql: str, given: Any, to: Any, depth: int) -> tuple[str, Any]:
-        keys = self._each(path, f"map_keys({sql})", given, to, depth, "keyType")
-        values = self._each(path, f"map_values({sql})", given, to, depth, "valueType")
+    def _map(self, path: str, sql: str, source: Any, to: Any, depth: int) -> tuple[str, Any]:
+        keys = self._each(path, f"map_keys({sql})", source, to, depth, "keyType")
+        values = self._each(path, f"map_values({sql})", source, to, depth, "valueType")
         if keys is None and values is None:
-            return sql, given
+            return sql, source
         (of_keys, key), (of_values, value) = (
-            keys or (f"map_keys({sql})", given["keyType"]),
-            values or (f"map_values({sql})", given["valueType"]),
+            keys or (f"map_keys({sql})", source["keyType"]),
+            values or (f"map_values({sql})", source["valueType"]),
         )
         made = f"CASE WHEN {sql} IS NOT NULL THEN map({of_keys}, {of_values}) END"
-        return made, {**given, "keyType": key, "valueType": value}
+        return made, {**source, "keyType": key, "valueType": value}
 
-    def _each(self, path: str, listed: str, given: Any, to: Any, depth: int, part: str) -> tuple[str, Any] | None:
+    def _each(self, path: str, listed: str, source: Any, to: Any, depth: int, part: str) -> tuple[str, Any] | None:
         """A list of converted parts, and their type; None if they are unchanged."""
-        one = f"leaf{depth}"
-        made, of = self.part(f"{path}.{_PARTS[part]}", one, given[part], to[part], depth + 1)
-        return None if made is one else (f"list_transform({listed}, lambda {one}: {made})", of)
+        leaf = f"leaf{depth}"
+        made, element_type = self.part(f"{path}.{_PARTS[part]}", leaf, source[part], to[part], depth + 1)
+        return None if made is leaf else (f"list_transform({listed}, lambda {leaf}: {made})", element_type)
 
 
-def _mismatch(path: str, given: Any, to: Any) -> SchemaMismatchError:
-    return SchemaMismatchError(f"`{path}` of type {_told(to)} doesn't take a value of type {_told(given)}: cast it")
+def _mismatch(path: str, source: Any, to: Any) -> SchemaMismatchError:
+    return SchemaMismatchError(
+        f"`{path}` of type {_shown_type(to)} doesn't take a value of type {_shown_type(source)}: cast it"
+    )
 
 
-def _told(of: Any) -> str:
-    simple = of_json(of)
-    return str(simple) if simple is not None else of if isinstance(of, str) else of["type"]
+def _shown_type(data_type: Any) -> str:
+    simple = of_json(data_type)
+    return str(simple) if simple is not None else data_type if isinstance(data_type, str) else data_type["type"]
 
 
 def _names(fields: Sequence[Mapping[str, Any]]) -> str:

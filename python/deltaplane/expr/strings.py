@@ -1,6 +1,6 @@
 """String literals and comments of Spark SQL.
 
-Owns quoting, escapes, raw strings and comments; knows no grammar.
+Handles quoting, escapes, raw strings and comments; independent of the grammar.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def without_comments(sql: str) -> str:
     """
     if "--" not in sql and "/*" not in sql:
         return sql
-    kept, at, place = list[str](), 0, 0
+    parts, copied, place = list[str](), 0, 0
     while (match := _COMMENT.search(sql, place)) is not None:
         place = match.end()
         if match.lastgroup == "open":
@@ -72,9 +72,9 @@ def without_comments(sql: str) -> str:
             place = _end_of_comment(sql, match.start())
         elif match.lastgroup != "line":
             continue
-        kept += (sql[at : match.start()], " " * (place - match.start()))
-        at = place
-    return "".join(kept) + sql[at:]
+        parts += (sql[copied : match.start()], " " * (place - match.start()))
+        copied = place
+    return "".join(parts) + sql[copied:]
 
 
 def _end_of_comment(sql: str, start: int) -> int:

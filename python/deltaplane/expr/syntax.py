@@ -94,7 +94,7 @@ class Token(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The place behind it."""
+        """The position behind it."""
         return self.start + len(self.text)
 
 
@@ -122,7 +122,7 @@ _BINARY: list[dict[str, str]] = [
     {"+": "+", "-": "-", "||": "||"},
     {"*": "*", "/": "/", "%": "%", "div": "div"},
 ]
-# Words that end an operand, so they can't be an unquoted column there.
+# Keywords that end an operand, so that they can't be an unquoted column there.
 _RESERVED = {"and", "or", "not", "then", "else", "end", "when", "case", "between", "in", "is", "like", "as", "from"}
 _UNITS = set("microsecond millisecond second minute hour day dayofyear week month quarter year".split())
 _WITH_UNITS = {
@@ -149,32 +149,32 @@ def parse(sql: str) -> Syntax:
 def called(node: Syntax) -> set[str]:
     """The functions and operators of a tree, by name."""
     # A loop, since long sums nest deeply to the left.
-    found, left = set(), [node]
+    names, left = set(), [node]
     while left:
         match left.pop():
             case Call(name, args):
-                found.add(name)
+                names.add(name)
                 left.extend(args)
             case Cast(arg):
                 left.append(arg)
             case Literal(_, SparkType(interval=True)):
-                found.add("interval")
-    return found
+                names.add("interval")
+    return names
 
 
 def captured(node: Syntax) -> list[str]:
     """The columns in lambda functions of a tree."""
-    found, left = [], [(node, False)]
+    names, left = [], [(node, False)]
     while left:
         here, inside = left.pop()
         match here:
             case Name(parts) if inside:
-                found.append(".".join(parts))
+                names.append(".".join(parts))
             case Call(_, args):
                 left.extend((arg, inside or isinstance(here, Lambda)) for arg in args)
             case Cast(arg):
                 left.append((arg, inside))
-    return sorted(found)
+    return sorted(names)
 
 
 def shown(sql: str) -> str:
@@ -199,27 +199,27 @@ class Parser:
         self.tokens = self._tokens()
 
     def _tokens(self) -> list[Token]:
-        found, position = list[Token](), 0
+        tokens, position = list[Token](), 0
         try:
             text = without_comments(self.sql)
             # Each token begins where the previous one ends: a search would try an invalid text
             # again at each position.
             while True:
-                if (whole := self.next_token(text, position, found)) is not None:
-                    found.append(whole)
+                if (whole := self.next_token(text, position, tokens)) is not None:
+                    tokens.append(whole)
                     position = whole.end
                 if (match := self.pattern.match(text, position)) is None:
                     break
                 position, kind = match.end(), match.lastgroup
                 if kind is not None and kind != "space":
-                    found.append(Token("op" if kind == "sign" else kind, match.group(), match.start()))
+                    tokens.append(Token("op" if kind == "sign" else kind, match.group(), match.start()))
             if text[position : position + 1] in ("'", '"', "`"):
                 raise unclosed(text, position)
         except WrongText as e:
             self.wrong(str(e), e.place)
         if position < len(text):
             self.wrong(f"unexpected {text[position]!r}", position)
-        return found
+        return tokens
 
     def next_token(self, text: str, position: int, before: list[Token]) -> Token | None:
         """A token at a position that only a subclass knows; `before` are the previous ones."""
@@ -257,8 +257,8 @@ class Parser:
     def expect(self, wanted: str) -> None:
         """Skips an operator or word that must come next."""
         if not self.take(wanted):
-            found = self.tokens[self.at].text if self.at < len(self.tokens) else "the end"
-            self.wrong(f"expected {wanted!r}, found {found!r}")
+            actual = self.tokens[self.at].text if self.at < len(self.tokens) else "the end"
+            self.wrong(f"expected {wanted!r}, found {actual!r}")
 
     # --- grammar, loosest first ---
 
@@ -437,10 +437,10 @@ class Parser:
         """The text after INTERVAL: counts with units, fields from one unit to another, or either as
         a string."""
         try:
-            total, of = self.duration()
+            total, data_type = self.duration()
         except ValueError as e:
             self.wrong(str(e))
-        return Literal(str(total), of)
+        return Literal(str(total), data_type)
 
     def duration(self) -> tuple[int, SparkType]:
         # Its patterns take longer to compile than a simple predicate takes to parse.
@@ -460,8 +460,8 @@ class Parser:
             unit = self.identifier()
             if self.take("to"):
                 # Two signs cancel each other.
-                total, of = durations.from_fields(count, unit, self.identifier())
-                return (-total if sign == "-" else total), of
+                total, data_type = durations.from_fields(count, unit, self.identifier())
+                return (-total if sign == "-" else total), data_type
             if sign == "-" and count.strip()[:1] in "+-":
                 count = count.strip()
                 sign = "" if count[0] == "-" else "-"
@@ -497,21 +497,21 @@ class Parser:
             unit = self.identifier()
             self.expect("from")
             return self.closed(Call("extract", (Literal(unit, STRING), self.expression())))
-        if name == "position" and (found := self.position()) is not None:
-            return found
-        if name == "trim" and (found := self.trim()) is not None:
-            return found
+        if name == "position" and (call := self.position()) is not None:
+            return call
+        if name == "trim" and (call := self.trim()) is not None:
+            return call
         if name in _WITH_UNITS and self.peek() in _UNITS and self.peek(1) == ",":
             word = Literal(self.peek(), STRING)
             self.at += 2
-            return Call(_WITH_UNITS[name], (word, *self.arguments(of=name)))
+            return Call(_WITH_UNITS[name], (word, *self.arguments(function=name)))
         if name == "struct" and self.peek() not in (")", "*"):
             return self.struct()
         if name == "like":
             return self.like()
         if self.take("distinct"):
             self.refuse("DISTINCT")
-        return Call(name, tuple(self.arguments(of=name)))
+        return Call(name, tuple(self.arguments(function=name)))
 
     def closed(self, made: Call) -> Call:
         self.expect(")")
@@ -521,7 +521,7 @@ class Parser:
 
     def like(self) -> Call:
         """LIKE as a function, whose third argument is the escape character."""
-        args = self.arguments(of="like")
+        args = self.arguments(function="like")
         if len(args) not in (2, 3):
             self.wrong(f"`like` takes a text, a pattern and an escape, not {len(args)} arguments")
         if len(args) == 3 and not (isinstance(args[2], Literal) and args[2].type == STRING):
@@ -579,26 +579,27 @@ class Parser:
             return None
         chars = self.expression()
         if self.take("from"):
-            # With one following argument the characters come first, as in ltrim(chars, text).
+            # In a call with two arguments, the trimmed characters are the first one, as in
+            # ltrim(chars, text).
             return self.closed(Call("trim-from" if name in (None, "trim") else name, (chars, self.expression())))
         self.at = start
         return None
 
-    def arguments(self, of: str = "") -> list[Syntax]:
+    def arguments(self, function: str = "") -> list[Syntax]:
         args: list[Syntax] = []
         if self.take(")"):
             return args
         if self.peek() == "*":
-            self.refuse(f"{of}(*)")
+            self.refuse(f"{function}(*)")
         while True:
             parameters = self.parameters()
             args.append(self.lambda_of(parameters) if parameters else self.expression())
-            if self.peek() == "from" and of in ("substring", "substr"):
+            if self.peek() == "from" and function in ("substring", "substr"):
                 self.at += 1
                 args.append(self.expression())
                 if self.take("for"):
                     args.append(self.expression())
-            if of == "overlay" and len(args) == 1 and self.take("placing"):
+            if function == "overlay" and len(args) == 1 and self.take("placing"):
                 args.append(self.expression())
                 self.expect("from")
                 args.append(self.expression())
@@ -619,18 +620,18 @@ class Parser:
 
     def parameters(self) -> list[str]:
         """Skips and returns the parameters of a lambda function; none for any other argument."""
-        start, found = self.at, []
+        start, names = self.at, []
         if not self.take("("):
             if self.kind() in ("name", "quoted") and self.peek(1) == "->":
-                found = [self.identifier()]
+                names = [self.identifier()]
         else:
             while self.kind() in ("name", "quoted"):
-                found.append(self.identifier())
+                names.append(self.identifier())
                 if not self.take(","):
                     break
-            found = found if self.take(")") else []
-        if found and self.take("->"):
-            return found
+            names = names if self.take(")") else []
+        if names and self.take("->"):
+            return names
         self.at = start
         return []
 
@@ -653,12 +654,14 @@ class Parser:
                 self.at += 1
                 self.take(",")
             word = f"{word}({','.join(sizes)})"
-        found = named(word)
-        if found is None:
+        data_type = named(word)
+        if data_type is None:
             self.refuse(f"the type {shown(word)}")
-        if found.name == "decimal" and not (found.scale <= found.precision <= MAX_PRECISION and found.precision > 0):
+        if data_type.name == "decimal" and not (
+            data_type.scale <= data_type.precision <= MAX_PRECISION and data_type.precision > 0
+        ):
             self.wrong(f"{word} isn't a decimal type")
-        return found
+        return data_type
 
     # --- leaves ---
 

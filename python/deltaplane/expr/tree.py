@@ -1,6 +1,6 @@
 """Nodes of the JSON tree, in the format of the Rust core (`rust/protocol/src/expr/mod.rs`).
 
-Pure constructors; knows neither SQL nor tuples.
+Pure constructors; independent of SQL and of tuples.
 """
 
 from __future__ import annotations

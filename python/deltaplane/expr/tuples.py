@@ -1,7 +1,7 @@
 """Converts predicates of `(column, operator, value)` tuples, deltalake's notation, to the JSON
 tree.
 
-Owns the meaning of Python values in a predicate; knows no SQL and no column types.
+Defines the meaning of Python values in a predicate; independent of SQL and of column types.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def _condition(part: Any) -> Node:
     if op in ("in", "not in"):
         if isinstance(value, str | bytes) or not isinstance(value, Sequence | set | frozenset) or not value:
             raise InvalidArgumentError(f"the predicate on `{name}` needs a list of values after {op!r}, not {value!r}")
-        found = tree.is_in(column, [value_node(v, name) for v in value])
-        return tree.negated(found) if op == "not in" else found
+        node = tree.is_in(column, [value_node(v, name) for v in value])
+        return tree.negated(node) if op == "not in" else node
     cmp = _OPERATORS.get(op)
     if cmp is None:
         known = ", ".join([*_OPERATORS, "in", "not in"])
@@ -64,15 +64,15 @@ def _condition(part: Any) -> Node:
 
 def _name(name: str) -> list[str]:
     """Dots separate the fields of structs; backticks keep them in a name, as in PySpark."""
-    parts, at = [], 0
-    while match := _NAME_PART.match(name, at):
+    parts, position = [], 0
+    while match := _NAME_PART.match(name, position):
         parts.append((match.group(1) or "").replace("``", "`") or match.group(2))
-        at = match.end()
-        if at == len(name):
+        position = match.end()
+        if position == len(name):
             return parts
-        if name[at] != ".":
+        if name[position] != ".":
             break
-        at += 1
+        position += 1
     raise InvalidArgumentError(f"the predicate's column name {name!r} isn't a name: put odd characters in backticks")
 
 

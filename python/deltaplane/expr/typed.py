@@ -1,7 +1,7 @@
-"""A typed expression being translated to DuckDB, and helpers of translations: raising, guarding,
-null.
+"""A typed expression during its translation to DuckDB, and helpers of translations: raising,
+guarding, null.
 
-Knows no function.
+Contains no function.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from deltaplane.exceptions import InvalidArgumentError, UnsupportedExpressionErr
 from deltaplane.expr.types import SparkType, text
 
 _ADVICE = "use the Spark engine for it"
-# Most characters of a translation, which uses an argument more than once, so that nesting
-# multiplies its size.
+# Maximum number of characters of a translation: a translation may use an argument several times, so
+# nesting multiplies its size.
 MAX_SQL = 1 << 20
 # Ends the text of `failing`, since DuckDB appends words: a private-use character, as texts contain
 # any other.
 END = "\ue002"
-# Most characters of a value in an error.
+# Maximum number of characters of a value in an error.
 _SHOWN = 100
 
 

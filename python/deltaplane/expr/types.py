@@ -1,6 +1,6 @@
 """Spark's types in expressions, their names in DuckDB, and their conversion from a table's schema.
 
-Pure values; knows neither SQL nor a table.
+Plain values; independent of SQL and of tables.
 """
 
 from __future__ import annotations
@@ -177,19 +177,19 @@ def of_json(value: Any) -> SparkType | None:
     return SparkType(value["type"], parts=known, fields=fields) if len(known) == len(parts) else None
 
 
-def as_json(of: SparkType) -> Any:
+def as_json(data_type: SparkType) -> Any:
     """A type as a table's schema JSON has it; without nullability.
 
     >>> as_json(array(decimal(5, 1)))
     {'type': 'array', 'elementType': 'decimal(5,1)', 'containsNull': True}
     """
-    if of.name == "array":
-        return {"type": "array", "elementType": as_json(of.parts[0]), "containsNull": True}
-    if of.name == "map":
-        key, value = map(as_json, of.parts)
+    if data_type.name == "array":
+        return {"type": "array", "elementType": as_json(data_type.parts[0]), "containsNull": True}
+    if data_type.name == "map":
+        key, value = map(as_json, data_type.parts)
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-    if of.name == "struct":
-        pairs = zip(of.fields, of.parts, strict=True)
+    if data_type.name == "struct":
+        pairs = zip(data_type.fields, data_type.parts, strict=True)
         fields = [{"name": n, "type": as_json(t), "nullable": True, "metadata": {}} for n, t in pairs]
         return {"type": "struct", "fields": fields}
-    return str(of)
+    return str(data_type)

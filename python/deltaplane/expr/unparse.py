@@ -1,5 +1,4 @@
-"""Converts a syntax tree back to the text of a condition, for constructs that files can be pruned
-by.
+"""Converts a syntax tree to the text of a condition, for constructs by which files can be pruned.
 
 Parsing the text again gives the same tree, as a test checks.
 """
@@ -23,14 +22,14 @@ _TYPES = {
 
 
 def conjuncts(node: Syntax) -> list[Syntax]:
-    """The conditions that a condition joins by AND."""
+    """The conditions that AND joins."""
     if isinstance(node, Call) and node.name == "and":
         return [part for arg in node.args for part in conjuncts(arg)]
     return [node]
 
 
 def unparse(node: Syntax) -> str | None:
-    """The text of a tree; None if it has a construct that files can't be pruned by.
+    """The text of a tree; None if files can't be pruned by it.
 
     >>> from deltaplane.expr.syntax import parse
     >>> unparse(parse("t.day >= date '2024-01-01' and not x in (1, 2L)"))
@@ -64,8 +63,8 @@ def _call(name: str, args: list[str]) -> str | None:
         return f"({args[0]} IN ({', '.join(args[1:])}))"
     if name == "like":
         return f"({args[0]} LIKE {args[1]}{f' ESCAPE {args[2]}' if len(args) > 2 else ''})"
-    one = {"not": "(NOT {})", "isnull": "({} IS NULL)", "isnotnull": "({} IS NOT NULL)"}.get(name)
-    return one.format(*args) if one is not None and len(args) == 1 else None
+    template = {"not": "(NOT {})", "isnull": "({} IS NULL)", "isnotnull": "({} IS NOT NULL)"}.get(name)
+    return template.format(*args) if template is not None and len(args) == 1 else None
 
 
 def _literal(node: Literal) -> str | None:

@@ -1,7 +1,7 @@
 """Scalars of Python, NumPy, pandas and Arrow as literals of predicates, with all of their digits.
 
-Owns how a time becomes text: none is converted through Python's datetime where that would truncate
-it. Imports no library.
+Defines how a time becomes text: it is never converted through Python's datetime if that would
+truncate it. Imports no library.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def has_nanoseconds(value: Any) -> bool:
         return any(map(has_nanoseconds, value))
     if isinstance(value, dict):
         return any(has_nanoseconds(part) for pair in value.items() for part in pair)
-    # For pandas' NaT the attribute is NaN, which is above nothing.
+    # For pandas' NaT the attribute is NaN, and comparisons with NaN are false.
     return isinstance(value, datetime.datetime) and getattr(value, "nanosecond", 0) > 0
 
 
@@ -74,8 +74,8 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, datetime.date):
         return Moment(value.isoformat(), "date")
     if _is(value, "numpy", "generic"):
-        found = value.item()
-        return found if _is(found, "numpy", "generic") else plain_value(found)
+        number = value.item()
+        return number if _is(number, "numpy", "generic") else plain_value(number)
     return value
 
 
@@ -94,7 +94,7 @@ def _of_datetime(value: datetime.datetime) -> Moment:
             since = value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1) - (value.utcoffset() or _MICROSECOND * 0)
             return Moment(_moment(since // _MICROSECOND, 10**6), "timestamp")
     text = value.replace(tzinfo=None).isoformat(sep=" ", timespec="microseconds")
-    # pandas' own have more digits, which this text lacks.
+    # pandas' own timestamps have more digits, which this text lacks.
     below = getattr(value, "nanosecond", 0)
     text = f"{text}{below:03}" if below else text
     return Moment(text, "timestamp" if aware else "timestamp_ntz")
@@ -117,17 +117,19 @@ def _of_numpy(value: Any) -> Any:
 def _of_arrow(value: Any) -> Any:
     import pyarrow as pa
 
-    of = value.type
+    data_type = value.type
     if not value.is_valid:
         return None
-    if pa.types.is_dictionary(of) or isinstance(value, pa.ExtensionScalar):
+    if pa.types.is_dictionary(data_type) or isinstance(value, pa.ExtensionScalar):
         inner = value.value
         return plain_value(inner) if isinstance(inner, pa.Scalar) else inner
-    if pa.types.is_timestamp(of):
-        return Moment(_moment(value.value, _TICKS[of.unit]), "timestamp" if of.tz is not None else "timestamp_ntz")
-    if pa.types.is_date32(of):
+    if pa.types.is_timestamp(data_type):
+        return Moment(
+            _moment(value.value, _TICKS[data_type.unit]), "timestamp" if data_type.tz is not None else "timestamp_ntz"
+        )
+    if pa.types.is_date32(data_type):
         return Moment(_date(value.value), "date")
-    if pa.types.is_date64(of):
+    if pa.types.is_date64(data_type):
         return Moment(_date(value.value // (_DAY_US // 1000)), "date")
     return value.as_py()
 
@@ -143,7 +145,7 @@ def _moment(ticks: int, per_second: int) -> str:
 def _date(days: int) -> str:
     """The text of a date from days since 1970; also for years outside of Python's date."""
     eras, rest = divmod(days, _DAYS_OF_400_YEARS)
-    found = datetime.date(1970, 1, 1) + datetime.timedelta(days=rest)
-    year = found.year + 400 * eras
+    day = datetime.date(1970, 1, 1) + datetime.timedelta(days=rest)
+    year = day.year + 400 * eras
     sign = "-" if year < 0 else "+" if year > 9999 else ""
-    return f"{sign}{abs(year):04}-{found.month:02}-{found.day:02}"
+    return f"{sign}{abs(year):04}-{day.month:02}-{day.day:02}"

@@ -1,1 +1,1 @@
-"""Arrow streams, storage options, credentials, the cache, and stores of applications."""
+"""Arrow streams, storage options, credentials, the cache, and user-defined stores."""

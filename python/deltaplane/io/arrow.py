@@ -1,7 +1,7 @@
-"""Users' data in and Arrow out, through Arrow's C data interface and pyarrow, which is imported at
-the first use.
+"""Converts users' data to Arrow and back, by Arrow's C data interface and pyarrow, which is
+imported at first use.
 
-Knows no table.
+Uses no table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ACCEPTED = (
     "pass anything with __arrow_c_stream__ or __arrow_c_array__ (a pyarrow Table, RecordBatch or RecordBatchReader, "
     "a Polars or pandas DataFrame, a DuckDB relation), or an iterable of record batches"
 )
-# pyarrow's message about a type that isn't in Arrow's C interface.
+# pyarrow's message for a type that Arrow's C interface lacks.
 _FORMAT = re.compile(r"unsupported format string: '([^']*)'")
 # Arrow's words around an error's own text in a stream that carries text alone.
 _KINDS = re.compile(r"(?:(?:C Data interface error|Invalid|IOError|Unknown error): )+")
@@ -119,7 +119,7 @@ def _reader(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, Scan) or _is_from("deltaplane.table", "DeltaTable", data):
-        # Through a stream in C only the text of an error would arrive.
+        # A C stream would transport only the text of an error.
         own: pa.RecordBatchReader = data.to_reader()
         return own
     if _is_from("pandas", "DataFrame", data):
@@ -159,8 +159,8 @@ def _read(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _alike(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch that must have the source's columns: a stream in C would take the values of other
-    columns for these."""
+    """Checks that a batch has the source's columns: a C stream would silently read the values of
+    other columns."""
     if batch.schema.names != schema.names or batch.schema.types != schema.types:
         raise InvalidArgumentError(
             f"the source's rows can't be read: a batch has the columns ({_columns(batch.schema)}), the source "
@@ -241,7 +241,7 @@ def reads_again(data: Any) -> bool:
 
 
 def _is_from(module: str, name: str, data: Any) -> bool:
-    """Whether `data` is an instance of a class of a library, without importing the library."""
+    """Whether `data` is an instance of a library's class, without importing the library."""
     cls = getattr(sys.modules.get(module), name, None)
     return cls is not None and isinstance(data, cls)
 
@@ -277,13 +277,13 @@ class KeptErrors:
         try:
             yield from self._batches
         except DeltaError as e:
-            # An error of the source, if that is another table, names that one.
+            # An error of another table's scan keeps that table's name.
             e.table = e.table or self._location
             self._error = e
             raise
 
     def raise_error(self) -> None:
-        """Raises the error that ended the stream, if one did."""
+        """Raises the error that ended the stream, if any."""
         if self._error is not None:
             raise self._error from self._error.__cause__
 
@@ -296,7 +296,7 @@ class Scan:
     `batches` and `to_reader` hold a few batches in memory, the other methods all rows.
     """
 
-    def __init__(self, native: _native.Scan | _native.Changes | _native.ArrowStream | FilteredRows) -> None:
+    def __init__(self, native: _native.Scan | _native.ArrowStream | FilteredRows) -> None:
         self._native = native
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -341,7 +341,7 @@ class Scan:
             self._native.raise_error()
             raise
 
-    # The name that `pyarrow.RecordBatchReader` uses.
+    # The method's name in `pyarrow.RecordBatchReader`.
     read_all = to_arrow
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
@@ -360,8 +360,8 @@ class Scan:
             raise
 
     def _stream(self) -> pa.RecordBatchReader:
-        """A reader in C. Its errors are text alone, so the Python caller raises the core's own
-        error instead."""
+        """A C reader. Its errors are text only, so the Python caller raises the core's own error
+        instead."""
         import pyarrow as pa
 
         return pa.RecordBatchReader.from_stream(self._native)

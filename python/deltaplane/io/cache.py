@@ -1,7 +1,7 @@
-"""The local cache of log files and, if wanted, data files: reports its content, and empties it.
+"""The local cache of log files and, optionally, data files: reports its content, and empties it.
 
-Stores use the cache automatically, if the storage option `cache_dir` or the environment sets its
-directory. Knows a directory, no table.
+Stores use the cache automatically if the storage option `cache_dir` or the environment sets its
+directory. Uses a directory, no table.
 """
 
 from __future__ import annotations

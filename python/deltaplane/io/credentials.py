@@ -30,8 +30,8 @@ _OF_STS = {
 # Names of the expiry in answers of boto3, azure-identity, Polars and obstore.
 _ENDS = ("expires_at", "expires_on", "expiry")
 
-# Providers that other processes can't import, by name and by themselves. They stay, as options that
-# name them may.
+# Providers that other processes can't import, by name and by identity. They are never removed,
+# since options may name them.
 _named: dict[str, CredentialProvider] = {}
 _names: dict[int, str] = {}
 _lock = threading.Lock()
@@ -67,10 +67,10 @@ def provider_name(provider: object) -> str:
 
 
 def check(name: str) -> None:
-    """Whether there is a provider of this name in this process.
+    """Checks that this process has a provider of this name.
 
     Raises:
-        InvalidArgumentError: there is none, or the object of this name can't be called.
+        InvalidArgumentError: no such provider, or the object of this name can't be called.
     """
     _provider(name)
 

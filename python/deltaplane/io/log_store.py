@@ -1,4 +1,4 @@
-"""Stores of applications: a class that stores a scheme's tables, or decides their commits.
+"""User-defined stores: a class that stores a scheme's tables, or decides their commits.
 
 Documents the class's contract and registers it; `deltaplane.io.log_store_check` tests the contract.
 The core calls it.
@@ -78,8 +78,8 @@ class LogStore:
         return NotImplemented
 
     def list_from(self, directory: str, name: str) -> Iterable[StoredObject]:
-        """The files directly in a directory whose names sort at or after `name`, in the order of
-        their bytes."""
+        """The files directly in a directory whose names are equal to or greater than `name`, in
+        byte order."""
         return NotImplemented
 
     def list_all(self, directory: str) -> Iterable[StoredObject]:
@@ -100,7 +100,7 @@ class LogStore:
         return NotImplemented
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
-        """The bytes of an object from `start` to before `end`, fewer if it ends before."""
+        """The bytes of an object from `start` to before `end`, fewer if the object is shorter."""
         return NotImplemented
 
 

@@ -1,7 +1,7 @@
 """Tests whether a store provides what atomic commits need: the contract of `LogStore`, over any
 location.
 
-Knows the contract only.
+Uses the contract only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["LogStoreContractError", "check_log_store"]
 
 WRITERS, NAMES, OVERWRITES = 16, 20, 40
 RACE_SECONDS = 120
-# By the order of their bytes.
+# In byte order.
 ORDERED = ("0009.json", "0010.crc", "0010.json", "0019.json", "A", "_last", "a", "é")
 STARTS = ("", "0010", "0010.json", "0020", "_", "b", "é")
 ODD = ("a b", "a%20b", "100%", "p=1", "x#1", "q?v=1", "é/ü", "plus+and&", "UPPER", "upper")

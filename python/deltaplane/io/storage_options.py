@@ -1,6 +1,6 @@
 """Converts users' table locations, storage options and versions to the core's arguments.
 
-Knows no table and does no I/O.
+Uses no table and does no I/O.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def version_arguments(version: VersionLike | None) -> tuple[int | None, int | No
     from datetime import date, datetime
 
     if not isinstance(version, (bool, int)) and hasattr(version, "__index__"):
-        # Accepts NumPy's numbers as well.
+        # NumPy's numbers are accepted as well.
         version = operator.index(version)
     if isinstance(version, bool) or not isinstance(version, (int, str, datetime, date)):
         raise InvalidArgumentError(
@@ -99,7 +99,7 @@ def _epoch_ms(moment: str | datetime | date) -> int:
     if isinstance(moment, str):
         text = moment.strip()
         try:
-            # Python 3.10 does not read the Z.
+            # Python 3.10 can't parse the suffix Z.
             moment = datetime.fromisoformat(text[:-1] + "+00:00" if text[-1:] in ("Z", "z") else text)
         except ValueError:
             raise InvalidArgumentError(

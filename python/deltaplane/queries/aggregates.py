@@ -17,7 +17,7 @@ from deltaplane.expr.types import BOOLEAN, DOUBLE, LONG, MAX_PRECISION, SparkTyp
 __all__ = ["AGGREGATES", "normal"]
 
 Lowering = Callable[[Context, str, list[Typed], bool, str], Typed]
-# How many digits Spark adds to a decimal's for its sum.
+# Number of digits that Spark adds to a decimal's precision for its sum.
 _SUM_DIGITS = 10
 _AVERAGE_DIGITS = 4
 
@@ -31,7 +31,7 @@ def normal(value: Typed) -> Typed:
     )
 
 
-def _one(name: str, args: list[Typed]) -> Typed:
+def _single(name: str, args: list[Typed]) -> Typed:
     if len(args) != 1 or not (args[0].type.atomic or args[0].type.name == "void"):
         mistyped(name, args)
     return args[0]
@@ -50,16 +50,16 @@ def _count(_: Context, name: str, args: list[Typed], distinct: bool, over: str =
 
 
 def _number(name: str, args: list[Typed]) -> Typed:
-    value = _one(name, args)
+    value = _single(name, args)
     if not value.type.numeric:
         mistyped(name, args)
     return value
 
 
-def _sum_type(of: SparkType) -> SparkType:
-    if of.name == "decimal":
-        return decimal(min(of.precision + _SUM_DIGITS, MAX_PRECISION), of.scale)
-    return LONG if of.integral else DOUBLE
+def _sum_type(data_type: SparkType) -> SparkType:
+    if data_type.name == "decimal":
+        return decimal(min(data_type.precision + _SUM_DIGITS, MAX_PRECISION), data_type.scale)
+    return LONG if data_type.integral else DOUBLE
 
 
 def _sum(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
@@ -86,7 +86,7 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
         decimal(precision + _SUM_DIGITS, scale),
         f"CAST(sum({each}){over} AS DECIMAL({precision + _SUM_DIGITS},{scale}))",
     )
-    # Half up, on integers.
+    # Rounds half up, with integer arithmetic.
     top, bottom = f"(abs({unscaled(total)}) * {10**_AVERAGE_DIGITS})", f"nullif(count({each}){over}, 0)"
     rounded = f"({top} // {bottom} + CASE WHEN {top} % {bottom} >= {bottom} - {top} % {bottom} THEN 1 ELSE 0 END)"
     sign = f"CASE WHEN {total.sql} < 0 THEN -1 ELSE 1 END"
@@ -95,12 +95,12 @@ def _average(context: Context, name: str, args: list[Typed], distinct: bool, ove
 
 def _extreme(_: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:
     # Duplicates don't change an extreme.
-    value = _one(name, args)
+    value = _single(name, args)
     return Typed(value.type, f"{name}({value.sql}){over}")
 
 
 def _condition(context: Context, name: str, args: list[Typed]) -> Typed:
-    return boolean(context, name, _one(name, args))
+    return boolean(context, name, _single(name, args))
 
 
 def _count_if(context: Context, name: str, args: list[Typed], distinct: bool, over: str = "") -> Typed:

@@ -25,7 +25,8 @@ from deltaplane.queries.syntax import Aggregate, Nested, Query, Subquery
 
 __all__ = ["Binding", "Conversion", "Names", "Planned"]
 
-# Most columns of a plan: a named query is planned at each use, so that nested names double them.
+# Maximum number of columns of a plan: a named query is planned at each use, so nested names double
+# its columns.
 _MOST_COLUMNS = 50_000
 
 
@@ -44,18 +45,18 @@ class Planned:
 
 # The value of a column, by its number, in another type.
 Conversion = Callable[[Context, int, Typed, SparkType], Typed]
-# A named query, the names that it may use, and the columns of the queries around its WITH.
+# A named query, the named queries visible to it, and the columns of the queries around its WITH.
 Names = Mapping[str, tuple[Nested, "Names", Sequence[Column]]]
 
 
 class Binding(ABC):
-    """State of planning one statement. `throws` is whether a value can fail."""
+    """The state of planning one statement. `throws` is true if evaluating a value can fail."""
 
     def __init__(self, cursor: Cursor, context: Context) -> None:
         self._cursor = cursor
         self._context = context
         self._numbers = itertools.count()
-        # The columns of the enclosing queries, and those of them that occur.
+        # The columns of the enclosing queries, and the subset that is used.
         self._outer: list[Column] = []
         self._correlated: set[str] = set()
         self.throws = False
@@ -103,7 +104,8 @@ class Binding(ABC):
     def _aggregate(self, scope: Scope, call: Aggregate) -> Value:
         args: list[Syntax] = list(call.args)
         if call.where is not None:
-            # The functions ignore nulls, so that rows that don't count aren't evaluated either.
+            # Aggregate functions ignore nulls, so null replaces the values of excluded rows, which
+            # thereby aren't evaluated.
             args = [Call("case", (call.where, arg)) for arg in args]
         bound = [self._bound(scope, arg) for arg in args]
         typed = AGGREGATES[call.name](self._context, call.name, [v.typed for v in bound], call.distinct, "")
@@ -133,10 +135,11 @@ class Binding(ABC):
             raise InvalidArgumentError(f"a subquery as a value has one column, not {len(made.columns)}")
         if node.name == "scalar":
             made.node.narrow([])
-            # More than one row is an error.
+            # A scalar subquery with more than one row is an error.
             return Typed(made.columns[0].type, f"({made.node.render(made.ids)})", throws=True)
         if not node.filters:
-            # Spark returns false there if one of both is null, but not everywhere.
+            # Spark's result is false in some places, and null in others, if one of both sides is
+            # null.
             refuse("IN with a subquery that isn't by itself a condition of WHERE")
         value = scope.bind(node.args[0])
         to = together([value.type, made.columns[0].type], "IN")

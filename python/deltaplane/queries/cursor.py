@@ -1,7 +1,7 @@
 """Parses a statement word by word, with the parser of expressions; errors have position and
 expectation.
 
-Knows no statement.
+Defines no statement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from deltaplane.expr.syntax import Parser, Token, pattern
 __all__ = ["Cursor", "quoted", "unqualified"]
 
 T = TypeVar("T")
-# Advice in errors of the API's methods, and its form in SQL.
+# Hints that errors of the API's methods contain, and their form in SQL.
 _IN_SQL = {
     "with if_exists=True": "with IF EXISTS",
     "with truncate_history=True": "with TRUNCATE HISTORY",
@@ -41,8 +41,8 @@ class Cursor(Parser):
         raise SqlSyntaxError(f"line {line}, column {column}: {why}", line=line, column=column)
 
     def expected(self, what: str) -> NoReturn:
-        """Raises that something else was expected than the next token."""
-        self.wrong(f"expected {what}, found {self.found()}")
+        """Raises a syntax error that names the expectation and the next token."""
+        self.wrong(f"expected {what}, found {self.next_text()}")
 
     def expect(self, *wanted: str) -> None:
         for word in wanted:
@@ -50,20 +50,20 @@ class Cursor(Parser):
                 self.expected(word.upper() if word.isalpha() else f"`{word}`")
 
     def place_of(self, token: int) -> tuple[int, int]:
-        """Line and column of a token, by its number."""
+        """Line and column of the token with this index."""
         return self.line_and_column(self.tokens[token].start if token < len(self.tokens) else len(self.sql))
 
     def line_and_column(self, place: int) -> tuple[int, int]:
-        """Line and column, both from 1, of a place in the text."""
+        """Line and column, both from 1, of a position in the text."""
         before = self.sql[:place]
         return before.count("\n") + 1, place - (before.rfind("\n") + 1) + 1
 
     def place(self) -> int:
-        """Where the next token begins."""
+        """The position at which the next token begins."""
         return self.tokens[self.at].start if self.at < len(self.tokens) else len(self.sql.rstrip())
 
-    def found(self) -> str:
-        """The next token as errors show it."""
+    def next_text(self) -> str:
+        """The next token, formatted for error messages."""
         if self.at >= len(self.tokens):
             return "the end"
         text = self.tokens[self.at].text
@@ -71,7 +71,7 @@ class Cursor(Parser):
         return shown if shown.startswith("`") else f"`{shown}`"
 
     def end(self) -> None:
-        """Passes a last semicolon; nothing may follow."""
+        """Accepts a final semicolon and requires the end of the text."""
         ended = self.take(";")
         while self.take(";"):
             pass
@@ -81,13 +81,13 @@ class Cursor(Parser):
             self.expected("the end")
 
     def text_from(self, start: int) -> str:
-        """The text of the tokens from this number up to the next one, as it was written."""
+        """The original text from the token with this index up to the next token."""
         if start >= self.at:
             return ""
         return self.sql[self.tokens[start].start : self.tokens[self.at - 1].end]
 
     def tokens_from(self, start: int) -> list[Token]:
-        """The tokens from this number up to the next one."""
+        """The tokens from this index up to the next token."""
         return self.tokens[start : self.at]
 
     # --- common pieces ---
@@ -100,23 +100,23 @@ class Cursor(Parser):
 
     def names(self, what: str) -> tuple[str, ...]:
         """Names with dots between them."""
-        found = [self.name(what)]
+        names = [self.name(what)]
         while self.take("."):
-            found.append(self.name(what))
-        return tuple(found)
+            names.append(self.name(what))
+        return tuple(names)
 
     def dotted(self, what: str) -> str:
         """A column's path in the API's form: parts that aren't plain words are in backticks."""
         return ".".join(quoted(part) for part in self.names(what))
 
-    def listed(self, one: Callable[[], T]) -> list[T]:
+    def listed(self, read_item: Callable[[], T]) -> list[T]:
         """One or more items in parentheses, separated by commas."""
         self.expect("(")
-        found = [one()]
+        items = [read_item()]
         while self.take(","):
-            found.append(one())
+            items.append(read_item())
         self.expect(")")
-        return found
+        return items
 
     def text(self, what: str) -> str:
         """A string, read as Spark reads it."""
@@ -127,11 +127,11 @@ class Cursor(Parser):
     def whole_number(self, what: str, *, negative: bool = False) -> int:
         """A whole number."""
         sign = -1 if negative and self.take("-") else 1
-        found = self.tokens[self.at].text if self.kind() == "number" else ""
-        if not re.fullmatch(r"\d{1,19}[lL]?", found):
+        digits = self.tokens[self.at].text if self.kind() == "number" else ""
+        if not re.fullmatch(r"\d{1,19}[lL]?", digits):
             self.expected(what)
         self.at += 1
-        return sign * int(found.rstrip("lL"))
+        return sign * int(digits.rstrip("lL"))
 
     def close_angle(self) -> None:
         """Skips one `>`, of which several in a row are one token."""
@@ -202,20 +202,20 @@ def unqualified(tokens: list[Token], sql: str, qualifiers: list[tuple[str, ...]]
                 cut.append((tokens[i].start, tokens[i + 2 * n].start))
                 break
         i += 2 * len(run) - 1
-    made, at = "", tokens[0].start
+    made, copied = "", tokens[0].start
     for start, end in cut:
-        made += sql[at:start]
-        at = end
-    return made + sql[at : tokens[-1].end]
+        made += sql[copied:start]
+        copied = end
+    return made + sql[copied : tokens[-1].end]
 
 
 def _run(tokens: list[Token], i: int) -> list[str]:
     """The dotted names that begin at a token; empty inside another run."""
-    found: list[str] = []
+    parts: list[str] = []
     while i < len(tokens) and tokens[i].kind in ("name", "quoted"):
         text = tokens[i].text
-        found.append(text if tokens[i].kind == "name" else text[1:-1].replace("``", "`"))
+        parts.append(text if tokens[i].kind == "name" else text[1:-1].replace("``", "`"))
         if i + 1 >= len(tokens) or tokens[i + 1].text != ".":
             break
         i += 2
-    return found
+    return parts

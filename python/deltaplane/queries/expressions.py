@@ -22,7 +22,7 @@ __all__ = ["BEGINNINGS", "Expressions"]
 # The first words of a query.
 BEGINNINGS = ("select", "with", "values", "table")
 _GROUPINGS = ("grouping", "grouping_id")
-# Functions with the treatment of nulls inside their parentheses.
+# Functions that accept IGNORE NULLS inside their parentheses.
 _INSIDE = ("first", "last", "any_value")
 
 
@@ -36,7 +36,7 @@ class Expressions(Cursor, ABC):
 
     @abstractmethod
     def query(self) -> Query:
-        """The query that comes next."""
+        """Parses the query that begins at the next token."""
 
     def refuse(self, what: str) -> NoReturn:
         line, column = self.line_and_column(self.place())
@@ -53,7 +53,7 @@ class Expressions(Cursor, ABC):
         return made
 
     def passed_query(self) -> Query:
-        """Skips another engine's query in parentheses."""
+        """Skips a query in parentheses that another engine parses."""
         depth = 0
         while self.at < len(self.tokens) and (depth or self.peek() != ")"):
             depth += {"(": 1, ")": -1}.get(self.peek(), 0)
@@ -99,7 +99,7 @@ class Expressions(Cursor, ABC):
             distinct = self.take("distinct")
             if not distinct and self.peek() == "all" and self.peek(1) != ")":
                 self.at += 1
-            args = self.arguments(of=name)
+            args = self.arguments(function=name)
         where = None
         if self.peek() == "filter" and self.peek(1) == "(":
             self.at += 2
@@ -113,26 +113,27 @@ class Expressions(Cursor, ABC):
         if distinct:
             self.wrong("expected a window function without DISTINCT")
         self.at += 1
-        # The functions ignore nulls, so that rows that don't count aren't evaluated either.
-        kept = args if where is None else [Call("case", (where, arg)) for arg in args]
-        return self.window(name, tuple(kept))
+        # Aggregate functions ignore nulls, so null replaces the values of excluded rows, which
+        # thereby aren't evaluated.
+        selected = args if where is None else [Call("case", (where, arg)) for arg in args]
+        return self.window(name, tuple(selected))
 
-    def arguments(self, of: str = "") -> list[Syntax]:
-        if of not in AGGREGATES and of not in WINDOW_FUNCTIONS and of not in _GROUPINGS:
-            return super().arguments(of)
+    def arguments(self, function: str = "") -> list[Syntax]:
+        if function not in AGGREGATES and function not in WINDOW_FUNCTIONS and function not in _GROUPINGS:
+            return super().arguments(function)
         args: list[Syntax] = []
         if self.take(")"):
             return args
         while True:
             args.append(self.expression())
-            if of in _INSIDE:
+            if function in _INSIDE:
                 self.ignored = self.nulls()
             if not self.take(","):
                 self.expect(")")
                 return args
 
     def window_function(self, name: str) -> Syntax:
-        args = self.arguments(of=name)
+        args = self.arguments(function=name)
         if self.peek() == "filter" and self.peek(1) == "(":
             self.refuse(f"FILTER of {name}")
         ignores = self.nulls() or (name in _INSIDE and self.ignored)
@@ -143,7 +144,7 @@ class Expressions(Cursor, ABC):
         return self.window(name, tuple(args), ignores)
 
     def nulls(self) -> bool:
-        """Whether nulls are ignored, by IGNORE NULLS or RESPECT NULLS."""
+        """Parses IGNORE NULLS or RESPECT NULLS; returns whether nulls are ignored."""
         if self.take("ignore", "nulls"):
             return True
         self.take("respect", "nulls")
@@ -213,7 +214,7 @@ class Expressions(Cursor, ABC):
 
     def order(self) -> tuple[Order, ...]:
         self.expect("by")
-        found = []
+        orders = []
         while True:
             token = self.at
             value = self.expression()
@@ -225,6 +226,6 @@ class Expressions(Cursor, ABC):
                 nulls_first = self.take("first")
                 if not nulls_first and not self.take("last"):
                     self.expected("FIRST or LAST")
-            found.append(Order(value, descending, nulls_first, token))
+            orders.append(Order(value, descending, nulls_first, token))
             if not self.take(","):
-                return tuple(found)
+                return tuple(orders)

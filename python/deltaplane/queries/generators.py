@@ -1,4 +1,5 @@
-"""Generators: `explode` and others that make several rows of one, as lists of one length."""
+"""Generators: `explode` and other functions that turn one row into several, planned as lists of
+equal length."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ GENERATORS = ("explode", "explode_outer", "posexplode", "posexplode_outer")
 
 
 def generates(node: Syntax) -> bool:
-    """Whether an expression is a generator's call."""
+    """Whether an expression is a call of a generator."""
     return type(node) is Call and node.name in GENERATORS
 
 
@@ -37,5 +38,6 @@ def generated(name: str, value: Typed, whole: str, outer: bool) -> list[tuple[st
         return lists
     none = f"coalesce(len({counted}), 0) = 0"
     return [
-        (title, of, f"CASE WHEN {none} THEN CAST([NULL] AS {of.duck}[]) ELSE {sql} END") for title, of, sql in lists
+        (title, data_type, f"CASE WHEN {none} THEN CAST([NULL] AS {data_type.duck}[]) ELSE {sql} END")
+        for title, data_type, sql in lists
     ]

@@ -54,7 +54,7 @@ class Grammar(Relations):
         return made
 
     def with_subqueries(self) -> Syntax:
-        """An expression whose subqueries are another engine's if queries are."""
+        """Parses an expression; another engine evaluates its subqueries if it evaluates queries."""
         self.passes_subqueries = not self.own_queries
         try:
             return self.expression()
@@ -62,8 +62,8 @@ class Grammar(Relations):
             self.passes_subqueries = False
 
     def others_expression(self) -> Syntax | None:
-        """An expression that another engine evaluates; None if this grammar can't parse it. Ends
-        where the statement continues."""
+        """Parses an expression for another engine; returns None if this grammar can't parse it.
+        Ends where the statement continues."""
         start, depth, variables = self.at, self.depth, list(self.variables)
         try:
             made = self.with_subqueries()
@@ -86,7 +86,7 @@ class Grammar(Relations):
     # --- queries ------------------------------------------------------------------------------------------------------
 
     def query(self) -> Query:
-        """The query that comes next."""
+        """Parses the query that begins at the next token."""
         if self.variables:
             self.refuse("a subquery in a lambda function")
         self.deeper()
@@ -103,7 +103,7 @@ class Grammar(Relations):
         return Query(body, named, order, limit, offset)
 
     def deeper(self) -> None:
-        """Counts nesting: text beyond the parser's bound is refused."""
+        """Counts nesting; refuses text beyond the parser's limit."""
         self.depth += 1
         if self.depth > 40:
             self.wrong("nested too deeply: give parts of it names with WITH")
@@ -111,17 +111,17 @@ class Grammar(Relations):
     def named_queries(self) -> tuple[tuple[str, Nested], ...]:
         if self.peek() == "recursive" and self.kind(1) in ("name", "quoted") and self.peek(1) != "as":
             self.refuse("WITH RECURSIVE")
-        found = []
+        queries = []
         while True:
             token = self.at
             name = self.name("a name for the query")
             columns = tuple(self.listed(lambda: self.name("a column's name"))) if self.peek() == "(" else ()
             self.take("as")
             self.expect("(")
-            found.append((name, Nested(self.query(), name, columns, token)))
+            queries.append((name, Nested(self.query(), name, columns, token)))
             self.expect(")")
             if not self.take(","):
-                return tuple(found)
+                return tuple(queries)
 
     def sets(self) -> Body:
         left = self.intersections()
@@ -205,7 +205,7 @@ class Grammar(Relations):
         )
 
     def hint(self) -> None:
-        """Skips a hint: it concerns how rows are computed, not which."""
+        """Skips a hint, since hints affect only how rows are computed."""
         if self.kind() not in ("name", "quoted"):
             self.expected("a hint")
         while self.at < len(self.tokens) and self.peek() != "*/":
@@ -266,9 +266,9 @@ class Grammar(Relations):
         sets: list[tuple[int, ...]] = [()]
         several = False
         while True:
-            found = self.several_sets(items)
-            several |= found is not None
-            sets = [one + other for one in sets for other in found or [(self.group_item(items),)]]
+            inner_sets = self.several_sets(items)
+            several |= inner_sets is not None
+            sets = [first_set + other for first_set in sets for other in inner_sets or [(self.group_item(items),)]]
             if not self.take(","):
                 break
         every = tuple(range(len(items)))
@@ -305,7 +305,7 @@ class Grammar(Relations):
             return _rolled(parts) if rolls else _cubed(parts)
         if self.take("grouping", "sets"):
             members = self.listed(lambda: self.several_sets(items) or [self.group_set(items)])
-            return [one for member in members for one in member]
+            return [index_set for member in members for index_set in member]
         return None
 
     def group_set(self, items: list[Item]) -> tuple[int, ...]:
@@ -313,9 +313,9 @@ class Grammar(Relations):
         if self.take("(", ")"):
             return ()
         if self.peek() == "(":
-            found = tuple(self.listed(lambda: self.group_item(items)))
+            indices = tuple(self.listed(lambda: self.group_item(items)))
             if self.peek() in (",", ")"):
-                return found
+                return indices
             self.at = start
         return (self.group_item(items),)
 
@@ -325,6 +325,6 @@ def _rolled(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 def _cubed(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    # More sets than this are refused anyway.
-    kept = range(1 << min(len(parts), 11))
-    return [tuple(i for n, part in enumerate(parts) if mask >> n & 1 for i in part) for mask in kept]
+    # Limits the number of sets, since larger numbers are refused later.
+    masks = range(1 << min(len(parts), 11))
+    return [tuple(i for n, part in enumerate(parts) if mask >> n & 1 for i in part) for mask in masks]

@@ -27,14 +27,14 @@ __all__ = ["Joining", "Tables"]
 
 
 class Tables(Protocol):
-    """Opens the tables of relations."""
+    """The interface that opens the tables of relations."""
 
     def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
         """Opens a table as relation `number`: its name for DuckDB and its columns."""
 
 
 class Joining(Binding):
-    """Plans relations. `sources` are the tables that they read."""
+    """Plans relations; `sources` are the tables that the relations read."""
 
     def __init__(self, cursor: Cursor, tables: Tables, context: Context) -> None:
         super().__init__(cursor, context)
@@ -60,8 +60,8 @@ class Joining(Binding):
                 self._cursor.wrong("expected a table: a named query has no versions", self._start(relation.token))
             nested, then, around = named
             outer = self._outer
-            # A query that is named outside of a subquery doesn't see the columns of the query
-            # around this use.
+            # A query that is named outside of a subquery can't use the columns of the query around
+            # this use.
             self._outer = outer if around is outer else []
             try:
                 made = self._titled(self.plan(nested.query, then), nested.columns, nested.token)
@@ -72,9 +72,9 @@ class Joining(Binding):
 
     def _table(self, name: TableName) -> Planned:
         with self._cursor.located(name.token):
-            given, fields = self._tables.source(name, len(self.sources))
-        columns = [Column(self._id(), title, of, name.qualifiers) for title, of in fields]
-        source = Source(given, {c.id: c.name for c in columns})
+            relation, fields = self._tables.source(name, len(self.sources))
+        columns = [Column(self._id(), title, data_type, name.qualifiers) for title, data_type in fields]
+        source = Source(relation, {c.id: c.name for c in columns})
         self.sources.append(source)
         return self._titled(Planned(source, columns), name.columns, name.token)
 
@@ -91,9 +91,10 @@ class Joining(Binding):
             self._wrong_titles(len(shown), len(titles), token)
         return Planned(planned.node, [replace(c, name=title) for c, title in zip(shown, titles, strict=True)])
 
-    def _wrong_titles(self, found: int, given: int, token: int) -> None:
-        """Raises that a relation's number of columns differs from the number of names for them."""
-        self._cursor.wrong(f"expected {found} names of columns, found {given}", self._start(token))
+    def _wrong_titles(self, actual: int, expected: int, token: int) -> None:
+        """Raises an error: a relation's number of columns differs from the number of its column
+        names."""
+        self._cursor.wrong(f"expected {actual} names of columns, found {expected}", self._start(token))
 
     def _tools(self, names: Names) -> Tools:
         return Tools(
@@ -156,7 +157,7 @@ class Joining(Binding):
     def _lateral(self, join: Join, names: Names) -> Planned:
         left = self._relation(join.left, names)
         around = self._outer, self._correlated
-        # The right relation's text uses columns of the left one, and of no enclosing query.
+        # The right relation's text may use columns of the left one, but not of an enclosing query.
         self._outer, self._correlated = [replace(c, outer=True) for c in left.columns], set()
         try:
             right, of_left = self._relation(join.right, names), frozenset(self._correlated)
@@ -175,7 +176,7 @@ class Joining(Binding):
         """Moves conditions between two relations into their join, if it is an inner one; returns
         the others.
 
-        Conditions that can fail keep their order, after those that may guard them.
+        Conditions that can fail keep their order, behind the conditions that may guard them.
         """
         if not isinstance(node, Joined) or node.kind not in ("inner", "cross"):
             return conditions
@@ -184,14 +185,14 @@ class Joining(Binding):
             left = self._joining(child, scope, left)
         here: list[Syntax] = []
         rest: list[Syntax] = []
-        for one in left:
-            ids = refs(one)
+        for condition in left:
+            ids = refs(condition)
             between = ids & node.left_ids and ids & node.right_ids and ids <= node.left_ids | node.right_ids
-            fails = contains(one, Subquery)
+            fails = contains(condition, Subquery)
             if between and not fails:
-                typed = scope.value(one).typed
+                typed = scope.value(condition).typed
                 fails = typed.throws or typed.partial
-            (here if between and not fails else rest).append(one)
+            (here if between and not fails else rest).append(condition)
         if here:
             joins = [node.on.syntax] if node.on is not None else []
             both = (*joins, *here)
@@ -218,6 +219,6 @@ class Joining(Binding):
         value = self._bound(scope, call.args[0])
         whole = self._id()
         made = generated(call.name, value.typed, whole, outer)
-        columns = [Column(self._id(), name, of) for name, of, _ in made]
+        columns = [Column(self._id(), name, data_type) for name, data_type, _ in made]
         lists = {c.id: sql for c, (_, _, sql) in zip(columns, made, strict=True)}
         return Exploded(node, value, whole, lists), columns

@@ -1,7 +1,7 @@
-"""Aggregates of whole files without reading them: numbers of rows, nulls, minimums and maximums
-from the log.
+"""Computes aggregates of whole files from the log, without reading files: numbers of rows, nulls,
+minimums and maximums.
 
-Only exact facts: integers and dates, of files with complete and tight statistics (P160-P166).
+Uses only exact facts: integers and dates, of files with complete and tight statistics (P160-P166).
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class FileFacts:
         """The rows, for all files with rows; None unless the log has all facts exactly."""
         import pyarrow as pa
 
-        found = []
+        batches = []
         for batch in self.rows.files(self.conditions):
             facts = _facts(batch, self.partitions, self.columns)
             if facts is None:
                 return None
-            found.append(facts)
-        return pa.Table.from_batches(found) if found else None
+            batches.append(facts)
+        return pa.Table.from_batches(batches) if batches else None
 
 
 def from_log(node: Node, opened: Mapping[str, SourceRows]) -> tuple[Node, list[tuple[str, pa.Table]]]:
-    """The plan with its aggregations of whole files replaced by ones over the log's facts, and
-    these facts by name."""
+    """Replaces a plan's aggregations of whole files by aggregations over the log's facts; returns
+    the plan, and these facts by name."""
     facts: list[tuple[str, pa.Table]] = []
 
-    def of(aggregation: Aggregation) -> Node:
+    def replace_aggregation(aggregation: Aggregation) -> Node:
         made = _over_facts(aggregation, opened, f"f{len(facts)}")
         if made is None:
             return aggregation
@@ -76,18 +76,20 @@ def from_log(node: Node, opened: Mapping[str, SourceRows]) -> tuple[Node, list[t
         facts.append((source.name, table))
         return node
 
-    return _rewritten(node, of), facts
+    return _rewritten(node, replace_aggregation), facts
 
 
-def _rewritten(node: Node, of: Callable[[Aggregation], Node]) -> Node:
+def _rewritten(node: Node, replace_aggregation: Callable[[Aggregation], Node]) -> Node:
     """A plan with its aggregations replaced, if they are above a single relation or in set
     operations."""
     if isinstance(node, Aggregation):
-        return of(node)
+        return replace_aggregation(node)
     if isinstance(node, Project | Filter | Sort):
-        return replace(node, child=_rewritten(node.child, of))
+        return replace(node, child=_rewritten(node.child, replace_aggregation))
     if isinstance(node, Sets):
-        return replace(node, left=_rewritten(node.left, of), right=_rewritten(node.right, of))
+        return replace(
+            node, left=_rewritten(node.left, replace_aggregation), right=_rewritten(node.right, replace_aggregation)
+        )
     return node
 
 
@@ -168,7 +170,7 @@ def _facts(batch: pa.RecordBatch, partitions: Mapping[str, str], columns: Mappin
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from deltaplane.expr.duckdb_values import given, zoneless
+    from deltaplane.expr.duckdb_values import values_for_duckdb, zoneless
 
     records, vectors = batch["num_records"], batch["deletion_vector"]
     marked = vectors.null_count < batch.num_rows
@@ -180,18 +182,18 @@ def _facts(batch: pa.RecordBatch, partitions: Mapping[str, str], columns: Mappin
     facts: dict[str, Any] = {"n": n}
     for id, column in partitions.items():
         values = pc.struct_field(batch["partition"], [column])
-        facts[id] = given(values, zoneless(values.type))
+        facts[id] = values_for_duckdb(values, zoneless(values.type))
     for id, column in columns.items():
-        told = _told(batch, column, records)
-        if told is None:
+        statistics = _column_statistics(batch, column, records)
+        if statistics is None:
             return None
-        facts |= {f"{what}_{id}": values for what, values in told.items()}
+        facts |= {f"{what}_{id}": values for what, values in statistics.items()}
     made = pa.RecordBatch.from_pydict(facts)
     # A file without rows contributes no partition value either.
     return made.filter(pc.greater(made["n"], 0))
 
 
-def _told(batch: pa.RecordBatch, column: str, records: pa.Array) -> dict[str, pa.Array] | None:
+def _column_statistics(batch: pa.RecordBatch, column: str, records: pa.Array) -> dict[str, pa.Array] | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -215,6 +217,6 @@ def _leaf(batch: pa.RecordBatch, column: str) -> Iterator[tuple[str, pa.Array]]:
 
     for section in ("null_count", "min", "max"):
         if section in batch.schema.names:
-            of = batch.schema.field(section).type
-            if of.get_field_index(column) >= 0:
+            section_type = batch.schema.field(section).type
+            if section_type.get_field_index(column) >= 0:
                 yield section, pc.struct_field(batch[section], [column])

@@ -79,33 +79,33 @@ def pivoted(tools: Tools, node: Node, columns: Sequence[Column], pivot: Pivot) -
                 refuse("PIVOT by several aggregate functions without a name for each (AS)")
             trees.append(tree)
     taken = {c.id for c in looked_at}.union(*(_names_in(tree) for tree in trees))
-    kept = [c for c in columns if c.id not in taken and not c.hidden and not c.outer]
+    retained = [c for c in columns if c.id not in taken and not c.hidden and not c.outer]
     with tools.located(pivot.token):
-        keys = [comparable(scope.value(Ref((c.id,))), "PIVOT") for c in (*kept, *looked_at)]
-    groups = [Column(tools.new_id(), c.name, c.type, c.qualifiers) for c in (*kept, *looked_at)]
+        keys = [comparable(scope.value(Ref((c.id,))), "PIVOT") for c in (*retained, *looked_at)]
+    groups = [Column(tools.new_id(), c.name, c.type, c.qualifiers) for c in (*retained, *looked_at)]
     grouped, made = _grouped(tools, node, scope, keys, groups, (trees, [item.token for item in pivot.aggregates]))
-    found = tools.scope([*groups, *made])
-    outer = [Column(tools.new_id(), c.name, c.type, c.qualifiers) for c in groups[: len(kept)]]
+    grouped_scope = tools.scope([*groups, *made])
+    outer = [Column(tools.new_id(), c.name, c.type, c.qualifiers) for c in groups[: len(retained)]]
     outputs, shown = [], []
-    for one in pivot.values:
-        with tools.located(one.token):
+    for pivot_value in pivot.values:
+        with tools.located(pivot_value.token):
             met = " AND ".join(
                 f"{group.id} IS NOT DISTINCT FROM {_constant(tools, part, group).sql}"
-                for part, group in zip(one.parts, groups[len(kept) :], strict=True)
+                for part, group in zip(pivot_value.parts, groups[len(retained) :], strict=True)
             )
-            called = one.alias if one.alias is not None else _title(one)
-        uses = frozenset(g.id for g in groups[len(kept) :])
+            called = pivot_value.alias if pivot_value.alias is not None else _title(pivot_value)
+        uses = frozenset(g.id for g in groups[len(retained) :])
         for value, item in zip(made, pivot.aggregates, strict=True):
             assert value.type is not None
             if not value.type.atomic:
                 refuse(f"PIVOT to {value.type}")
             name = f"{called}_{item.alias}" if len(pivot.aggregates) > 1 else called
             column = Column(tools.new_id(), name, value.type)
-            # One group at most has the value.
+            # At most one group has the value.
             typed = Typed(value.type, f"max(CASE WHEN {met} THEN {value.id} END)")
             outputs.append(Output(column.id, Value(typed, uses | {value.id}, Ref((value.id,)))))
             shown.append(column)
-    keys_again = [Output(c.id, found.value(Ref((g.id,)))) for c, g in zip(outer, groups, strict=False)]
+    keys_again = [Output(c.id, grouped_scope.value(Ref((g.id,)))) for c, g in zip(outer, groups, strict=False)]
     columns = [*outer, *shown]
     if pivot.alias is not None:
         columns = [replace(c, qualifiers=(pivot.alias,)) for c in columns]
@@ -125,13 +125,13 @@ def _grouped(
     outputs, values = [], []
     for tree, token in zip(*wanted, strict=True):
         with tools.located(token):
-            for one in aggregates(tree):
-                if one not in known:
-                    value = tools.aggregate(scope, one)
-                    column = Column(tools.new_id(), one.name, value.typed.type)
+            for aggregate_node in aggregates(tree):
+                if aggregate_node not in known:
+                    value = tools.aggregate(scope, aggregate_node)
+                    column = Column(tools.new_id(), aggregate_node.name, value.typed.type)
                     outputs.append(Output(column.id, value))
                     values.append(column)
-                    known[one] = Ref((column.id,))
+                    known[aggregate_node] = Ref((column.id,))
     made: Node = Aggregation(node, [Output(g.id, key) for g, key in zip(groups, keys, strict=True)], outputs)
     over = tools.scope([*groups, *values])
     results, columns = [Output(g.id, over.value(Ref((g.id,)))) for g in groups], list[Column]()
@@ -159,8 +159,8 @@ def _column(tools: Tools, item: Item, columns: Sequence[Column], clause: str) ->
 
 
 def _names_in(tree: Syntax) -> set[str]:
-    found = refs(tree)
-    return found.union(*(refs(one.where) for one in aggregates(tree) if one.where is not None))
+    names = refs(tree)
+    return names.union(*(refs(aggregate.where) for aggregate in aggregates(tree) if aggregate.where is not None))
 
 
 def _constant(tools: Tools, part: Syntax, group: Column) -> Typed:
@@ -180,9 +180,9 @@ def _title(value: PivotValue) -> str:
 
 def _text(node: Syntax) -> str:
     if isinstance(node, Cast) and node.to.name == "date" and isinstance(node.arg, Literal) and node.arg.type == STRING:
-        given = str(node.arg.value)
-        if _DATE.fullmatch(given):
-            return given
+        literal = str(node.arg.value)
+        if _DATE.fullmatch(literal):
+            return literal
     if isinstance(node, Literal) and not isinstance(node.value, bytes) and not node.type.fractional:
         if isinstance(node.value, bool):
             return "true" if node.value else "false"
@@ -191,13 +191,13 @@ def _text(node: Syntax) -> str:
 
 
 def _group_title(items: Sequence[Item]) -> str:
-    """Columns go by the names that were written."""
+    """Columns have the names as written in the query."""
     return "_".join(item.value.parts[-1] for item in items if isinstance(item.value, Name))
 
 
 def unpivoted(tools: Tools, node: Node, columns: Sequence[Column], unpivot: Unpivot) -> tuple[Node, list[Column]]:
-    """A row for each group of columns, with the group's name and values, and the columns in no
-    group.
+    """Unpivots: a row for each group of columns, with the group's name and values, and the columns
+    in no group.
 
     Raises:
         InvalidArgumentError: names or types that Spark would refuse too.
@@ -205,20 +205,20 @@ def unpivoted(tools: Tools, node: Node, columns: Sequence[Column], unpivot: Unpi
     own = [c for c in columns if not c.outer]
     groups = [([_column(tools, item, own, "UNPIVOT") for item in items], alias) for items, alias in unpivot.groups]
     names = [_group_title(items) if alias is None else alias for items, alias in unpivot.groups]
-    taken = {c.id for found, _ in groups for c in found}
-    kept = [c for c in own if c.id not in taken and not c.hidden]
+    taken = {c.id for group, _ in groups for c in group}
+    retained = [c for c in own if c.id not in taken and not c.hidden]
     scope = tools.scope(columns)
     name = Column(tools.new_id(), unpivot.name, STRING)
     lists, values = {}, []
     with tools.located(unpivot.token):
         for i, title in enumerate(unpivot.titles):
-            each = [scope.value(Ref((found[i].id,))) for found, _ in groups]
+            each = [scope.value(Ref((group[i].id,))) for group, _ in groups]
             to: SparkType = together([v.typed.type for v in each], f"`{title}` of UNPIVOT")
             column = Column(tools.new_id(), title, to)
             lists[column.id] = [replace(v, typed=converted(tools.context, v.typed, to)) for v in each]
             values.append(column)
     made: Node = Unpivoted(node, name.id, [text(n) for n in names], lists)
-    shown = [*kept, name, *values]
+    shown = [*retained, name, *values]
     if not unpivot.nulls:
         there = [Call("isnotnull", (Ref((c.id,)),)) for c in values]
         made = Filter(made, tools.bound(tools.scope(shown), there[0] if len(there) == 1 else Call("or", tuple(there))))

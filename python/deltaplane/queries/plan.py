@@ -51,16 +51,16 @@ class Ref(Name):
 
 def refs(node: Syntax) -> set[str]:
     """The ids of the columns in a resolved tree."""
-    found, left = set(), [node]
+    ids, left = set(), [node]
     while left:
-        one = left.pop()
-        if isinstance(one, Ref):
-            found.add(one.id)
-        elif isinstance(one, Cast):
-            left.append(one.arg)
-        elif isinstance(one, Call):
-            left.extend(one.args)
-    return found
+        item = left.pop()
+        if isinstance(item, Ref):
+            ids.add(item.id)
+        elif isinstance(item, Cast):
+            left.append(item.arg)
+        elif isinstance(item, Call):
+            left.extend(item.args)
+    return ids
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,12 @@ class Node(Protocol):
         """The text of a SELECT that gives these columns in this order."""
 
     def narrow(self, conditions: list[Syntax]) -> None:
-        """Records that rows for which one of these conditions over the node's columns isn't true
-        don't matter."""
+        """Records that rows are irrelevant unless they satisfy one of these conditions over the
+        node's columns."""
 
 
 def _list(needed: Sequence[str]) -> str:
-    # A row without columns is still a row.
+    # A row without columns is still a row, so a constant column represents it.
     return ", ".join(needed) or "1 AS r"
 
 
@@ -114,7 +114,7 @@ class OneRow:
 class Source:
     """A table or the caller's data, by its name in DuckDB; `fields` are its columns by id.
 
-    All rows that matter meet `conditions`, and only `needed` columns are used.
+    All relevant rows satisfy `conditions`, and only the columns in `needed` are used.
     """
 
     name: str
@@ -132,7 +132,7 @@ class Source:
 
 @dataclass
 class Rows:
-    """Rows listed in the text."""
+    """Rows written in the query's text."""
 
     ids: Sequence[str]
     rows: Sequence[Sequence[Typed]]
@@ -185,9 +185,9 @@ class Project:
         # DISTINCT depends on all columns.
         outer = self.distinct and list(needed) != [o.id for o in self.outputs]
         by_id = {o.id: o for o in self.outputs}
-        kept = list(self.outputs) if self.distinct else [by_id[id] for id in needed]
-        uses = frozenset().union(*(o.value.uses for o in kept))
-        listed = ", ".join(f"{o.value.typed.sql} AS {o.id}" for o in kept) or "1 AS r"
+        selected = list(self.outputs) if self.distinct else [by_id[id] for id in needed]
+        uses = frozenset().union(*(o.value.uses for o in selected))
+        listed = ", ".join(f"{o.value.typed.sql} AS {o.id}" for o in selected) or "1 AS r"
         made = f"SELECT {'DISTINCT ' if self.distinct else ''}{listed} FROM ({self.child.render(sorted(uses))})"
         return f"SELECT {_list(needed)} FROM ({made})" if outer else made
 
@@ -196,7 +196,8 @@ class Project:
 
 
 def _below(conditions: list[Syntax], outputs: Sequence[Output]) -> list[Syntax]:
-    """Conditions over new columns that rename old ones, as conditions over the old ones."""
+    """Converts conditions over new columns that rename old ones to conditions over the old
+    columns."""
     renamed = {o.id: o.value.syntax for o in outputs if isinstance(o.value.syntax, Ref)}
     return [_renamed(c, renamed) for c in conditions if refs(c) <= set(renamed)]
 
@@ -213,7 +214,7 @@ def _renamed(node: Syntax, renamed: Mapping[str, Syntax]) -> Syntax:
 
 @dataclass
 class Aggregation:
-    """A row for each group, or a single one without keys.
+    """A row for each group; without keys a single row.
 
     With `sets` a row for each group of each set; a set has indexes of keys that are columns of the
     child.
@@ -225,21 +226,25 @@ class Aggregation:
     sets: Sequence[Sequence[int]] | None = None
 
     def render(self, needed: Sequence[str]) -> str:
-        kept = [o for o in self.values if o.id in needed]
-        uses = frozenset().union(*(o.value.uses for o in (*self.keys, *kept)))
-        within = set(range(len(self.keys))) if self.sets is None else {i for one in self.sets for i in one}
+        selected = [o for o in self.values if o.id in needed]
+        uses = frozenset().union(*(o.value.uses for o in (*self.keys, *selected)))
+        within = (
+            set(range(len(self.keys))) if self.sets is None else {i for grouping_set in self.sets for i in grouping_set}
+        )
         # A key that is in no set is always null.
         keys = [
             o.value.typed.sql if i in within else f"CAST(NULL AS {o.value.typed.type.duck})"
             for i, o in enumerate(self.keys)
         ]
-        values = [*keys, *(o.value.typed.sql for o in kept)]
+        values = [*keys, *(o.value.typed.sql for o in selected)]
         listed = (
-            ", ".join(f"{v} AS {o.id}" for v, o in zip(values, (*self.keys, *kept), strict=True)) or "count(*) AS r"
+            ", ".join(f"{v} AS {o.id}" for v, o in zip(values, (*self.keys, *selected), strict=True)) or "count(*) AS r"
         )
         grouped = f" GROUP BY {', '.join(str(i + 1) for i in range(len(self.keys)))}" if self.keys else ""
         if self.sets is not None:
-            sets = ", ".join(f"({', '.join(self.keys[i].value.typed.sql for i in one)})" for one in self.sets)
+            sets = ", ".join(
+                f"({', '.join(self.keys[i].value.typed.sql for i in grouping_set)})" for grouping_set in self.sets
+            )
             # Without rows there is no group, not even that of all rows.
             grouped = f" GROUP BY GROUPING SETS ({sets}) HAVING count(*) > 0"
         return f"SELECT {_list(needed)} FROM (SELECT {listed} FROM ({self.child.render(sorted(uses))}){grouped})"
@@ -263,7 +268,7 @@ class Windowed:
         return f"SELECT {_list([made.get(id, id) for id in needed])} FROM ({child})"
 
     def narrow(self, conditions: list[Syntax]) -> None:
-        # Each row may influence another one.
+        # Each row may influence the value of another one, so no row may be left out.
         self.child.narrow([])
 
 
@@ -290,7 +295,7 @@ class Exploded:
 
 _JOINS = {"inner": "JOIN", "left": "LEFT JOIN", "right": "RIGHT JOIN", "full": "FULL JOIN", "semi": "SEMI JOIN"}
 _JOINS["anti"] = "ANTI JOIN"
-# For each kind of join, the sides whose rows a condition in WHERE, or in ON, may leave out early.
+# For each kind of join, the sides whose rows a condition in WHERE, or in ON, may exclude early.
 _NARROWS: dict[str, tuple[str, str]] = {
     "inner": ("lr", "lr"),
     "cross": ("lr", "lr"),
@@ -434,7 +439,7 @@ class Sort:
 
 @dataclass(frozen=True)
 class Column:
-    """A column for name resolution. `type` is None if expressions lack the type.
+    """A column for name resolution. `type` is None if expressions don't support the type.
 
     `hidden` columns are found by their qualified name alone. `outer` columns belong to the query
     around a subquery: they are constants there, and the subquery's own columns take precedence.

@@ -1,7 +1,7 @@
 """Plans a query: named queries, set operations, VALUES and limits; `selecting` plans SELECT.
 
-Gets tables from `Tables` and leaves running to `running`. What Spark would run but this can't is
-refused by name.
+Gets tables from `Tables` and leaves running to `running`. Constructs of Spark that this module
+doesn't support are refused by name.
 """
 
 from __future__ import annotations
@@ -67,13 +67,14 @@ class Planner(Selecting):
         return made
 
     def chosen(self, name: TableName, where: Syntax, token: int, beside: Sequence[tuple[str, SparkType]]) -> Planned:
-        """The rows of a table that meet a condition of WHERE, as columns beside the table's own."""
+        """The rows of a table that satisfy a WHERE condition, as columns in addition to the table's
+        own."""
         made = self._table(name)
         assert isinstance(made.node, Source)
         scope = self._scope(made.columns, {})
         with self._cursor.located(token):
             condition = self._condition(scope, filtering(where), "WHERE")
-        columns = [Column(self._id(), title, of) for title, of in beside]
+        columns = [Column(self._id(), title, data_type) for title, data_type in beside]
         made.node.fields = {**made.node.fields, **{c.id: c.name for c in columns}}
         return Planned(Filter(made.node, condition), columns)
 
@@ -90,24 +91,26 @@ class Planner(Selecting):
 
     def _values(self, values: Values, names: Names) -> Planned:
         with self._cursor.located(values.token):
-            given = []
+            filled_rows = []
             for row in values.rows:
                 if any(cell is None for cell in row):
                     raise InvalidArgumentError("DEFAULT stands for a column's value in INSERT alone")
-                given.append([cell for cell in row if cell is not None])
-            columns = tabulated(given, self._id) if len(given) >= MANY else None
+                filled_rows.append([cell for cell in row if cell is not None])
+            columns = tabulated(filled_rows, self._id) if len(filled_rows) >= MANY else None
             if columns is not None:
                 return self._held(columns, names)
             scope = self._scope([], names)
-            rows = [[self._bound(scope, cell).typed for cell in row] for row in given]
+            rows = [[self._bound(scope, cell).typed for cell in row] for row in filled_rows]
             types = [together([row[i].type for row in rows], f"column {i + 1} of VALUES") for i in range(len(rows[0]))]
             cells = [[converted(self._context, v, to) for v, to in zip(row, types, strict=True)] for row in rows]
         made = [Column(self._id(), f"col{i + 1}", to) for i, to in enumerate(types)]
         return Planned(Rows([c.id for c in made], cells), made)
 
-    def _held(self, given: Sequence[Cells], names: Names) -> Planned:
-        scope = self._scope([shape.constant for cells in given for shape in cells.shapes if shape.constant], names)
-        made = over_cells(given, f"v{len(self.held)}", self._context, self._id, lambda tree: self._bound(scope, tree))
+    def _held(self, cell_rows: Sequence[Cells], names: Names) -> Planned:
+        scope = self._scope([shape.constant for cells in cell_rows for shape in cells.shapes if shape.constant], names)
+        made = over_cells(
+            cell_rows, f"v{len(self.held)}", self._context, self._id, lambda tree: self._bound(scope, tree)
+        )
         for output in made.node.outputs:
             self._note(output.value.typed)
         self.held.append((made.name, made.table))
@@ -134,7 +137,7 @@ class Planner(Selecting):
         )
 
     def _comparable(self, planned: Planned, compares: bool) -> Planned:
-        """The columns with one zero, if rows are compared by them."""
+        """Normalises negative zero in the columns if rows are compared by them."""
         if not compares:
             return planned
         outputs, columns = [], []

@@ -1,6 +1,6 @@
 """The grammar of FROM: tables with their versions, joins, VALUES, LATERAL, PIVOT and UNPIVOT.
 
-Knows only these clauses, and no table: a name is its parts.
+Parses only these clauses; a table's name stays a list of parts.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Relations(Expressions):
             left = Join(left, right, kind, on, using, token)
 
     def relation(self) -> Relation:
-        """A table, or a query or a join in parentheses."""
+        """Parses a table, or a query or a join in parentheses."""
         if self.take("lateral") and (self.peek() != "(" or self.peek(1) not in BEGINNINGS):
             self.expected("a query in parentheses")
         if self.peek() == "values" and self.peek(1) == "(":
@@ -112,8 +112,8 @@ class Relations(Expressions):
         while self.peek(inner) == "(":
             inner += 1
         self.at += 1
-        # A query in two pairs of parentheses is a query; a join whose first relation is a query
-        # isn't.
+        # A query in two pairs of parentheses is a query, unlike a join whose first relation is a
+        # query.
         if self.peek(inner - 1) in BEGINNINGS and not self.is_join_of_queries():
             query = self.query()
             self.expect(")")
@@ -123,7 +123,7 @@ class Relations(Expressions):
         return made
 
     def is_join_of_queries(self) -> bool:
-        """Whether, after a parenthesis, a relation in parentheses comes next and is joined."""
+        """Whether the next parenthesis contains a joined relation in parentheses."""
         depth, i = 0, self.at
         if self.peek() != "(":
             return False
@@ -169,7 +169,7 @@ class Relations(Expressions):
         return TableName(parts, asked, other, columns, token)
 
     def version(self) -> VersionLike | None:
-        """VERSION AS OF … or TIMESTAMP AS OF …, if that comes next."""
+        """Parses VERSION AS OF … or TIMESTAMP AS OF …; None without either."""
         for words in (("version",), ("system_version",), ("timestamp",), ("system_time",)):
             if self.take("for", *words, "as", "of") or self.take(*words, "as", "of"):
                 return self.version_number() if "version" in words[0] else self.moment()
@@ -192,21 +192,21 @@ class Relations(Expressions):
 
             made = program.evaluate(pa.record_batch({"one": [None]}))[0][0]
             try:
-                found = made.as_py()
+                moment = made.as_py()
             except (ValueError, OverflowError):
                 raise InvalidArgumentError(
                     f"no version is that of {shown_value(made)}: give a moment in the years 1 to 9999"
                 ) from None
-        if isinstance(found, dt.date) and not isinstance(found, dt.datetime):
-            found = dt.datetime(found.year, found.month, found.day)
-        if not isinstance(found, (str, dt.datetime)):
+        if isinstance(moment, dt.date) and not isinstance(moment, dt.datetime):
+            moment = dt.datetime(moment.year, moment.month, moment.day)
+        if not isinstance(moment, (str, dt.datetime)):
             self.wrong("expected a moment: text, a date or a timestamp", self.tokens[token].start)
-        return found
+        return moment
 
     # --- VALUES -------------------------------------------------------------------------------------------------------
 
     def values(self, *, defaults: bool = False) -> Values:
-        """VALUES and its rows; with `defaults` the word DEFAULT may replace a value."""
+        """Parses VALUES and its rows; with `defaults` the word DEFAULT may replace a value."""
         token = self.at
         self.expect("values")
         rows = [self.value_row(defaults)]
@@ -218,14 +218,14 @@ class Relations(Expressions):
         return Values(tuple(rows), token)
 
     def value_row(self, defaults: bool) -> tuple[Syntax | None, ...]:
-        def one() -> Syntax | None:
+        def read_value() -> Syntax | None:
             if defaults and self.peek() == "default" and self.peek(1) in (",", ")"):
                 self.at += 1
                 return None
             made = self.constant()
             return self.expression() if made is None else made
 
-        return tuple(self.listed(one)) if self.peek() == "(" else (one(),)
+        return tuple(self.listed(read_value)) if self.peek() == "(" else (read_value(),)
 
     def constant(self) -> Syntax | None:
         """The constant that is a whole cell, parsed directly; None if the cell has more tokens."""
@@ -247,7 +247,7 @@ class Relations(Expressions):
     # --- LATERAL ------------------------------------------------------------------------------------------------------
 
     def lateral(self, left: Relation, kind: str, token: int) -> Relation | None:
-        """The relation that LATERAL joins to the previous ones, if that comes next."""
+        """Parses the relation that LATERAL joins to the previous ones; None without LATERAL."""
         if not self.take("lateral"):
             return None
         if kind not in ("inner", "cross", "left"):
@@ -265,7 +265,7 @@ class Relations(Expressions):
         return Join(left, right, kind, on, (), token, True)
 
     def generator(self, left: Relation, kind: str) -> View:
-        """A row for each element, as of a LATERAL VIEW."""
+        """Parses a generator: a row for each element, as in LATERAL VIEW."""
         token = self.at
         call = self.expression()
         assert isinstance(call, Call)
@@ -276,7 +276,7 @@ class Relations(Expressions):
         return View(left, call, kind == "left", alias or "", columns, token)
 
     def view(self, source: Relation) -> View:
-        """LATERAL VIEW over the relations before it."""
+        """Parses LATERAL VIEW over the relations before it."""
         self.at += 2
         outer, token = self.take("outer"), self.at
         call = self.expression()
@@ -293,7 +293,7 @@ class Relations(Expressions):
     # --- PIVOT and UNPIVOT --------------------------------------------------------------------------------------------
 
     def pivoted(self, source: Relation) -> Relation:
-        """A relation with what PIVOT and UNPIVOT make of it."""
+        """Parses PIVOT and UNPIVOT behind a relation."""
         while True:
             token = self.at
             if self.take("pivot"):

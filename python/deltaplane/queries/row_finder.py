@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 __all__ = ["FoundRows", "may_be_same", "may_read"]
 
 _ROWS_AT_ONCE = 1 << 16
-# DuckDB uses a number for each file instead of its name.
+# DuckDB gets a number for each file instead of its name.
 _PLACED = ((PLACE[0], INT), (PLACE[1], LONG))
 
 
 class FoundRows(RowSelection):
-    """The rows of a table for which a condition is true.
+    """The rows of a table that satisfy a condition.
 
-    Subqueries over the same table see the version that the command reads; then any row may matter,
-    and the command depends on all of them (`reads_others`).
+    Subqueries over the same table see the version that the command reads; in that case any row may
+    be relevant, and the command depends on all rows (`reads_others`).
 
     Raises:
         InvalidArgumentError: a name or a type that Spark would refuse too.
@@ -81,8 +81,8 @@ class FoundRows(RowSelection):
             tempfile.TemporaryDirectory(prefix="deltaplane-") as spill,
             opened(self._planner, self._catalog, temp_directory=spill, preserve_insertion_order=False) as connection,
         ):
-            # All are found before any is returned: otherwise the consumer could block the readers
-            # of the sources.
+            # The query is completed before any position is returned: otherwise the consumer could
+            # block the readers of the sources.
             connection.execute(f"CREATE TABLE found AS {text}")
             names = pa.array(list(self._rows.files), pa.string())
             reader = connection.sql(f"SELECT {file}, {row} FROM found ORDER BY 1, 2").to_arrow_reader(_ROWS_AT_ONCE)
@@ -92,15 +92,15 @@ class FoundRows(RowSelection):
 
 
 def may_read(sources: Iterable[SourceRows], table: DeltaTable) -> bool:
-    """Whether one of these relations may have rows of a table that is about to be changed."""
-    return any(isinstance(one, DeltaSource) and may_be_same(one.table, table) for one in sources)
+    """Whether one of these relations may contain rows of the table that the command changes."""
+    return any(isinstance(source, DeltaSource) and may_be_same(source.table, table) for source in sources)
 
 
-def may_be_same(one: DeltaTable, table: DeltaTable) -> bool:
-    """Whether one object may read what another one is about to change: the same table, at no older
+def may_be_same(candidate: DeltaTable, table: DeltaTable) -> bool:
+    """Whether an object may read the table that the command changes: the same table, at no older
     version."""
-    same = one is table or _place(one) == _place(table) or one.metadata().id == table.metadata().id
-    return same and one.version() >= table.version()
+    same = candidate is table or _place(candidate) == _place(table) or candidate.metadata().id == table.metadata().id
+    return same and candidate.version() >= table.version()
 
 
 def _place(table: DeltaTable) -> str:
@@ -117,24 +117,24 @@ class _PlacedRows:
         self.snapshot: _native.Snapshot = table._snapshot
         schema = self.snapshot.schema.to_value()
         self.fields: list[tuple[str, SparkType | None]] = [(f["name"], of_json(f["type"])) for f in schema["fields"]]
-        placed = [{"name": n, "type": of.name, "nullable": False, "metadata": {}} for n, of in _PLACED]
+        placed = [{"name": n, "type": data_type.name, "nullable": False, "metadata": {}} for n, data_type in _PLACED]
         self.schema_json = json.dumps({**schema, "fields": [*schema["fields"], *placed]})
         self.files: dict[str, int] = {}
-        self.tree: str | None = None
+        self.tree: _native.Predicate | None = None
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of files, row groups and pages that may matter."""
+        """The rows of files, row groups and pages that may be relevant."""
         import pyarrow as pa
 
         for batch in Scan(self.snapshot.scan(list(columns), self.tree, encoded_files=True)):
-            at = batch.schema.get_field_index(PLACE[0])
-            found = batch.column(at)
-            numbers = [self.files.setdefault(file, len(self.files)) for file in found.dictionary.to_pylist()]
-            yield batch.set_column(at, PLACE[0], pa.array(numbers, pa.int32()).take(found.indices))
+            index = batch.schema.get_field_index(PLACE[0])
+            places = batch.column(index)
+            numbers = [self.files.setdefault(file, len(self.files)) for file in places.dictionary.to_pylist()]
+            yield batch.set_column(index, PLACE[0], pa.array(numbers, pa.int32()).take(places.indices))
 
 
 class _Tables:
-    """The catalog's tables, and the table to change under its name in the statement."""
+    """The catalog's tables, and the changed table under its name in the statement."""
 
     def __init__(self, catalog: Catalog, name: TableName, table: DeltaTable) -> None:
         self._catalog, self._name, self._table = catalog, name, table
@@ -143,6 +143,6 @@ class _Tables:
         """Opens a relation by number; returns its name for DuckDB and its columns."""
         if name is not self._name:
             return self._catalog.source(name, number)
-        given, rows = f"s{number}", _PlacedRows(self._table)
-        self._catalog.opened[given] = rows
-        return given, rows.fields
+        alias, rows = f"s{number}", _PlacedRows(self._table)
+        self._catalog.opened[alias] = rows
+        return alias, rows.fields

@@ -1,6 +1,6 @@
 """Rules of columns and types in plans: expansion of stars, common types, comparisons of rows.
 
-Knows no plan.
+Uses columns and types; independent of plans.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def unqualified(columns: Sequence[Column]) -> list[Column]:
 
 
 def only_one(columns: Sequence[Column], name: str) -> Column:
-    """The one column that USING names."""
-    found, _ = matching((name,), columns)
-    if len(found) != 1:
-        raise InvalidArgumentError(f"USING needs one column `{name}` on each side, not {len(found)}")
-    return found[0]
+    """The one column with a name in USING."""
+    matches, _ = matching((name,), columns)
+    if len(matches) != 1:
+        raise InvalidArgumentError(f"USING needs one column `{name}` on each side, not {len(matches)}")
+    return matches[0]
 
 
 def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
@@ -55,21 +55,21 @@ def starred(star: Star, columns: Sequence[Column]) -> list[Column]:
     asked = [q.lower() for q in star.qualifier]
     columns = [c for c in columns if not c.outer]
     if not asked:
-        found = [c for c in columns if not c.hidden]
+        selected = [c for c in columns if not c.hidden]
     else:
-        # As in Spark the columns merged by USING come first.
+        # As in Spark, the columns merged by USING come first.
         named = [c for c in columns if [q.lower() for q in c.qualifiers[-len(asked) :]] == asked]
-        found = [c for c in named if c.hidden] + [c for c in named if not c.hidden]
-    if not found:
+        selected = [c for c in named if c.hidden] + [c for c in named if not c.hidden]
+    if not selected:
         raise InvalidArgumentError(f"`{'.'.join((*star.qualifier, '*'))}` means no column: there is no such table")
     for name in star.but:
-        if not any(c.name.lower() == name.lower() for c in found):
+        if not any(c.name.lower() == name.lower() for c in selected):
             raise InvalidArgumentError(f"EXCEPT names `{name}`, which is no column there")
-    return [c for c in found if c.name.lower() not in {name.lower() for name in star.but}]
+    return [c for c in selected if c.name.lower() not in {name.lower() for name in star.but}]
 
 
 def filtering(condition: Syntax) -> Syntax:
-    """A condition of WHERE, with marks on the memberships (IN, NOT IN) that decide on a row by
+    """A WHERE condition, with marks on the IN and NOT IN tests that decide on a row by
     themselves."""
     if isinstance(condition, Subquery):
         return replace(condition, filters=True)
@@ -83,29 +83,29 @@ def filtering(condition: Syntax) -> Syntax:
 def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequence[Column]) -> Syntax:
     """An expression of SELECT with the aliases of earlier columns replaced by these columns.
 
-    Columns of the relations take precedence, those of enclosing queries come last.
+    Columns of the relations take precedence; those of enclosing queries come last.
     """
     own = [c for c in columns if not c.outer]
 
-    def change(one: Syntax) -> Syntax | None:
-        if isinstance(one, (Aggregate, Window)):
-            args = tuple(rewritten(arg, change) for arg in one.args)
-            given = one.where if isinstance(one, Aggregate) else None
-            where = None if given is None else rewritten(given, change)
-            if (args, where) != (one.args, given):
+    def change(part: Syntax) -> Syntax | None:
+        if isinstance(part, (Aggregate, Window)):
+            args = tuple(rewritten(arg, change) for arg in part.args)
+            where_before = part.where if isinstance(part, Aggregate) else None
+            where = None if where_before is None else rewritten(where_before, change)
+            if (args, where) != (part.args, where_before):
                 raise InvalidArgumentError(
-                    f"`{one.name}` takes no alias of a column before it: write the expression out"
+                    f"`{part.name}` takes no alias of a column before it: write the expression out"
                 )
-            return one
-        if isinstance(one, Ref) or not isinstance(one, Name) or matching(one.parts, own)[0]:
+            return part
+        if isinstance(part, Ref) or not isinstance(part, Name) or matching(part.parts, own)[0]:
             return None
-        found = aliased.get(one.parts[0].lower(), ())
-        if len(found) > 1:
-            raise InvalidArgumentError(f"`{one.parts[0]}` could be any of several columns before it")
-        if not found:
+        matches = aliased.get(part.parts[0].lower(), ())
+        if len(matches) > 1:
+            raise InvalidArgumentError(f"`{part.parts[0]}` could be any of several columns before it")
+        if not matches:
             return None
-        made = found[0]
-        for field in one.parts[1:]:
+        made = matches[0]
+        for field in part.parts[1:]:
             made = Call(".", (made, Literal(field, STRING)))
         return made
 
@@ -113,7 +113,7 @@ def lateral(node: Syntax, aliased: Mapping[str, Sequence[Syntax]], columns: Sequ
 
 
 class Text(str):
-    """The name of an unnamed column: its text, for which Spark's may differ."""
+    """The name of an unnamed column: its text, which may differ from Spark's name."""
 
 
 def title(item: Item) -> str:
@@ -145,39 +145,39 @@ def ordinal(node: Syntax) -> int | None:
 
 
 def comparable(value: Value, clause: str) -> Value:
-    """A value in the form for comparing rows; `clause` is where it is needed."""
-    of = value.typed.type
-    if not (of.atomic or of.name == "void"):
-        refuse(f"{clause} on {of}")
+    """A value in the form for comparing rows; `clause` names the clause that compares."""
+    data_type = value.typed.type
+    if not (data_type.atomic or data_type.name == "void"):
+        refuse(f"{clause} on {data_type}")
     return replace(value, typed=normal(value.typed))
 
 
 def sort_key(output: Output, order: Order) -> SortKey:
     """An output in the form for sorting rows."""
-    of = output.value.typed.type
-    if not (of.atomic or of.name == "void"):
-        refuse(f"ORDER BY on {of}")
-    return SortKey(output.id, normal(Typed(of, output.id)).sql, order.descending, order.nulls_first)
+    data_type = output.value.typed.type
+    if not (data_type.atomic or data_type.name == "void"):
+        refuse(f"ORDER BY on {data_type}")
+    return SortKey(output.id, normal(Typed(data_type, output.id)).sql, order.descending, order.nulls_first)
 
 
 def together(types: Sequence[SparkType], what: str) -> SparkType:
-    """The common type of values of several rows; text beside other types, which Spark would
-    convert, is refused."""
-    found: SparkType | None = types[0]
-    for of in types[1:]:
-        mixed = found is not None and ((found.name == "string") != (of.name == "string"))
-        if mixed and "void" not in (found.name if found else "", of.name):
-            found = None
-        found = common(found, of) if found is not None else None
-    if found is None:
+    """The common type of values of several rows; refuses text together with other types, which
+    Spark would convert."""
+    shared: SparkType | None = types[0]
+    for data_type in types[1:]:
+        mixed = shared is not None and ((shared.name == "string") != (data_type.name == "string"))
+        if mixed and "void" not in (shared.name if shared else "", data_type.name):
+            shared = None
+        shared = common(shared, data_type) if shared is not None else None
+    if shared is None:
         raise InvalidArgumentError(
             f"{what} has values of types that don't go together ({', '.join(map(str, types[:5]))}): cast them"
         )
-    return found
+    return shared
 
 
 def converted(context: Context, value: Typed, to: SparkType) -> Typed:
-    """A value in another type, as `together` finds it or a column stores it."""
+    """A value converted to another type, such as the common type or a column's type."""
     if value.type == to:
         return value
     if value.type.name == "void" and not to.atomic:

@@ -1,7 +1,7 @@
 """Runs a planned query in DuckDB: passes it the rows of the sources, and returns the result as
 Arrow.
 
-DuckDB only sees generated text and generated names.
+DuckDB receives generated text and generated names only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native
 from deltaplane.exceptions import DeltaError, UnsupportedExpressionError
-from deltaplane.expr.duckdb_values import arrow_type, connect, disable_optimizers, explained, given, returned, zoneless
+from deltaplane.expr.duckdb_values import (
+    arrow_type,
+    connect,
+    disable_optimizers,
+    explained,
+    returned,
+    values_for_duckdb,
+    zoneless,
+)
 from deltaplane.expr.program import context_at
 from deltaplane.expr.types import SparkType
 from deltaplane.queries.binding import Conversion, Planned
@@ -31,8 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Prepared", "bounded", "opened", "prepared"]
 
-# Optimizer rules that neither change results nor evaluate what a filter or CASE would have
-# excluded.
+# Optimizer rules that don't change results and don't evaluate values which a filter or CASE would
+# have excluded.
 _WANTED = frozenset(
     """
     build_side_probe_side column_lifetime deliminator empty_result_pullup filter_pushdown in_clause join_order
@@ -51,12 +59,12 @@ class Prepared:
 
     @property
     def names(self) -> list[str]:
-        """The result's columns."""
+        """Names of the result's columns."""
         return [column.name for column in self._planned.columns]
 
     @property
     def types(self) -> list[SparkType | None]:
-        """Their types."""
+        """Types of the result's columns."""
         return [column.type for column in self._planned.columns]
 
     def stored(self, types: Sequence[SparkType], convert: Conversion) -> Prepared:
@@ -91,7 +99,7 @@ class Prepared:
 
 
 def prepared(query: Query, cursor: Cursor, catalog: Catalog) -> Prepared:
-    """Binds a query to its tables, of which only the logs are read."""
+    """Binds a query to its tables; reads only their logs."""
     planner = Planner(cursor, catalog, context_at("UTC", time.time_ns() // 1000))
     with bounded():
         return Prepared(catalog, planner, planner.plan(query))
@@ -124,7 +132,7 @@ def opened(
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """A block that plans or renders; a query that is nested too deeply is refused by name."""
+    """Refuses, within its block, queries that are nested too deeply."""
     try:
         yield
     except RecursionError as e:
@@ -135,13 +143,14 @@ def bounded() -> Iterator[None]:
 
 def _unwanted(connection: Any, throws: bool) -> list[str]:
     every = [name for (name,) in connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()]
-    # Filters in one place are evaluated in any order, and a guarded one may fail.
+    # DuckDB evaluates filters in one place in any order, so a guarded filter that can fail must
+    # stay in its place.
     wanted = _WANTED - {"filter_pushdown"} if throws else _WANTED
     return [name for name in every if name not in wanted]
 
 
 class _Stream:
-    """A source for DuckDB; each use reads it again, so that it may be scanned more than once."""
+    """A source for DuckDB; each scan reads the source again."""
 
     def __init__(self, source: Source, rows: SourceRows) -> None:
         import pyarrow as pa
@@ -161,10 +170,12 @@ class _Stream:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         import pyarrow as pa
 
-        return pa.RecordBatchReader.from_batches(self._schema, self._kept()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self._schema, self._batches_with_errors()).__arrow_c_stream__(
+            requested_schema
+        )
 
-    def _kept(self) -> Iterator[pa.RecordBatch]:
-        # An Arrow stream carries only the text of an error.
+    def _batches_with_errors(self) -> Iterator[pa.RecordBatch]:
+        # An Arrow stream transports only the text of an error, so the exception is stored here.
         try:
             yield from self._batches()
         except DeltaError as e:
@@ -177,10 +188,10 @@ class _Stream:
         for batch in self._rows.batches(self._columns, self._conditions):
             arrays = [pa.nulls(batch.num_rows, pa.int8())]
             types = [f.type for f in self._schema][1:]
-            arrays += [given(values, to) for values, to in zip(batch.columns, types, strict=True)]
+            arrays += [values_for_duckdb(values, to) for values, to in zip(batch.columns, types, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def raise_error(self) -> None:
-        """Raises the error that ended one of the reads, if one did."""
+        """Raises the error that ended one of the reads, if any."""
         if self._error is not None:
             raise self._error from None

@@ -1,6 +1,6 @@
 """Resolves names to columns as Spark does, and replaces names in trees by the columns' ids.
 
-Knows no table: a scope is a list of columns.
+A scope is a list of columns; independent of tables.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Found = TypeVar("Found", bound=Call)
 
 
 def matching(parts: Sequence[str], columns: Sequence[Column]) -> tuple[list[Column], tuple[str, ...]]:
-    """The columns that a name may denote, with the fields below them: longer qualifiers come
+    """The columns that a name may denote, with the remaining field names: longer qualifiers come
     first."""
     inner = [c for c in columns if not c.outer]
     if len(inner) < len(columns):
@@ -47,9 +47,9 @@ def matching(parts: Sequence[str], columns: Sequence[Column]) -> tuple[list[Colu
         return own if own[0] else matching(parts, [replace(c, outer=False) for c in columns if c.outer])
     lower = [part.lower() for part in parts]
     for i in range(len(parts) - 1, 0, -1):
-        found = [c for c in columns if c.name.lower() == lower[i] and _qualified(c.qualifiers, lower[:i])]
-        if found:
-            return found, tuple(parts[i + 1 :])
+        matches = [c for c in columns if c.name.lower() == lower[i] and _qualified(c.qualifiers, lower[:i])]
+        if matches:
+            return matches, tuple(parts[i + 1 :])
     return [c for c in columns if c.name.lower() == lower[0] and not c.hidden], tuple(parts[1:])
 
 
@@ -58,24 +58,24 @@ def _qualified(qualifiers: tuple[str, ...], asked: Sequence[str]) -> bool:
 
 
 def one_of(parts: Sequence[str], columns: Sequence[Column]) -> tuple[Column, tuple[str, ...]]:
-    """The column that a name denotes, and the fields below it.
+    """The column that a name denotes, and the remaining field names.
 
     Raises:
-        InvalidArgumentError: none, or several.
+        InvalidArgumentError: no column, or several.
     """
-    found, fields = matching(parts, columns)
+    matches, fields = matching(parts, columns)
     shown = ".".join(parts)
-    if not found:
+    if not matches:
         known = ", ".join(dict.fromkeys(c.name for c in columns if not c.hidden)) or "none"
         raise InvalidArgumentError(f"no column is called `{shown}` (there are {known[:300]})")
-    if len({c.id for c in found}) > 1:
-        tables = ", ".join(dict.fromkeys(".".join((*c.qualifiers, c.name)) for c in found))
+    if len({c.id for c in matches}) > 1:
+        tables = ", ".join(dict.fromkeys(".".join((*c.qualifiers, c.name)) for c in matches))
         raise InvalidArgumentError(f"`{shown}` could be any of {tables}: say of which table")
-    return found[0], fields
+    return matches[0], fields
 
 
 def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax:
-    """A tree with parts replaced, from the top: a replaced part isn't searched further."""
+    """Replaces parts of a tree from the top; replaced parts aren't searched further."""
     made = change(node)
     if made is not None:
         return made
@@ -90,11 +90,11 @@ def rewritten(node: Syntax, change: Callable[[Syntax], Syntax | None]) -> Syntax
 
 
 def condition_texts(source: Source) -> list[str]:
-    """Conditions that all needed rows of a source meet, as text over its columns' names; conditions
-    without such a text are left out."""
+    """Conditions that all needed rows of a source satisfy, as text over its columns' names;
+    conditions without such a text are left out."""
 
-    def named(one: Syntax) -> Syntax | None:
-        return Name((source.fields[one.id],)) if isinstance(one, Ref) else None
+    def named(part: Syntax) -> Syntax | None:
+        return Name((source.fields[part.id],)) if isinstance(part, Ref) else None
 
     texts = [unparse(rewritten(c, named)) for c in source.conditions]
     return list(dict.fromkeys(text for text in texts if text is not None))
@@ -103,10 +103,10 @@ def condition_texts(source: Source) -> list[str]:
 def resolved(node: Syntax, columns: Sequence[Column]) -> Syntax:
     """A tree with ids for names."""
 
-    def change(one: Syntax) -> Syntax | None:
-        if isinstance(one, Ref) or not isinstance(one, Name):
+    def change(part: Syntax) -> Syntax | None:
+        if isinstance(part, Ref) or not isinstance(part, Name):
             return None
-        column, fields = one_of(one.parts, columns)
+        column, fields = one_of(part.parts, columns)
         made: Syntax = Ref((column.id,))
         for field in fields:
             made = Call(".", (made, Literal(field, STRING)))
@@ -116,26 +116,26 @@ def resolved(node: Syntax, columns: Sequence[Column]) -> Syntax:
 
 
 def aggregates(node: Syntax) -> list[Aggregate]:
-    """The aggregate functions in a tree, outermost ones."""
+    """The outermost aggregate functions in a tree."""
     return _outermost(node, Aggregate)
 
 
 def windows(node: Syntax) -> list[Window]:
-    """The functions over windows in a tree, outermost ones."""
+    """The outermost window functions in a tree."""
     return _outermost(node, Window)
 
 
 def _outermost(node: Syntax, kind: type[Found]) -> list[Found]:
-    found: list[Found] = []
+    nodes: list[Found] = []
 
-    def note(one: Syntax) -> Syntax | None:
-        if isinstance(one, kind):
-            found.append(one)
-            return one
+    def note(part: Syntax) -> Syntax | None:
+        if isinstance(part, kind):
+            nodes.append(part)
+            return part
         return None
 
     rewritten(node, note)
-    return found
+    return nodes
 
 
 def beside_aggregates(node: Syntax) -> bool:
@@ -148,16 +148,16 @@ def beside_aggregates(node: Syntax) -> bool:
 
 
 def contains(node: Syntax, kind: type) -> bool:
-    """Whether a tree holds a call of some kind."""
+    """Whether a tree contains a call of this kind."""
     left = [node]
     while left:
-        one = left.pop()
-        if isinstance(one, kind):
+        part = left.pop()
+        if isinstance(part, kind):
             return True
-        if isinstance(one, Cast):
-            left.append(one.arg)
-        elif isinstance(one, Call):
-            left.extend(one.args)
+        if isinstance(part, Cast):
+            left.append(part.arg)
+        elif isinstance(part, Call):
+            left.extend(part.args)
     return False
 
 
@@ -170,11 +170,11 @@ class Scope(Binder):
         self._by_id = {column.id: column for column in columns}
         self._subqueries = subqueries
         self._uses: set[str] = set()
-        # The columns of enclosing queries that occur.
+        # The columns of enclosing queries that are used.
         self.correlated: set[str] = set()
 
     def outside(self) -> list[Column]:
-        """The columns in a subquery's view."""
+        """The columns that a subquery can use."""
         return [replace(c, outer=True) for c in self.columns if not c.outer]
 
     def meet(self, ids: Iterable[str]) -> None:
@@ -184,12 +184,14 @@ class Scope(Binder):
 
     def knows(self, parts: Sequence[str]) -> bool:
         """Whether a name denotes a column."""
-        found, fields = matching(parts, self.columns)
-        of = found[0].type if found else None
-        return bool(found) and (not fields or (of is not None and fields[0].lower() in map(str.lower, of.fields)))
+        matches, fields = matching(parts, self.columns)
+        data_type = matches[0].type if matches else None
+        return bool(matches) and (
+            not fields or (data_type is not None and fields[0].lower() in map(str.lower, data_type.fields))
+        )
 
     def value(self, node: Syntax) -> Value:
-        """The bound form of a tree, in which names may be resolved already."""
+        """Binds a tree, in which names may be resolved already."""
         tree = resolved(node, self.columns)
         self._uses = set()
         typed = self.bind(tree)
@@ -214,10 +216,10 @@ class Scope(Binder):
         if isinstance(node, Subquery):
             return self._subqueries(node, self)
         if node.name == "struct":
-            # Its fields have the original names, which are resolved by now.
+            # The struct's fields would need the original names, which are already resolved here.
             refuse("`struct` in a query, where `named_struct` says what fields are called,")
         if node.name == ".":
-            # A field of a struct, as below a name.
+            # A field of a struct value, as in a dotted name.
             value, name = self.bind(node.args[0]), node.args[1]
             if isinstance(name, Literal) and value.type.name == "struct":
                 return field_of(value, str(name.value))

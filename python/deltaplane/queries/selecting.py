@@ -1,6 +1,6 @@
 """Plans SELECT: columns, groups, windows and orders, in the order in which Spark computes them.
 
-Knows relations as rows with columns, and no other part of a query.
+Handles relations as rows with columns; independent of the other parts of a query.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ class Selecting(Joining):
                     node = Filter(node, self._condition(scope, rewritten(having, replaced), "HAVING"))
             if qualify is not None:
                 qualify = self._grouped(qualify, replaced, select.qualify_token)
-        found = [
+        window_nodes = [
             w for tree in (*(t for _, t, _ in items), *(t for _, t in keys), qualify) if tree for w in windows(tree)
         ]
-        if found:
+        if window_nodes:
             with self._cursor.located(select.token):
-                node, scope, made = self._windowed(node, scope, dict.fromkeys(found), names)
+                node, scope, made = self._windowed(node, scope, dict.fromkeys(window_nodes), names)
             items = [(name, rewritten(tree, made.get), token) for name, tree, token in items]
             keys = [(o, rewritten(tree, made.get)) for o, tree in keys]
             if qualify is not None:
@@ -120,15 +120,15 @@ class Selecting(Joining):
             outputs.append(Output(column.id, value))
             columns.append(column)
         sort = []
-        for one, tree in keys:
-            with self._cursor.located(one.token):
-                found = next((o for o, (_, t, _) in zip(outputs, items, strict=False) if t == tree), None)
-                if found is None:
+        for order_item, tree in keys:
+            with self._cursor.located(order_item.token):
+                output = next((o for o, (_, t, _) in zip(outputs, items, strict=False) if t == tree), None)
+                if output is None:
                     if distinct:
                         raise InvalidArgumentError("with DISTINCT rows are ordered by columns of the result alone")
-                    found = Output(self._id(), self._bound(scope, tree))
-                    outputs.append(found)
-                sort.append(sort_key(found, one))
+                    output = Output(self._id(), self._bound(scope, tree))
+                    outputs.append(output)
+                sort.append(sort_key(output, order_item))
         made: Node = Project(node, outputs, distinct)
         return Planned(Sort(made, sort, None, 0) if sort else made, columns)
 
@@ -139,18 +139,18 @@ class Selecting(Joining):
 
     def _items(self, select: Select, columns: Sequence[Column]) -> list[tuple[str, Syntax, int]]:
         """The columns of a result: name, resolved tree, token."""
-        found: list[tuple[str, Syntax, int]] = []
+        selected: list[tuple[str, Syntax, int]] = []
         aliased: dict[str, list[Syntax]] = {}
         for item in select.items:
             with self._cursor.located(item.token):
                 if isinstance(item, Star):
-                    found += [(c.name, Ref((c.id,)), item.token) for c in starred(item, columns)]
+                    selected += [(c.name, Ref((c.id,)), item.token) for c in starred(item, columns)]
                     continue
                 tree = resolved(lateral(item.value, aliased, columns), columns)
-                found.append((title(item), tree, item.token))
+                selected.append((title(item), tree, item.token))
                 if item.alias is not None and not isinstance(item.value, Ref):
                     aliased.setdefault(item.alias.lower(), []).append(tree)
-        return found
+        return selected
 
     def _aliased(
         self, node: Syntax, items: Sequence[tuple[str, Syntax, int]], columns: Sequence[Column], clause: str
@@ -158,16 +158,16 @@ class Selecting(Joining):
         """A tree over the columns of a result and, with lower precedence, over those of the
         relations."""
 
-        def change(one: Syntax) -> Syntax | None:
-            if isinstance(one, Aggregate):
-                return resolved(one, columns)
-            if isinstance(one, Ref) or not isinstance(one, Name):
+        def change(part: Syntax) -> Syntax | None:
+            if isinstance(part, Aggregate):
+                return resolved(part, columns)
+            if isinstance(part, Ref) or not isinstance(part, Name):
                 return None
-            made = self._output(one, items, columns)
+            made = self._output(part, items, columns)
             own = [c for c in columns if not c.outer]
-            if clause == "HAVING" and matching(one.parts, own)[0] and made != resolved(one, columns):
+            if clause == "HAVING" and matching(part.parts, own)[0] and made != resolved(part, columns):
                 raise InvalidArgumentError(
-                    f"`{one.parts[0]}` is a column of the result and another one of the tables: give one another name"
+                    f"`{part.parts[0]}` is a column of the result and another one of the tables: give one another name"
                 )
             return made
 
@@ -200,35 +200,35 @@ class Selecting(Joining):
             return items[place - 1][1]
 
     def _generated(self, select: Select, node: Node, scope: Scope) -> tuple[Select, Node, list[Column]]:
-        """The rows that a generator among the columns makes, and their columns in its place."""
-        found = [i for i in select.items if isinstance(i, Item) and generates(i.value)]
-        if not found:
+        """Plans a generator among the columns: its rows, and its columns in its place."""
+        generators = [i for i in select.items if isinstance(i, Item) and generates(i.value)]
+        if not generators:
             return select, node, []
-        if len(found) > 1 or select.group_by or select.sets:
+        if len(generators) > 1 or select.group_by or select.sets:
             refuse("a generator such as explode beside another one or with GROUP BY")
-        item = found[0]
+        item = generators[0]
         with self._cursor.located(item.token):
             assert isinstance(item.value, Call)
             node, columns = self._exploded(node, scope, item.value, False)
             if item.alias is not None and len(columns) > 1:
                 refuse(f"one name for {len(columns)} columns")
         items: list[Item | Star] = []
-        for one in select.items:
-            if one is item:
+        for select_item in select.items:
+            if select_item is item:
                 titles = [item.alias or c.name for c in columns]
                 items += [replace(item, value=Ref((c.id,)), alias=t) for c, t in zip(columns, titles, strict=True)]
             else:
-                items.append(one)
+                items.append(select_item)
         return replace(select, items=tuple(items)), node, [replace(c, hidden=True) for c in columns]
 
     def _windowed(
-        self, node: Node, scope: Scope, found: Iterable[Window], names: Names
+        self, node: Node, scope: Scope, window_nodes: Iterable[Window], names: Names
     ) -> tuple[Node, Scope, dict[Syntax, Syntax]]:
         """The rows with the values of window functions, and the columns that replace these
         functions."""
         outputs, columns = [], []
         made: dict[Syntax, Syntax] = {}
-        for window in found:
+        for window in window_nodes:
             if any(windows(arg) for arg in window.args):
                 refuse("a window function over another one: select that one in a subquery")
             bound = [[self._bound(scope, arg) for arg in part] for part in window.parts]
@@ -285,20 +285,26 @@ class Selecting(Joining):
                     replaced[tree] = Ref((column.id,))
                 numbers.append([*replaced].index(tree))
         sets = (
-            None if select.sets in (None, ((),)) else [sorted({numbers[i] for i in one}) for one in select.sets or ()]
+            None
+            if select.sets in (None, ((),))
+            else [sorted({numbers[i] for i in grouping_set}) for grouping_set in select.sets or ()]
         )
         trees_of_keys = [*replaced]
         if sets is not None:
             node, keys = self._as_columns(node, scope, keys)
         values: list[Output] = []
-        for one in dict.fromkeys(a for tree in trees for a in aggregates(tree)):
+        for aggregate_node in dict.fromkeys(a for tree in trees for a in aggregates(tree)):
             with self._cursor.located(select.token):
-                grouping = one.name in ("grouping", "grouping_id")
-                value = _grouping(one, trees_of_keys, keys, sets) if grouping else self._aggregate(scope, one)
-            column = Column(self._id(), one.name, value.typed.type)
+                grouping = aggregate_node.name in ("grouping", "grouping_id")
+                value = (
+                    _grouping(aggregate_node, trees_of_keys, keys, sets)
+                    if grouping
+                    else self._aggregate(scope, aggregate_node)
+                )
+            column = Column(self._id(), aggregate_node.name, value.typed.type)
             values.append(Output(column.id, value))
             columns.append(column)
-            replaced[one] = Ref((column.id,))
+            replaced[aggregate_node] = Ref((column.id,))
         replaced.known = {c.id: c for c in scope.columns if not c.outer}
         return Aggregation(node, keys, values, sets), columns, replaced
 
@@ -324,7 +330,8 @@ class Selecting(Joining):
                 raise InvalidArgumentError(f"the result has no column {place}")
             tree = items[place - 1][1]
         elif isinstance(item.value, Name) and not matching(item.value.parts, [c for c in columns if not c.outer])[0]:
-            # A column of the result, otherwise one of the enclosing query.
+            # The key is a column of the result if there is one, otherwise one of the enclosing
+            # query.
             tree = self._output(item.value, items, columns)
         else:
             tree = resolved(item.value, columns)
@@ -356,12 +363,14 @@ def _with_windows(select: Select, order: Sequence[Order]) -> tuple[Select, Seque
     def change(node: Syntax) -> Syntax | None:
         if not isinstance(node, Window) or node.named is None:
             return None
-        found = known.get(node.named.lower())
-        if found is None:
+        definition = known.get(node.named.lower())
+        if definition is None:
             raise InvalidArgumentError(f"no window is called `{node.named}`")
-        if found.named is not None:
+        if definition.named is not None:
             refuse("a window that is the name of another one")
-        return replace(found, name=node.name, args=(*node.args, *found.args), ignores_nulls=node.ignores_nulls)
+        return replace(
+            definition, name=node.name, args=(*node.args, *definition.args), ignores_nulls=node.ignores_nulls
+        )
 
     items = tuple(i if isinstance(i, Star) else replace(i, value=rewritten(i.value, change)) for i in select.items)
     qualify = None if select.qualify is None else rewritten(select.qualify, change)
@@ -375,7 +384,7 @@ def _grouping(
     call: Aggregate, trees: Sequence[Syntax], keys: Sequence[Output], sets: Sequence[Sequence[int]] | None
 ) -> Value:
     """Which keys a row's grouping set lacks: for one key, or for all as bits."""
-    if sets is not None and {i for one in sets for i in one} < set(range(len(keys))):
+    if sets is not None and {i for grouping_set in sets for i in grouping_set} < set(range(len(keys))):
         refuse(f"`{call.name}` where a key is in no set")
     if sets is None:
         raise InvalidArgumentError(f"`{call.name}` needs GROUPING SETS, ROLLUP or CUBE")

@@ -61,7 +61,7 @@ class DeltaSource:
         try:
             self.table.scan([], condition)
         except (InvalidArgumentError, UnsupportedExpressionError):
-            # The query evaluates it with Spark's meaning, or has refused it already.
+            # The query evaluates this condition with Spark's result, or has refused it already.
             return False
         return True
 
@@ -80,7 +80,7 @@ class ArrowSource:
             raise InvalidArgumentError(f"the data has values that no column of a table holds: {e}") from e
 
     def batches(self, columns: Sequence[str], conditions: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All rows."""
+        """Returns all rows; conditions aren't used."""
         return iter(self._data.select(list(columns)).to_batches())
 
 
@@ -89,7 +89,7 @@ class Catalog:
 
     Args:
         tables: name → location, `DeltaTable` or Arrow data.
-        storage_options: how to reach the stores.
+        storage_options: access to the stores.
         version_at: location, the store's options and a time → version, if a time is interpreted
             differently than by `DeltaTable`.
         by_session: whether a Spark session finds the same tables by the same names, also in parts
@@ -118,7 +118,7 @@ class Catalog:
         self._held = table
 
     def knows(self, parts: Sequence[str]) -> bool:
-        """Whether a name is one of the caller's."""
+        """Whether the caller defined a name."""
         return ".".join(parts).lower() in self._tables
 
     def location(self, name: TableName) -> str:
@@ -129,12 +129,12 @@ class Catalog:
         """
         if name.path is not None:
             return name.path
-        found = self._given(name)
-        return found.location if isinstance(found, DeltaTable) else location_text(found)
+        source = self._named_source(name)
+        return source.location if isinstance(source, DeltaTable) else location_text(source)
 
     def table(self, name: TableName) -> DeltaTable:
-        """The table of this name, at the requested version. A `DeltaTable` of the caller's is that
-        object.
+        """Opens the table of this name at the requested version. A name for a `DeltaTable` yields
+        that object.
 
         Raises:
             InvalidArgumentError: the name is unknown, or isn't a Delta table.
@@ -142,68 +142,68 @@ class Catalog:
         """
         if name.path is not None:
             return self._at_path(name)
-        found = self._given(name)
-        if isinstance(found, DeltaTable):
+        source = self._named_source(name)
+        if isinstance(source, DeltaTable):
             if name.version is None:
-                return found
-            return self._opened(found.location, name.version, found.storage_options)
-        if self._is_data(found):
+                return source
+            return self._opened(source.location, name.version, source.storage_options)
+        if self._is_data(source):
             raise InvalidArgumentError(f"`{name.shown}` is data in memory, not a Delta table")
-        return self._open(location_text(found), name.version)
+        return self._open(location_text(source), name.version)
 
     def target(self, name: TableName) -> DeltaTable:
-        """The table that a statement changes: the newest version, or the caller's own object.
+        """Opens the table that a statement changes: the newest version, or the caller's own object.
 
         Raises:
             InvalidArgumentError: the name is unknown, or isn't a Delta table.
-            TableNotFoundError: it doesn't exist, also if the location names a version of one.
+            TableNotFoundError: no such table, or the name contains a version.
         """
-        found = name.path if name.path is not None else self._given(name)
-        if self._is_data(found):
+        source = name.path if name.path is not None else self._named_source(name)
+        if self._is_data(source):
             raise InvalidArgumentError(f"`{name.shown}` is data in memory, not a Delta table")
-        return found if isinstance(found, DeltaTable) else DeltaTable(found, storage_options=self.storage_options)
+        return source if isinstance(source, DeltaTable) else DeltaTable(source, storage_options=self.storage_options)
 
     def source(self, name: TableName, number: int) -> tuple[str, list[tuple[str, SparkType | None]]]:
         """Opens a relation by number; returns its name for DuckDB and its columns."""
         rows: SourceRows
-        if name.path is None and self._is_data(self._given(name)):
+        if name.path is None and self._is_data(self._named_source(name)):
             if name.version is not None:
                 raise InvalidArgumentError(f"`{name.shown}` is data in memory, which has no versions")
             rows = ArrowSource(self._data(name))
         else:
             rows = DeltaSource(self.table(name))
-        given = f"s{number}"
-        self.opened[given] = rows
+        alias = f"s{number}"
+        self.opened[alias] = rows
         fields = _native.TableSchema(rows.schema_json).to_value()["fields"]
-        return given, [(f["name"], of_json(f["type"])) for f in fields]
+        return alias, [(f["name"], of_json(f["type"])) for f in fields]
 
     def data(self, name: TableName) -> pa.Table | None:
         """The caller's data of this name; None if the name is a table's."""
-        if name.path is not None or not self._is_data(self._given(name)):
+        if name.path is not None or not self._is_data(self._named_source(name)):
             return None
         return self._data(name)
 
     def _data(self, name: TableName) -> pa.Table:
         key = ".".join(name.parts).lower()
         if key not in self._read:
-            # A stream can be read once, but a statement may use it twice.
+            # A stream can be read once, but a statement may use it twice, so its rows are stored.
             self._read[key] = as_reader(self._tables[key]).read_all()
         return self._read[key]
 
-    def _given(self, name: TableName) -> Any:
-        found = self._tables.get(".".join(name.parts).lower())
-        if found is None:
+    def _named_source(self, name: TableName) -> Any:
+        source = self._tables.get(".".join(name.parts).lower())
+        if source is None:
             known = f" (there are {', '.join(self._tables)})" if self._tables else ""
             raise InvalidArgumentError(
                 f"no table is called `{name.shown}`{known}: write delta.`its location`, or say where it is with "
                 f"tables={{{name.shown!r}: location}}"
             )
-        return found
+        return source
 
     @staticmethod
-    def _is_data(given: object) -> bool:
-        """Whether it is neither a table nor the location of one."""
-        return not isinstance(given, DeltaTable) and not hasattr(given, "__fspath__") and not isinstance(given, str)
+    def _is_data(source: object) -> bool:
+        """Whether an object is data rather than a table or its location."""
+        return not isinstance(source, DeltaTable) and not hasattr(source, "__fspath__") and not isinstance(source, str)
 
     def _at_path(self, name: TableName) -> DeltaTable:
         path = name.parts[1]
@@ -220,7 +220,8 @@ class Catalog:
             return self._open(short, version)
 
     def _open(self, location: str, version: VersionLike | None) -> DeltaTable:
-        """One version of a table for all parts of a statement, even during concurrent writes."""
+        """Opens one version of a table for all parts of a statement, so that concurrent writes
+        don't change it."""
         key = (location, repr(version))
         if key not in self._tables_open:
             table, held = self._opened(location, version, self.storage_options), self._held

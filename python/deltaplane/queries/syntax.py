@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class TableName:
-    """A table's name: `delta.path` or a name of the caller's, with the requested version.
+    """A table's name: `delta.path` or a name that the caller defined, with the requested version.
 
     `token` is the index of its first token.
     """
@@ -49,12 +49,12 @@ class TableName:
 
     @property
     def path(self) -> str | None:
-        """The location, where the name is one."""
+        """The location, if the name contains one."""
         return self.parts[1] if len(self.parts) == 2 and self.parts[0].lower() == "delta" else None
 
     @property
     def shown(self) -> str:
-        """The name as errors show it."""
+        """The name, formatted for error messages."""
         return f"delta.`{self.parts[1]}`" if self.path is not None else ".".join(self.parts)
 
     @property
@@ -65,7 +65,7 @@ class TableName:
 
 @dataclass(frozen=True)
 class Aggregate(Call):
-    """A call of an aggregate function; `where` are the rows that it counts."""
+    """A call of an aggregate function; `where` selects the rows that it aggregates."""
 
     distinct: bool = False
     where: Syntax | None = None
@@ -73,8 +73,8 @@ class Aggregate(Call):
 
 @dataclass(frozen=True)
 class Frame:
-    """The rows around a row, or for RANGE those with close values; None is unbounded, preceding is
-    negative."""
+    """The frame of a window: rows by distance, or for RANGE by close values; None means unbounded,
+    negative means preceding."""
 
     rows: bool
     start: int | None
@@ -82,16 +82,17 @@ class Frame:
 
     @property
     def offsets(self) -> bool:
-        """Whether a bound is neither the row itself nor the partition's."""
+        """Whether a bound is neither the current row nor the partition's start or end."""
         return bool(self.start) or bool(self.end)
 
 
 @dataclass(frozen=True)
 class Window(Call):
-    """A function over a window: `args` are the function's, then the partition's, then the order's.
+    """A window function: `args` are the function's arguments, then the partition's keys, then the
+    order's keys.
 
-    `orders` tells for each of the last whether it is descending and has nulls first. `named`: a
-    window in WINDOW.
+    `orders` has, for each key of the order, whether it is descending and whether nulls come first.
+    `named`: a window defined in WINDOW.
     """
 
     partitions: int = 0
@@ -102,7 +103,7 @@ class Window(Call):
 
     @property
     def parts(self) -> tuple[tuple[Syntax, ...], tuple[Syntax, ...], tuple[Syntax, ...]]:
-        """The function's arguments, what partitions and what orders."""
+        """The function's arguments, the partition keys and the order keys."""
         ordered = len(self.args) - len(self.orders)
         partitioned = ordered - self.partitions
         return self.args[:partitioned], self.args[partitioned:ordered], self.args[ordered:]
@@ -110,10 +111,10 @@ class Window(Call):
 
 @dataclass(frozen=True)
 class Subquery(Call):
-    """A query as a value (`scalar`), a test of existence (`exists`) or a list (`in`, with the
+    """A subquery as a value (`scalar`), a test of existence (`exists`) or a list (`in`, with the
     searched value as argument).
 
-    `filters`: it is a condition of WHERE by itself, where null and false are equivalent.
+    `filters`: the subquery is a WHERE condition by itself, where null and false are equivalent.
     """
 
     query: Query | None = None
@@ -181,7 +182,7 @@ class Pivot:
     """PIVOT: columns of aggregates for each of `values`, each of which has one part per column in
     `columns`.
 
-    `token` is where it begins.
+    `token` is the index of its first token.
     """
 
     source: Relation
@@ -221,10 +222,10 @@ Relation = TableName | Nested | Join | View | Pivot | Unpivot
 
 @dataclass(frozen=True)
 class Select:
-    """SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … QUALIFY. Token indexes give the
-    positions of conditions.
+    """SELECT … FROM … WHERE … GROUP BY … HAVING … WINDOW … QUALIFY. Token indexes locate the
+    conditions for errors.
 
-    `sets` are the sets of groups, by the numbers of their items in `group_by`.
+    `sets` are the grouping sets, as indexes of items in `group_by`.
     """
 
     items: tuple[Item | Star, ...]
@@ -252,7 +253,7 @@ class Values:
 
 @dataclass(frozen=True)
 class SetOperation:
-    """union, intersect or except; without `every` duplicates are removed."""
+    """UNION, INTERSECT or EXCEPT; without `every` duplicates are removed."""
 
     kind: str
     every: bool
@@ -273,8 +274,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Query:
-    """A whole query; `named` are the queries of its WITH, in order, with the names of their
-    columns."""
+    """A whole query; `named` are the queries of its WITH, in order, with their column names."""
 
     body: Body
     named: tuple[tuple[str, Nested], ...] = ()

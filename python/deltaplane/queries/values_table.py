@@ -1,8 +1,8 @@
-"""Long lists of VALUES as columns of text: cells of one shape are one expression, so that DuckDB
+"""Plans long VALUES lists as text columns: cells of one shape become one expression, so that DuckDB
 plans columns instead of rows.
 
 A shape is a cell's tree without its constant: `DATE '2024-01-01'` and `DATE '2024-01-02'` have the
-same, `1` and `2.5` different ones.
+same shape, `1` and `2.5` different ones.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["MANY", "Cells", "HeldRows", "over_cells", "tabulated"]
 
-# Shorter lists are faster as text.
+# Minimum number of rows; shorter lists are faster as text.
 MANY = 50
 _SHAPES = 50
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A tree over a constant, which is the column `constant` if there is one; `row` is the first
-    row of this shape."""
+    """A tree over a constant, which is the column `constant` if the tree contains one; `row` is the
+    first row of this shape."""
 
     tree: Syntax
     constant: Column | None
@@ -48,7 +48,7 @@ class Cells:
 
 
 def tabulated(rows: Sequence[Sequence[Syntax]], new_id: Callable[[], str]) -> list[Cells] | None:
-    """The columns of rows of one length; None if a column has too many shapes."""
+    """Builds the columns of rows of equal length; None if a column has too many shapes."""
     columns = []
     for i in range(len(rows[0])):
         cells = Cells()
@@ -60,7 +60,7 @@ def tabulated(rows: Sequence[Sequence[Syntax]], new_id: Callable[[], str]) -> li
                 if len(known) == _SHAPES:
                     return None
                 kind = known[key] = len(known)
-                cells.shapes.append(_told(row[i], number, new_id))
+                cells.shapes.append(_cell_shape(row[i], number, new_id))
             cells.kinds.append(kind)
             cells.texts.append(text)
         columns.append(cells)
@@ -80,7 +80,7 @@ def _shape(cell: Syntax) -> tuple[object, str | None]:
     return cell, None
 
 
-def _told(cell: Syntax, row: int, new_id: Callable[[], str]) -> Shape:
+def _cell_shape(cell: Syntax, row: int, new_id: Callable[[], str]) -> Shape:
     casts, inner = [], cell
     while isinstance(inner, Cast):
         casts.append(inner)
@@ -96,7 +96,7 @@ def _told(cell: Syntax, row: int, new_id: Callable[[], str]) -> Shape:
 
 @dataclass(frozen=True)
 class HeldRows:
-    """A plan over columns in memory, which DuckDB is to be given under a name."""
+    """A plan over columns in memory, which DuckDB reads under a name."""
 
     node: Project
     columns: list[Column]
@@ -105,28 +105,27 @@ class HeldRows:
 
 
 def over_cells(
-    given: Sequence[Cells],
+    cell_rows: Sequence[Cells],
     name: str,
     context: Context,
     new_id: Callable[[], str],
     bound: Callable[[Syntax], Value],
 ) -> HeldRows:
-    """The rows of VALUES by their columns; `bound` gives the meaning of a tree over the shapes'
-    constants.
+    """Plans the rows of VALUES by their columns; `bound` binds a tree over a shape's constant.
 
     Raises:
-        InvalidArgumentError: a wrong cell, or types that don't go together.
-        UnsupportedExpressionError: what has no exact lowering.
+        InvalidArgumentError: an invalid cell, or incompatible types.
+        UnsupportedExpressionError: an expression without an exact translation.
     """
     import pyarrow as pa
 
-    # In the order of the text, so that the first wrong cell is the one that is told of.
-    order = sorted((shape.row, i, k) for i, cells in enumerate(given) for k, shape in enumerate(cells.shapes))
-    values = {(i, k): bound(given[i].shapes[k].tree) for _, i, k in order}
+    # Follows the order of the text, so that the error names the first invalid cell.
+    order = sorted((shape.row, i, k) for i, cells in enumerate(cell_rows) for k, shape in enumerate(cells.shapes))
+    values = {(i, k): bound(cell_rows[i].shapes[k].tree) for _, i, k in order}
     table: dict[str, pa.Array] = {}
     constants: list[Output] = []
     outputs, columns = [], []
-    for i, cells in enumerate(given):
+    for i, cells in enumerate(cell_rows):
         made = [values[i, k] for k in range(len(cells.shapes))]
         to = together([made[k].typed.type for k in cells.kinds], f"column {i + 1} of VALUES")
         text, kind = new_id(), new_id()
@@ -153,7 +152,7 @@ def _constant(column: Column, number: int, text: str, kind: str) -> Output:
 
 
 def _chosen(arms: Sequence[Typed], made: Sequence[Value], kind: str, to: SparkType) -> Value:
-    """Each row's value by the number of its shape."""
+    """Selects each row's value by the number of its shape."""
     tests = " ".join(f"WHEN {k} THEN {arm.sql}" for k, arm in enumerate(arms))
     typed = Typed(
         to,

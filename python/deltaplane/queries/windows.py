@@ -1,5 +1,4 @@
-"""Functions over windows: what each makes of its arguments, and the text of a window, with Spark's
-rules for both."""
+"""Translates window functions and windows to DuckDB text, with Spark's rules for both."""
 
 from __future__ import annotations
 
@@ -20,18 +19,18 @@ Lowering = Callable[[Context, Window, list[Typed], str], Typed]
 def over(
     context: Context, window: Window, args: list[Typed], partition: Sequence[Typed], order: Sequence[Typed]
 ) -> Typed:
-    """A function's value over its window.
+    """The value of a function over its window.
 
     Raises:
-        InvalidArgumentError: arguments or a window that Spark refuses too.
-        UnsupportedExpressionError: what isn't computed as Spark does, by name.
+        InvalidArgumentError: arguments or a window that Spark refuses, too.
+        UnsupportedExpressionError: deltaplane can't compute the named function with Spark's result.
     """
     text = f" OVER ({_window(window, partition, order)})"
-    found = WINDOW_FUNCTIONS.get(window.name)
-    if found is None:
+    lower_window = WINDOW_FUNCTIONS.get(window.name)
+    if lower_window is None:
         typed = AGGREGATES[window.name](context, window.name, args, False, text)
     else:
-        typed = found(context, window, args, text)
+        typed = lower_window(context, window, args, text)
     return made(typed.type, typed.sql, typed, *args, *partition, *order)
 
 
@@ -54,7 +53,8 @@ def _window(window: Window, partition: Sequence[Typed], order: Sequence[Typed]) 
     elif window.frame is not None and not window.frame.rows and _bounded(window.frame):
         raise InvalidArgumentError("a frame by RANGE needs ORDER BY")
     if window.frame is not None:
-        # A distance has the key's type, in which its sum with a value may overflow as in Spark.
+        # A RANGE distance is converted to the key's type, in which adding it to a value may
+        # overflow as in Spark.
         to = "" if window.frame.rows or not order else order[0].type.duck
         start, end = _bound(window.frame.start, "PRECEDING", to), _bound(window.frame.end, "FOLLOWING", to)
         parts.append(f"{'ROWS' if window.frame.rows else 'RANGE'} BETWEEN {start} AND {end}")
@@ -100,7 +100,7 @@ def _rank(to: SparkType) -> Lowering:
 
 
 def _count(name: str, arg: Typed, least: int) -> int:
-    """A constant argument."""
+    """Checks a constant argument and returns it."""
     if arg.literal is None or arg.type != INT:
         refuse(f"`{name}` with a number that isn't a constant")
     if int(arg.literal) < least:

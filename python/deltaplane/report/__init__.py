@@ -1,6 +1,6 @@
-"""The health report of a table: what its log says of files, growth, commits, partitions,
-clustering, deleted rows, the log itself and the engines that can read it, with advice; as plain
-data, and as one HTML page that needs nothing else.
+"""The health report of a table, from its log: files, growth, commits, partitions, clustering,
+deleted rows, log size and compatible engines, with advice; as plain values and as one
+self-contained HTML page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Health", "HealthReport", "health_report"]
 
 
 class HealthReport:
-    """What is to be said of one version of a table."""
+    """A health report of one version of a table."""
 
     def __init__(self, facts: Health) -> None:
         self.facts = facts
@@ -30,12 +30,12 @@ class HealthReport:
         return f"HealthReport({self.facts.table!r}, version={self.facts.version})"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Converts the report to plain values, for JSON."""
         return self.facts.to_dict()
 
     def to_html(self) -> str:
-        """One page that is complete in itself: no script, nothing is loaded; light or dark as its
-        reader prefers.
+        """Renders one self-contained page without scripts or external resources, in light and dark
+        colours.
 
         Raises:
             ImportError: jinja2 isn't installed (`pip install 'deltaplane[report]'`).
@@ -45,19 +45,19 @@ class HealthReport:
         return page(self.facts)
 
     def _repr_html_(self) -> str:
-        """In a notebook, within a frame of its own, so that its style stays there."""
+        """Shows the page in a notebook, inside a frame that isolates its style."""
         from html import escape
 
         return f'<iframe srcdoc="{escape(self.to_html())}" style="width:100%;height:80vh;border:0"></iframe>'
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Writes the page to a file, in place of what is there."""
+        """Writes the page to a file, replacing an existing one."""
         Path(path).write_text(self.to_html(), "utf-8")
 
 
 def health_report(table: DeltaTable, commits: int, judged: AdviceReport | None = None) -> HealthReport:
-    """Gathers a report of the version that the table shows; `DeltaTable.report` says how and at
-    which cost."""
+    """Gathers a report of the table's current version; `DeltaTable.report` documents arguments and
+    cost."""
     if commits < 1:
         raise InvalidArgumentError(f"commits is a number of commits, not {commits}")
     if judged is not None and (judged.table, judged.version) != (table.table_uri, table.version()):

@@ -1,7 +1,7 @@
-"""Charts as inline SVG: columns, lines, and the small ones that stand in tables. Colours and fonts
-are the page's style's.
+"""Draws charts as inline SVG: columns, lines, and small charts for table cells. The page's style
+sheet defines colours and fonts.
 
-Knows numbers and texts, which it escapes.
+Takes numbers and texts; escapes the texts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Bar", "Mark", "columns", "line", "meter", "sparkline"]
 
 WIDTH, HEIGHT = 520, 244
 LEFT, RIGHT, TOP, BOTTOM = 80, 14, 14, 54
-# How many labels fit below a chart.
+# Maximum number of labels below a chart.
 _LABELS = 7
 _TICKS = 4
 _LABELS_AT = HEIGHT - BOTTOM + 22
@@ -27,8 +27,8 @@ Words = Callable[[float], str]
 
 @dataclass(frozen=True)
 class Bar:
-    """One column: its label, what it says when pointed at, and its parts from the axis up, each
-    with a colour's number."""
+    """One column: its label, its tooltip, and its parts from the axis up, each with a colour's
+    number."""
 
     label: str
     note: str
@@ -36,7 +36,7 @@ class Bar:
 
     @property
     def height(self) -> float:
-        """All parts together."""
+        """The sum of all parts."""
         return sum(value for _, value in self.parts)
 
 
@@ -52,8 +52,8 @@ class Mark:
 def columns(
     name: str, bars: Sequence[Bar], x_title: str, y_title: str, *, edges: bool = False, of_bytes: bool = False
 ) -> str:
-    """A chart of columns. With `edges` the labels stand at the columns' left edges, as a
-    histogram's do."""
+    """Draws a column chart. `edges` puts the labels at the columns' left edges, as in a
+    histogram."""
     top = _ceiling(max((bar.height for bar in bars), default=0), of_bytes)
     step = (WIDTH - LEFT - RIGHT) / max(1, len(bars))
     gap = min(3.0, step * 0.16)
@@ -64,25 +64,25 @@ def columns(
         shapes = []
         for colour, value in bar.parts:
             low, high = _y(base, top), _y(base + value, top)
-            # What is there is seen, however little it is.
+            # A positive value has a visible height, however small it is.
             height = max(low - high, 1.5 if value else 0.0)
             shapes.append(
                 f'<rect class="c{colour}" x="{x + gap / 2:.1f}" y="{low - height:.1f}" width="{step - gap:.1f}" height="{height:.1f}"/>'
             )
             base += value
-        # The whole strip can be pointed at, so that low columns can be met.
+        # The whole strip reacts to the pointer, so that low columns can be selected.
         strip = f'<rect class="strip" x="{x:.1f}" y="{TOP}" width="{step:.1f}" height="{HEIGHT - TOP - BOTTOM}"/>'
         parts.append(f'<g class="bar"><title>{escape(bar.note)}</title>{"".join(shapes)}{strip}</g>')
         if number % every == 0:
-            at = x if edges else x + step / 2
-            parts.append(_text(at, _LABELS_AT, "middle", bar.label, lean=number // every % 2 == 1))
+            middle = x if edges else x + step / 2
+            parts.append(_text(middle, _LABELS_AT, "middle", bar.label, lean=number // every % 2 == 1))
     return _chart(name, [*_grid(top, of_bytes), *parts], x_title, y_title)
 
 
 def line(
     name: str, marks: Sequence[Mark], x_words: Words, x_title: str, y_title: str, *, of_bytes: bool = False
 ) -> str:
-    """A line that stays level until the next point, with the area below it."""
+    """Draws a step line, level until the next point, with a filled area below."""
     top = _ceiling(max((m.y for m in marks), default=0), of_bytes)
     low, high = min((m.x for m in marks), default=0.0), max((m.x for m in marks), default=1.0)
     span = (high - low) or 1.0
@@ -119,7 +119,7 @@ def line(
 
 
 def sparkline(name: str, values: Sequence[float], notes: Sequence[str]) -> str:
-    """A histogram as small as a word."""
+    """Draws a histogram in the size of a word."""
     width, height, step = 120, 28, 120 / max(8, len(values))
     most = max(values, default=0) or 1
     parts = []
@@ -136,7 +136,7 @@ def sparkline(name: str, values: Sequence[float], notes: Sequence[str]) -> str:
 
 
 def meter(name: str, share: float, level: str = "") -> str:
-    """A bar that is full at 1."""
+    """Draws a bar that is full at 1."""
     width = 120 * min(1.0, max(0.0, share))
     full = f'<rect class="track" width="120" height="8" rx="4"/><rect class="fill {level}" width="{width:.1f}" height="8" rx="4"/>'
     return _svg(name, "meter", 120, 8, [full])
@@ -160,7 +160,7 @@ def _svg(name: str, kind: str, width: float, height: float, parts: Sequence[str]
 
 
 def _text(x: float, y: float, anchor: str, text: str, *, lean: bool = False) -> str:
-    """A label; a lean one is left out where there is little room."""
+    """A label; `lean` hides it on narrow screens."""
     kind = ' class="lean"' if lean else ""
     return f'<text{kind} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
@@ -181,7 +181,7 @@ def _grid(top: float, of_bytes: bool) -> list[str]:
 
 
 def _ceiling(most: float, of_bytes: bool) -> float:
-    """A round number at or above the greatest value, whose quarters are round too.
+    """The smallest round number at or above the maximum, whose quarters are round too.
 
     >>> _ceiling(37, False), _ceiling(3 * 2**30, True) / 2**30, _ceiling(0, False), _ceiling(3, False)
     (40.0, 3.0, 4.0, 4.0)

@@ -1,7 +1,7 @@
-"""The live files of a version as columns, read once and kept in a temporary file, so that one or
-two are in memory at a time.
+"""Reads the live files of a version once, as columns in a temporary file, so that only one or two
+columns are in memory at a time.
 
-Knows the names that a plan gives its columns, and no figure that is made of them.
+Uses the column names of a plan; computes no figure.
 """
 
 from __future__ import annotations
@@ -21,81 +21,81 @@ if TYPE_CHECKING:
 
 __all__ = ["Leaf", "LiveFiles", "live_files", "partition_values"]
 
-# Rows of a row group of the temporary file: few enough to be written soon, enough to be read
-# quickly.
+# Rows per row group of the temporary file: few enough to limit memory while writing, enough for
+# fast reads.
 _GROUP_ROWS = 65_536
-# Between the values of a partition's key, and in place of null: what no value is likely to have.
+# Separator of the values in a partition's key, and replacement for null: control characters that
+# values are unlikely to contain.
 _NEXT, _NULL = "\x1f", "\x1e"
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column, or a field in one, of which files have bounds."""
+    """A leaf column whose files have bounds."""
 
     path: tuple[str, ...]
     type: str
-    # Where its values stand in the structs of least, greatest and null values; None where files
-    # have none.
+    # Positions in the structs of minimum, maximum and null count; None if files have no such value.
     bounds: tuple[tuple[int, ...], tuple[int, ...]]
     nulls: tuple[int, ...] | None
 
     @property
     def name(self) -> str:
-        """The path with dots."""
+        """The leaf's dotted path."""
         return ".".join(self.path)
 
 
 class LiveFiles:
-    """Columns with a value for each live file: `size`, `records` (null where statistics don't say),
-    `deleted` (rows that a vector marks), and for partitioned tables `partition`. Bounds come by
-    leaf."""
+    """Columns with a value for each live file: `size`, `records` (null without statistics),
+    `deleted` (rows deleted by a vector), and for partitioned tables `partition`. Bounds are read
+    leaf by leaf."""
 
     def __init__(self, file: Any, repeating: Sequence[str], leaves: Sequence[Leaf], more: int) -> None:
         import pyarrow.parquet as pq
 
         self._file = pq.ParquetFile(file, read_dictionary=list(repeating))
         self.leaves = tuple(leaves)
-        # Leaves that weren't looked at.
+        # Number of leaves beyond the limit, which were skipped.
         self.more_leaves = more
 
     @property
     def count(self) -> int:
-        """How many files."""
+        """The number of files."""
         rows: int = self._file.metadata.num_rows
         return rows
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """One of them, whole."""
+        """Reads one whole column."""
         return self._file.read([name], use_threads=False)[name].unify_dictionaries()
 
     def bounds(self, leaf: Leaf) -> tuple[pa.ChunkedArray, pa.ChunkedArray, pa.ChunkedArray]:
-        """The least and the greatest value of each file, and its count of nulls."""
+        """Minimum, maximum and null count of each file."""
         n = self.leaves.index(leaf)
         return self.column(f"min_{n}"), self.column(f"max_{n}"), self.column(f"nulls_{n}")
 
 
 @contextmanager
 def live_files(snapshot: _native.Snapshot, first: Sequence[str], most_leaves: int) -> Iterator[LiveFiles]:
-    """Reads the live files. Of many leaves only `most_leaves` are looked at, those named by `first`
-    before the others."""
+    """Reads the live files. At most `most_leaves` leaves are read; the leaves in `first` take
+    precedence."""
     import pyarrow.parquet as pq
 
     reader = Scan(snapshot.plan(None)).to_reader()
-    found = sorted(_leaves(reader.schema), key=lambda leaf: leaf.name not in first)
-    leaves = found[:most_leaves]
+    leaves_found = sorted(_leaves(reader.schema), key=lambda leaf: leaf.name not in first)
+    leaves = leaves_found[:most_leaves]
     schema = _schema(reader.schema, leaves)
-    # What many files have in common stays a dictionary.
+    # Columns with repeated values stay dictionary-encoded.
     repeating = [name for name in schema.names if name == "partition"]
     with tempfile.TemporaryFile() as file:
         with pq.ParquetWriter(file, schema, use_dictionary=repeating, write_statistics=False) as out:
             for group in _grouped(reader):
                 out.write_table(_flat(group, leaves).cast(schema))
         file.seek(0)
-        yield LiveFiles(file, repeating, leaves, len(found) - len(leaves))
+        yield LiveFiles(file, repeating, leaves, len(leaves_found) - len(leaves))
 
 
 def partition_values(key: str) -> tuple[str | None, ...]:
-    """The values that a key in the column `partition` stands for."""
+    """The partition values that a key of the column `partition` encodes."""
     return tuple(None if text == _NULL else text for text in key.split(_NEXT))
 
 
@@ -118,22 +118,22 @@ def _leaves(schema: pa.Schema) -> list[Leaf]:
         return []
     lows, highs = (dict(_fields(schema.field(name).type)) for name in ("min", "max"))
     nulls = dict(_fields(schema.field("null_count").type)) if "null_count" in names else {}
-    found = []
-    for path, (at, kind) in lows.items():
+    leaves = []
+    for path, (position, kind) in lows.items():
         other = highs.get(path)
         if other is not None and other[1] == kind:
-            found.append(Leaf(path, str(kind), (at, other[0]), nulls[path][0] if path in nulls else None))
-    return found
+            leaves.append(Leaf(path, str(kind), (position, other[0]), nulls[path][0] if path in nulls else None))
+    return leaves
 
 
 def _fields(
-    struct: pa.StructType, path: tuple[str, ...] = (), at: tuple[int, ...] = ()
+    struct: pa.StructType, path: tuple[str, ...] = (), position: tuple[int, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], tuple[tuple[int, ...], pa.DataType]]]:
     import pyarrow as pa
 
     for number in range(struct.num_fields):
         field = struct.field(number)
-        here, place = (*path, field.name), (*at, number)
+        here, place = (*path, field.name), (*position, number)
         if pa.types.is_struct(field.type):
             yield from _fields(field.type, here, place)
         else:
@@ -148,8 +148,9 @@ def _flat(files: pa.Table, leaves: Sequence[Leaf]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # By places, not names: two fields may have one name but for its case, and a name may have dots.
-    def of(column: str, place: tuple[int, ...]) -> pa.ChunkedArray:
+    # Selects by position: two fields may have names that differ only in case, and a name may
+    # contain dots.
+    def leaf_values(column: str, place: tuple[int, ...]) -> pa.ChunkedArray:
         return pc.struct_field(files[column], list(place))
 
     nothing = pa.nulls(files.num_rows, pa.int64())
@@ -162,13 +163,13 @@ def _flat(files: pa.Table, leaves: Sequence[Leaf]) -> pa.Table:
         columns["partition"] = _keys(files["partition"])
     for n, leaf in enumerate(leaves):
         low, high = leaf.bounds
-        columns[f"min_{n}"], columns[f"max_{n}"] = of("min", low), of("max", high)
-        columns[f"nulls_{n}"] = nothing if leaf.nulls is None else of("null_count", leaf.nulls)
+        columns[f"min_{n}"], columns[f"max_{n}"] = leaf_values("min", low), leaf_values("max", high)
+        columns[f"nulls_{n}"] = nothing if leaf.nulls is None else leaf_values("null_count", leaf.nulls)
     return pa.table(columns)
 
 
 def _keys(partitions: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A text for each partition, from which its values can be told."""
+    """A text key for each partition, from which its values can be decoded."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -183,7 +184,8 @@ def _texts(values: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
-        # Bytes that are no text, shown by their digits. Few values are many rows'.
+        # Binary values that aren't UTF-8 are shown in hexadecimal. Encoding the dictionary
+        # suffices, since few distinct values occur in many rows.
         encoded = values.combine_chunks().dictionary_encode()
         shown = pa.array([v.hex() for v in encoded.dictionary.to_pylist()], pa.string())
         return pa.chunked_array([shown.take(encoded.indices)], pa.string())

@@ -1,5 +1,5 @@
-"""What a table is and was, under delta-spark's names: its history, its details, how it is
-clustered, what a restoration did."""
+"""Describes a table under delta-spark's names: history, details, clustering columns, and the result
+of a restore."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RESTORED", "clustering_columns", "clustering_columns_of", "detail_row", "history_rows", "shown_properties"]
 
-# The columns of what a restoration came to, and the metrics in them.
+# Columns of the result of RESTORE, and the metric for each.
 RESTORED = {
     "table_size_after_restore": "tableSizeAfterRestore",
     "num_of_files_after_restore": "numOfFilesAfterRestore",
@@ -38,22 +38,22 @@ _DETAIL = (
 
 
 def history_rows(table: DeltaTable, limit: int | None) -> pa.Table:
-    """A row for each of the newest commits, newest first, with delta-spark's columns."""
+    """One row for each of the newest commits, newest first, with delta-spark's columns."""
     import pyarrow as pa
 
     text_map, moment = pa.map_(pa.string(), pa.string()), pa.timestamp("ms", "UTC")
     types = {"version": pa.int64(), "timestamp": moment, "readVersion": pa.int64(), "isBlindAppend": pa.bool_()}
     types |= dict.fromkeys(("operationParameters", "operationMetrics", "job", "notebook"), text_map)
-    found = [] if limit == 0 else table.history(limit)
-    return _rows(_HISTORY, [{name: _told(entry, name, types) for name in _HISTORY} for entry in found], types)
+    entries = [] if limit == 0 else table.history(limit)
+    return _rows(_HISTORY, [{name: _entry_value(entry, name, types) for name in _HISTORY} for entry in entries], types)
 
 
 def detail_row(table: DeltaTable) -> pa.Table:
-    """One row with delta-spark's columns."""
+    """One row with the columns of delta-spark's DESCRIBE DETAIL."""
     import pyarrow as pa
 
     metadata, protocol = table.metadata(), table.protocol()
-    # Those that the protocol's versions imply are there, too.
+    # Includes the features that the protocol's versions imply.
     supported = table._snapshot.protocol
     files = table._files()
     newest = table.history(1)
@@ -83,8 +83,8 @@ def detail_row(table: DeltaTable) -> pa.Table:
 
 
 def shown_properties(table: DeltaTable) -> dict[str, str]:
-    """The table's properties by name, as delta-spark shows them: with the columns that it is
-    clustered by, the protocol's versions, and the features that it names.
+    """The table's properties as delta-spark shows them: including clustering columns, protocol
+    versions and table features.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable
@@ -94,19 +94,19 @@ def shown_properties(table: DeltaTable) -> dict[str, str]:
     """
     protocol, clustered = table.protocol(), clustering_columns(table)
     named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    found = {
+    properties = {
         **table.metadata().configuration,
         **{f"delta.feature.{name}": "supported" for name in named},
         "delta.minReaderVersion": str(protocol.min_reader_version),
         "delta.minWriterVersion": str(protocol.min_writer_version),
     }
     if clustered:
-        found["clusteringColumns"] = json.dumps([path.split(".") for path in clustered], separators=(",", ":"))
-    return dict(sorted(found.items()))
+        properties["clusteringColumns"] = json.dumps([path.split(".") for path in clustered], separators=(",", ":"))
+    return dict(sorted(properties.items()))
 
 
 def clustering_columns(table: DeltaTable) -> list[str]:
-    """The columns' paths with dots; none where the table isn't clustered.
+    """Dotted paths of the clustering columns; empty if the table isn't clustered.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable
@@ -118,30 +118,30 @@ def clustering_columns(table: DeltaTable) -> list[str]:
 
 
 def clustering_columns_of(snapshot: _native.Snapshot) -> list[str]:
-    """The same of a version."""
+    """Clustering columns of a snapshot."""
     return clustering_of(snapshot.domains(), snapshot.schema)
 
 
-def _texts(given: Any) -> dict[str, str | None]:
-    """Values as text; what isn't is shown as JSON."""
-    return {str(k): v if v is None or isinstance(v, str) else json.dumps(v) for k, v in (given or {}).items()}
+def _texts(values: Any) -> dict[str, str | None]:
+    """Values as text; other types than text are shown as JSON."""
+    return {str(k): v if v is None or isinstance(v, str) else json.dumps(v) for k, v in (values or {}).items()}
 
 
-def _told(entry: dict[str, Any], name: str, types: dict[str, Any]) -> Any:
+def _entry_value(entry: dict[str, Any], name: str, types: dict[str, Any]) -> Any:
     import pyarrow as pa
 
     value = entry.get(name)
     if value is None:
         return None
-    of = types.get(name, pa.string())
-    if pa.types.is_map(of):
+    data_type = types.get(name, pa.string())
+    if pa.types.is_map(data_type):
         return list(_texts(value).items()) if isinstance(value, dict) else None
-    # Other writers put what they like under these names.
-    if pa.types.is_integer(of):
+    # Other writers store values of any type under these names.
+    if pa.types.is_integer(data_type):
         return value if isinstance(value, int) and not isinstance(value, bool) else None
-    if pa.types.is_boolean(of):
+    if pa.types.is_boolean(data_type):
         return value if isinstance(value, bool) else None
-    return value if not pa.types.is_string(of) or isinstance(value, str) else json.dumps(value)
+    return value if not pa.types.is_string(data_type) or isinstance(value, str) else json.dumps(value)
 
 
 def _rows(names: Sequence[str], values: Sequence[Mapping[str, Any]], types: Mapping[str, pa.DataType]) -> pa.Table:

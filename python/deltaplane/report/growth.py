@@ -1,7 +1,6 @@
-"""What the log's commits did: how the table grew, which operations there were and when, and who met
-whom.
+"""Summarises the log's commits: growth of the table, operations over time, and concurrent commits.
 
-Knows the sums of commits as the core gives them, no table.
+Uses the per-commit totals of the core; doesn't access the table.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from deltaplane import _native
+    from deltaplane.io import records
 
 __all__ = ["Commits", "Operation", "Period", "Point", "commits", "growth"]
 
-# Widths of a period, in ms, of which the narrowest is taken that gives few enough: a minute to ten
-# years.
+# Possible widths of a period in ms, from a minute to ten years; the narrowest with few enough
+# periods is used.
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 _WIDTHS = (
     *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
@@ -27,17 +26,17 @@ _WIDTHS = (
 _PERIODS = 40
 _OURS = "deltaplane"
 _UNNAMED = "(not named)"
-# Operations and engines with a name of their own; the others are one.
+# Maximum number of operations and engines with a name of their own; the others are combined.
 _MOST_NAMES = 6
-# Operations in the list of them.
+# Maximum number of listed operations.
 _MOST_LISTED = 12
 OTHERS = "others"
 
 
 @dataclass(frozen=True)
 class Point:
-    """The table after a version. `size_bytes` is None where a later commit took files out without
-    saying their size."""
+    """The table's size after a version. `size_bytes` is None if a later commit removed files
+    without recording their size."""
 
     version: int
     timestamp_ms: int
@@ -47,7 +46,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Operation:
-    """All commits of one operation."""
+    """Totals of all commits of one operation."""
 
     name: str
     commits: int
@@ -60,7 +59,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Period:
-    """The commits from one moment on, by operation."""
+    """Number of commits per operation, in a period that starts at this time."""
 
     start_ms: int
     counts: dict[str, int]
@@ -68,8 +67,8 @@ class Period:
 
 @dataclass(frozen=True)
 class Commits:
-    """The commits that were looked at. `telling` of them say which version they had read and may be
-    believed: of these `overtaken` came after commits that they hadn't read, at most
+    """The analysed commits. `telling` is the number of commits with a plausible `readVersion`;
+    `overtaken` of these were committed after foreign commits that they hadn't read, at most
     `most_overtaken` of them."""
 
     count: int
@@ -88,11 +87,10 @@ class Commits:
     last_optimize_ms: int | None
 
 
-def growth(totals: Sequence[_native.CommitTotals], files: int, size_bytes: int) -> tuple[Point, ...]:
-    """The table after each commit, oldest first, reckoned back from what it is after the last one.
+def growth(totals: Sequence[records.CommitTotals], files: int, size_bytes: int) -> tuple[Point, ...]:
+    """The table's size after each commit, oldest first, computed backwards from its present size.
 
-    Commits that only put files in again that are there (nothing removed, no row changed) don't
-    count.
+    Commits that only add existing files again (nothing removed, no row changed) are ignored.
     """
     points: list[Point] = []
     size: int | None = size_bytes
@@ -107,13 +105,13 @@ def growth(totals: Sequence[_native.CommitTotals], files: int, size_bytes: int) 
             known = size is not None and not commit.removed_unsized
             size = size - commit.added_bytes + commit.removed_bytes if known and size is not None else None
         if files < 0 or (size is not None and size < 0):
-            # Something was put in twice: what came before isn't known.
+            # A file was added twice, so earlier sizes are unknown.
             break
     return tuple(reversed(points))
 
 
-def commits(totals: Sequence[_native.CommitTotals]) -> Commits | None:
-    """Sums of these commits, which ascend; None if there are none."""
+def commits(totals: Sequence[records.CommitTotals]) -> Commits | None:
+    """Summarises these commits, which must be in ascending order; None if there are none."""
     if not totals:
         return None
     named = [_name(c, "operation") for c in totals]
@@ -121,9 +119,9 @@ def commits(totals: Sequence[_native.CommitTotals]) -> Commits | None:
     telling = [c for c in totals if _tells(c)]
     behind = [c.version - 1 - c.info["readVersion"] for c in telling]
     first, last = (min(c.timestamp_ms for c in totals), max(c.timestamp_ms for c in totals))
-    # A log may claim any times at all.
+    # A log may contain arbitrary timestamps.
     width = next((w for w in _WIDTHS if (last - first) // w < _PERIODS), (last - first) // _PERIODS + 1)
-    groups: dict[str, list[_native.CommitTotals]] = {}
+    groups: dict[str, list[records.CommitTotals]] = {}
     for commit, name in zip(totals, named, strict=True):
         groups.setdefault(name, []).append(commit)
     return Commits(
@@ -144,18 +142,19 @@ def commits(totals: Sequence[_native.CommitTotals]) -> Commits | None:
     )
 
 
-def _name(commit: _native.CommitTotals, key: str) -> str:
+def _name(commit: records.CommitTotals, key: str) -> str:
     value = commit.info.get(key)
     return value if isinstance(value, str) and value else _UNNAMED
 
 
-def _engine(commit: _native.CommitTotals) -> str:
+def _engine(commit: records.CommitTotals) -> str:
     return _name(commit, "engineInfo")
 
 
-def _tells(commit: _native.CommitTotals) -> bool:
+def _tells(commit: records.CommitTotals) -> bool:
     read = commit.info.get("readVersion")
-    # Our own say the version that they were judged anew on, which is always the one before.
+    # Commits of deltaplane record the version of their last rebase, which is always the previous
+    # version.
     return type(read) is int and 0 <= read < commit.version and not _engine(commit).startswith(_OURS)
 
 
@@ -174,16 +173,16 @@ def _counts(names: Sequence[str]) -> dict[str, int]:
     return dict(sorted(counted.items(), key=lambda item: (item[0] == OTHERS, -item[1], item[0])))
 
 
-def _operation(name: str, of: Sequence[_native.CommitTotals]) -> Operation:
+def _operation(name: str, commits: Sequence[records.CommitTotals]) -> Operation:
     def total(key: str) -> int:
-        return sum(getattr(c, key) for c in of)
+        return sum(getattr(c, key) for c in commits)
 
     files, size = (total("added_files"), total("removed_files")), (total("added_bytes"), total("removed_bytes"))
-    return Operation(name, len(of), *files, *size, max(c.timestamp_ms for c in of))
+    return Operation(name, len(commits), *files, *size, max(c.timestamp_ms for c in commits))
 
 
 def _periods(
-    totals: Sequence[_native.CommitTotals], names: Sequence[str], first: int, last: int, width: int
+    totals: Sequence[records.CommitTotals], names: Sequence[str], first: int, last: int, width: int
 ) -> tuple[Period, ...]:
     start = first - first % width
     counts: list[Counter[str]] = [Counter() for _ in range((last - start) // width + 1)]
@@ -192,5 +191,5 @@ def _periods(
     return tuple(Period(start + n * width, dict(c)) for n, c in enumerate(counts))
 
 
-def _last(totals: Sequence[_native.CommitTotals], names: Sequence[str], operation: str) -> int | None:
+def _last(totals: Sequence[records.CommitTotals], names: Sequence[str], operation: str) -> int | None:
     return max((c.timestamp_ms for c, n in zip(totals, names, strict=True) if n == operation), default=None)

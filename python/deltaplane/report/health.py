@@ -1,6 +1,6 @@
-"""What a health report says, as plain data, gathered from a table's log; no data file is read.
+"""Gathers the facts of a health report from a table's log as plain values; reads no data file.
 
-Knows a table's own questions and the figures of this package, no page.
+Uses the table's public methods and the figures of this package; knows nothing of the page.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "Files", "Health", "Vectors", "gather"]
 
-# What is looked at and listed, however large the table is: the page stays small and so does memory.
+# Limits of the numbers of analysed and listed items, so that page size and memory don't grow with
+# the table.
 _MOST_COLUMNS = 32
 _MOST_PARTITIONS = 12
 _MOST_POINTS = 240
-# From which share of deleted rows on OPTIMIZE writes a file anew unless it is told otherwise.
+# OPTIMIZE rewrites files with at least this share of deleted rows by default.
 _DELETED_RATIO = 0.05
 _SHARE_STEPS = 10
 
 
 @dataclass(frozen=True)
 class Files:
-    """The live files. `rows` are those that deletion vectors leave, None where a file's statistics
-    don't say. OPTIMIZE aims at `target_bytes` and puts files below `large_enough_bytes`
-    together."""
+    """The live files. `rows` excludes rows deleted by vectors; None without statistics. OPTIMIZE
+    aims at `target_bytes` and joins files below `large_enough_bytes`."""
 
     count: int
     size_bytes: int
@@ -60,9 +60,9 @@ class Files:
 
 @dataclass(frozen=True)
 class Column:
-    """A column's statistics and how well they tell files apart. Of all files `empty` hold nothing
-    but null in it, and of `unknown` there are no bounds, so that every query reads them. `within`
-    is the depth inside of a partition, None where there are no partitions."""
+    """A column's statistics and how well they distinguish files. `empty` files hold only nulls in
+    the column; `unknown` files have no bounds, so every query reads them. `within` is the depth
+    within a partition, None for tables without partitions."""
 
     name: str
     type: str
@@ -74,14 +74,16 @@ class Column:
 
     @property
     def depth(self) -> Depth:
-        """What a query meets that says its partition, if there are any."""
+        """The depth for a query with a partition predicate, or the overall depth in a table without
+        partitions."""
         return self.overall if self.within is None else self.within
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """What deletion vectors owe: `above` files (of `above_bytes`) have more than the share `ratio`
-    of their rows deleted. `bins` are the shares of files whose number of rows is known."""
+    """Deletion vectors: `above` files (with `above_bytes`) have more than the share `ratio` of
+    their rows deleted. `bins` is a histogram of the shares, of files with a known number of
+    rows."""
 
     files: int
     deleted_rows: int
@@ -93,8 +95,8 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Health:
-    """All that a report says. Times are ms since 1970-01-01 UTC; `log` and `tombstones` are sums of
-    the log's files and of files that were taken out, as their keys name them."""
+    """All facts of a report. Times are in ms since 1970-01-01 UTC; `log` and `tombstones` are
+    totals of the log's files and of removed files, by the names of their keys."""
 
     table: str
     name: str | None
@@ -122,7 +124,7 @@ class Health:
     advice: tuple[Advice, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, for JSON."""
+        """Converts the facts to plain values, for JSON."""
         return {name: _plain(value) for name, value in vars(self).items()}
 
 
@@ -130,13 +132,12 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return asdict(value) if hasattr(value, "__dataclass_fields__") else value
 
 
 def gather(table: DeltaTable, most_commits: int, judged: AdviceReport | None = None) -> Health:
-    """Gathers what is to be said of the version that the table shows; `judged` is what `advise`
-    said of it."""
+    """Gathers the facts of the table's current version; `judged` is the result of `advise`."""
     snapshot, metadata = table._snapshot, table.metadata()
     keys = clustering_of(table.domain_metadata(), snapshot.schema)
     with live_files(snapshot, keys, _MOST_COLUMNS) as live:
@@ -207,7 +208,7 @@ def _vectors(live: LiveFiles) -> Vectors:
     marked = pc.greater(deleted, 0)
     records, sizes = live.column("records").filter(marked), live.column("size").filter(marked)
     deleted = deleted.filter(marked)
-    # A file without rows has none to delete.
+    # A file without rows has no deleted rows.
     known = pc.fill_null(pc.greater(records, 0), False)
     shares = pc.divide(pc.cast(deleted.filter(known), pa.float64()), pc.cast(records.filter(known), pa.float64()))
     above = pc.greater(shares, _DELETED_RATIO)
@@ -234,7 +235,7 @@ def _column(live: LiveFiles, leaf: Leaf, keys: Sequence[str], partitioned: bool)
     empty = pc.and_(pc.invert(mask), pc.fill_null(pc.equal(nulls, live.column("records")), False))
     bounded, void = _sum(mask), _sum(empty)
     bounds = Bounds(lows.filter(mask), highs.filter(mask))
-    # The values themselves may be long texts: they aren't needed any more.
+    # Bounds may be long texts, so their memory is freed here.
     del lows, highs, nulls
     within = bounds.depth(_numbers(live.column("partition")).filter(mask)) if partitioned else None
     unknown = live.count - bounded - void
@@ -242,7 +243,7 @@ def _column(live: LiveFiles, leaf: Leaf, keys: Sequence[str], partitioned: bool)
 
 
 def _numbers(keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A number for each partition's key: shorter than the key, and no dictionary."""
+    """A number for each partition's key: smaller than the key and without a dictionary."""
     import pyarrow as pa
 
     return pa.chunked_array([chunk.indices for chunk in keys.chunks], pa.int32())
@@ -255,6 +256,6 @@ def _sum(values: pa.ChunkedArray) -> int:
 
 
 def _thinned(points: tuple[Point, ...]) -> tuple[Point, ...]:
-    """Not more of them than a chart can show; the first and the last stay."""
+    """Limits the number of points to what a chart can show; retains the first and the last."""
     step = -(-len(points) // _MOST_POINTS)
     return points if step <= 1 else (*points[:-1:step], points[-1])

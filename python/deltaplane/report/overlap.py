@@ -1,6 +1,6 @@
-"""How many files may hold a value: a sweep over their bounds, columns in, a few numbers out.
+"""Computes how many files may hold a value, by a sweep over the files' bounds.
 
-Knows columns of bounds, no table.
+Uses columns of bounds; doesn't access a table.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["Bounds", "Depth", "depth", "sound"]
 
 @dataclass(frozen=True)
 class Depth:
-    """Of `files` files, how many have bounds that hold a value: on `average` over their bounds, at
-    `most`, and how often how many (`bins`, which count bounds, two for each file)."""
+    """Of `files` files, the number whose bounds hold a value: `average` over their bounds, maximum
+    (`most`), and a histogram (`bins`, which counts bounds, two for each file)."""
 
     files: int
     average: float
@@ -28,18 +28,18 @@ class Depth:
 
 
 def sound(lows: pa.ChunkedArray, highs: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Which files have bounds at all: both, no NaN, the least not above the greatest."""
+    """True for each file with usable bounds: both present, not NaN, and minimum ≤ maximum."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    # A comparison with NaN is false, one with null null.
+    # A comparison with NaN is false, a comparison with null is null.
     mask = pc.fill_null(pc.less_equal(lows, highs), False)
     return mask if isinstance(mask, pa.ChunkedArray) else pa.chunked_array([mask])
 
 
 def depth(lows: pa.ChunkedArray, highs: pa.ChunkedArray, groups: pa.ChunkedArray | None = None) -> Depth:
-    """The depth at each bound of each file; with `groups` (numbers from 0 on) only files of one
-    group meet, as those of one partition do. Bounds are sound (`sound`).
+    """The depth at each bound of each file. With `groups` (numbers from 0 on), only files of one
+    group overlap, such as the files of one partition. All bounds must be `sound`.
 
     >>> import pyarrow as pa
     >>> found = depth(pa.chunked_array([[1, 2, 9]]), pa.chunked_array([[3, 5, 9]]))
@@ -50,11 +50,10 @@ def depth(lows: pa.ChunkedArray, highs: pa.ChunkedArray, groups: pa.ChunkedArray
 
 
 class Bounds:
-    """Sound bounds as places in their common order, of which the values themselves are no part any
-    more.
+    """Ranks of sound bounds in their common order; the values themselves aren't retained.
 
-    Cost: the values once, then 8 bytes for each bound, some more while a depth is computed, and the
-    sorting of all.
+    Cost: sorts all bounds; memory holds the values once, then 8 bytes for each bound, and more
+    while a depth is computed.
     """
 
     def __init__(self, lows: pa.ChunkedArray, highs: pa.ChunkedArray) -> None:
@@ -64,7 +63,7 @@ class Bounds:
         self._files = len(lows)
         values = pa.chunked_array([*lows.chunks, *highs.chunks], lows.type)
         if pa.types.is_floating(values.type):
-            # -0.0 becomes 0.0: bounds that are equal have one place.
+            # Turns -0.0 into 0.0, so that equal bounds have equal ranks.
             values = pc.add(values, pa.scalar(0.0, values.type))
         order = pc.sort_indices(values)
         ordered = values.take(order).combine_chunks()
@@ -74,9 +73,9 @@ class Bounds:
         self._places = places.take(pc.sort_indices(order))
 
     def depth(self, groups: pa.ChunkedArray | None = None) -> Depth:
-        """At a value it is the number of files that begin at or below it without those that end
-        below it: two sums over the bounds in order. What begins in a group also ends there, so that
-        one pass serves all groups, one after the other.
+        """The depth at a value is the number of files that begin at or below it minus the number
+        that end below it: two running sums over the sorted bounds. A group's files begin and end
+        within the group, so one pass handles all groups one after the other.
         """
         import pyarrow as pa
         import pyarrow.compute as pc
@@ -90,11 +89,11 @@ class Bounds:
             keys = pc.add(pc.multiply(twice, 2 * n), keys).combine_chunks()
         order = pc.sort_indices(keys)
         ordered = keys.take(order)
-        # The bounds of the first half are those at which files begin.
+        # The first half of the bounds are the minimums, at which files begin.
         begun = pc.cumulative_sum(pc.cast(pc.less(order, pa.scalar(n, pa.uint64())), pa.int64()))
         last = pa.concat_arrays([pc.not_equal(ordered[1:], ordered[:-1]), pa.array([True])])
-        # One place for each value: how many bounds there are up to it, and how many of them begin a
-        # file.
+        # Keeps one position for each distinct value: the number of bounds up to it, and the number
+        # of minimums among them.
         passed = pc.add(pc.cast(pc.indices_nonzero(last), pa.int64()), 1)
         begun = begun.filter(last)
         before = pa.concat_arrays([pa.array([0], pa.int64()), passed[:-1]])

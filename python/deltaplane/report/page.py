@@ -1,6 +1,6 @@
-"""The page: a report's facts in HTML with inline SVG, complete in itself, without a script.
+"""Renders a report as one self-contained HTML page with inline SVG and without scripts.
 
-Knows the facts of a report, no table. jinja2 comes with the extra `deltaplane[report]`.
+Uses the report's facts; doesn't access the table. The extra `deltaplane[report]` installs jinja2.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["page"]
 LEVELS = {ACT: "Act", WATCH: "Watch", FINE: "Fine"}
 
 
-def page(of: Health) -> str:
-    """The whole document.
+def page(health: Health) -> str:
+    """Renders the whole document.
 
     Raises:
-        ImportError: jinja2 isn't installed; says how to.
+        ImportError: jinja2 isn't installed; the message tells how to install it.
     """
     try:
         import jinja2
@@ -38,7 +38,8 @@ def page(of: Health) -> str:
             raise
         raise ImportError("the report's page needs jinja2: pip install 'deltaplane[report]'") from e
     here = resources.files("deltaplane.report")
-    # Whatever a log says is text: everything is escaped but the charts, which do it themselves.
+    # All content of a log is text: everything is escaped except the charts, which escape their own
+    # texts.
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -56,23 +57,23 @@ def page(of: Health) -> str:
     }
     template = environment.from_string((here / "page.html").read_text("utf-8"))
     style = (here / "style.css").read_text("utf-8")
-    return template.render(of=of, style=style, count_of=count_of, levels=LEVELS, **_drawn(of))
+    return template.render(health=health, style=style, count_of=count_of, levels=LEVELS, **_drawn(health))
 
 
-def _drawn(of: Health) -> dict[str, Any]:
-    """The charts, and figures that are made for the page alone."""
+def _drawn(health: Health) -> dict[str, Any]:
+    """The charts, and figures that only the page needs."""
     return {
-        "sizes_chart": _sizes(of.files.bins, "file"),
-        "growth_charts": [] if len(of.growth) < 2 else [_size_growth(of.growth), _file_growth(of.growth)],
-        "rate_chart": None if of.commits is None else _rate(of.commits),
-        "rate_names": [] if of.commits is None else _names(of.commits),
-        "rate_rows": [] if of.commits is None else _rate_rows(of.commits),
-        "partition_chart": None if of.partitions is None else _sizes(of.partitions.bins, "partition"),
-        "vector_chart": _shares(of.vectors.bins),
-        "column_rows": [_row(column, of) for column in of.columns],
-        "read_by": _engines(of),
+        "sizes_chart": _sizes(health.files.bins, "file"),
+        "growth_charts": [] if len(health.growth) < 2 else [_size_growth(health.growth), _file_growth(health.growth)],
+        "rate_chart": None if health.commits is None else _rate(health.commits),
+        "rate_names": [] if health.commits is None else _names(health.commits),
+        "rate_rows": [] if health.commits is None else _rate_rows(health.commits),
+        "partition_chart": None if health.partitions is None else _sizes(health.partitions.bins, "partition"),
+        "vector_chart": _shares(health.vectors.bins),
+        "column_rows": [_row(column, health) for column in health.columns],
+        "read_by": _engines(health),
         "meter": charts.meter,
-        "missing_size": any(p.size_bytes is None for p in of.growth),
+        "missing_size": any(p.size_bytes is None for p in health.growth),
     }
 
 
@@ -104,7 +105,7 @@ def _note(point: Point) -> str:
     return f"version {number(point.version)}, {moment(point.timestamp_ms)}: {count_of(point.files, 'file')}{size}"
 
 
-# Fewer milliseconds between first and last are no axis of time: the versions are one then.
+# A shorter time span in milliseconds can't label an axis; the axis then shows versions.
 _LEAST_SPAN = 10_000
 _DAY_MS = 86_400_000
 
@@ -129,7 +130,7 @@ def _x_words(points: Sequence[Point]) -> charts.Words:
 
 
 def _form(span_ms: int) -> str:
-    """How moments of such a span are told apart in few letters."""
+    """The shortest time format that distinguishes the times of such a span."""
     if span_ms < _DAY_MS // 12:
         return "%H:%M:%S"
     if span_ms < 3 * _DAY_MS:
@@ -138,7 +139,7 @@ def _form(span_ms: int) -> str:
 
 
 def _names(commits: Commits) -> list[str]:
-    """The operations that have a colour, in the order of their colours."""
+    """The operations with a colour of their own, in the order of the colours."""
     ranked: dict[str, int] = {}
     for period in commits.periods:
         for name, count in period.counts.items():
@@ -148,7 +149,7 @@ def _names(commits: Commits) -> list[str]:
 
 def _rate(commits: Commits) -> str:
     names = _names(commits)
-    # A period is told by its start.
+    # A period is labelled by its start.
     hours = "%H:%M" if commits.last_ms - commits.first_ms < _DAY_MS else "%d %b %H:%M"
     form = "%Y-%m-%d" if commits.period_ms >= _DAY_MS else hours
     bars = []
@@ -184,17 +185,17 @@ def _shares(bins: Sequence[Bin]) -> str:
     return charts.columns(name, bars, "share of a file's rows that is deleted", "files", edges=True)
 
 
-def _row(column: Column, of: Health) -> dict[str, Any]:
+def _row(column: Column, health: Health) -> dict[str, Any]:
     """A row of the table of columns."""
     depth = column.depth
-    share = lookup_share(column, of)
+    share = lookup_share(column, health)
     notes = []
     for b in depth.bins:
-        at = f"{number(b.low)}" if b.high - b.low <= 1 else f"{number(b.low)} to {number(b.high - 1)}"
-        notes.append(f"{at} files over a value: {percent(b.count / (2 * depth.files))} of the bounds")
+        depth_text = f"{number(b.low)}" if b.high - b.low <= 1 else f"{number(b.low)} to {number(b.high - 1)}"
+        notes.append(f"{depth_text} files over a value: {percent(b.count / (2 * depth.files))} of the bounds")
     return {
         "column": column,
-        "files": lookup_files(column, of),
+        "files": lookup_files(column, health),
         "most": depth.most + column.unknown,
         "share": share,
         "level": "" if share <= 0.1 else "watch" if share <= 0.5 else "act",
@@ -204,12 +205,18 @@ def _row(column: Column, of: Health) -> dict[str, Any]:
     }
 
 
-def _engines(of: Health) -> list[dict[str, Any]]:
-    """Each engine's versions, those together that can do the same."""
+def _engines(health: Health) -> list[dict[str, Any]]:
+    """Each engine's versions, grouped by equal capabilities."""
     rows: list[dict[str, Any]] = []
-    for one in of.compatibility.engines:
-        lacks = ", ".join(dict.fromkeys([*one.missing_to_read, *one.missing_to_write]))
+    for engine in health.compatibility.engines:
+        lacks = ", ".join(dict.fromkeys([*engine.missing_to_read, *engine.missing_to_write]))
         rows.append(
-            {"engine": one.engine, "versions": one.versions, "reads": one.reads, "writes": one.writes, "lacks": lacks}
+            {
+                "engine": engine.engine,
+                "versions": engine.versions,
+                "reads": engine.reads,
+                "writes": engine.writes,
+                "lacks": lacks,
+            }
         )
     return rows

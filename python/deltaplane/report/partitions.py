@@ -1,6 +1,6 @@
-"""How evenly a table's partitions are filled.
+"""Measures how evenly a table's partitions are filled.
 
-Knows columns of files, no table.
+Uses columns of the file list; doesn't access the table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Partition", "Partitions", "partitions"]
 
 @dataclass(frozen=True)
 class Partition:
-    """One partition; `rows` is None where the statistics of a file don't say."""
+    """One partition; `rows` is None if a file has no statistics."""
 
     values: tuple[str | None, ...]
     files: int
@@ -29,9 +29,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class Partitions:
-    """All of them: the largest by bytes, and how bytes are spread. `gini` is 0 where all have as
-    many and nears 1 where one has them all. `files_around` is the mean over all files of how many
-    are in the same partition."""
+    """All partitions: the largest by bytes, and the distribution of bytes. `gini` is 0 for
+    partitions of equal size and approaches 1 if one partition has all bytes. `files_around` is the
+    mean, over all files, of the number of files in the same partition."""
 
     columns: tuple[str, ...]
     count: int
@@ -46,8 +46,8 @@ class Partitions:
 def partitions(
     columns: tuple[str, ...], keys: pa.ChunkedArray, sizes: pa.ChunkedArray, rows: pa.ChunkedArray, most: int
 ) -> Partitions:
-    """Sums up files by their partitions' keys. `rows` are those that live; at most `most`
-    partitions are named."""
+    """Totals the files of each partition key. `rows` counts live rows; at most `most` partitions
+    are listed."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -56,7 +56,7 @@ def partitions(
         .group_by("key")
         .aggregate([("size", "sum"), ("size", "count"), ("rows", "sum"), ("rows", "count")])
     )
-    # What repeats may be in a dictionary, which has no order.
+    # Repeated values may be dictionary-encoded, and dictionaries have no order.
     sums = sums.set_column(sums.column_names.index("key"), "key", sums["key"].cast(pa.string()))
     sums = sums.sort_by([("size_sum", "descending"), ("key", "ascending")])
     if sums.num_rows == 0:
@@ -65,8 +65,8 @@ def partitions(
     top = sums.slice(0, most).to_pydict()
     named = zip(top["key"], top["size_count"], top["size_sum"], top["rows_sum"], top["rows_count"], strict=True)
     largest = tuple(
-        Partition(partition_values(key), n, size, told_rows if told == n else None)
-        for key, n, size, told_rows, told in named
+        Partition(partition_values(key), n, size, told_rows if files_with_rows == n else None)
+        for key, n, size, told_rows, files_with_rows in named
     )
     around = pc.sum(pc.multiply(files, files)).as_py() / pc.sum(files).as_py()
     medians = _median(by_size), _median(files)
@@ -74,7 +74,7 @@ def partitions(
 
 
 def gini(values: pa.ChunkedArray) -> float:
-    """How unequal values are: 0 if all are equal, (n - 1) / n if all but one are 0.
+    """The Gini coefficient: 0 if all values are equal, (n - 1) / n if all but one are 0.
 
     >>> import pyarrow as pa
     >>> gini(pa.chunked_array([[5, 5]])), gini(pa.chunked_array([[0, 0, 0, 8]]))
@@ -96,5 +96,5 @@ def gini(values: pa.ChunkedArray) -> float:
 def _median(values: pa.ChunkedArray) -> float:
     import pyarrow.compute as pc
 
-    found: float = pc.quantile(values, 0.5)[0].as_py()
-    return found
+    median: float = pc.quantile(values, 0.5)[0].as_py()
+    return median

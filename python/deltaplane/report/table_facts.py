@@ -1,5 +1,5 @@
-"""What a table says of itself, as plain values, made by `DeltaTable`; and the names of what it may
-support."""
+"""A table's metadata and protocol as plain values, made by `DeltaTable`; and deltalake's names of
+table features."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PHYSICAL = "delta.columnMapping.physicalName"
 
 @dataclass(frozen=True)
 class Metadata:
-    """What the table says of itself. `created_time` is in milliseconds since 1970-01-01 UTC."""
+    """The table's metadata. `created_time` is in milliseconds since 1970-01-01 UTC."""
 
     id: str
     name: str | None
@@ -31,7 +31,7 @@ class Metadata:
 
 
 class ProtocolVersions(NamedTuple):
-    """What a reader and a writer of the table must be able to do."""
+    """The protocol versions and features that readers and writers must support."""
 
     min_reader_version: int
     min_writer_version: int
@@ -40,8 +40,8 @@ class ProtocolVersions(NamedTuple):
 
 
 class TableFeatures(Enum):
-    """deltalake's names of table features, for `DeltaTable.alter.add_feature`, which takes the
-    protocol's own as texts. What each means is the core's matter, which knows both spellings."""
+    """deltalake's names of table features, for `DeltaTable.alter.add_feature`, which also accepts
+    the protocol's names as strings. The core knows both spellings and the meanings."""
 
     ColumnMapping = auto()
     DeletionVectors = auto()
@@ -62,20 +62,20 @@ class TableFeatures(Enum):
 
 
 def clustering_of(domains: Mapping[str, str], schema: _native.TableSchema) -> list[str]:
-    """The paths with dots of the columns that a table with these domains is clustered by; none
-    where it isn't (P152)."""
+    """Dotted paths of the clustering columns that these domains define; empty for a table without
+    clustering (P152)."""
     said = domains.get(_DOMAIN)
     if said is None:
         return []
-    found = []
+    columns = []
     for path in json.loads(said)["clusteringColumns"]:
         fields, names = schema.to_value()["fields"], []
         for part in path:
-            # A name that the schema hasn't is shown as it is.
-            one = next(
+            # A name that the schema lacks is shown unchanged.
+            field = next(
                 (f for f in fields if f["metadata"].get(_PHYSICAL, f["name"]) == part), {"name": part, "type": ""}
             )
-            names.append(one["name"])
-            fields = one["type"].get("fields", []) if isinstance(one["type"], dict) else []
-        found.append(".".join(names))
-    return found
+            names.append(field["name"])
+            fields = field["type"].get("fields", []) if isinstance(field["type"], dict) else []
+        columns.append(".".join(names))
+    return columns

@@ -1,6 +1,6 @@
-"""Numbers, sizes and times as a person reads them.
+"""Formats numbers, sizes and times for people.
 
-Knows values alone.
+Formats plain values only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def number(value: float) -> str:
-    """A whole number with its thousands apart.
+    """A whole number with thousands separators.
 
     >>> number(1234567)
     '1,234,567'
@@ -22,7 +22,7 @@ def number(value: float) -> str:
 
 
 def amount(value: float) -> str:
-    """A number that needn't be whole, with three digits or so.
+    """A number with about three significant digits.
 
     >>> amount(1.25), amount(17.0), amount(1234.5)
     ('1.25', '17', '1,234')
@@ -31,7 +31,7 @@ def amount(value: float) -> str:
 
 
 def short_number(value: float) -> str:
-    """A number for an axis.
+    """A short number for an axis.
 
     >>> short_number(1500), short_number(2_000_000), short_number(0.5)
     ('1.5k', '2M', '0.5')
@@ -43,7 +43,7 @@ def short_number(value: float) -> str:
 
 
 def count_of(value: int, what: str) -> str:
-    """A count and its noun.
+    """A count followed by its noun.
 
     >>> count_of(1, "file"), count_of(1200, "file")
     ('1 file', '1,200 files')
@@ -52,7 +52,7 @@ def count_of(value: int, what: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share.
+    """A share as a percentage.
 
     >>> percent(0.05), percent(0.0004), percent(1)
     ('5 %', '0.04 %', '100 %')
@@ -61,7 +61,7 @@ def percent(share: float) -> str:
 
 
 def bytes_text(size: float) -> str:
-    """A size in the unit that fits.
+    """A size in the largest fitting unit.
 
     >>> bytes_text(12), bytes_text(1536), bytes_text(2**28), bytes_text(2**50)
     ('12 B', '1.5 KiB', '256 MiB', '1 PiB')
@@ -87,7 +87,7 @@ def duration(ms: float) -> str:
 
 
 def moment(ms: float | None, form: str = "%Y-%m-%d %H:%M UTC") -> str:
-    """A moment in UTC; logs may claim ones that no calendar has.
+    """A time in UTC; logs may contain times that no calendar can represent.
 
     >>> moment(0), moment(10**18), moment(None)
     ('1970-01-01 00:00 UTC', '1000000000000000000 ms', '')

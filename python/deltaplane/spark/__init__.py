@@ -1,8 +1,8 @@
-"""Delta tables on PySpark without a jar: a native scan that Catalyst prunes, writes on executors,
-one commit on the driver.
+"""Delta tables on PySpark without a jar: a native scan with Catalyst's filters pushed down, writes
+on executors, and one commit on the driver.
 
-`read`, `write` and the live view work on classic sessions; the data source `deltaplane` also on
-Spark Connect. Importing it needs PySpark, which is imported nowhere else in the package.
+`read`, `write` and the live view work on classic sessions; the data source `deltaplane` also works
+on Spark Connect. Only this subpackage imports PySpark.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ __all__ = [
     "write_stream",
 ]
 
-# Where the names are, which come in when they are used: tasks import this room too, and need next
-# to nothing of it.
+# Maps each public name to its module, imported at first use: tasks import this package too, and
+# need only a small part of it.
 _LATER = {
     "DeltaMergeBuilder": "spark.delta_api.tables",
     "DeltaOptimizeBuilder": "spark.delta_api.tables",

@@ -1,4 +1,4 @@
-"""The names of `delta.tables`: a script changes this import alone."""
+"""The names of `delta.tables`, so that a script only needs to change this import."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
 
-# Public name → the module that has it.
+# Maps each public name to its module.
 _LATER = {
     "DeltaMergeBuilder": "spark.delta_api.tables",
     "DeltaOptimizeBuilder": "spark.delta_api.tables",

@@ -1,7 +1,7 @@
-"""Statements in Spark SQL over Delta tables: `deltaplane.sql`.
+"""`deltaplane.sql`: statements in Spark SQL over Delta tables.
 
-One file per statement, found by itself: a module's `STATEMENT` or `STATEMENTS`. A statement is read
-whole before anything of it is run, so that wrong text changes nothing.
+Each statement is one file, and its module's `STATEMENT` or `STATEMENTS` registers it. A statement
+is parsed completely before it runs, so a syntax error changes nothing.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ __all__ = ["STATEMENTS", "command_of", "find_statements", "sql"]
 
 
 def find_statements() -> tuple[Statement, ...]:
-    """The statements of all files in this folder; of two that begin alike the longer one comes
-    first."""
-    found: list[Statement] = []
+    """Imports the statements of all files in this folder; of two with a common beginning the longer
+    one comes first."""
+    statements: list[Statement] = []
     for module in modules_in(__name__, __path__):
-        found += getattr(module, "STATEMENTS", ()) or [s for s in [getattr(module, "STATEMENT", None)] if s]
-    return tuple(sorted(found, key=lambda statement: -len(statement.words)))
+        statements += getattr(module, "STATEMENTS", ()) or [s for s in [getattr(module, "STATEMENT", None)] if s]
+    return tuple(sorted(statements, key=lambda statement: -len(statement.words)))
 
 
 STATEMENTS = find_statements()
-# What Spark or delta-spark has and this version hasn't: what to use instead.
+# Statements of Spark or delta-spark that this version doesn't support, with the replacement to name
+# in the error.
 _ABSENT = {
     "analyze": "statistics stand in the table's log, and every write keeps them",
     "cache": "cache() a frame of the table",
@@ -52,7 +53,7 @@ _ABSENT = {
     "uncache": "unpersist() the frame that was cached",
     "use": "",
 }
-# What Spark shows and this version doesn't.
+# SHOW statements of Spark that this version doesn't support.
 _NOT_SHOWN = (
     "catalogs create current databases functions namespaces procedures schemas system table tables user views"
 ).split()
@@ -88,47 +89,48 @@ def sql(
     """Runs one statement in Spark SQL.
 
     Tables are written as delta.`their location`, also with a version behind it (delta.`path@v3`),
-    or by names from `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) follow
+    or by names from `tables`; `VERSION AS OF 3` and `TIMESTAMP AS OF '2024-01-31'` (UTC) may follow
     either. Statements: SELECT (with WITH, joins, also LATERAL ones, PIVOT, groups, windows, set
     operations, subqueries), INSERT, UPDATE, DELETE, MERGE, COPY INTO, CREATE TABLE (also as a
     CLONE, or LIKE another one), REPLACE TABLE, ALTER TABLE, COMMENT ON TABLE, DESCRIBE, DESCRIBE
     HISTORY, DESCRIBE DETAIL, SHOW COLUMNS, SHOW TBLPROPERTIES, OPTIMIZE, REORG, RESTORE, VACUUM,
     CONVERT TO DELTA, FSCK REPAIR TABLE, GENERATE.
 
-    Queries are run by DuckDB (the extra `local`), and only as far as the result is what Spark
-    gives; everything else is refused by name. Sums and averages of floating-point numbers depend on
-    the order in which rows come, in both. The session's time zone is UTC. A column without a name
-    is called by its text; CREATE TABLE … AS asks for a name then. Comments in brackets nest, as in
+    DuckDB (the extra `local`) runs queries, and only expressions for which its result equals
+    Spark's; everything else is refused by name. Sums and averages of floating-point numbers depend
+    on the order of the rows, in both engines. The session's time zone is UTC. A column without a
+    name is named by its text; CREATE TABLE … AS requires a name. Bracketed comments nest, as in
     Spark.
 
     Args:
-        text: the statement; a semicolon may end it.
-        spark: a session that runs queries instead of DuckDB, with all that Spark has: its views and
-            tables can be named too. SELECT brings its rows here; those of INSERT and CREATE TABLE …
-            AS are written by the executors. MERGE, UPDATE and DELETE are Spark's too, with all of
-            its functions; everything else runs without it.
-        tables: name → location, `DeltaTable` (read at its version; it shows the new one after a
-            change) or Arrow data (read only).
-        storage_options: how to reach the stores of tables that are named by their location.
-        dry_run: whether to write nothing and tell what INSERT, UPDATE, DELETE, TRUNCATE, MERGE or
-            REORG would do, as a `DryRun`. Rows of an INSERT that `spark` has are computed for it by
-            the executors.
+        text: the statement, with an optional final semicolon.
+        spark: a session that runs queries instead of DuckDB, with all of Spark's functions, views
+            and tables. SELECT returns its rows to this process; the executors write the rows of
+            INSERT and CREATE TABLE … AS. Spark also evaluates MERGE, UPDATE and DELETE; all other
+            statements run without Spark.
+        tables: name → location, `DeltaTable` (read at its version; a change moves it to the new
+            version) or Arrow data (read only).
+        storage_options: access to the stores of tables that are named by their location.
+        dry_run: whether to write nothing and return the planned changes of INSERT, UPDATE, DELETE,
+            TRUNCATE, MERGE or REORG as a `DryRun`. With `spark`, the executors compute the rows of
+            an INSERT for it.
 
     Returns:
-        The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO give one row:
-        `num_affected_rows`, the command's metrics and the `version` that was made; CREATE, ALTER
-        and TRUNCATE the `operation` and the `version`. A version is null where nothing was to
-        change.
+        The rows of a query. INSERT, UPDATE, DELETE, MERGE and COPY INTO return one row:
+        `num_affected_rows`, the command's metrics and the committed `version`; CREATE, ALTER and
+        TRUNCATE return the `operation` and the `version`. The version is null if nothing was
+        committed.
 
     Raises:
-        SqlSyntaxError: not a statement; says line, column, what was expected and what was found
-            there.
-        InvalidArgumentError: a name or types that Spark would refuse too, or a row for which it
-            fails too.
-        UnsupportedExpressionError: what the embedded engine doesn't do as Spark does, by name.
-        UnsupportedFeatureError: a statement that this version doesn't have, by name.
-        DeltaError: what the API's methods raise for the same call.
-        PySparkException: what Spark says of a query that it runs.
+        SqlSyntaxError: not a statement; the message gives line, column, expectation and the actual
+            token.
+        InvalidArgumentError: a name or types that Spark would refuse, too, or a row for which Spark
+            fails, too.
+        UnsupportedExpressionError: the embedded engine can't compute the named construct with
+            Spark's result.
+        UnsupportedFeatureError: this version doesn't support the named statement.
+        DeltaError: an error of the equivalent API method.
+        PySparkException: Spark refuses or fails a query that it runs.
 
     >>> import deltaplane
     >>> _ = deltaplane.sql("CREATE TABLE delta.`memory://doc-sql/t` (day DATE NOT NULL, x INT DEFAULT 7)")
@@ -177,11 +179,11 @@ def _catalog(
 
 
 def command_of(text: str, own_queries: bool = True) -> Command:
-    """A statement, read whole and not run. `own_queries`: its queries are DuckDB's to run, and
-    judged so.
+    """Parses a statement completely without running it. `own_queries`: DuckDB runs its queries, so
+    unsupported constructs are refused.
 
     Raises:
-        SqlSyntaxError, UnsupportedFeatureError: as `sql`.
+        SqlSyntaxError, UnsupportedFeatureError: as in `sql`.
     """
     cursor = Grammar(text, own_queries=own_queries)
     try:

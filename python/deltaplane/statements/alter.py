@@ -36,17 +36,15 @@ _ACTIONS = (
 )
 
 
-# No table has it.
+# The name of a property that no table has.
 _NO_PROPERTY = "deltaplane.none"
-# By it Spark's catalog shows by which columns a table is clustered.
+# The property under which Spark's catalog shows a table's clustering columns.
 _CLUSTERING = "clusteringColumns"
-# Each change is one commit.
-_ONE_BY_ONE = "CHANGE COLUMN changes one of the type, the comment and the place: write a statement for each"
 
 
 @dataclass(frozen=True)
 class DropFeature:
-    """DROP FEATURE, which Spark refuses for more features than the embedded API."""
+    """DROP FEATURE with a list of features: Spark's SQL allows fewer than the embedded API."""
 
     feature: str
     truncate_history: bool
@@ -57,7 +55,7 @@ class DropFeature:
 
 @dataclass(frozen=True)
 class Alter:
-    """The table, and one change of it."""
+    """The table and one change of it."""
 
     table: TableName
     change: Change
@@ -99,14 +97,12 @@ def _change(cursor: Grammar) -> Change:
         if cursor.peek() != "tblproperties":
             cursor.expected("TBLPROPERTIES")
         cursor.at += 1
-        token, given = cursor.at, properties(cursor)
-        if "comment" in given:
-            cursor.wrong("expected other properties: COMMENT ON TABLE sets the comment", cursor.tokens[token].start)
-        refuse_reserved(cursor, token, given)
-        return lambda alter: alter.set_table_properties(_without_clustering(given))
+        token, settings = cursor.at, properties(cursor)
+        refuse_reserved(cursor, token, settings)
+        return lambda alter: alter.set_table_properties(_without_clustering(settings))
     if cursor.take("unset"):
         cursor.expect("tblproperties")
-        # Spark passes over properties that aren't set with these words and without.
+        # Spark ignores unknown properties with IF EXISTS and without.
         cursor.take("if", "exists")
         token, keys = cursor.at, cursor.listed(lambda: property_key(cursor))
         refuse_reserved(cursor, token, keys)
@@ -117,17 +113,17 @@ def _change(cursor: Grammar) -> Change:
         return lambda alter: alter.cluster_by(columns)
     if cursor.take("replace"):
         cursor.expect("columns")
-        told = [d.field for d in cursor.listed(lambda: declaration(cursor))]
-        return lambda alter: alter.replace_columns(told)
+        fields = [d.field for d in cursor.listed(lambda: declaration(cursor))]
+        return lambda alter: alter.replace_columns(fields)
     cursor.expected(_ACTIONS)
 
 
 def _without_clustering(properties: dict[str, str]) -> dict[str, str]:
-    """The properties, among which isn't the one by which Spark's catalog shows a table's
-    clustering.
+    """Checks that properties don't include the one under which Spark's catalog shows clustering
+    columns.
 
     Raises:
-        InvalidArgumentError: it is.
+        InvalidArgumentError: the properties include it.
     """
     if _CLUSTERING in properties:
         raise InvalidArgumentError(
@@ -147,10 +143,10 @@ def _add(cursor: Grammar) -> Change:
     if not (cursor.take("columns") or cursor.take("column")):
         cursor.expected("COLUMN, COLUMNS or CONSTRAINT")
 
-    def one() -> Declaration:
+    def read_declaration() -> Declaration:
         return declaration(cursor, places=True)
 
-    made = cursor.listed(one) if cursor.peek() == "(" else [one()]
+    made = cursor.listed(read_declaration) if cursor.peek() == "(" else [read_declaration()]
     if cursor.peek() == "," and len(made) == 1:
         cursor.expected("the end: several columns stand in parentheses")
     declared = [(".".join(map(quoted, d.path[:-1])), d.field, d.first, d.after) for d in made]
@@ -183,20 +179,20 @@ def _drop(cursor: Grammar) -> Change:
         newest = DeltaTable(alter._table.location, storage_options=alter._table.storage_options)
         there = [path for path in named if not if_exists or _is_there(newest.schema(), path)]
         columns = [".".join(map(quoted, path)) for path in there]
-        # Nothing to do: a property that no table has is taken away, which changes nothing.
+        # An empty change: unsetting a property that no table has changes nothing.
         return alter.drop_columns(columns) if columns else alter.unset_table_properties([_NO_PROPERTY], if_exists=True)
 
     return change
 
 
 def _is_there(schema: Schema, path: tuple[str, ...]) -> bool:
-    """Whether a schema has a column, or a field of a struct, by its path."""
+    """Whether a schema has the column, or struct field, at this path."""
     fields = schema.fields
     for name in path:
-        found = next((field for field in fields if field.name.lower() == name.lower()), None)
-        if found is None:
+        match = next((field for field in fields if field.name.lower() == name.lower()), None)
+        if match is None:
             return False
-        fields = found.type.fields if isinstance(found.type, StructType) else []
+        fields = match.type.fields if isinstance(match.type, StructType) else []
     return True
 
 
@@ -222,7 +218,7 @@ def _column(cursor: Grammar) -> Change:
 
 
 def _columns(cursor: Grammar) -> Change:
-    """One column and its change, or several, which are one commit then."""
+    """Parses one column and its change, or several that become one commit."""
     named: dict[tuple[str, ...], str] = {}
     changes: list[Change] = []
     while True:
@@ -276,46 +272,49 @@ def _column_change(cursor: Grammar, column: str) -> Change:
 
 
 def _is_declared(cursor: Grammar, name: str) -> bool:
-    """Whether a name and a type come next, as Hive has it, instead of what is to change."""
+    """Whether a name and a type follow (Hive's syntax) instead of the kind of change."""
     if cursor.kind() not in ("name", "quoted") or cursor.kind(1) != "name":
         return False
     word = cursor.peek()
     same = word == name.lower() or cursor.kind() == "quoted"
-    return same if word in ("type", "comment") else word not in ("first", "after", "set", "drop")
+    return same if word in ("type", "comment", "sync") else word not in ("first", "after", "set", "drop")
 
 
 def _declared(cursor: Grammar, column: str, name: str) -> Change:
-    """A column by its name, its type and more of it, of which one thing may change."""
+    """Parses a column in Hive's syntax: name and type, then its comment and its place, which change
+    in one commit."""
     token = cursor.at
     if cursor.name("the column's name").lower() != name.lower():
         cursor.wrong("expected the same name again: ALTER TABLE … RENAME COLUMN renames", cursor.tokens[token].start)
     typed = _typed(cursor, column)
     if cursor.peek() == "not":
         cursor.expected("COMMENT, FIRST or AFTER: ALTER COLUMN … SET NOT NULL says that there are no nulls")
-    others: list[Change] = []
-    while cursor.peek() in ("comment", "first", "after"):
-        others.append(_column_change(cursor, column))
-    if len(others) > 1:
-        raise UnsupportedFeatureError(_ONE_BY_ONE)
+    others: dict[str, Change] = {}
+    while (word := cursor.peek()) in ("comment", "first", "after"):
+        kind = "comment" if word == "comment" else "place"
+        if kind in others:
+            cursor.expected(f"the end: the statement gives the column's {kind} twice")
+        others[kind] = _column_change(cursor, column)
     if not others:
         return typed
 
     def change(alter: TableAlterer) -> AlterPlan:
+        changes = list(others.values())
         if typed(alter, dry_run=True).changed:
-            raise UnsupportedFeatureError(_ONE_BY_ONE)
-        return others[0](alter)
+            changes.insert(0, typed)
+        return changes[0](alter) if len(changes) == 1 else alter._several(changes)
 
     return change
 
 
 def _typed(cursor: Grammar, column: str) -> Callable[..., AlterPlan]:
-    of = column_type(cursor)
-    to = of.type
+    sql_type = column_type(cursor)
+    to = sql_type.type
     if not isinstance(to, PrimitiveType):
         raise UnsupportedFeatureError(
-            f"{column} can't become {of.text}: change the type of a field, of `element`, `key` or `value` below it"
+            f"{column} can't become {sql_type.text}: change the type of a field, of `element`, `key` or `value` below it"
         )
-    return lambda alter, dry_run=False: alter._change_type(column, to, of.lengths, dry_run=dry_run)
+    return lambda alter, dry_run=False: alter._change_type(column, to, sql_type.lengths, dry_run=dry_run)
 
 
 STATEMENT = Statement(("alter",), _read)

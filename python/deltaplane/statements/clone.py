@@ -1,5 +1,5 @@
 """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] table SHALLOW | DEEP CLONE source [VERSION | TIMESTAMP
-AS OF …] [TBLPROPERTIES (…)] [LOCATION …] [DRY RUN]: `create` reads what comes before SHALLOW or
+AS OF …] [TBLPROPERTIES (…)] [LOCATION …] [DRY RUN]: `create` parses the part before SHALLOW or
 DEEP.
 """
 
@@ -30,7 +30,7 @@ __all__ = ["Clone", "is_clone", "read_clone"]
 
 @dataclass
 class Clone:
-    """The source, and what becomes of a table that is there."""
+    """The source, and the handling of an existing table."""
 
     source: TableName
     shallow: bool
@@ -42,7 +42,7 @@ class Clone:
     dry_run: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """One row with delta-spark's columns."""
+        """Clones the table; returns one row with delta-spark's columns."""
         location, options = self.place or self.location(session.catalog), session.catalog.storage_options
         there = DeltaTable.is_deltatable(location, options)
         if self.must_exist and not there:
@@ -71,11 +71,11 @@ class Clone:
         )
 
     def _of_parquet(self, session: Session, location: str, *, replaces: bool) -> dict[str, int] | None:
-        """The metrics of a clone of Parquet files, by their path or as a table of the session's
-        catalog; None for a Delta table.
+        """Clones Parquet files, named by their path or as a table of the session's catalog, and
+        returns the metrics; None for a Delta table.
 
         Raises:
-            UnsupportedFeatureError: copies of the files, or a version of them.
+            UnsupportedFeatureError: a deep clone of Parquet files, or a version of them.
         """
         parts, options = self.source.parts, session.catalog.storage_options
         by_path = len(parts) == 2 and parts[0].lower() == "parquet"
@@ -90,7 +90,8 @@ class Clone:
             return clone(session.spark, parts, location, self._what(replaces), options, has_version=has_version)
         check_parquet_clone(self._what(replaces), self.source.shown, has_version=self.source.version is not None)
         source = Conversion(location_text(parts[1]), options, collect_stats=False)
-        # As Hadoop writes it: the history outlives the directory in which this process stands.
+        # Writes an absolute path as Hadoop does, since the history outlives this process's working
+        # directory.
         place = parts[1] if ":/" in parts[1] else f"file:{Path(parts[1]).absolute()}"
         return clone_parquet(source, FilesHere(source), f"parquet.`{place}`", (location, options), self._what(replaces))
 
@@ -109,12 +110,12 @@ _COLUMNS = {
 
 
 def is_clone(cursor: Grammar) -> bool:
-    """Whether the table that was read is to be a clone."""
+    """Whether the parsed table is followed by a CLONE clause."""
     return cursor.peek() in ("shallow", "deep") and cursor.peek(1) == "clone"
 
 
 def read_clone(cursor: Grammar, mode: str, must_exist: bool, location: Callable[[Catalog], str]) -> Clone:
-    """What comes from SHALLOW or DEEP on."""
+    """Parses the statement from SHALLOW or DEEP on."""
     shallow = cursor.take("shallow")
     if not shallow:
         cursor.expect("deep")

@@ -17,14 +17,14 @@ __all__ = ["STATEMENT"]
 
 @dataclass(frozen=True)
 class Comment:
-    """The table, and what is said of it."""
+    """The table and its new description."""
 
     table: TableName
     text: str | None
 
     def run(self, session: Session) -> pa.Table:
         """Commits the description."""
-        # As the property that it is to Spark; the history says so.
+        # Spark sets the description as a property, and the history records that.
         return altered(session.catalog.target(self.table).alter.set_table_properties({"comment": self.text or ""}))
 
 

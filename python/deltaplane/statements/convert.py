@@ -32,8 +32,7 @@ class Convert:
     dry_run: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """Commits the files that are there; a dry run tells how many they are, and the table's
-        columns."""
+        """Commits the existing files; a dry run returns their number and the table's columns."""
         options = session.catalog.storage_options
         columns = Schema([column.field for column in self.columns]) if self.columns else None
         if session.spark is not None and runs_tasks(session.spark):
@@ -63,7 +62,7 @@ class Convert:
         return one_row(operation="CONVERT", version=DeltaTable(location, storage_options=options).version())
 
     def _path(self) -> str:
-        """The directory, where no session's catalog knows names."""
+        """The directory, if no session's catalog resolves names."""
         if not _is_path(self.parts):
             raise UnsupportedFeatureError(
                 f"{'.'.join(self.parts)} is a name, which only a classic Spark session's catalog knows: give the files' path as "

@@ -21,7 +21,7 @@ _FORMATS = ("parquet", "csv", "json")
 
 @dataclass
 class Copy:
-    """The table, the directory, and how its files are read."""
+    """The table, the directory, and the options for reading its files."""
 
     table: TableName
     source: str
@@ -33,7 +33,7 @@ class Copy:
     copy_options: dict[str, str] = field(default_factory=dict)
 
     def run(self, session: Session) -> pa.Table:
-        """Loads the files that weren't loaded before, in one commit."""
+        """Loads the new files in one commit."""
         from deltaplane.copying import copy_into
 
         with self.cursor.located(self.table.token):

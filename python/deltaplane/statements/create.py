@@ -1,5 +1,5 @@
 """CREATE [OR REPLACE] TABLE [IF NOT EXISTS], and REPLACE TABLE: with columns, with the rows of a
-query, or with a LOCATION alone."""
+query, or with only a LOCATION."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ Mode = Literal["error", "overwrite", "ignore"]
 
 @dataclass(frozen=True)
 class Create:
-    """The new table. `mode` is what happens where one is there; `must_exist` where none is."""
+    """The new table. `mode` is the handling of an existing table; with `must_exist` a missing one
+    is an error."""
 
     table: TableName
     cursor: Grammar
@@ -51,18 +52,18 @@ class Create:
     location: str | None = None
     rows: Query | None = None
     rows_token: int = 0
-    # Whether a catalog chose the place.
+    # Whether a catalog chose the location.
     managed: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """Makes the table in one commit."""
+        """Creates the table in one commit."""
         location, options = self._location(session.catalog), session.catalog.storage_options
         there = DeltaTable.is_deltatable(location, options)
         if self.must_exist and not there:
             raise TableNotFoundError("REPLACE TABLE needs a table: use CREATE OR REPLACE TABLE", table=location)
         operation = "CREATE TABLE" if self.rows is None else "CREATE TABLE AS SELECT"
         if self.rows is None and not self.columns:
-            # A name for the table that is there.
+            # The statement only registers a name for the existing table.
             return one_row(operation=operation, version=DeltaTable(location, storage_options=options).version())
         if there and self.mode == "ignore":
             return one_row(operation=operation, version=None)
@@ -86,7 +87,7 @@ class Create:
         return one_row(operation=operation, version=version)
 
     def _properties(self, session: Session) -> dict[str, str]:
-        """The statement's, and those that a session gives to new tables."""
+        """The statement's properties, and the session's defaults for new tables."""
         if session.spark is None or not runs_tasks(session.spark):
             return self.properties
         from deltaplane.spark.datasource.delta_options import default_properties
@@ -100,7 +101,8 @@ class Create:
         return CommitOperation.definition(statement, fills=fills, replaces=replaces, managed=self.managed)
 
     def _filled(self, session: Session, location: str, rows: Query, replaced: DeltaTable | None) -> int | None:
-        """The version with the rows of the query, which may read the table that they replace."""
+        """Writes the rows of the query, which may read the table that they replace; returns the
+        version."""
         catalog = session.catalog
         if session.spark is not None:
             return self._filled_by_spark(session, session.spark, location, replaced)
@@ -145,8 +147,8 @@ class Create:
                 configuration=self._properties(session),
                 cluster_by=self.cluster_by,
                 read_version=read,
-                # As of the embedded engine's: that a query gives no nulls says nothing of the rows
-                # to come.
+                # As with the embedded engine's queries: a query without nulls doesn't promise that
+                # later rows have none.
                 all_nullable=True,
                 operation=self._operation,
             )
@@ -173,7 +175,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _read(cursor: Grammar, mode: Mode, must_exist: bool) -> Create | Clone | CreateLike:
-    # As in Spark the word is said of a table at a location.
+    # As in Spark, EXTERNAL requires a location.
     external = cursor.take("external")
     cursor.expect("table")
     if cursor.take("if", "not", "exists"):
@@ -213,10 +215,10 @@ def _element(cursor: Grammar, made: Create) -> None:
         return
     if cursor.peek() in ("check", "primary", "foreign", "unique") and cursor.peek(1) in ("(", "key"):
         cursor.expected("a column or CONSTRAINT name CHECK (condition)")
-    one = declaration(cursor)
-    if any(c.path[-1].lower() == one.path[-1].lower() for c in made.columns):
-        cursor.wrong(f"expected another name: `{one.path[-1]}` is taken", cursor.tokens[token].start)
-    made.columns.append(one)
+    column = declaration(cursor)
+    if any(c.path[-1].lower() == column.path[-1].lower() for c in made.columns):
+        cursor.wrong(f"expected another name: `{column.path[-1]}` is taken", cursor.tokens[token].start)
+    made.columns.append(column)
     if cursor.peek() == "constraint":
         cursor.at += 1
         name, condition = check(cursor)
@@ -237,21 +239,25 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
         elif cursor.take("cluster", "by"):
             made = replace(made, cluster_by=cursor.listed(lambda: cursor.dotted("a column's name")))
         elif cursor.take("options"):
-            # As in delta-spark those of Delta are properties, the path is a location, and others
-            # mean nothing to the table.
-            told = {key.lower(): (key, value) for key, value in properties(cursor).items()}
-            kept = {key: value for lower, (key, value) in told.items() if lower.startswith("delta.")}
-            made = replace(made, properties={**kept, **made.properties})
-            if "path" in told and made.location is None:
-                made = replace(made, location=told["path"][1])
+            # As in delta-spark, options with Delta's names become properties, `path` becomes the
+            # location, and other options have no effect on the table.
+            options = {key.lower(): (key, value) for key, value in properties(cursor).items()}
+            delta_options = {key: value for lower, (key, value) in options.items() if lower.startswith("delta.")}
+            made = replace(made, properties={**delta_options, **made.properties})
+            if "path" in options and made.location is None:
+                made = replace(made, location=options["path"][1])
         elif cursor.take("comment"):
             made = replace(made, comment=cursor.text("a comment"))
         elif cursor.take("location"):
             made = replace(made, location=cursor.text("a location"))
         elif cursor.take("tblproperties"):
-            begins, given = cursor.at, properties(cursor)
-            refuse_reserved(cursor, begins, given)
-            made = replace(made, properties={**given, **made.properties})
+            begins, settings = cursor.at, properties(cursor)
+            refuse_reserved(cursor, begins, settings)
+            # As in delta-spark this property is the table's comment, where no COMMENT is given.
+            comment = settings.pop("comment", None)
+            made = replace(made, properties={**settings, **made.properties})
+            if made.comment is None:
+                made = replace(made, comment=comment)
         else:
             return made
         if word in seen:
@@ -260,11 +266,12 @@ def _clauses(cursor: Grammar, made: Create) -> Create:
 
 
 def _partitioned(cursor: Grammar, made: Create) -> Create:
-    """Names of columns, or columns of their own, which come behind the others."""
+    """Parses names of columns, or declarations of additional columns, which are placed behind the
+    others."""
     names: list[str] = []
     columns = list(made.columns)
 
-    def one() -> None:
+    def read_column() -> None:
         if cursor.kind(1) == "op" and cursor.peek(1) == "(":
             cursor.refuse(f"a partition by {cursor.peek()}(…)")
         if cursor.peek(1) in (",", ")"):
@@ -273,7 +280,7 @@ def _partitioned(cursor: Grammar, made: Create) -> Create:
         columns.append(declaration(cursor))
         names.append(columns[-1].path[-1])
 
-    cursor.listed(one)
+    cursor.listed(read_column)
     return replace(made, partition_by=names, columns=columns)
 
 

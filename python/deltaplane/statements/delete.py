@@ -30,7 +30,7 @@ _ALWAYS = ("num_deleted_rows", *COMMON_METRICS)
 
 @dataclass(frozen=True)
 class Delete:
-    """The table, and which rows go; all of them without a condition."""
+    """The table and the condition for deleted rows; all rows without a condition."""
 
     table: TableName
     where: Clause | None
@@ -42,15 +42,15 @@ class Delete:
         metrics = self._on(table, session, dry_run=False)
         assert isinstance(metrics, dict)
         done = table.version() != before
-        # A commit without a number took files whose rows nobody counted.
+        # A commit without a number of rows removed whole files, whose rows weren't counted.
         deleted = metrics["num_deleted_rows"] or (None if done else 0)
         return counted(deleted, {**metrics, "num_deleted_rows": deleted}, table.version() if done else None)
 
     def run_dry(self, session: Session) -> DryRun:
-        """What that would do."""
-        told = self._on(session.catalog.target(self.table), session, dry_run=True)
-        assert isinstance(told, DryRun)
-        return told
+        """Plans the deletion without writing."""
+        result = self._on(session.catalog.target(self.table), session, dry_run=True)
+        assert isinstance(result, DryRun)
+        return result
 
     def _on(self, table: DeltaTable, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
         where, settings = self.where, settings_of(session, dry_run=dry_run)

@@ -1,5 +1,5 @@
-"""DESCRIBE HISTORY, DESCRIBE DETAIL and DESCRIBE [TABLE] [EXTENDED]: what a table is and was, under
-delta-spark's names."""
+"""DESCRIBE HISTORY, DESCRIBE DETAIL and DESCRIBE [TABLE] [EXTENDED]: describes a table and its
+commits, under delta-spark's names."""
 
 from __future__ import annotations
 
@@ -21,79 +21,78 @@ __all__ = ["STATEMENTS", "History"]
 
 @dataclass(frozen=True)
 class History:
-    """The table, and how many of its newest commits."""
+    """DESCRIBE HISTORY: the table, and the number of its newest commits."""
 
     table: TableName
     limit: int | None
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each commit, newest first."""
+        """Returns a row for each commit, newest first."""
         return history_rows(session.catalog.table(self.table), self.limit)
 
 
 @dataclass(frozen=True)
 class Detail:
-    """The table."""
+    """DESCRIBE DETAIL: the table."""
 
     table: TableName
 
     def run(self, session: Session) -> pa.Table:
-        """One row."""
+        """Returns one row."""
         return detail_row(session.catalog.table(self.table))
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The table, and whether more than its columns is asked for."""
+    """DESCRIBE: the table, and whether EXTENDED is set."""
 
     table: TableName
     extended: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each column, then those that the table is partitioned by, then what the table
-        is."""
+        """Returns a row for each column, then the partition columns, then the table's details."""
         table = session.catalog.table(self.table)
         fields = table.schema().fields
-        found: list[list[Any]] = [[f.name, type_text(f.type), f.metadata.get("comment")] for f in fields]
+        table_rows: list[list[Any]] = [[f.name, type_text(f.type), f.metadata.get("comment")] for f in fields]
         partitions = table.metadata().partition_columns
         if partitions:
-            found += [["# Partition Information", "", ""], ["# col_name", "data_type", "comment"]]
-            found += [row for name in partitions for row in found[: len(fields)] if row[0] == name]
+            table_rows += [["# Partition Information", "", ""], ["# col_name", "data_type", "comment"]]
+            table_rows += [row for name in partitions for row in table_rows[: len(fields)] if row[0] == name]
         if self.extended:
-            found += [["", "", ""], ["# Detailed Table Information", "", ""], *self._details(session, table)]
-        return rows(("col_name", "data_type", "comment"), found, {})
+            table_rows += [["", "", ""], ["# Detailed Table Information", "", ""], *self._details(session, table)]
+        return rows(("col_name", "data_type", "comment"), table_rows, {})
 
     def _details(self, session: Session, table: DeltaTable) -> list[list[str]]:
-        told: dict[str, str | None] = {"Name": self.table.shown}
+        details: dict[str, str | None] = {"Name": self.table.shown}
         location, managed = table.table_uri, False
         if session.spark is not None and runs_tasks(session.spark):
             from deltaplane.spark.jvm.names import catalog_facts, hadoop_path
 
-            told, managed = catalog_facts(session.spark, self.table.shown)
+            details, managed = catalog_facts(session.spark, self.table.shown)
             location = self.table.path or hadoop_path(location)
-        told |= {"Comment": table.metadata().description, "Location": location, "Provider": "delta"}
+        details |= {"Comment": table.metadata().description, "Location": location, "Provider": "delta"}
         if managed:
-            told["Is_managed_location"] = "true"
-        told["Table Properties"] = f"[{','.join(f'{k}={v}' for k, v in shown_properties(table).items())}]"
-        return [[name, value, ""] for name, value in told.items() if value]
+            details["Is_managed_location"] = "true"
+        details["Table Properties"] = f"[{','.join(f'{k}={v}' for k, v in shown_properties(table).items())}]"
+        return [[name, value, ""] for name, value in details.items() if value]
 
 
 @dataclass(frozen=True)
 class OneColumn:
-    """The table, and the column."""
+    """DESCRIBE of a column: the table and the column."""
 
     table: TableName
     column: str
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each thing that is known of it."""
+        """Returns a row for each property of the column."""
         field = field_named(session.catalog.table(self.table), self.column)
-        told = {
+        details = {
             "col_name": field.name,
             "data_type": type_text(field.type),
             "comment": field.metadata.get("comment", "NULL"),
         }
-        return rows(("info_name", "info_value"), [list(pair) for pair in told.items()], {})
+        return rows(("info_name", "info_value"), [list(pair) for pair in details.items()], {})
 
 
 def _history(cursor: Grammar) -> History:

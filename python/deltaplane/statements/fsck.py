@@ -1,4 +1,4 @@
-"""FSCK REPAIR TABLE table [DRY RUN]: takes files out of the log that aren't there any more."""
+"""FSCK REPAIR TABLE table [DRY RUN]: removes missing files from the log."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["STATEMENT"]
 
 @dataclass(frozen=True)
 class Repair:
-    """The table, and whether it is only asked."""
+    """The table, and whether it is a dry run."""
 
     table: TableName
     dry_run: bool
 
     def run(self, session: Session) -> pa.Table:
-        """The paths of the files."""
+        """Removes missing files; returns their paths."""
         done = session.catalog.target(self.table).repair(self.dry_run)
         return listed("dataFilePath", done["files_removed"])
 

@@ -49,15 +49,14 @@ if TYPE_CHECKING:
 
 __all__ = ["STATEMENT", "Insert", "read"]
 
-# Zones of a session in which the embedded engine reads the same moments in texts.
+# Time zones of a session in which the embedded engine parses timestamps equally.
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT", "+00:00")
 Mode = Literal["append", "overwrite"]
 
 
 @dataclass(frozen=True)
 class Insert:
-    """The table, the rows, and the columns that they are for: those named, those of the same names,
-    or all in order."""
+    """The table, the rows, and their columns: a list of names, BY NAME, or all columns in order."""
 
     table: TableName
     rows: Query
@@ -72,29 +71,30 @@ class Insert:
     alias: str | None = None
     end: int | None = None
     partition: PartitionSpec | None = None
-    # The text of WITH before the statement, where another engine reads it.
+    # The text of a WITH before the statement, if another engine parses it.
     named: str = ""
-    # The texts of listed values, None for DEFAULT, where another engine may evaluate them.
+    # The texts of listed values, None for DEFAULT, for evaluation by another engine.
     listed: tuple[tuple[str | None, ...], ...] | None = None
-    # Whether the table takes columns that it lacks.
+    # Whether new columns of the rows are added to the table.
     evolves: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """Writes the rows in one commit; values are stored as Spark stores them (ANSI)."""
+        """Writes the rows in one commit; values are converted as in Spark (ANSI store
+        assignment)."""
         result, rows = self._written(session, dry_run=False)
         return counted(rows, {"num_inserted_rows": rows}, result.version)
 
     def run_dry(self, session: Session) -> DryRun:
-        """What that would do."""
+        """Plans the insertion without writing."""
         foretold: DryRun = self._written(session, dry_run=True)[0]
         return foretold
 
     def _written(self, session: Session, *, dry_run: bool) -> tuple[Any, int | None]:
-        """What the write did or would do, and how many rows were written."""
+        """Runs or plans the write; returns its result and the number of written rows."""
         table, fields, fixed, replaced = self._target(session)
         how: dict[str, Any] = {"dry_run": dry_run, **self._matching}
         if self._is_dynamic(session):
-            # The session says that only partitions with new rows make room.
+            # The session's setting: only partitions with new rows are replaced.
             replaced, how["partition_overwrite_mode"] = None, "dynamic"
         made = self._made_here(session, table, fields, fixed)
         commit = commit_of(session, dry_run=dry_run)
@@ -126,18 +126,18 @@ class Insert:
 
     @property
     def mode(self) -> Mode:
-        """Whether rows of the table make room."""
+        """Whether the write replaces rows of the table."""
         replaces = self.overwrites or self.where is not None or self.using or self.on is not None
         return "overwrite" if replaces else "append"
 
     @property
     def _place(self) -> int:
-        """Where what is wrong with the write is told to stand."""
+        """The token at which errors about the write are located."""
         return self.token if self.on is None else self.on.token
 
     @property
     def _matching(self) -> dict[str, Any]:
-        """Which rows of the table match a new one and go."""
+        """The arguments that select the replaced rows by a match with new rows."""
         if self.using:
             return {"replace_using": self.using}
         if self.on is None:
@@ -151,31 +151,31 @@ class Insert:
         return str(session.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower() == "dynamic"
 
     def _target(self, session: Session) -> tuple[DeltaTable, list[Field], list[Fixed], str | None]:
-        """The table, the columns of the rows, the others that have one value, and the condition for
-        rows that go."""
+        """The table, the columns of the rows, the partition columns with a constant value, and the
+        condition for replaced rows."""
         table = session.catalog.target(self.table)
-        # Rows come from versions as they are now, also where the table is among them.
+        # The query reads the newest versions, also of the table itself.
         table.update_incremental()
         fixed = [] if self.partition is None else self.partition.fixed(table)
-        given = {one.field.name for one in fixed}
+        fixed_names = {fixed_value.field.name for fixed_value in fixed}
         fields = [field_named(table, name) for name in self.columns]
-        if twice := [f.name for f in fields if f.name in given]:
+        if twice := [f.name for f in fields if f.name in fixed_names]:
             self.cursor.wrong(
                 f"expected other columns: {twice[0]} has a value in PARTITION", self.cursor.tokens[self.token].start
             )
-        fields = fields or [f for f in table.schema().fields if f.name not in given]
+        fields = fields or [f for f in table.schema().fields if f.name not in fixed_names]
         if len({f.name for f in fields}) < len(fields):
             self.cursor.wrong("expected each column once", self.cursor.tokens[self.token].start)
         replaced = None if self.where is None else self.where.over(table, self.table)
         if fixed and self.overwrites:
-            replaced = " AND ".join(one.condition for one in fixed)
+            replaced = " AND ".join(fixed_value.condition for fixed_value in fixed)
         return table, fields, fixed, replaced
 
     def _made_here(
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> tuple[pa.Table, int | None] | None:
-        """As `_data`: all rows without a session of Spark, with one only listed ones; None where
-        Spark is to make them."""
+        """The rows as `_data` returns them: all rows without a Spark session, only listed rows with
+        one; None if Spark must compute them."""
         if session.spark is None:
             if self.evolves:
                 raise UnsupportedFeatureError(
@@ -189,19 +189,20 @@ class Insert:
         try:
             return self._data(session, table, fields, fixed)
         except (UnsupportedExpressionError, SchemaMismatchError, InvalidArgumentError):
-            # Spark says what it thinks of them.
+            # Spark's own error for these values is wanted, so Spark evaluates them.
             return None
 
     def _data(
         self, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> tuple[pa.Table, int | None]:
-        """The rows as the columns take them, and the version of the table that they're made of, if
-        they are."""
+        """The rows in the columns' types, and the version of the table from which they are
+        computed, if the query reads the table."""
         import pyarrow as pa
 
         session.catalog.hold(table)
         with self.cursor.located(self.token):
             query = prepared(_with_defaults(self.rows, fields), self.cursor, session.catalog)
+            self._check_fixed(query.names, fixed)
             fields = self._fields_of(query.names, table, fields)
             types, failing = _types(query.names, query.types, fields), list[str]()
             shape: Shape = "by_name" if self.by_name else "by_position"
@@ -216,32 +217,41 @@ class Insert:
                 raise in_columns(e, failing) from e
         read = table.version() if may_read(session.catalog.opened.values(), table) else None
         data = data.rename_columns([field.name for field in fields])
-        for one in fixed:
-            data = data.append_column(one.field.name, pa.repeat(one.value, data.num_rows))
+        for fixed_value in fixed:
+            data = data.append_column(fixed_value.field.name, pa.repeat(fixed_value.value, data.num_rows))
         return data, read
 
     @property
     def rows_are_listed(self) -> bool:
-        """Whether the statement holds the rows themselves."""
+        """Whether the statement itself lists the rows."""
         return isinstance(self.rows.body, Values) and bool(self.rows.body.rows)
+
+    def _check_fixed(self, names: Sequence[str], fixed: Sequence[Fixed]) -> None:
+        """Refuses rows by name that have a value for a column whose value PARTITION gives."""
+        fixed_names = {constant.field.name.lower() for constant in fixed}
+        if self.by_name and (twice := [name for name in names if name.lower() in fixed_names]):
+            self.cursor.wrong(
+                f"expected other columns: {twice[0]} has a value in PARTITION", self.cursor.tokens[self.token].start
+            )
 
     def _fields_of(self, names: Sequence[str], table: DeltaTable, fields: list[Field]) -> list[Field]:
         if not self.by_name:
             return fields
-        found = [field_named(table, name) for name in names]
-        if len({field.name for field in found}) < len(found):
+        selected = [field_named(table, name) for name in names]
+        if len({field.name for field in selected}) < len(selected):
             raise InvalidArgumentError("a column comes twice: BY NAME needs columns of different names")
-        return found
+        return selected
 
     def _stored(self, frame: DataFrame, table: DeltaTable, fields: list[Field], *, evolves: bool) -> DataFrame:
-        """The rows as the table stores them. As in delta-spark only rows without a list of columns
-        bring new columns, by their places those behind the table's; fields of structs bring them
-        always.
+        """The rows in the table's types. As in delta-spark, only rows without a list of columns add
+        new columns, which are those at positions behind the table's; fields of structs are always
+        added.
 
         Raises:
-            InvalidArgumentError: another number of columns.
+            InvalidArgumentError: the number of columns differs.
         """
         from deltaplane.spark.execution.store_cast import (
+            check_fields,
             stored_and_grown,
             stored_by_name,
             stored_by_position,
@@ -250,6 +260,10 @@ class Insert:
 
         names = frame.columns
         if self.by_name:
+            own = {field.name.lower(): field for field in _columns_of(table.schema().fields).fields}
+            for source_field in frame.schema.fields:
+                if (field := own.get(source_field.name.lower())) is not None:
+                    check_fields(source_field.dataType, field.dataType, field.name)
             fields = self._grown(frame, table) if evolves else self._fields_of(names, table, fields)
             return stored_by_name(frame, _columns_of(fields))
         if len(names) < len(fields) or (len(names) > len(fields) and (self.columns or not evolves)):
@@ -261,8 +275,8 @@ class Insert:
         return stored_and_grown(frame, columns, listed=listed, widens=widens)
 
     def _grown(self, frame: DataFrame, table: DeltaTable) -> list[Field]:
-        """The columns of rows by name where the table takes those that it lacks. Values in structs,
-        arrays and maps go by their names."""
+        """The columns of rows by name, for a table that takes new columns. Values in structs,
+        arrays and maps are matched by name."""
         from deltaplane.commands.merge.columns import is_wider
         from deltaplane.spark.execution.store_cast import widens_columns
         from deltaplane.spark.jvm.schema import delta_schema_json
@@ -279,13 +293,13 @@ class Insert:
         return columns
 
     def _cells(self, row: Sequence[str | None], fields: Sequence[Field]) -> list[str]:
-        """The texts of a row's values, of its columns' defaults where it says DEFAULT."""
+        """The texts of a row's values, with the column's default in place of DEFAULT."""
         if None in row and len(row) != len(fields):
             raise InvalidArgumentError(_arity(len(row), fields))
         return [default_of(fields[i]) if cell is None else cell for i, cell in enumerate(row)]
 
     def _query_text(self, fields: Sequence[Field]) -> tuple[Grammar, int, int | None]:
-        """The query, and where it begins and ends; behind the statement's WITH, if there is one."""
+        """The query with its start and end, behind the statement's WITH if there is one."""
         if self.listed is not None:
             rows = [self._cells(row, fields) for row in self.listed]
             return Grammar(_listed_text(rows), own_queries=False), 0, None
@@ -306,18 +320,20 @@ class Insert:
     def _frame(
         self, spark: SparkSession, session: Session, table: DeltaTable, fields: list[Field], fixed: list[Fixed]
     ) -> Iterator[tuple[DataFrame, int | None]]:
-        """The rows of a query by Spark as the columns take them, to be used inside of the block,
-        and the version as `_data` has it."""
+        """The rows of a query by Spark in the columns' types, valid within the block, and the
+        version as in `_data`."""
         cursor, begin, end = self._query_text(fields)
         with new_rows_on_spark(spark, cursor, begin, session.catalog, table, end) as (frame, read):
             with self.cursor.located(self.token):
+                self._check_fixed(frame.columns, fixed)
                 stored = self._stored(frame, table, fields, evolves=self._evolves(session))
-            more = {one.field.name: one.on_spark() for one in fixed}
+            more = {fixed_value.field.name: fixed_value.on_spark() for fixed_value in fixed}
             yield stored.withColumns(more) if more else stored, read
 
 
 def _listed_text(rows: Sequence[Sequence[str]]) -> str:
-    """A query of listed values. Spark takes no subquery in VALUES, but does in SELECT.
+    """The text of a query for listed values. Uses SELECT, since Spark accepts no subquery in
+    VALUES.
 
     >>> _listed_text([["1", "'x'"], ["2", "DATE'2024-05-01'"]])
     "VALUES (1, 'x'), (2, DATE'2024-05-01')"
@@ -331,22 +347,22 @@ def _listed_text(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _as_arguments(commit: CommitProperties | None) -> dict[str, Any]:
-    """What a session says of a commit, as `deltaplane.spark.write` takes it."""
+    """The session's settings for a commit, as arguments of `deltaplane.spark.write`."""
     if commit is None:
         return {}
-    txn = [(one.app_id, one.version) for one in commit.app_transactions or ()]
+    txn = [(transaction.app_id, transaction.version) for transaction in commit.app_transactions or ()]
     return {"user_metadata": (commit.custom_metadata or {}).get("userMetadata"), "txn": txn[0] if txn else None}
 
 
 def _columns_of(fields: Sequence[Field]) -> StructType:
-    """The columns as Spark has them, relaxed."""
+    """The columns as Spark types, all nullable."""
     from deltaplane.spark.execution.row_rules import relaxed
 
     return relaxed(Schema(fields).to_json())
 
 
 def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:
-    """The query with each DEFAULT as its column's."""
+    """The query with each DEFAULT replaced by its column's default."""
     if not isinstance(query.body, Values):
         return query
     rows: list[tuple[Syntax | None, ...]] = []
@@ -363,34 +379,34 @@ def _with_defaults(query: Query, fields: Sequence[Field]) -> Query:
     return replace(query, body=replace(query.body, rows=tuple(rows)))
 
 
-def _arity(found: int, fields: Sequence[Field]) -> str:
+def _arity(count: int, fields: Sequence[Field]) -> str:
     names = ", ".join(field.name for field in fields)
-    few = "only " if found > len(fields) else ""
-    return f"{found} values are given for {few}{len(fields)} columns ({names}): name those that the values are for"
+    few = "only " if count > len(fields) else ""
+    return f"{count} values are given for {few}{len(fields)} columns ({names}): name those that the values are for"
 
 
 def _types(names: Sequence[str], types: Sequence[SparkType | None], fields: Sequence[Field]) -> list[SparkType]:
-    """The columns' types, into which values of the given ones go."""
+    """The columns' types, after a check that values of the query's types can be stored."""
     if len(names) != len(fields):
         raise InvalidArgumentError(_arity(len(names), fields))
-    found: list[SparkType] = []
-    for given, name, field in zip(types, names, fields, strict=True):
+    data_types: list[SparkType] = []
+    for source, name, field in zip(types, names, fields, strict=True):
         to = of_json(field.type.to_value())
-        if to is None or given is None:
+        if to is None or source is None:
             raise UnsupportedExpressionError(
                 f"the column `{field.name}` is of a type that expressions have no form of: use write_deltalake"
             )
-        # Values with parts are compared part by part.
-        if not (given.parts and to.parts) and not stores(given, to):
+        # Structs, arrays and maps are compared part by part.
+        if not (source.parts and to.parts) and not stores(source, to):
             raise SchemaMismatchError(
-                f"`{name}` is of type {given}, which the column `{field.name}` of type {to} doesn't take: cast it"
+                f"`{name}` is of type {source}, which the column `{field.name}` of type {to} doesn't take: cast it"
             )
-        found.append(to)
-    return found
+        data_types.append(to)
+    return data_types
 
 
 def read(cursor: Grammar) -> Insert:
-    """The statement behind its first word."""
+    """Parses the statement behind INSERT."""
     evolves = cursor.take("with", "schema", "evolution")
     overwrites = cursor.take("overwrite")
     if not overwrites:
@@ -430,9 +446,9 @@ def read(cursor: Grammar) -> Insert:
 
 
 def _listed_rows(cursor: Grammar, *, aliased: bool) -> tuple[Query, tuple[tuple[str | None, ...], ...] | None]:
-    """VALUES and its rows, which another engine evaluates where this one has no form of them: as
-    trees, as far as there are some, and as texts. Where more than rows (and an alias, if they may
-    have one) follows it is a query like others."""
+    """Parses VALUES and its rows, as trees as far as this grammar has them, and as texts for
+    another engine. If more than rows (and, if allowed, an alias) follows, VALUES is a general
+    query."""
     start, token = cursor.at, cursor.at
     cursor.expect("values")
     trees, texts = list[tuple[Syntax | None, ...]](), list[tuple[str | None, ...]]()
@@ -455,7 +471,7 @@ def _listed_rows(cursor: Grammar, *, aliased: bool) -> tuple[Query, tuple[tuple[
 
 
 def _cell(cursor: Grammar) -> tuple[Syntax | None, str | None, bool]:
-    """A value: its tree and its text, None for DEFAULT; and whether the tree is known."""
+    """Parses a value: its tree and its text, None for DEFAULT; and whether the tree is known."""
     if cursor.peek() == "default" and cursor.peek(1) in (",", ")", ""):
         cursor.at += 1
         return None, None, True
@@ -464,39 +480,41 @@ def _cell(cursor: Grammar) -> tuple[Syntax | None, str | None, bool]:
 
 
 def _is_same_here(spark: SparkSession, fields: Sequence[Field]) -> bool:
-    """Whether the embedded engine makes the same of listed values as a session: by its settings,
-    and where types need no more than one cast."""
+    """Whether the embedded engine computes the same listed values as a session: by the session's
+    settings, and for types that need at most one cast."""
     types = [field.type.to_json() for field in fields]
-    nested = any(not of.startswith('"') for of in types)
+    nested = any(not type_name.startswith('"') for type_name in types)
     if nested or str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() != "true":
         return False
     if str(spark.conf.get("spark.sql.storeAssignmentPolicy", "ANSI")).upper() != "ANSI":
         return False
-    return spark.conf.get("spark.sql.session.timeZone") in _UTC or not any("timestamp" in of for of in types)
+    return spark.conf.get("spark.sql.session.timeZone") in _UTC or not any(
+        "timestamp" in type_name for type_name in types
+    )
 
 
 def _table(cursor: Grammar) -> TableName:
-    """The table, with an alias unless that is a list of columns or a word that goes on."""
+    """Parses the table, with an alias unless a list of columns or a keyword follows."""
     table = cursor.table(alias=False, version=False)
     named = cursor.peek() == "as" or (cursor.kind() in ("name", "quoted") and cursor.peek(1) == "replace")
     return replace(table, alias=cursor.alias()) if named else table
 
 
 def _before_query(cursor: Grammar) -> Clause:
-    """A condition that a query follows, which may stand in parentheses as a function's arguments
-    do."""
+    """Parses a condition before a query; parentheses around it could be those of a function's
+    arguments."""
     tokens, depth = cursor.tokens, 0
-    for at in range(cursor.at, len(tokens)):
-        begins = cursor.peek(at - cursor.at) in BEGINNINGS
-        if depth == 0 and (begins or (tokens[at].text == "(" and cursor.peek(at - cursor.at + 1) in BEGINNINGS)):
+    for index in range(cursor.at, len(tokens)):
+        begins = cursor.peek(index - cursor.at) in BEGINNINGS
+        if depth == 0 and (begins or (tokens[index].text == "(" and cursor.peek(index - cursor.at + 1) in BEGINNINGS)):
             break
-        depth += {"(": 1, ")": -1}.get(tokens[at].text, 0)
+        depth += {"(": 1, ")": -1}.get(tokens[index].text, 0)
     else:
         cursor.at = len(tokens)
         cursor.expected("a query")
-    if at == cursor.at:
+    if index == cursor.at:
         cursor.expected("a condition")
-    cursor.tokens = tokens[:at]
+    cursor.tokens = tokens[:index]
     try:
         return Clause.of_rows(cursor)
     finally:

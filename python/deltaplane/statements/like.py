@@ -1,6 +1,6 @@
-"""CREATE TABLE [IF NOT EXISTS] table LIKE source [USING delta] [TBLPROPERTIES (…)] [LOCATION …]: a
-table without rows that is defined as another one, which in a Spark session may be in another
-format, or a view. `create` reads what comes before LIKE.
+"""CREATE TABLE [IF NOT EXISTS] table LIKE source [USING delta] [TBLPROPERTIES (…)] [LOCATION …]:
+creates a table without rows with the definition of another one, which in a Spark session may have
+another format or be a view. `create` parses the part before LIKE.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OWN_PROPERTIES", "CreateLike", "read_like"]
 
-# What writers keep about one table's own columns and versions.
+# Properties that writers maintain for one table's own columns and versions.
 OWN_PROPERTIES = (
     "delta.columnMapping.maxColumnId",
     "delta.requireCheckpointProtectionBeforeVersion",
@@ -37,19 +37,19 @@ OWN_PROPERTIES = (
 
 @dataclass
 class CreateLike:
-    """The new table's place, and the table that it is to be like."""
+    """The new table's location, and the source."""
 
     source: TableName
     mode: Literal["error", "ignore"]
     place: Callable[[Catalog], str]
     properties: dict[str, str] = field(default_factory=dict)
     location: str | None = None
-    # Whether a catalog chose the place.
+    # Whether a catalog chose the location.
     managed: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """Makes the table in one commit, with the source's columns, partitions, clustering, comment
-        and properties."""
+        """Creates the table in one commit, with the source's columns, partitions, clustering,
+        comment and properties."""
         location, options = self.location or self.place(session.catalog), session.catalog.storage_options
         source = self._definition(session)
         if self.mode == "ignore" and DeltaTable.is_deltatable(location, options):
@@ -71,9 +71,9 @@ class CreateLike:
         try:
             return _Definition.of(session.catalog.table(self.source))
         except InvalidArgumentError:
-            if (found := self._of_spark(session)) is None:
+            if (source_definition := self._of_spark(session)) is None:
                 raise
-            return found
+            return source_definition
 
     def _of_spark(self, session: Session) -> _Definition | None:
         """The definition of a session's table in another format, or of its view."""
@@ -84,10 +84,10 @@ class CreateLike:
 
         if is_connect(session.spark):
             return None
-        found = definition(session.spark, ".".join(map(quoted, self.source.parts)))
-        if found is None:
+        found_definition = definition(session.spark, ".".join(map(quoted, self.source.parts)))
+        if found_definition is None:
             return None
-        columns, partition_by, description, properties = found
+        columns, partition_by, description, properties = found_definition
         from pyspark.sql.types import StructType
 
         schema = delta_schema_json(StructType.fromJson(json.loads(columns)), keeps_lengths=True)
@@ -96,7 +96,7 @@ class CreateLike:
 
 @dataclass
 class _Definition:
-    """What the new table takes over."""
+    """The parts of a definition that the new table takes over."""
 
     schema: Schema
     partition_by: list[str]
@@ -106,7 +106,7 @@ class _Definition:
 
     @classmethod
     def of(cls, source: DeltaTable) -> _Definition:
-        """That of a Delta table."""
+        """The definition of a Delta table."""
         metadata = source.metadata()
         return cls(
             Schema.from_json(json.dumps(without_notes(source.schema().to_value()))),
@@ -118,7 +118,7 @@ class _Definition:
 
 
 def read_like(cursor: Grammar, mode: Any, place: Callable[[Catalog], str]) -> CreateLike:
-    """What comes from LIKE on."""
+    """Parses the statement from LIKE on."""
     token = cursor.at
     cursor.expect("like")
     if mode == "overwrite":

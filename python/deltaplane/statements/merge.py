@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STATEMENT", "Merge", "read"]
 
-# What a clause is about, in the words of its messages.
+# The keywords of a clause, for error messages.
 _MATCHED, _MISSING, _SURPLUS = "WHEN MATCHED", "WHEN NOT MATCHED", "WHEN NOT MATCHED BY SOURCE"
 _KINDS: dict[str, Kind] = {_MATCHED: "matched", _MISSING: "not_matched", _SURPLUS: "not_matched_by_source"}
 _NUMBERS = {
@@ -52,8 +52,8 @@ _NUMBERS = {
 
 @dataclass(frozen=True)
 class When:
-    """One clause: which rows, and what becomes of them (`update`, `update_all`, `delete`, `insert`
-    or `insert_all`)."""
+    """One clause: its condition and its action (`update`, `update_all`, `delete`, `insert` or
+    `insert_all`)."""
 
     rows: str
     action: str
@@ -73,11 +73,11 @@ class Merge:
     clauses: list[When]
     evolves: bool
     cursor: Grammar
-    # Where a query as the source begins and ends.
+    # Start and end of the query, if the source is one.
     source_token: int = 0
     source_end: int = 0
-    # The text of WITH before the statement, and the name of it that is the source, where another
-    # engine reads both.
+    # The text of a WITH before the statement, and the name in it that is the source, if another
+    # engine parses both.
     named: str = ""
     named_source: str = ""
 
@@ -94,13 +94,13 @@ class Merge:
         return counted(affected, {**numbers, **metrics}, version)
 
     def run_dry(self, session: Session) -> DryRun:
-        """What that would do."""
-        told = self._on(session, session.catalog.target(self.table), dry_run=True)
-        assert isinstance(told, DryRun)
-        return told
+        """Plans the merge without writing."""
+        result = self._on(session, session.catalog.target(self.table), dry_run=True)
+        assert isinstance(result, DryRun)
+        return result
 
     def _on(self, session: Session, table: DeltaTable, *, dry_run: bool) -> dict[str, Any] | DryRun:
-        """What it did or would do; by the session's tasks where it has some."""
+        """Runs or plans the merge; uses the session's tasks if there are any."""
         if session.spark is not None and runs_tasks(session.spark):
             return self._by_tasks(session, session.spark, table, dry_run=dry_run)
         merging = self._merging(session, table)
@@ -110,7 +110,7 @@ class Merge:
     def _by_tasks(
         self, session: Session, spark: SparkSession, table: DeltaTable, *, dry_run: bool
     ) -> dict[str, Any] | DryRun:
-        """The same where the source, conditions and values are Spark's to evaluate."""
+        """Runs or plans the merge if Spark evaluates source, conditions and values."""
         from deltaplane.commands.rewriting import CommandResult, Settings, Target
         from deltaplane.spark.datasource.delta_options import change_properties, merges_schema
         from deltaplane.spark.dml.merge import SparkMerge, merge
@@ -122,7 +122,7 @@ class Merge:
             for clause in self.clauses:
                 with self.cursor.located(clause.token):
                     self._check_star(clause, table, frame.columns, evolves)
-                    clauses.append(self._given(clause, table))
+                    clauses.append(self._merge_clause(clause, table))
             with values_on_spark(spark, self._expressions, table, session.catalog) as (texts, others):
                 said = dict(zip(map(id, self._expressions), texts, strict=True))
                 clauses = [
@@ -131,27 +131,27 @@ class Merge:
                 what = SparkMerge(frame, said[id(self.on)], clauses, evolves, reads_others=of_itself or others)
 
                 def run(target: Target) -> CommandResult:
-                    of = target_on_spark(target, spark, self.table, table, session.catalog)
-                    return merge(of, what, settings)
+                    placed_target = target_on_spark(target, spark, self.table, table, session.catalog)
+                    return merge(placed_target, what, settings)
 
                 with self.cursor.located(self.on.token):
                     return table.run_command(run, list(_NUMBERS.values()))
 
     @property
     def _expressions(self) -> list[Clause]:
-        """All that Spark evaluates, in order."""
-        found = [self.on]
+        """All expressions that Spark evaluates, in order."""
+        clauses = [self.on]
         for clause in self.clauses:
-            found += [] if clause.condition is None else [clause.condition]
-            found += [one.value for one in clause.assignments if one.value is not None]
-        return found
+            clauses += [] if clause.condition is None else [clause.condition]
+            clauses += [assignment.value for assignment in clause.assignments if assignment.value is not None]
+        return clauses
 
     def _with_texts(self, clause: When, made: MergeClause, said: dict[int, str]) -> MergeClause:
-        """A clause with its expressions in the session's text."""
+        """A clause with its expressions in the form for the session."""
         condition = None if clause.condition is None else said[id(clause.condition)]
         if made.values is None:
             return replace(made, condition=condition)
-        new = [None if one.value is None else said[id(one.value)] for one in clause.assignments]
+        new = [None if assignment.value is None else said[id(assignment.value)] for assignment in clause.assignments]
         values = {
             name: old if text is None else text for (name, old), text in zip(made.values.items(), new, strict=True)
         }
@@ -159,8 +159,8 @@ class Merge:
 
     @contextmanager
     def _frame(self, session: Session, spark: SparkSession, table: DeltaTable) -> Iterator[tuple[DataFrame, bool]]:
-        """The source's rows, to be used inside of the block, and whether they may be made of the
-        table's own."""
+        """The source's rows, valid within the block, and whether they may be derived from the
+        table's own rows."""
         session.catalog.hold(table)
         alias = _alias(self.source)
         if isinstance(self.source, Nested):
@@ -174,7 +174,7 @@ class Merge:
             return
         known = self.source.path is not None or session.catalog.knows(self.source.parts)
         if not known:
-            # A view or a table of Spark's own, which may be made of this table.
+            # A view or a table of Spark, which may be derived from this table.
             frame, of_itself = spark.table(".".join(map(quoted, self.source.parts))), True
         else:
             frame = frame_of(spark, self.source, session.catalog)
@@ -185,8 +185,8 @@ class Merge:
 
     @property
     def _source_text(self) -> tuple[Grammar, int, int]:
-        """The source's query, and where it begins and ends; behind the statement's WITH, if there
-        is one."""
+        """The source's query with its start and end, behind the statement's WITH if there is
+        one."""
         if not self.named:
             return self.cursor, self.source_token, self.source_end
         assert isinstance(self.source, Nested)
@@ -195,8 +195,8 @@ class Merge:
         made = Grammar(f"{self.named} {query}", own_queries=False)
         return made, 0, len(made.tokens)
 
-    def _given(self, clause: When, table: DeltaTable) -> MergeClause:
-        """A clause as the command takes it."""
+    def _merge_clause(self, clause: When, table: DeltaTable) -> MergeClause:
+        """Converts a clause to the command's form."""
         kind, action = _KINDS[clause.rows], clause.action.removesuffix("_all")
         condition = None if clause.condition is None else clause.condition.text
         values = self._values(clause, table) if clause.action in ("update", "insert") else None
@@ -204,8 +204,8 @@ class Merge:
 
     def _merging(self, session: Session, table: DeltaTable) -> TableMerger:
         session.catalog.hold(table)
-        given, of_itself = self._source(session, table)
-        source = as_reader(given)
+        data, of_itself = self._source(session, table)
+        source = as_reader(data)
         with self.cursor.located(self.on.token):
             merging = table.merge(
                 source,
@@ -223,7 +223,7 @@ class Merge:
         return merging
 
     def _source(self, session: Session, table: DeltaTable) -> tuple[Any, bool]:
-        """The source's rows, and whether they may be made of the table's own."""
+        """The source's rows, and whether they may be derived from the table's own rows."""
         if isinstance(self.source, Nested):
             made = prepared(self.source.query, self.cursor, session.catalog).run()
             of_itself = may_read(session.catalog.opened.values(), table)
@@ -260,13 +260,13 @@ class Merge:
 
     def _values(self, clause: When, table: DeltaTable) -> dict[str, str]:
         values: dict[str, str] = {}
-        for one in clause.assignments:
-            parts = column_below(one.column, _qualifiers(self.table), table)
+        for column_value in clause.assignments:
+            parts = column_below(column_value.column, _qualifiers(self.table), table)
             column = ".".join(map(quoted, parts))
             if column.lower() in map(str.lower, values):
                 raise InvalidArgumentError(f"{column} gets two values: give each column one")
-            if one.value is not None:
-                values[column] = one.value.text
+            if column_value.value is not None:
+                values[column] = column_value.value.text
             else:
                 values[column] = default_of(field_named(table, parts[0])) if len(parts) == 1 else "NULL"
         return values
@@ -284,7 +284,7 @@ def _qualifiers(name: TableName) -> tuple[str, ...]:
 
 
 def read(cursor: Grammar) -> Merge:
-    """The statement behind its first word."""
+    """Parses the statement behind MERGE."""
     evolves = cursor.take("with", "schema", "evolution")
     cursor.expect("into")
     table = cursor.table(version=False)
@@ -309,8 +309,8 @@ def read(cursor: Grammar) -> Merge:
 
 
 def _source(cursor: Grammar) -> tuple[Relation, int, int]:
-    """The source, and where its query begins and ends if it is one; another engine's is passed
-    over."""
+    """Parses the source, with start and end of its query if it is one; skips a query for another
+    engine."""
     token = cursor.at
     if cursor.own_queries or cursor.peek() not in ("(", "values"):
         return cursor.relation(), token, token
@@ -366,7 +366,7 @@ def _insert(cursor: Grammar, kind: str, condition: Clause | None, token: int) ->
     values = cursor.listed(lambda: _value(cursor))
     if len(values) != len(columns):
         cursor.wrong(f"expected {len(columns)} values, found {len(values)}", cursor.tokens[columns[0][0]].start)
-    made = [Assignment(name, value, cursor, at) for (at, name), value in zip(columns, values, strict=True)]
+    made = [Assignment(name, value, cursor, position) for (position, name), value in zip(columns, values, strict=True)]
     return When(kind, "insert", condition, token, made)
 
 

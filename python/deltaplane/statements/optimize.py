@@ -21,7 +21,7 @@ __all__ = ["STATEMENT", "Optimize"]
 
 @dataclass(frozen=True)
 class Optimize:
-    """The table, which of its partitions, and by which columns rows are ordered."""
+    """The table, the condition on its partitions, and the columns by which rows are ordered."""
 
     table: TableName
     full: bool
@@ -29,12 +29,12 @@ class Optimize:
     columns: tuple[str, ...]
 
     def run(self, session: Session) -> pa.Table:
-        """Writes files anew; no row changes."""
+        """Rewrites files; no row changes."""
         _, done = self.carried_out(session)
         return one_row(**self.counts(done))
 
     def carried_out(self, session: Session) -> tuple[DeltaTable, dict[str, Any]]:
-        """The same, for whoever wants all metrics: the table and these."""
+        """Rewrites files as `run` does; returns the table and all metrics."""
         table = session.catalog.target(self.table)
         if self.where is None:
             return table, self._on(session, table, None)
@@ -43,7 +43,7 @@ class Optimize:
 
     @staticmethod
     def counts(done: dict[str, Any]) -> dict[str, int | None]:
-        """The columns of what the statement gives."""
+        """The result columns of the statement."""
         return {
             "num_added_files": done["numFilesAdded"],
             "num_removed_files": done["numFilesRemoved"],
@@ -81,15 +81,15 @@ def _read(cursor: Grammar) -> Optimize:
 
 
 def _columns(cursor: Grammar) -> list[str]:
-    def one() -> str:
+    def read_column() -> str:
         return cursor.dotted("a column's name")
 
     if cursor.peek() == "(":
-        return cursor.listed(one)
-    found = [one()]
+        return cursor.listed(read_column)
+    columns = [read_column()]
     while cursor.take(","):
-        found.append(one())
-    return found
+        columns.append(read_column())
+    return columns
 
 
 STATEMENT = Statement(("optimize",), _read)

@@ -23,28 +23,28 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Purged:
-    """The table, how many of its files were looked at, the version that was made if any was, and
-    what the statement gives."""
+    """The table, the number of its examined files, the committed version if any, and the
+    statement's result."""
 
     table: DeltaTable
     considered: int
     version: int | None
-    told: pa.Table
+    metrics: pa.Table
 
 
 @dataclass(frozen=True)
 class Purge:
-    """The table, and which of its partitions."""
+    """The table and the condition on its partitions."""
 
     table: TableName
     where: Clause | None
 
     def run(self, session: Session) -> pa.Table:
-        """Writes files anew that hold what the table has no more; no row changes."""
+        """Rewrites files that hold removed data; no row changes."""
         return counted(0, *self._purge(session.catalog.target(self.table)))
 
     def carried_out(self, session: Session) -> Purged:
-        """The same, for whoever wants to know more than that tells."""
+        """Rewrites files as `run` does; returns also the table and the number of examined files."""
         table = session.catalog.target(self.table)
         considered = self._on(table, lambda where: sum(batch.num_rows for batch in table.plan(where)))
         metrics, version = self._purge(table)
@@ -56,7 +56,7 @@ class Purge:
         return metrics, table.version() if table.version() != before else None
 
     def run_dry(self, session: Session) -> DryRun:
-        """Reports what the purge would do, without doing it."""
+        """Plans the purge without writing."""
         table = session.catalog.target(self.table)
         return self._on(table, lambda where: table.purge(where, dry_run=True))
 

@@ -1,4 +1,4 @@
-"""RESTORE [TABLE] table [TO] VERSION AS OF n | TIMESTAMP AS OF moment."""
+"""RESTORE [TABLE] table [TO] VERSION AS OF n | TIMESTAMP AS OF timestamp."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["STATEMENT"]
 
 @dataclass(frozen=True)
 class Restore:
-    """The table, and where it goes back to."""
+    """The table and its target version."""
 
     table: TableName
     target: VersionLike
 
     def run(self, session: Session) -> pa.Table:
-        """One row with delta-spark's columns."""
+        """Restores the table; returns one row with delta-spark's columns."""
         table = session.catalog.target(self.table)
         if session.spark is not None and not isinstance(self.target, int):
             from deltaplane.spark.datasource.time_travel import version_at
@@ -39,7 +39,7 @@ def _read(cursor: Grammar) -> Restore:
     cursor.take("table")
     table = cursor.table(alias=False)
     if table.version is not None:
-        # Without TO it reads as the table's version.
+        # Without TO, the version is parsed as a part of the table's name.
         return Restore(replace(table, version=None), table.version)
     cursor.take("to")
     target = cursor.version()

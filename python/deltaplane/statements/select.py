@@ -1,4 +1,4 @@
-"""SELECT, WITH, VALUES and TABLE: a query, run by DuckDB, or by Spark where a session is given."""
+"""SELECT, WITH, VALUES and TABLE: a query, run by DuckDB, or by Spark if a session is passed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Selection:
     cursor: Grammar
 
     def run(self, session: Session) -> pa.Table:
-        """The query's rows."""
+        """Runs the query; returns its rows."""
         if session.spark is None:
             return prepared(self.query, self.cursor, session.catalog).run()
         with on_spark(session.spark, self.cursor, 0, session.catalog) as frame:
@@ -34,11 +34,11 @@ class Selection:
 
 
 def read_query(cursor: Grammar) -> Selection:
-    """The query that is the whole statement."""
-    # The word that led here belongs to the query.
+    """Parses the whole statement as a query."""
+    # The keyword that selected this statement belongs to the query.
     cursor.at = 0
     return Selection(cursor.last_query(), cursor)
 
 
-# Another statement may follow WITH: `with_queries` reads that.
+# WITH is missing here, since another statement may follow it: `with_queries` parses it.
 STATEMENTS = tuple(Statement((word,), read_query) for word in (*BEGINNINGS, "(") if word != "with")

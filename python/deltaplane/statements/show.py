@@ -21,23 +21,23 @@ __all__ = ["STATEMENTS"]
 
 @dataclass(frozen=True)
 class Properties:
-    """The table, and one of its properties where it was named."""
+    """The table, and the name of one of its properties if the statement has one."""
 
     table: TableName
     key: str | None
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each property, by name. Of one that the table hasn't the value says so, as in
-        Spark."""
-        found = shown_properties(session.catalog.table(self.table))
+        """Returns a row for each property, ordered by name. For an unknown property the value is a
+        message, as in Spark."""
+        properties = shown_properties(session.catalog.table(self.table))
         if self.key is not None:
             name = self.table.shown
             if session.spark is not None and runs_tasks(session.spark) and self.table.path is None:
                 from deltaplane.spark.jvm.names import qualified_name
 
                 name = qualified_name(session.spark, name)
-            found = {self.key: found.get(self.key, f"Table {name} does not have property: {self.key}")}
-        return rows(("key", "value"), [list(pair) for pair in found.items()], {})
+            properties = {self.key: properties.get(self.key, f"Table {name} does not have property: {self.key}")}
+        return rows(("key", "value"), [list(pair) for pair in properties.items()], {})
 
 
 @dataclass(frozen=True)
@@ -47,31 +47,35 @@ class ColumnNames:
     table: TableName
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each column, in the table's order."""
+        """Returns a row for each column, in the table's order."""
         return listed("col_name", [f.name for f in session.catalog.table(self.table).schema().fields])
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """The table, and values that its partitions are to have."""
+    """The table, and values that select partitions."""
 
     table: TableName
-    of: PartitionSpec | None
+    partition: PartitionSpec | None
 
     def run(self, session: Session) -> pa.Table:
-        """A row for each partition that holds files, with its values."""
+        """Returns a row for each partition with files, with its values."""
         import pyarrow.compute as pc
 
         table = session.catalog.table(self.table)
         names = table.metadata().partition_columns
         if not names:
             raise InvalidArgumentError("the table isn't partitioned", table=table.table_uri)
-        found = table._partition_values(names)
-        for one in [] if self.of is None else self.of.fixed(table):
-            column = found[one.field.name]
-            kept = pc.equal(column, one.value.cast(column.type)) if one.value.is_valid else column.is_null()
-            found = found.filter(kept)
-        return found
+        partitions = table._partition_values(names)
+        for fixed_value in [] if self.partition is None else self.partition.fixed(table):
+            column = partitions[fixed_value.field.name]
+            matches = (
+                pc.equal(column, fixed_value.value.cast(column.type))
+                if fixed_value.value.is_valid
+                else column.is_null()
+            )
+            partitions = partitions.filter(matches)
+        return partitions
 
 
 def _partitions(cursor: Grammar) -> Partitions:

@@ -1,4 +1,4 @@
-"""TRUNCATE TABLE table: takes all rows out of a table."""
+"""TRUNCATE TABLE table: removes all rows of a table."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _OPERATION = "TRUNCATE"
 
 @dataclass(frozen=True)
 class Truncate:
-    """The table that is emptied."""
+    """The table to empty."""
 
     table: TableName
 
     def run(self, session: Session) -> pa.Table:
-        """Removes all files in one commit, unless there are none; no file is read, and no row is
-        counted."""
+        """Removes all files in one commit, or commits nothing if there are none; reads no file and
+        counts no row."""
         metrics = self._on(session, dry_run=False)
         assert isinstance(metrics, dict)
         return one_row(operation=_OPERATION, version=metrics.get("version"))
 
     def run_dry(self, session: Session) -> DryRun:
-        """What that would do."""
-        told = self._on(session, dry_run=True)
-        assert isinstance(told, DryRun)
-        return told
+        """Plans the removal without writing."""
+        result = self._on(session, dry_run=True)
+        assert isinstance(result, DryRun)
+        return result
 
     def _on(self, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
         settings = settings_of(session, dry_run=dry_run)

@@ -43,7 +43,7 @@ _ALWAYS = ("num_updated_rows", *COMMON_METRICS)
 
 @dataclass(frozen=True)
 class Assignment:
-    """A column, by the parts of its name, and its new value; None is its default."""
+    """A column, by the parts of its name, and its new value; None means its default."""
 
     column: tuple[str, ...]
     value: Clause | None
@@ -60,7 +60,7 @@ class Assignment:
 
 
 def assignment(cursor: Grammar) -> Assignment:
-    """One `column = value` or `column = DEFAULT`."""
+    """Parses one `column = value` or `column = DEFAULT`."""
     token = cursor.at
     column = cursor.names("a column's name")
     cursor.expect("=")
@@ -71,10 +71,10 @@ def assignment(cursor: Grammar) -> Assignment:
 
 
 def column_below(parts: tuple[str, ...], qualifiers: tuple[str, ...], table: DeltaTable) -> tuple[str, ...]:
-    """A column's name without the table's before it, where the table has such a column."""
+    """A column's name without the table's qualifier, if the table has such a column."""
     columns = {field.name.lower() for field in table.schema().fields}
     said = [part.lower() for part in ("spark_catalog", *qualifiers)]
-    # As in Spark the last parts of a name do.
+    # As in Spark, the last parts of a table's name also qualify.
     for n in range(min(len(said), len(parts) - 1), 0, -1):
         if [part.lower() for part in parts[:n]] == said[-n:] and parts[n].lower() in columns:
             return parts[n:]
@@ -83,7 +83,8 @@ def column_below(parts: tuple[str, ...], qualifiers: tuple[str, ...], table: Del
 
 @dataclass(frozen=True)
 class Update:
-    """The table, the new values, and for which rows; all of them without a condition."""
+    """The table, the new values, and the condition for the updated rows; all rows without a
+    condition."""
 
     table: TableName
     assignments: list[Assignment]
@@ -98,10 +99,10 @@ class Update:
         return counted(metrics["num_updated_rows"], metrics, table.version() if table.version() != before else None)
 
     def run_dry(self, session: Session) -> DryRun:
-        """What that would do."""
-        told = self._on(session.catalog.target(self.table), session, dry_run=True)
-        assert isinstance(told, DryRun)
-        return told
+        """Plans the update without writing."""
+        result = self._on(session.catalog.target(self.table), session, dry_run=True)
+        assert isinstance(result, DryRun)
+        return result
 
     def _on(self, table: DeltaTable, session: Session, *, dry_run: bool) -> dict[str, Any] | DryRun:
         where, settings = self.where, settings_of(session, dry_run=dry_run)
@@ -109,7 +110,7 @@ class Update:
             return self._by_tasks(table, session, session.spark, settings)
         updates, first = self._updates(table), self.assignments[0]
         with first.cursor.located(first.token):
-            assigned = Assignments(table.schema().to_json(), updates, {})
+            assigned = Assignments(table._snapshot.schema, updates, {})
 
             def here(target: Target, which: Predicate | RowSelection | None) -> CommandResult:
                 return update(target, assigned, which, settings)
@@ -127,11 +128,14 @@ class Update:
     def _by_tasks(
         self, table: DeltaTable, session: Session, spark: SparkSession, settings: Settings
     ) -> dict[str, Any] | DryRun:
-        """By Spark's tasks, where condition and values are Spark's to evaluate."""
+        """Runs the update by Spark's tasks, which evaluate condition and values."""
         from deltaplane.spark.dml import update as _update
 
         columns = list(self._updates(table))
-        values = [one.value if one.value is not None else one.text(table, self.table) for one in self.assignments]
+        values = [
+            assignment.value if assignment.value is not None else assignment.text(table, self.table)
+            for assignment in self.assignments
+        ]
         first, catalog = self.assignments[0], session.catalog
         with values_on_spark(spark, values, table, catalog) as (texts, others):
             updates = dict(zip(columns, texts, strict=True))
@@ -156,15 +160,15 @@ class Update:
     def _updates(self, table: DeltaTable) -> dict[str, str]:
         """The new values' texts by column."""
         updates: dict[str, str] = {}
-        for one in self.assignments:
-            column = ".".join(map(quoted, column_below(one.column, self.table.qualifiers, table)))
+        for assignment in self.assignments:
+            column = ".".join(map(quoted, column_below(assignment.column, self.table.qualifiers, table)))
             if column.lower() in map(str.lower, updates):
-                one.cursor.wrong(
+                assignment.cursor.wrong(
                     f"expected one value for each column: {column} is assigned twice",
-                    one.cursor.tokens[one.token].start,
+                    assignment.cursor.tokens[assignment.token].start,
                 )
-            with one.cursor.located(one.token):
-                updates[column] = one.text(table, self.table)
+            with assignment.cursor.located(assignment.token):
+                updates[column] = assignment.text(table, self.table)
         return updates
 
 

@@ -22,7 +22,7 @@ __all__ = ["STATEMENT"]
 
 @dataclass
 class Vacuum:
-    """The table, and what may go."""
+    """The table, and the options that select the deleted files."""
 
     table: TableName
     cursor: Grammar
@@ -32,18 +32,18 @@ class Vacuum:
     dry_run: bool = False
 
     def run(self, session: Session) -> pa.Table:
-        """The paths of the files that would go; of files that went the table's path, as
-        delta-spark."""
+        """Runs VACUUM. A dry run returns the files' paths; otherwise the result is the table's
+        path, as in delta-spark."""
         table = session.catalog.target(self.table)
         if self.lite and self.inventory is not None:
             raise InvalidArgumentError("an inventory stands in for a listing, which LITE doesn't make: leave one out")
         inventory = None if self.inventory is None else self._rows(session, self.inventory)
         with self.cursor.located(self.table.token):
-            found = self._found(session, table, inventory)
+            paths = self._expired_paths(session, table, inventory)
         root = table.table_uri.rstrip("/")
-        return listed("path", [f"{root}/{name}" for name in found] if self.dry_run else [root])
+        return listed("path", [f"{root}/{name}" for name in paths] if self.dry_run else [root])
 
-    def _found(self, session: Session, table: DeltaTable, inventory: pa.Table | None) -> list[str]:
+    def _expired_paths(self, session: Session, table: DeltaTable, inventory: pa.Table | None) -> list[str]:
         if session.spark is not None and runs_tasks(session.spark):
             from deltaplane.commands.vacuum import Vacuum as What
             from deltaplane.spark.datasource.delta_options import checks_retention, retention_hours

@@ -1,5 +1,5 @@
-"""WITH at the beginning of a statement: of a query, or before INSERT or MERGE, whose source it is
-then a part of."""
+"""WITH at the beginning of a statement: before a query, or before INSERT or MERGE, whose source it
+then belongs to."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _STATEMENTS = ("insert", "merge", "update", "delete")
 
 
 def _read(cursor: Grammar) -> Command:
-    at = _behind(cursor)
-    word = "" if at is None else cursor.tokens[at].text.lower()
-    if at is None or word not in _STATEMENTS:
+    index = _behind(cursor)
+    word = "" if index is None else cursor.tokens[index].text.lower()
+    if index is None or word not in _STATEMENTS:
         return select.read_query(cursor)
     if word in ("update", "delete"):
-        _refuse(cursor, at, "put it into the subquery that reads it")
+        _refuse(cursor, index, "put it into the subquery that reads it")
     if not cursor.own_queries:
-        return _of_others(cursor, at)
+        return _of_others(cursor, index)
     named = cursor.named_queries()
     if cursor.take("insert"):
         return _insert(insert.read(cursor), named)
@@ -34,12 +34,12 @@ def _read(cursor: Grammar) -> Command:
     return _merge(cursor, merge.read(cursor), named)
 
 
-def _of_others(cursor: Grammar, at: int) -> Command:
-    """The statement behind WITH where queries are another engine's to read: the source's text goes
-    behind the text of WITH."""
-    named = cursor.sql[cursor.tokens[0].start : cursor.tokens[at].start]
-    names = _names(cursor, at)
-    cursor.at = at
+def _of_others(cursor: Grammar, index: int) -> Command:
+    """Parses the statement behind WITH if another engine runs queries: the source's text is
+    appended to the text of WITH."""
+    named = cursor.sql[cursor.tokens[0].start : cursor.tokens[index].start]
+    names = _names(cursor, index)
+    cursor.at = index
     if cursor.take("insert"):
         return replace(insert.read(cursor), named=named)
     cursor.expect("merge")
@@ -61,39 +61,39 @@ def _of_others(cursor: Grammar, at: int) -> Command:
 
 
 def _names(cursor: Grammar, end: int) -> list[str]:
-    """What WITH names, up to a token: names outside of parentheses before AS, or before names of
-    columns."""
-    found, depth = list[str](), 0
-    for at in range(1, end):
-        token = cursor.tokens[at]
-        before = cursor.tokens[at - 1].text.lower()
+    """The names that WITH defines, up to a token: names outside of parentheses before AS, or before
+    names of columns."""
+    names, depth = list[str](), 0
+    for index in range(1, end):
+        token = cursor.tokens[index]
+        before = cursor.tokens[index - 1].text.lower()
         if depth == 0 and token.kind in ("name", "quoted") and before in ("with", "recursive", ","):
-            found.append(token.text.strip("`").lower())
+            names.append(token.text.strip("`").lower())
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "op" else 0
-    return found
+    return names
 
 
 def _behind(cursor: Grammar) -> int | None:
-    """The number of the first token behind the named queries; None where there is none."""
+    """The index of the first token behind the named queries; None if nothing follows."""
     depth = 0
-    for at in range(cursor.at, len(cursor.tokens)):
-        token = cursor.tokens[at]
-        if depth == 0 and token.kind == "name" and cursor.tokens[at - 1].text == ")" and token.text.lower() != "as":
-            return at
+    for index in range(cursor.at, len(cursor.tokens)):
+        token = cursor.tokens[index]
+        if depth == 0 and token.kind == "name" and cursor.tokens[index - 1].text == ")" and token.text.lower() != "as":
+            return index
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "op" else 0
     return None
 
 
-def _refuse(cursor: Grammar, at: int, advice: str) -> NoReturn:
-    line, column = cursor.place_of(at)
+def _refuse(cursor: Grammar, index: int, advice: str) -> NoReturn:
+    line, column = cursor.place_of(index)
     raise UnsupportedFeatureError(
-        f"line {line}, column {column}: WITH before {cursor.tokens[at].text.upper()} isn't in this version of "
+        f"line {line}, column {column}: WITH before {cursor.tokens[index].text.upper()} isn't in this version of "
         f"deltaplane: {advice}"
     )
 
 
 def _insert(made: insert.Insert, named: _Named) -> insert.Insert:
-    # Rows that are listed stay what they are.
+    # Listed rows stay unchanged.
     listed = isinstance(made.rows.body, Values)
     return replace(made, rows=replace(made.rows, named=named) if listed else Query(made.rows, named))
 

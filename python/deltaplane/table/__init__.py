@@ -1,4 +1,5 @@
-"""A table and its methods: reading, changing, maintaining and describing it."""
+"""The `DeltaTable` class and its methods for reading, changing, maintaining and describing a
+table."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaTable", "TableAlterer", "TableMerger", "TableOptimizer"]
 
-# Public name → the module that has it.
+# Maps each public name to the module that defines it; modules are imported on first use.
 _LATER = {
     "DeltaTable": "table.delta_table",
     "TableAlterer": "table.alter",

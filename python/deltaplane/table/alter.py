@@ -1,13 +1,11 @@
-"""`DeltaTable.alter`: one change of a table's columns, properties or protocol, planned or
-committed.
+"""`DeltaTable.alter`: plans or commits changes of a table's columns, properties and protocol.
 
-Arguments in, a request to the Rust core, an `AlterPlan` out; the rules are the core's. It must not
-know `deltaplane.table`.
+Converts arguments to a request for the Rust core and its result to an `AlterPlan`; the core owns
+the rules. Must not import `deltaplane.table`.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,22 +20,23 @@ from deltaplane.compat import Protocol, newly_excluded
 from deltaplane.exceptions import ConstraintViolationError, InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr.program import violations
 from deltaplane.expr.types import of_json
+from deltaplane.io import records
 from deltaplane.io.arrow import Scan
 from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Field, PrimitiveType, StructType
 from deltaplane.write.api import OpenTable
 from deltaplane.write.declarations import check_constraint, check_default
 
-# Purges before a feature is dropped: more than one only where others write files that need it at
-# the same time.
+# Maximum number of purges before a feature is dropped. A second purge is needed only if another
+# writer adds files that need the feature during the first.
 _PURGES = 10
 
 __all__ = ["AlterPlan", "TableAlterer"]
 
-# The name that Spark reserves for the lengths of CHAR and VARCHAR.
+# The metadata key that Spark reserves for the lengths of CHAR and VARCHAR.
 _CHARACTERS = "__CHAR_VARCHAR_STRING_LENGTH_CHECK__"
 _MAPPING = "delta.columnMapping.mode"
-# The key under which a column of CHAR or VARCHAR notes its type (P102).
+# The metadata key under which a CHAR or VARCHAR column stores its type (P102).
 _LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
 
 _log = logging.getLogger("deltaplane.alter")
@@ -45,12 +44,12 @@ _log = logging.getLogger("deltaplane.alter")
 
 @dataclass(frozen=True)
 class AlterPlan:
-    """What a change did, or would do.
+    """The result of a change, committed or planned.
 
-    `version` is the version it made: None after a dry run, and when there was nothing to change
-    (`changed` is False). `before` and `after` are the protocols, `unreadable_for` and
-    `unwritable_for` the engines that could read or write the table before and can't after, as the
-    compatibility data says.
+    `version` is the committed version; it is None after a dry run and when the table already had
+    the requested state (`changed` is False). `before` and `after` are the protocols.
+    `unreadable_for` and `unwritable_for` name the engines that lose read or write access, according
+    to the compatibility data.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable, write_deltalake
@@ -72,8 +71,8 @@ class AlterPlan:
     unwritable_for: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, result: _native.AlterResult) -> AlterPlan:
-        """From the core's result."""
+    def of(cls, result: records.AlterResult) -> AlterPlan:
+        """Builds a plan from the core's result."""
         before, after = Protocol.of(result.before), Protocol.of(result.after)
         return cls.between(before, after, operation=result.operation, changed=result.changed, version=result.version)
 
@@ -81,23 +80,23 @@ class AlterPlan:
     def between(
         cls, before: Protocol, after: Protocol, *, operation: str, changed: bool, version: int | None
     ) -> AlterPlan:
-        """With the engines that the step from one protocol to the other excludes."""
+        """Builds a plan with the engines that the step from one protocol to the other excludes."""
         unreadable, unwritable = newly_excluded(before, after)
         return cls(operation, changed, version, before, after, unreadable, unwritable)
 
     @property
     def added_features(self) -> list[str]:
-        """Features that the table supports after and not before."""
+        """Features that only the protocol after the change lists."""
         return sorted(self.after.features - self.before.features)
 
     @property
     def removed_features(self) -> list[str]:
-        """Features that the table supports before and not after."""
+        """Features that only the protocol before the change lists."""
         return sorted(self.before.features - self.after.features)
 
     def announcement(self) -> list[str]:
-        """What users of the table should know first, one sentence a line; empty when the protocol
-        stays."""
+        """Warnings for the table's users, one sentence a line; empty if the protocol stays the
+        same."""
         if self.before == self.after:
             return []
         lines = [f"the protocol goes from {self.before} to {self.after}"]
@@ -110,20 +109,20 @@ class AlterPlan:
 
 @checked()
 class TableAlterer:
-    """The changes of a table, as `DeltaTable.alter`; the names are deltalake's where deltalake has
-    them.
+    """Changes of a table's schema, properties and protocol, as `DeltaTable.alter`; method names are
+    deltalake's where deltalake has the method.
 
-    Every call makes one commit and moves the table to it. With `dry_run=True` nothing is committed:
-    the plan that comes back says which protocol the table would get and who couldn't read or write
-    it any more. A change that raises the protocol is announced in the log `deltaplane.alter` before
-    it is committed.
+    Every call makes one commit and moves the `DeltaTable` to it. With `dry_run=True` nothing is
+    committed: the returned plan shows the new protocol and the engines that would lose access. A
+    change that raises the protocol is logged by the logger `deltaplane.alter` before the commit.
 
-    Columns are named by dotted paths (`address.street`, `tags.element.name`, backticks around names
-    that hold dots).
+    Columns are named by dotted paths (`address.street`, `tags.element.name`); names that contain
+    dots need backticks.
 
     Raises (every call):
-        InvalidArgumentError: what the table can't become, and why.
-        UnsupportedFeatureError: a feature that this version can't keep up, by name.
+        InvalidArgumentError: the table doesn't allow the change; the message gives the reason.
+        UnsupportedFeatureError: the change needs a feature, named in the message, that this version
+            can't maintain.
         MetadataChangedException, ProtocolChangedException: another writer changed the table first.
     """
 
@@ -143,13 +142,14 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Adds nullable columns, which old rows show as null; files stay as they are.
+        """Adds nullable columns, which existing rows show as null; no file is rewritten.
 
-        A struct column that is there already gets the new fields of the struct given. `into` names
-        a struct that gets the fields instead of the table, `first` and `after` say where.
+        An existing struct column gets the new fields of the passed struct. `into` names the struct
+        to extend instead of the table; `first` and `after` choose the position.
 
         Raises:
-            InvalidArgumentError: a name that is taken, NOT NULL, a default, an unknown place.
+            InvalidArgumentError: an existing name, a NOT NULL column, a default, or an unknown
+                position.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, Field, write_deltalake
@@ -160,12 +160,13 @@ class TableAlterer:
         >>> [f.name for f in table.schema().fields]
         ['day', 'x']
         """
-        given = [fields] if isinstance(fields, Field) else list(fields)
-        placed = {"into": into, "fields": StructType(given).to_json(), "position": _position(first, after)}
+        added_fields = [fields] if isinstance(fields, Field) else list(fields)
+        placed = {"into": into, "fields": StructType(added_fields).to_json(), "position": _position(first, after)}
         return self._alter("add_columns", {"columns": [placed]}, dry_run, commit_properties, post_commithook_properties)
 
     def _add_declared(self, columns: Sequence[tuple[str, Field, bool, str | None]]) -> AlterPlan:
-        """As `add_columns`, with a struct and a place for each column, in one commit."""
+        """Adds columns as `add_columns` does, each with a parent struct and a position, in one
+        commit."""
         placed = [
             {"into": into, "fields": StructType([field]).to_json(), "position": _position(first, after)}
             for into, field, first, after in columns
@@ -180,12 +181,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Tells all columns anew: their order, their comments, and others among them; files stay as
-        they are.
+        """Replaces the whole list of columns: order, comments and new columns; no file is
+        rewritten.
 
         Raises:
-            InvalidArgumentError: a column that is left out, gets another type or becomes NOT NULL;
-                a new one as for `add_columns`.
+            InvalidArgumentError: an existing column is missing, changes its type or becomes NOT
+                NULL; or a new column is refused as in `add_columns`.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, Field, write_deltalake
@@ -206,8 +207,8 @@ class TableAlterer:
         )
 
     def _check_lengths(self, fields: Sequence[Field]) -> None:
-        """Refuses columns of CHAR and VARCHAR with other lengths than the table's, which replacing
-        columns doesn't change (P102)."""
+        """Refuses CHAR and VARCHAR columns whose lengths differ from the table's, since replacing
+        columns doesn't change types (P102)."""
         own = {f["name"].lower(): f["metadata"].get(_LENGTHS) for f in self._newest().schema.to_value()["fields"]}
         for field_ in fields:
             name, here = field_.name, own.get(field_.name.lower(), ...)
@@ -229,7 +230,8 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Moves a column among its siblings: `first`, or behind the column `after`."""
+        """Moves a column among its siblings: to the first position, or directly behind the column
+        `after`."""
         position = _position(first, after)
         if position is None:
             raise InvalidArgumentError(f"say where {column!r} goes: first=True or after='another column'")
@@ -245,12 +247,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Gives a column of a table with column mapping another name; `to` is the last part of its
-        new path (P114).
+        """Renames a column of a table with column mapping; `to` is the last part of its new path
+        (P114).
 
         Raises:
-            InvalidArgumentError: no column mapping, a name that is taken, or a constraint or
-                generated column uses it (P104).
+            InvalidArgumentError: the table has no column mapping, the name exists, or a constraint
+                or generated column uses the column (P104).
         """
         arguments = {"column": column, "to": to}
         return self._alter("rename_column", arguments, dry_run, commit_properties, post_commithook_properties)
@@ -263,11 +265,11 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Takes columns out of a table with column mapping; older versions still show them (P114).
+        """Drops columns of a table with column mapping; older versions still show them (P114).
 
         Raises:
-            InvalidArgumentError: no column mapping, a partition column, or a constraint or
-                generated column uses it (P104).
+            InvalidArgumentError: the table has no column mapping, the column is a partition column,
+                or a constraint or generated column uses the column (P104).
         """
         arguments = {"columns": [columns] if isinstance(columns, str) else list(columns)}
         return self._alter("drop_columns", arguments, dry_run, commit_properties, post_commithook_properties)
@@ -281,16 +283,16 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Gives a column, or the elements, keys or values in it, a wider type; files stay as they
-        are (P153).
+        """Widens the type of a column, or of its elements, keys or values; no file is rewritten
+        (P153).
 
         The table needs the property `delta.enableTypeWidening`. Types widen byte → short → integer
         → long, float → double, byte, short and integer → double, date → timestamp_ntz, integers and
         decimals → wider decimals.
 
         Raises:
-            InvalidArgumentError: not a wider type, the property is off, or a constraint uses the
-                column.
+            InvalidArgumentError: the new type isn't wider, the property is off, or a constraint
+                uses the column.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -307,13 +309,13 @@ class TableAlterer:
         return self._alter("change_type", arguments, dry_run, commit_properties, post_commithook_properties)
 
     def _change_type(self, column: str, to: PrimitiveType, lengths: str | None, *, dry_run: bool = False) -> AlterPlan:
-        """As `change_column_type`, also to a string of the type `lengths`, such as
-        `varchar(10)`."""
+        """Changes a type as `change_column_type` does; `lengths` also allows a string type with a
+        length, such as `varchar(10)`."""
         arguments = {"column": column, "to": to.type, "lengths": lengths}
         return self._alter("change_type", arguments, dry_run, None, None)
 
     def _several(self, changes: Sequence[Callable[[TableAlterer], AlterPlan]]) -> AlterPlan:
-        """Changes of columns in one commit."""
+        """Commits several column changes as one version."""
         collected = _Collected(self._table)
         for change in changes:
             change(collected)
@@ -328,7 +330,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Sets a column's comment; None takes it away."""
+        """Sets a column's comment; None removes the comment."""
         arguments = {"column": column, "comment": comment}
         return self._alter("set_comment", arguments, dry_run, commit_properties, post_commithook_properties)
 
@@ -340,7 +342,7 @@ class TableAlterer:
         *,
         dry_run: bool = False,
     ) -> AlterPlan:
-        """Lets a column be null (P102)."""
+        """Makes a column nullable (P102)."""
         arguments = {"column": column_name}
         return self._alter("drop_not_null", arguments, dry_run, commit_properties, post_commithook_properties)
 
@@ -353,11 +355,11 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Lets a column be null, as `drop_column_not_null`.
+        """Makes a column nullable, as `drop_column_not_null` does.
 
         Raises:
-            UnsupportedFeatureError: `nullable=False`, which no row may contradict; add the
-                constraint `x IS NOT NULL`.
+            UnsupportedFeatureError: `nullable=False`, since existing rows would have to be checked;
+                add the constraint `x IS NOT NULL` instead.
         """
         if not nullable:
             raise UnsupportedFeatureError(
@@ -376,8 +378,8 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Sets free keys of a column's metadata; None takes one away. Keys that writers obey
-        (`delta.…`) are refused."""
+        """Sets keys of a column's metadata; None removes a key. Refuses keys with a meaning for
+        writers (`delta.…`)."""
         arguments = {"column": column, "metadata": dict(metadata)}
         return self._alter("set_column_metadata", arguments, dry_run, commit_properties, post_commithook_properties)
 
@@ -390,23 +392,23 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Sets the value that writers fill in where a column isn't given; rows that are there stay
-        as they are (P107).
+        """Sets the value that writers use for a column that an insert omits; existing rows keep
+        their values (P107).
 
-        `expression` is a constant one in Spark SQL, such as `0` or `current_date()`. The table gets
-        the feature that defaults need.
+        `expression` is a constant expression in Spark SQL, such as `0` or `current_date()`. The
+        change adds the table feature for defaults.
 
         Raises:
-            InvalidArgumentError: not a constant, not of the column's type, or a column whose values
-                writers compute.
-            UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning
-                here.
+            InvalidArgumentError: the expression isn't constant, has another type than the column,
+                or writers compute the column's values.
+            UnsupportedExpressionError: deltaplane can't evaluate the expression with Spark's
+                result.
         """
         newest = _native.Snapshot.open(self._table.location, self._table.storage_options)
         fields = {f["name"].lower(): f["type"] for f in newest.schema.to_value()["fields"]}
-        # A name that isn't there is the core's to refuse.
-        if (of := fields.get(column.strip("`").lower())) is not None:
-            check_default(expression, of_json(of))
+        # The core refuses an unknown name.
+        if (data_type := fields.get(column.strip("`").lower())) is not None:
+            check_default(expression, of_json(data_type))
         arguments = {"column": column, "expression": expression}
         return self._alter("set_default", arguments, dry_run, commit_properties, post_commithook_properties)
 
@@ -418,7 +420,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Takes a column's default away: it is null again where it isn't given."""
+        """Drops a column's default: inserts that omit the column store null again."""
         arguments = {"column": column, "expression": None}
         return self._alter("set_default", arguments, dry_run, commit_properties, post_commithook_properties)
 
@@ -432,7 +434,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Sets the table's name; None takes it away."""
+        """Sets the table's name; None removes the name."""
         return self._alter("set_name", {"name": name}, dry_run, commit_properties, post_commithook_properties)
 
     def set_table_description(
@@ -443,7 +445,7 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Sets the table's description; None takes it away."""
+        """Sets the table's description; None removes the description."""
         arguments = {"description": description}
         return self._alter("set_description", arguments, dry_run, commit_properties, post_commithook_properties)
 
@@ -456,17 +458,19 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Sets table properties, with the features that they need, in one commit (P093, P190).
+        """Sets table properties and adds the features that the properties need, in one commit
+        (P093, P190).
 
-        Keys that begin with `delta.` ignore case and must be known, their values legal; other keys
-        are yours. `delta.feature.<name>`, `delta.minReaderVersion`, `delta.minWriterVersion` and
-        `delta.ignoreProtocolDefaults` are instructions and aren't stored (P096).
-        `delta.columnMapping.mode` = `none` ends column mapping: by itself, since all files are
-        written anew under the columns' names unless they have them (P114). `raise_if_not_exists` is
-        there for deltalake's sake: unknown `delta.` keys are refused either way.
+        Keys that begin with `delta.` are case-insensitive and must be known, with legal values;
+        other keys are free. `delta.feature.<name>`, `delta.minReaderVersion`,
+        `delta.minWriterVersion` and `delta.ignoreProtocolDefaults` are instructions and aren't
+        stored (P096). `delta.columnMapping.mode` = `none` ends column mapping; it must be the only
+        property of the call, since all files whose columns have other names are rewritten (P114).
+        `raise_if_not_exists` exists for compatibility with deltalake: unknown `delta.` keys are
+        refused either way.
 
         Raises:
-            InvalidArgumentError: an unknown key, an illegal value, values that clash.
+            InvalidArgumentError: an unknown key, an illegal value, or contradictory values.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -499,11 +503,10 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Takes table properties away; features that they needed stay supported (`drop_feature`
-        takes those).
+        """Removes table properties; the features stay supported until `drop_feature`.
 
         Raises:
-            InvalidArgumentError: a key that isn't set, unless `if_exists`.
+            InvalidArgumentError: a key isn't set and `if_exists` is False.
         """
         arguments = {"keys": [keys] if isinstance(keys, str) else list(keys), "if_exists": if_exists}
         return self._alter("unset_properties", arguments, dry_run, commit_properties, post_commithook_properties)
@@ -516,12 +519,12 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Keeps rows together by these columns from now on, by none with an empty list; files stay
-        as they are (P152).
+        """Sets the clustering columns, by which OPTIMIZE orders rows; an empty list ends
+        clustering. No file is rewritten (P152).
 
         Raises:
-            InvalidArgumentError: a partitioned table, more than four columns, or one without
-                statistics.
+            InvalidArgumentError: the table is partitioned, more than four columns are named, or a
+                column has no statistics.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -542,17 +545,16 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Adds one CHECK constraint, name → condition in Spark SQL, which every row must meet
+        """Adds one CHECK constraint, as name → condition in Spark SQL, which every row must satisfy
         (P103).
 
-        The rows that are there are read and judged first; false and null both break the condition.
-        Rows that another writer adds meanwhile are a conflict.
+        Checks all existing rows first; a row that yields false or null violates the condition. Rows
+        that another writer adds during the check are a conflict.
 
         Raises:
-            ConstraintViolationError: a row of the table breaks the condition.
-            UnsupportedFeatureError: a condition that this version can't evaluate with Spark's
-                meaning.
-            InvalidArgumentError: not exactly one constraint, or a name that is taken.
+            ConstraintViolationError: an existing row violates the condition.
+            UnsupportedFeatureError: this version can't evaluate the condition with Spark's result.
+            InvalidArgumentError: not exactly one constraint, or an existing name.
         """
         if len(constraints) != 1:
             raise InvalidArgumentError(f"one constraint is added at a time, not {len(constraints)}")
@@ -562,7 +564,8 @@ class TableAlterer:
                 f"`{name}` can't be the name of a constraint: Spark calls its own check of CHAR and VARCHAR so; take another name"
             )
         arguments: dict[str, Any] = {"name": name, "expression": expression}
-        # Reading the rows takes time: what can be refused without is refused first.
+        # Reading the rows takes time, so everything that can be refused without the rows is refused
+        # first.
         self._alter("add_constraint", arguments, True, commit_properties, post_commithook_properties)
         arguments["seen"] = self._judged(name, expression)
         return self._alter("add_constraint", arguments, dry_run, commit_properties, post_commithook_properties)
@@ -579,7 +582,7 @@ class TableAlterer:
         """Drops a CHECK constraint.
 
         Raises:
-            InvalidArgumentError: no such constraint, unless `raise_if_not_exists` is False.
+            InvalidArgumentError: the constraint doesn't exist and `raise_if_not_exists` is True.
         """
         arguments = {"name": name, "if_exists": not raise_if_not_exists}
         return self._alter("drop_constraint", arguments, dry_run, commit_properties, post_commithook_properties)
@@ -594,16 +597,15 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Has an identity column go on behind the values that its rows have, some of which users
-        gave (P108).
+        """Moves an identity column's high-water mark beyond the values that users inserted (P108).
 
-        The column is read. The high-water mark becomes the value of the column's series at or
-        behind the greatest one, or the smallest one where the step is negative; it never moves
-        back. Rows that another writer adds meanwhile are a conflict.
+        Reads the column. The high-water mark becomes the first value of the series at or above the
+        column's maximum (at or below its minimum if the step is negative); it never moves back.
+        Rows that another writer adds during the read are a conflict.
 
         Raises:
-            InvalidArgumentError: no such column, none of identity, or one that is GENERATED ALWAYS.
-            ConstraintViolationError: the series has no later value.
+            InvalidArgumentError: the column doesn't exist, or isn't an identity column.
+            ConstraintViolationError: the series has no value beyond the column's values.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, Field, Schema, write_deltalake
@@ -634,17 +636,17 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Supports a feature, or several, without using it yet: names, or deltalake's
+        """Adds table features to the protocol without using them; accepts names and deltalake's
         `TableFeatures`.
 
         Raises:
-            InvalidArgumentError: the protocol's versions would rise and
+            InvalidArgumentError: the change would raise the protocol's versions and
                 `allow_protocol_versions_increase` is False.
-            UnsupportedFeatureError: no such feature, or one that this version can't keep up.
+            UnsupportedFeatureError: the feature is unknown, or this version can't maintain it.
         """
-        given = list(feature) if isinstance(feature, (list, tuple, set, frozenset)) else [feature]
+        names = list(feature) if isinstance(feature, (list, tuple, set, frozenset)) else [feature]
         arguments = {
-            "features": [_feature_name(one) for one in given],
+            "features": [_feature_name(name) for name in names],
             "allow_protocol_versions_increase": allow_protocol_versions_increase,
         }
         return self._alter("add_features", arguments, dry_run, commit_properties, post_commithook_properties)
@@ -658,22 +660,23 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Stops supporting a feature and takes its properties away, so that programs without it can
-        use the table (P098).
+        """Removes a feature and its properties from the table, so that programs without the feature
+        can use the table (P098).
 
-        Files that need it are written anew first, in commits of their own (`DeltaTable.purge`):
-        rows marked in deletion vectors, values in types that were widened since, columns with other
-        names in files (`REMOVE COLUMN MAPPING`). A feature that readers must know goes at once:
-        versions that need it stay, behind checkpoints that the feature `checkpointProtection` then
-        guards. With `truncate_history=True` they go instead. The first call prepares the table, a
-        second one, `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours) later, deletes
-        the history and drops the feature.
+        First rewrites the files that need the feature, in separate commits (`DeltaTable.purge`):
+        files with deletion vectors, with values in types that were widened later, or with mapped
+        column names (`REMOVE COLUMN MAPPING`). Dropping a feature that readers need takes effect in
+        one call: older versions stay, behind checkpoints which the feature `checkpointProtection`
+        then protects. With `truncate_history=True` the older versions are deleted instead, by two
+        calls: the first prepares the table; the second, at least
+        `delta.dropFeatureTruncateHistory.retentionDuration` (24 hours) later, deletes the history
+        and drops the feature.
 
         Raises:
-            InvalidArgumentError: the table doesn't have it, other features need it, it is in use,
-                or history has to become older first; says what to do.
-            UnsupportedFeatureError: a feature that can't be dropped, as what needs it would have to
-                be written anew.
+            InvalidArgumentError: the table doesn't have the feature, other features need it, it is
+                in use, or the history is too young; the message says what to do.
+            UnsupportedFeatureError: the feature can't be dropped, because its data would have to be
+                rewritten.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -685,7 +688,7 @@ class TableAlterer:
         >>> plan.removed_features, plan.added_features
         (['deletionVectors'], ['checkpointProtection'])
         """
-        # The plan is that of the table that a purge leaves.
+        # Plans against the table as a purge would leave it.
         arguments = {"feature": feature, "truncate_history": truncate_history, "rewritten": self._newest().version}
 
         def purged() -> dict[str, int | None]:
@@ -704,14 +707,14 @@ class TableAlterer:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> AlterPlan:
-        """Supports what these protocol versions imply (P094): `upgradeTableProtocol` of
-        `delta.tables`.
+        """Adds the features that these protocol versions imply (P094), as `upgradeTableProtocol` of
+        `delta.tables` does.
 
-        The table gets the weakest protocol that names the same features; versions it has already
-        change nothing.
+        The table gets the lowest protocol with the same features; versions that the table already
+        has change nothing.
 
         Raises:
-            InvalidArgumentError: versions that don't exist or don't go together (P092).
+            InvalidArgumentError: the versions don't exist or can't be combined (P092).
         """
         arguments = {"reader": reader_version, "writer": writer_version}
         return self._alter("upgrade_protocol", arguments, dry_run, commit_properties, post_commithook_properties)
@@ -720,21 +723,22 @@ class TableAlterer:
         return _native.Snapshot.open(self._table.location, self._table.storage_options)
 
     def _unmapped(self, newest: _native.Snapshot, settings: Settings) -> AlterPlan:
-        """The table without column mapping; its protocol stays."""
+        """Ends column mapping; the protocol stays the same."""
         version, protocol = remove_column_mapping(Target(self._table.location, newest), settings)
         self._table.update_incremental()
         return AlterPlan("REMOVE COLUMN MAPPING", True, version, protocol, protocol)
 
     def _rewritten(self, feature: str, settings: Settings) -> int | None:
-        """The version whose files no longer need the feature; None where none did."""
+        """Purges the files that need the feature and returns the purged version; None if no file
+        needed the feature."""
         newest = self._newest()
         how = newest.rewrite_before_drop(feature)
         if how is None:
             return None
         if how == "remove_column_mapping":
             return self._unmapped(newest, settings).version
-        # A purge writes files in their columns' types, so that only other writers can make another
-        # one necessary.
+        # A purge writes files in their columns' current types, so only other writers can make
+        # another purge necessary.
         for _ in range(_PURGES):
             if not purge(Target(self._table.location, newest), None, settings):
                 break
@@ -742,7 +746,7 @@ class TableAlterer:
         return newest.version
 
     def _judged(self, name: str, expression: str) -> int:
-        """The newest version, whose rows all meet the condition."""
+        """Checks the rows of the newest version against the condition and returns that version."""
         newest = self._newest()
         check = check_constraint(expression, newest.schema.to_json())
         rows = Scan(newest.scan(check.columns))
@@ -766,31 +770,31 @@ class TableAlterer:
         hook: PostCommitHookProperties | None,
         prepare: Callable[[], Mapping[str, Any]] = dict,
     ) -> AlterPlan:
-        """Plans a change, announces it, calls `prepare`, and commits the change with the arguments
-        that `prepare` returns."""
+        """Plans a change, logs a raised protocol, calls `prepare`, and commits the change with the
+        arguments that `prepare` returns."""
         settings = (commit_properties or CommitProperties()).to_request()
         if settings.pop("txn"):
             raise UnsupportedFeatureError("a change of the table carries no application's version: leave it out")
         settings |= (hook or PostCommitHookProperties()).to_request()
         if settings.pop("cleanup", None):
             raise UnsupportedFeatureError("a change of the table leaves old log files alone: leave clean-up to a write")
-        plan = self._run({"change": change, **arguments, "commit": {**settings, "dry_run": True}})
+        plan = self._run(records.AlterRequest({"change": change, **arguments}, {**settings, "dry_run": True}))
         if dry_run or not plan.changed:
             return plan
         for line in plan.announcement():
             _log.warning("%s: %s", self._table.location, line)
         arguments = {**arguments, **prepare()}
-        done = self._run({"change": change, **arguments, "commit": {**settings, "dry_run": False}})
+        done = self._run(records.AlterRequest({"change": change, **arguments}, {**settings, "dry_run": False}))
         self._table.update_incremental()
         return done
 
-    def _run(self, request: Mapping[str, Any]) -> AlterPlan:
+    def _run(self, request: records.AlterRequest) -> AlterPlan:
         options = self._table.storage_options
-        return AlterPlan.of(_native.alter_table(self._table.location, options, json.dumps(request)))
+        return AlterPlan.of(_native.alter_table(self._table.location, options, request))
 
 
 class _Collected(TableAlterer):
-    """Takes changes down instead of making them."""
+    """Records changes instead of committing them."""
 
     def __init__(self, table: OpenTable) -> None:
         super().__init__(table)
@@ -821,20 +825,21 @@ def _position(first: bool, after: str | None) -> object:
 
 
 def _furthest(snapshot: _native.Snapshot, column: str) -> int | None:
-    """The value of an identity column that lies furthest in the direction of its steps."""
+    """The extreme value of an identity column in the direction of its step: maximum, or minimum for
+    a negative step."""
     import pyarrow.compute as pc
 
-    # The core has found the column, so the path is one name.
+    # The core has already resolved the column, so the path has one name.
     name = column[1:-1].replace("``", "`") if column.startswith("`") else column
     fields = snapshot.schema.to_value()["fields"]
-    field = next(one for one in fields if one["name"].lower() == name.lower())
+    field = next(part for part in fields if part["name"].lower() == name.lower())
     descends = field["metadata"]["delta.identity.step"] < 0
-    found: int | None = None
+    furthest: int | None = None
     for batch in Scan(snapshot.scan([field["name"]])).batches():
         value = (pc.min if descends else pc.max)(batch.column(0)).as_py()
         if value is not None:
-            found = value if found is None else min(found, value) if descends else max(found, value)
-    return found
+            furthest = value if furthest is None else min(furthest, value) if descends else max(furthest, value)
+    return furthest
 
 
 def _property_text(key: str, value: object) -> str:
@@ -846,6 +851,6 @@ def _property_text(key: str, value: object) -> str:
 
 
 def _feature_name(feature: object) -> str:
-    """The name of a feature: text as it is, a member of `TableFeatures`, ours or deltalake's, by
-    its own; the core knows both."""
+    """The name of a feature: a string unchanged, or the name of a `TableFeatures` member
+    (deltaplane's or deltalake's); the core knows both spellings."""
     return feature if isinstance(feature, str) else str(feature).rpartition(".")[2]

@@ -1,6 +1,6 @@
-"""Which versions a range of the change data feed means.
+"""Resolves a range of the change data feed to versions.
 
-Knows neither rows nor Spark.
+Reads neither rows nor Spark objects.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ __all__ = ["ChangeRange", "change_range"]
 
 
 class ChangeRange(NamedTuple):
-    """The first version and the snapshot of the last one; `first` lies behind the last one if there
-    is none."""
+    """The first version of a range and the snapshot of its last version; `first` is greater than
+    the last version if the range is empty."""
 
     first: int
     last: _native.Snapshot
@@ -31,16 +31,15 @@ def change_range(
     *,
     allow_out_of_range: bool = False,
 ) -> ChangeRange:
-    """The versions between two bounds, each a version or a moment, both inclusive.
+    """Resolves two inclusive bounds, each a version or a timestamp, to versions.
 
-    A moment that begins the range stands for the first version at or after it, one that ends it for
-    the last version at or before it; a version wins over a moment. Without an end it is the
-    snapshot's version; an end behind the newest version is the newest version.
+    A starting timestamp means the first version at or after it, an ending timestamp the last
+    version at or before it; a version takes precedence over a timestamp. The end defaults to the
+    snapshot's version and is limited to the newest version.
 
     Raises:
-        VersionNotFoundError: no version is in the range, unless `allow_out_of_range`.
-        InvalidArgumentError: no start, an end before the start, or a bound that is neither a
-            version nor a moment.
+        VersionNotFoundError: the range contains no version and `allow_out_of_range` is False.
+        InvalidArgumentError: no start, an end before the start, or a bound of another type.
     """
     for version in (starting_version, ending_version):
         if version is not None and version < 0:

@@ -1,11 +1,10 @@
 """`DeltaTable`: one table at one version, opened lazily, read as Arrow.
 
-Arguments in, results out; log, pruning and rows are the Rust core's.
+Converts arguments and results; the Rust core reads the log, prunes files and decodes rows.
 """
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,6 +16,7 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, InvalidTypeError, TableNotFoundError
 from deltaplane.expr import Predicate, columns_of
 from deltaplane.expr.row_filter import row_filter, scan_filter
+from deltaplane.io import records
 from deltaplane.io.arrow import Scan, check_column_names
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text, version_arguments
 from deltaplane.table.follow import Followed
@@ -57,7 +57,7 @@ def _commits(limit: int | None) -> int | None:
     return limit
 
 
-def _entries(commits: list[_native.HistoryEntry]) -> list[dict[str, Any]]:
+def _entries(commits: list[records.HistoryEntry]) -> list[dict[str, Any]]:
     return [{**c.info, "timestamp": c.timestamp_ms, "version": c.version} for c in commits]
 
 
@@ -67,21 +67,23 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
     Args:
         table_uri: path or URL (`s3://`, `az://`, `gs://`, `memory://`, `file://`).
-        version: a number, an ISO 8601 text or a datetime (UTC unless it has a zone): the newest
-            version at that moment. None is the newest.
-        storage_options: how to reach the store; keys as in deltalake and object_store, and a
+        version: a version number, or a timestamp (ISO 8601 text or datetime, UTC unless it has a
+            zone), which means the newest version at that time. None means the newest version.
+        storage_options: access to the store; keys as in deltalake and object_store, and
             `credential_provider`.
-        without_files, log_buffer_size, skip_stats: taken for deltalake's sake, without effect:
-            files are always lazy.
+        without_files, log_buffer_size, skip_stats: accepted for compatibility with deltalake; they
+            have no effect, since files are always loaded lazily.
 
     A table pickles as its location, version and storage options, credentials included: treat the
     pickle as a secret.
 
     Raises:
-        TableNotFoundError: no table is there.
-        VersionNotFoundError: the table has no such version, or not any more.
-        UnsupportedFeatureError: the table needs a feature that this version doesn't have; named.
-        CorruptLogError, StoreUnavailableError, StoreDeniedError: what the log or the store did.
+        TableNotFoundError: the location contains no table.
+        VersionNotFoundError: the version doesn't exist, or log clean-up removed it.
+        UnsupportedFeatureError: the table needs a feature, named in the message, that this version
+            doesn't support.
+        CorruptLogError, StoreUnavailableError, StoreDeniedError: the log is damaged, or the store
+            failed or refused access.
 
     >>> import pyarrow as pa
     >>> from deltaplane import write_deltalake
@@ -117,7 +119,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
     @property
     def location(self) -> str:
-        """The location as it was given."""
+        """The location as the caller passed it."""
         return self._location
 
     @property
@@ -127,7 +129,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
 
     @staticmethod
     def is_deltatable(table_uri: TableUri, storage_options: StorageOptions | None = None) -> bool:
-        """Whether a table is at the location; False also where nothing is.
+        """Whether the location contains a table; False also if the location doesn't exist.
 
         >>> DeltaTable.is_deltatable("/no/such/place")
         False
@@ -154,21 +156,20 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         cluster_by: list[str] | str | None = None,
         operation: CommitOperation | None = None,
     ) -> DeltaTable:
-        """Makes a table without rows and opens it; `plan_create` says first which protocol it would
-        get.
+        """Creates a table without rows and opens it; `plan_create` shows the resulting protocol
+        beforehand.
 
-        `schema` is a `deltaplane.schema.Schema` or any object with `__arrow_c_schema__`. Where a
-        table is already, `error` fails, `ignore` opens it as it is, `overwrite` replaces its rows
-        and columns, and its name, description and all of its properties where they are given;
-        `append` is refused. `cluster_by` names up to four columns that rows are to be kept together
-        by (liquid clustering, P152), instead of `partition_by`. `operation` is what the history
-        says that it was, where it isn't this.
+        `schema` is a `deltaplane.schema.Schema` or any object with `__arrow_c_schema__`. If a table
+        exists, `error` fails, `ignore` opens the table unchanged, and `overwrite` replaces its rows
+        and columns, and its name, description and properties if they are passed; `append` is
+        refused. `cluster_by` names up to four clustering columns (liquid clustering, P152), instead
+        of `partition_by`. `operation` replaces the operation that the history shows for the commit.
 
         Raises:
-            TableAlreadyExistsError: mode error and a table is there.
-            InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no
-                table can have.
-            UnsupportedExpressionError: an expression that isn't evaluated as Spark does, by name.
+            TableAlreadyExistsError: mode is `error` and a table exists.
+            InvalidArgumentError, SchemaMismatchError: invalid columns, expressions or properties.
+            UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+                result.
 
         >>> import pyarrow as pa
         >>> DeltaTable.create("memory://doc-create/t", pa.schema({"id": pa.int64()})).version()
@@ -206,11 +207,11 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         configuration: Mapping[str, str | bool | int | None] | None = None,
         storage_options: StorageOptions | None = None,
     ) -> AlterPlan:
-        """What `create` would do: the protocol the table would get, and who couldn't read or write
-        it. Writes nothing.
+        """Plans `create`: returns the new table's protocol and the engines without read or write
+        access. Writes nothing.
 
         Raises:
-            TableAlreadyExistsError, InvalidArgumentError, UnsupportedFeatureError: as `create`.
+            TableAlreadyExistsError, InvalidArgumentError, UnsupportedFeatureError: as in `create`.
 
         >>> import pyarrow as pa
         >>> properties = {"delta.enableDeletionVectors": "true"}
@@ -233,32 +234,33 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         from deltaplane.table.alter import AlterPlan
 
         job = _plan(location, options, schema, request)
-        protocols = {name: Protocol.of(value) for name, value in json.loads(job.protocols).items()}
-        return AlterPlan.between(**protocols, operation="CREATE TABLE", changed=True, version=None)
+        before, after = Protocol.of(job.protocols.before), Protocol.of(job.protocols.after)
+        return AlterPlan.between(before, after, operation="CREATE TABLE", changed=True, version=None)
 
     # --- which version ------------------------------------------------------------------------------------------------
 
     def version(self) -> int:
-        """The number of the version that this object shows."""
+        """The version number of this object's snapshot."""
         return self._snapshot.version
 
     def load_as_version(self, version: VersionLike) -> None:
-        """Shows another version: a number, or the newest one at a moment (ISO 8601 text or
-        datetime, UTC by default).
+        """Moves the object to another version: a version number, or the newest version at a
+        timestamp (ISO 8601 text or datetime, UTC by default).
 
         Raises:
-            VersionNotFoundError: never written, or cleaned up; the object stays at its version.
+            VersionNotFoundError: the version doesn't exist or was removed; the object stays at its
+                version.
         """
         self._snapshot = self._open(version)
 
     def update_incremental(self) -> None:
-        """Moves to the newest version; costs only the commits since the one shown."""
+        """Moves to the newest version; reads only the commits after the current one."""
         self._snapshot = self._snapshot.update()
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """What each commit said of itself, newest first: `version`, `timestamp` (ms), `operation`,
-        `operationParameters`, `operationMetrics` and more. At most `limit` entries; only what the
-        log still holds.
+        """The `commitInfo` of each commit, newest first: `version`, `timestamp` (ms), `operation`,
+        `operationParameters`, `operationMetrics` and more. At most `limit` entries; commits removed
+        from the log are missing.
         """
         return _entries(self._snapshot.history(_commits(limit)))
 
@@ -266,13 +268,13 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     def history_of(
         table_uri: TableUri, limit: int | None = None, storage_options: StorageOptions | None = None
     ) -> list[dict[str, Any]]:
-        """The newest version's `history` without opening the table: of a log with very many commits
-        only the newest are read. It also tells of tables that need features which this version
-        doesn't have.
+        """Reads the newest version's `history` without opening the table: of a long log only the
+        newest commits are read. Works also for tables with unsupported features.
 
         Raises:
-            TableNotFoundError: no table is there.
-            CorruptLogError, StoreUnavailableError, StoreDeniedError: what the log or the store did.
+            TableNotFoundError: the location contains no table.
+            CorruptLogError, StoreUnavailableError, StoreDeniedError: the log is damaged, or the
+                store failed or refused access.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -285,10 +287,10 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return _entries(_native.log_history(location_text(table_uri), options, _commits(limit)))
 
     def detail(self) -> pa.Table:
-        """One row with delta-spark's columns, as `DESCRIBE DETAIL` gives it: `format`, `id`,
-        `name`, `description`, `location`, `createdAt`, `lastModified`, `partitionColumns`,
-        `clusteringColumns`, `numFiles`, `sizeInBytes`, `properties`, `minReaderVersion`,
-        `minWriterVersion`, `tableFeatures`. Of the version that this object shows.
+        """Describes this version in one row with the columns of delta-spark's `DESCRIBE DETAIL`:
+        `format`, `id`, `name`, `description`, `location`, `createdAt`, `lastModified`,
+        `partitionColumns`, `clusteringColumns`, `numFiles`, `sizeInBytes`, `properties`,
+        `minReaderVersion`, `minWriterVersion`, `tableFeatures`.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -306,8 +308,8 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return self._snapshot.transaction_version(app_id)
 
     def domain_metadata(self) -> dict[str, str]:
-        """The table's domains: name → configuration, mostly JSON (P151). Names that begin with
-        `delta.` are the protocol's own.
+        """The table's domains: name → configuration, mostly JSON (P151). The protocol defines the
+        names that begin with `delta.`.
 
         >>> import pyarrow as pa
         >>> table = DeltaTable.create("memory://doc-domain/t", pa.schema({"id": pa.int64()}), cluster_by="id")
@@ -317,12 +319,12 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return self._snapshot.domains()
 
     def set_domain_metadata(self, domain: str, configuration: str) -> None:
-        """Commits a domain of the user's, in place of what it held; the object shows the new
-        version (P151).
+        """Commits a new configuration for a user's domain, replacing the old one; the object moves
+        to the committed version (P151).
 
         Raises:
-            InvalidArgumentError: a name of the protocol's (`delta.…`) or an empty one.
-            UnsupportedFeatureError: the table hasn't the table feature for domains; named.
+            InvalidArgumentError: an empty name, or a name that the protocol reserves (`delta.…`).
+            UnsupportedFeatureError: the table lacks the feature `domainMetadata`.
             DeltaConcurrentModificationException: another writer set the same domain first.
 
         >>> import pyarrow as pa
@@ -334,10 +336,10 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         self._snapshot = self._snapshot.set_domain(domain, configuration)
 
     def remove_domain_metadata(self, domain: str) -> None:
-        """Commits that a domain of the user's is gone; the object shows the new version (P151).
+        """Commits the removal of a user's domain; the object moves to the committed version (P151).
 
         Raises:
-            InvalidArgumentError: the table has no such domain, or it is the protocol's.
+            InvalidArgumentError: the table has no such domain, or the protocol reserves its name.
             DeltaConcurrentModificationException: another writer set the same domain first.
         """
         self._snapshot = self._snapshot.set_domain(domain, None)
@@ -367,13 +369,14 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         )
 
     def compatibility(self, properties: Mapping[str, str] | None = None) -> Compatibility:
-        """Which engines and versions can read and write the table, and what they lack.
+        """The engines and versions that can read and write the table, and the features that the
+        others lack.
 
-        With `properties`, also what setting them would change: the protocol `after`, and the
-        engines for which the table would become unreadable or unwritable. Nothing is committed.
+        `properties` also plans setting these properties: the protocol `after`, and the engines that
+        would lose read or write access. Nothing is committed.
 
         Raises:
-            InvalidArgumentError, UnsupportedFeatureError: properties that the table can't have.
+            InvalidArgumentError, UnsupportedFeatureError: the table can't have these properties.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -400,28 +403,29 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         commits: int = 10_000,
         advice: AdviceReport | None = None,
     ) -> HealthReport:
-        """How the table is: files, growth, commits, partitions, how well columns tell files apart,
-        deleted rows, log, engines, and what to do about it.
+        """A health report: files, growth, commits, partitions, clustering, deleted rows, log,
+        engines, and advice.
 
         Args:
-            path: where to write it as one HTML page (needs the extra `deltaplane[report]`); None
-                writes none.
-            commits: how many of the newest commits are looked at.
-            advice: what `advise` said of this version, by a workload or a sample of the rows; None
-                is what rules say of the report's own figures.
+            path: file for the report as one HTML page (needs the extra `deltaplane[report]`); None
+                writes no page.
+            commits: number of the newest commits to analyse.
+            advice: the result of `advise` for this version; None derives advice from the report's
+                own figures.
 
         Returns:
-            `facts` as objects, `to_dict()` as plain values, `to_html()` and `write(path)` as the
-            page.
+            `facts` as objects, `to_dict()` as plain values, and `to_html()` and `write(path)` for
+            the page.
 
-        Cost: the log is read, no data file. Memory for one or two columns of the files and the text
-        of some commits; the statistics of all files pass through a temporary file. The page has the
-        same size however large the table is.
+        Cost: reads the log and no data file. Memory holds one or two columns of the file list and
+        the text of some commits; the statistics of all files pass through a temporary file. The
+        page's size doesn't depend on the table's size.
 
         Raises:
-            ImportError: a page is wanted and jinja2 isn't there.
-            InvalidArgumentError: advice on another version or table.
-            CorruptLogError, StoreUnavailableError, StoreDeniedError: what the log or the store did.
+            ImportError: `path` is set and jinja2 isn't installed.
+            InvalidArgumentError: the advice is for another version or table.
+            CorruptLogError, StoreUnavailableError, StoreDeniedError: the log is damaged, or the
+                store failed or refused access.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -433,10 +437,10 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """
         from deltaplane.report import health_report
 
-        found = health_report(self, commits, advice)
+        health = health_report(self, commits, advice)
         if path is not None:
-            found.write(path)
-        return found
+            health.write(path)
+        return health
 
     # --- its changes --------------------------------------------------------------------------------------------------
 
@@ -450,29 +454,31 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     # --- its files ----------------------------------------------------------------------------------------------------
 
     def files(self, partition_filters: Predicate | None = None) -> list[str]:
-        """The data files' decoded paths: relative to the table, or absolute for files elsewhere."""
+        """The data files' decoded paths: relative to the table, or absolute for files outside of
+        the table's directory."""
         return self._snapshot.file_paths(self._parsed(partition_filters))
 
     def file_uris(
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
     ) -> list[str]:
-        """The data files as absolute paths (local) or URLs, those that may hold matching rows.
+        """The data files that may hold matching rows, as absolute paths (local) or URLs.
 
-        A predicate is Spark SQL text or tuples, under either name. Over partition columns it
-        selects exactly; over others every file is kept that statistics can't rule out.
+        A predicate is Spark SQL text or tuples, under either parameter name. A predicate over
+        partition columns selects exactly; for other columns the result has every file that
+        statistics can't exclude.
         """
         return self._snapshot.file_uris(self._parsed(_one_of(partition_filters, file_pruning_predicate)))
 
     def get_add_actions(self, flatten: bool = False) -> pa.Table:
         """One row per data file: `path`, `size_bytes`, `modification_time`, `num_records`, the
-        structs `null_count`, `min` and `max` of the columns that have statistics (protocol section
-        8; null where a file's don't say, or say NaN), and for partitioned tables the struct
-        `partition`. `flatten` makes columns such as `min.x` of the structs.
+        structs `null_count`, `min` and `max` of the columns with statistics (protocol section 8;
+        null if a file has no value, or NaN), and for partitioned tables the struct `partition`.
+        `flatten` replaces the structs by columns such as `min.x`.
 
-        Cost: proportional to the number of files and of columns with statistics.
+        Cost: proportional to the number of files times the number of columns with statistics.
 
         Raises:
-            CorruptLogError: a partition value that isn't one of its column's type.
+            CorruptLogError: a partition value doesn't have its column's type.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -485,15 +491,16 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return _flattened(actions) if flatten else actions
 
     def plan(self, predicate: Predicate | None = None) -> pa.RecordBatchReader:
-        """The files that may hold a row for which the predicate is true, as a stream: the columns
-        of `get_add_actions` and `deletion_vector`, a struct as the log has it, null for most.
+        """Streams the files that may hold a row matching the predicate: the columns of
+        `get_add_actions`, and `deletion_vector`, the struct of the log, which is null for files
+        without one.
 
-        Cost: of a checkpoint that deltaplane wrote only the row groups and pages are decoded whose
-        bounds meet the predicate, of others the columns that decide; memory for some batches of
-        files. Source: protocol section 8, P164 to P170.
+        Cost: for a checkpoint written by deltaplane, decodes only the row groups and pages whose
+        bounds match the predicate; for other checkpoints, the columns of the predicate. Memory
+        holds some batches of files. Source: protocol section 8, P164 to P170.
 
         Raises:
-            InvalidArgumentError: a predicate that isn't Spark SQL or names no column of the table.
+            InvalidArgumentError: the predicate isn't Spark SQL or names an unknown column.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -505,10 +512,10 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return Scan(self._snapshot.plan(scan_filter(self._snapshot, predicate).tree)).to_reader()
 
     def explain(self, predicate: Predicate | None = None) -> PlanExplanation:
-        """How `plan` comes to its files: what each stage looked at and left out, and why the rest
-        stayed. Printed, it is a text of one line for each stage.
+        """Explains `plan`: the number of files that each stage examined and excluded, and why the
+        rest stayed. `print` shows one line for each stage.
 
-        Cost and errors: those of `plan`.
+        Cost and errors: as in `plan`.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -523,14 +530,13 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return PlanExplanation.of(self._snapshot.explain(scan_filter(self._snapshot, predicate).tree))
 
     def deletion_vectors(self) -> pa.RecordBatchReader:
-        """The files that have a deletion vector: `filepath`, a URI, and `selection_vector`, for
-        each row of the file whether it is kept (P120).
+        """The files with a deletion vector: `filepath`, a URI, and `selection_vector`, which is
+        true for each row that isn't deleted (P120).
 
-        Cost: one read for each vector, and memory for the rows of one batch of files.
+        Cost: one read for each vector, and memory for the vectors of one batch of files.
 
         Raises:
-            CorruptFileError: a vector whose size, checksum or number of rows isn't what the log
-                says.
+            CorruptFileError: a vector's size, checksum or number of rows differs from the log.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -546,37 +552,38 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return Scan(self._snapshot.deletion_vectors()).to_reader()
 
     def _files(self) -> pa.Table:
-        """The add actions without statistics, whose cost doesn't grow with the columns."""
+        """The add actions without statistics, so that the cost doesn't grow with the number of
+        columns."""
         return Scan(self._snapshot.add_actions(statistics=False)).to_arrow()
 
     def partitions(
         self, partition_filters: Predicate | None = None, *, file_pruning_predicate: Predicate | None = None
     ) -> list[dict[str, str | None]]:
-        """The partitions that hold files, as column → value text (None is null), in order of their
-        values."""
+        """The partitions with at least one file, as column → value text (None means null), ordered
+        by their values."""
         predicate = self._parsed(_one_of(partition_filters, file_pruning_predicate))
         columns = self.metadata().partition_columns
         if not columns:
             return []
-        found = self._partition_values(columns, predicate)
-        texts = [_texts(found[c]) for c in columns]
+        partitions = self._partition_values(columns, predicate)
+        texts = [_texts(partitions[c]) for c in columns]
         return [dict(zip(columns, row, strict=True)) for row in zip(*texts, strict=True)]
 
-    def _partition_values(self, columns: list[str], predicate: str | None = None) -> pa.Table:
-        """The values of these partition columns, a row for each partition that holds files, in
-        their order."""
+    def _partition_values(self, columns: list[str], predicate: _native.Predicate | None = None) -> pa.Table:
+        """The values of these partition columns, one row for each partition with files, ordered by
+        the values."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         actions = _flattened(self._files())
         if predicate is not None:
-            kept = pa.array(self._snapshot.file_paths(predicate), pa.string())
-            actions = actions.filter(pc.is_in(actions["path"], value_set=kept))
+            matching_paths = pa.array(self._snapshot.file_paths(predicate), pa.string())
+            actions = actions.filter(pc.is_in(actions["path"], value_set=matching_paths))
         values = pa.table({c: actions[f"partition.{c}"] for c in columns})
         return values.group_by(columns).aggregate([]).sort_by([(c, "ascending") for c in columns])
 
     def count(self) -> int:
-        """The number of rows, from statistics where every file has them, else by reading.
+        """The number of rows, from statistics if every file has them, otherwise by reading files.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -590,11 +597,11 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return sum(batch.num_rows for batch in self.scan(columns=[]))
 
     def create_checkpoint(self) -> None:
-        """Writes a checkpoint of the version shown, so that opening needs no older commits.
+        """Writes a checkpoint of this version, so that opening the table needs no older commits.
 
-        Classic, or with its file actions in sidecars where `delta.checkpointPolicy` is `v2` (P056):
-        then large sidecars that the commits since the last checkpoint didn't touch are named again
-        instead of being written anew.
+        The checkpoint is classic, or has its file actions in sidecars if `delta.checkpointPolicy`
+        is `v2` (P056). Large sidecars that no commit since the last checkpoint touched are
+        referenced again instead of being rewritten.
         """
         self._checkpoint()
 
@@ -602,17 +609,17 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return self._snapshot.checkpoint().to_dict()
 
     def cleanup_metadata(self) -> None:
-        """Deletes log files that only versions older than `delta.logRetentionDuration` need (P063,
-        P064).
+        """Deletes the log files that only versions older than `delta.logRetentionDuration` need
+        (P063, P064).
 
-        Kept are the newest sound checkpoint that is old enough, its commit and all that follows;
-        without such a checkpoint nothing is deleted, nor where `checkpointProtection` forbids it
-        (P157). Runs by itself after each automatic checkpoint unless
-        `delta.enableExpiredLogCleanup` is false.
+        Retains the newest sound checkpoint that is old enough, its commit and all later files.
+        Deletes nothing without such a checkpoint, or if `checkpointProtection` forbids it (P157).
+        Runs automatically after each automatic checkpoint unless `delta.enableExpiredLogCleanup` is
+        false.
 
         Raises:
-            CorruptFileError: a remaining checkpoint can't be read, so that nobody knows which
-                sidecars it needs.
+            CorruptFileError: a retained checkpoint can't be read, so the sidecars that it needs are
+                unknown.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -622,12 +629,12 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         self._snapshot.cleanup_metadata()
 
     def compact_logs(self, starting_version: int, ending_version: int) -> None:
-        """Writes one file that readers may take instead of the commits of these versions, both
-        inclusive (P012).
+        """Writes one compacted file, which readers may read instead of the commits of these
+        versions; both bounds are inclusive (P012).
 
         Raises:
-            InvalidArgumentError: fewer than two versions, or some that the table doesn't have yet.
-            VersionNotFoundError: a commit among them was cleaned up.
+            InvalidArgumentError: fewer than two versions, or versions beyond the newest.
+            VersionNotFoundError: log clean-up removed a commit of the range.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -644,20 +651,20 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
     # --- its rows -----------------------------------------------------------------------------------------------------
 
     def scan(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> Scan:
-        """Rows that match, with these columns in this order, read when the result is used.
+        """A lazy scan of the matching rows, with these columns in this order.
 
-        Beside the table's own there are columns that show only when asked for: `_file` (decoded
-        path) and `_row`, a row's place (P124); in tables with row tracking `_row_id` and
+        Metadata columns are read only if `columns` names them: `_file` (decoded path) and `_row`,
+        the row's position in its file (P124); in tables with row tracking also `_row_id` and
         `_row_commit_version` (P143).
 
         `predicate` is Spark SQL text or tuples: files, row groups and pages that can't match are
-        never read, the rest is filtered exactly.
+        skipped; the remaining rows are filtered exactly.
 
         Raises:
-            InvalidArgumentError: a column that the table doesn't have.
-            UnsupportedExpressionError: an expression that can't be evaluated with Spark's meaning
-                here.
-            FileMissingError, CorruptFileError: while reading; names the file.
+            InvalidArgumentError: an unknown column.
+            UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+                result.
+            FileMissingError, CorruptFileError: while reading; the message names the file.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -668,11 +675,11 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return self._rows(columns, predicate)
 
     def _rows(self, columns: list[str] | None, *predicates: Predicate | None) -> Scan:
-        found = scan_filter(self._snapshot, *predicates)
-        return Scan(found.rows(columns, self._snapshot.scan, self.table_uri))
+        row_filter = scan_filter(self._snapshot, *predicates)
+        return Scan(row_filter.rows(columns, self._snapshot.scan, self.table_uri))
 
-    def _parsed(self, predicate: Predicate | None) -> str | None:
-        return expr.parse(predicate, columns_of(self._snapshot.schema.to_json))
+    def _parsed(self, predicate: Predicate | None) -> _native.Predicate | None:
+        return expr.parse(predicate, columns_of(lambda: self._snapshot.schema))
 
     def load_cdf(
         self,
@@ -684,30 +691,31 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         predicate: str | None = None,
         allow_out_of_range: bool = False,
     ) -> Scan:
-        """The rows that changed between two versions, both inclusive, read when the result is used.
+        """A lazy scan of the rows that changed between two versions, both inclusive.
 
-        Beside the table's columns, as they are in the last version, there are `_change_type`
-        (`insert`, `delete`, `update_preimage` or `update_postimage`), `_commit_version` and
-        `_commit_timestamp`. What a version changed comes from its change files where it has some,
-        else from the files that it added and removed (protocol section 7.4, P131).
+        The result has the columns of the last version, and `_change_type` (`insert`, `delete`,
+        `update_preimage` or `update_postimage`), `_commit_version` and `_commit_timestamp`. The
+        changes of a version come from its change files if it has any, otherwise from its added and
+        removed files (protocol section 7.4, P131).
 
         Args:
             starting_version: the first version.
-            ending_version: the last version; the newest one if it is later than that. None is the
-                version shown.
-            starting_timestamp: begin with the first version at or after this moment (ISO 8601, UTC
-                by default) instead. Not used when `starting_version` is given.
-            ending_timestamp: end with the last version at or before this moment. Not used when
-                `ending_version` is given.
-            columns: only these, in this order.
-            predicate: Spark SQL text; may use the feed's own columns.
-            allow_out_of_range: a range that holds no version gives no rows instead of an error.
+            ending_version: the last version, limited to the newest one. None means this object's
+                version.
+            starting_timestamp: starts with the first version at or after this timestamp (ISO 8601,
+                UTC by default). Ignored if `starting_version` is set.
+            ending_timestamp: ends with the last version at or before this timestamp. Ignored if
+                `ending_version` is set.
+            columns: the selected columns, in this order; default all.
+            predicate: Spark SQL text over the table's columns and the feed's own columns.
+            allow_out_of_range: whether an empty range yields no rows instead of an error.
 
         Raises:
-            VersionNotFoundError: no version is in the range, or log cleanup removed commits of it.
-            InvalidArgumentError: the feed was off in a version of the range
+            VersionNotFoundError: the range contains no version, or log clean-up removed commits of
+                it.
+            InvalidArgumentError: a version of the range has no change data feed
                 (`delta.enableChangeDataFeed`); an unknown column; an end before the start.
-            SchemaMismatchError: a column went or changed its type in the range.
+            SchemaMismatchError: a column was dropped or changed its type within the range.
 
         >>> import pyarrow as pa
         >>> from deltaplane import write_deltalake
@@ -718,7 +726,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         >>> sorted(tuple(row.values()) for row in changes.to_arrow().to_pylist())
         [('delete', 1), ('delete', 2), ('insert', 3)]
         """
-        # The default start gives way to a moment.
+        # A starting timestamp replaces the default starting version.
         start = None if starting_timestamp is not None and starting_version == 0 else starting_version
         from deltaplane.table.changes import change_range
 
@@ -731,7 +739,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
             allow_out_of_range=allow_out_of_range,
         )
         feed = partial(versions.last.changes, versions.first)
-        chosen = row_filter([predicate], versions.last.change_schema().to_json, lambda tree: feed([], tree))
+        chosen = row_filter([predicate], versions.last.change_schema, lambda tree: feed([], tree))
         return Scan(chosen.rows(columns, feed, self.table_uri))
 
     def to_pyarrow_table(
@@ -741,11 +749,11 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         filesystem: None = None,
         filters: Any = None,
     ) -> pa.Table:
-        """Rows as a `pyarrow.Table`.
+        """Reads the rows into a `pyarrow.Table`.
 
-        `partitions` and `filters` (both: both must hold) are Spark SQL text or tuples; `filters`
-        may also be a `pyarrow.compute.Expression`, which is applied after reading. `filesystem`
-        must be None: the store is reached by `storage_options`.
+        `partitions` and `filters` are Spark SQL text or tuples, combined by AND; `filters` may also
+        be a `pyarrow.compute.Expression`, which is applied after reading. `filesystem` must be
+        None: `storage_options` configure the store.
         """
         if filesystem is not None:
             raise InvalidArgumentError("files are read by deltaplane's own store: use storage_options, not filesystem")
@@ -762,18 +770,19 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         filters: Any = None,
         types_mapper: Callable[[pa.DataType], Any] | None = None,
     ) -> pd.DataFrame:
-        """Rows as a pandas DataFrame; arguments as in `to_pyarrow_table`, `types_mapper` as in
-        pyarrow."""
+        """Reads the rows into a pandas DataFrame; arguments as in `to_pyarrow_table`,
+        `types_mapper` as in pyarrow."""
         table = self.to_pyarrow_table(partitions, columns, filesystem, filters)
         frame: pd.DataFrame = table.to_pandas(types_mapper=types_mapper)
         return frame
 
     def to_polars(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> pl.DataFrame:
-        """Rows as a Polars DataFrame; arguments as in `scan`."""
+        """Reads the rows into a Polars DataFrame; arguments as in `scan`."""
         return self.scan(columns, predicate).to_polars()
 
     def to_reader(self, columns: list[str] | None = None, predicate: Predicate | None = None) -> pa.RecordBatchReader:
-        """Rows as a `pyarrow.RecordBatchReader`, batch by batch; arguments as in `scan`."""
+        """Reads the rows batch by batch, as a `pyarrow.RecordBatchReader`; arguments as in
+        `scan`."""
         return self.scan(columns, predicate).to_reader()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -798,7 +807,7 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         return type(self), (self._location, self.version(), self._options)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Called only for names that don't exist."""
+        """Python calls this only for unknown attributes."""
         if name in _INSTEAD:
             advice = f": {_INSTEAD[name]}" if _INSTEAD[name] else ""
             raise AttributeError(f"DeltaTable.{name} isn't in this version of deltaplane{advice}")
@@ -816,7 +825,7 @@ def _is_arrow_expression(filters: Any) -> bool:
 
 
 def _flattened(actions: pa.Table) -> pa.Table:
-    """Each struct as columns of its leaves, named by their paths."""
+    """Replaces each struct by columns for its leaves, named by their paths."""
     import pyarrow as pa
 
     while any(pa.types.is_struct(field.type) for field in actions.schema):
@@ -825,8 +834,8 @@ def _flattened(actions: pa.Table) -> pa.Table:
 
 
 def _texts(values: pa.ChunkedArray) -> list[str | None]:
-    """Partition values as the log has them: bytes that are no text by the protocol's escapes
-    (section 9)."""
+    """Partition values as the log stores them: binary values that aren't UTF-8 have the protocol's
+    escapes (section 9)."""
     import pyarrow as pa
 
     if pa.types.is_binary(values.type):
@@ -845,10 +854,10 @@ def _escaped(value: bytes) -> str:
 
 
 def _schema_json(schema: Any) -> str | None:
-    """The text of a schema of ours, which says more than Arrow's.
+    """The JSON of a deltaplane schema, which has more details than an Arrow schema.
 
     Raises:
-        InvalidTypeError: neither a schema of ours nor one of Arrow.
+        InvalidTypeError: neither a deltaplane schema nor an Arrow schema.
     """
     from deltaplane.schema import Schema
 
@@ -860,8 +869,10 @@ def _schema_json(schema: Any) -> str | None:
     return schema.to_json() if isinstance(schema, Schema) else None
 
 
-def _plan(location: str, options: dict[str, str] | None, schema: Any, request: str) -> _native.WriteJob:
-    """The plan of a new table, whose expressions may be declared."""
+def _plan(
+    location: str, options: dict[str, str] | None, schema: Any, request: records.WriteRequest
+) -> _native.WriteJob:
+    """Plans a new table, whose schema may declare expressions."""
     check_column_names(schema)
     job = _native.WriteJob.begin(location, options, schema, request)
     if job.skip is None:

@@ -1,8 +1,8 @@
-"""Follows a table without Spark: its new rows, some versions or files at a time, with offsets to
-continue from.
+"""Follows a table without Spark: new rows in batches of versions or files, each with an offset from
+which to continue.
 
-What is new is the core's matter; nothing here holds a row. `DeltaTable` inherits `Followed`;
-`deltaplane.spark` shares the request.
+The core finds the new files, and this module holds no rows. `DeltaTable` inherits `Followed`;
+`deltaplane.spark` uses the same request.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import Predicate
 from deltaplane.expr.row_filter import FilteredRows, row_filter
+from deltaplane.io import records
 from deltaplane.io.arrow import Scan
 
 __all__ = ["Followed", "NewRows", "limits", "tail_request"]
 
 
 class NewRows(Scan):
-    """New rows of a table, not read yet: a `Scan` with the offset at which they end. Each use reads
-    them again.
+    """New rows as a lazy `Scan`, with the offset at which they end. Each use reads the rows again.
 
-    Attributes: `version`, the last version that the rows are of; `offset`, the text from which
-    `DeltaTable.tail` goes on behind these rows. A version numbers batches (`OnceWriter`) only where
-    each item is a version, without `max_files` and `max_bytes`: else several items may be of one.
+    Attributes: `version`, the last version of the rows; `offset`, the text from which
+    `DeltaTable.tail` continues behind these rows. A version identifies a batch for `OnceWriter`
+    only without `max_files` and `max_bytes`, which can split a version into several batches.
     """
 
-    def __init__(self, native: _native.Scan | _native.Changes | FilteredRows, offset: str) -> None:
+    def __init__(self, native: _native.Scan | FilteredRows, offset: str) -> None:
         super().__init__(native)
         self.offset = offset
-        at = _native.TailOffset(offset)
-        self.version: int = at.version - 1 if at.is_between_versions else at.version
+        position = _native.TailOffset(offset)
+        self.version: int = position.version - 1 if position.is_between_versions else position.version
 
 
 @checked(since="object")
 class Followed:
-    """What a table that is followed gives. `DeltaTable` inherits it."""
+    """The methods of a table that can be followed; `DeltaTable` inherits them."""
 
     _location: str
     _options: dict[str, str] | None
@@ -61,42 +61,43 @@ class Followed:
         follow: bool = False,
         poll_seconds: float = 1.0,
     ) -> Iterator[NewRows]:
-        """The rows that came after a version, in the order in which they were committed, up to the
-        newest version.
+        """Iterates over the rows committed after a version, in commit order, up to the newest
+        version.
 
-        Each item is read when it is used, and has an `offset` from which another call goes on
-        behind it. Without `max_files` and `max_bytes` it holds the rows of one version. Commits
-        that only move rows (compaction) have none; one that deletes or changes rows is refused, as
-        by Spark's Delta source, unless one of the rules says what to do.
+        Each item reads its rows lazily and has an `offset` from which another call continues.
+        Without `max_files` and `max_bytes` an item holds the rows of one version. Commits that only
+        move rows (compaction) yield nothing. A commit that deletes or changes rows is refused, as
+        by Spark's Delta source, unless one of the options below allows it.
 
-        Cost: one listing and the new commits for each step; for a start with all rows also the file
-        list. Memory is that of the files of one item.
+        Cost: one listing and the new commits for each step; a start with all rows also reads the
+        file list. Memory holds the files of one item.
 
         Args:
-            since: a version, whose later ones are read (-1: all of them from the first on); an
-                offset; None: first all rows of the newest version, oldest files first, then what
-                comes after it.
-            columns: only these, in this order.
-            predicate: Spark SQL text; only rows for which it is true.
-            max_files, max_bytes: the most files, or bytes of them about, of one item, which then
-                may span versions.
-            ignore_deletes: passes over commits that only delete.
-            ignore_changes: of commits that change rows gives every row of the files that they
+            since: a version, after which reading starts (-1 for all versions); an offset; or None,
+                which reads all rows of the newest version first, oldest files first, and then later
+                versions.
+            columns: the selected columns, in this order; default all.
+            predicate: Spark SQL text that selects rows.
+            max_files, max_bytes: maximum number of files, or approximate bytes, of one item, which
+                then may span versions.
+            ignore_deletes: skips commits that only delete rows.
+            ignore_changes: for commits that change rows, yields every row of the files that they
                 wrote.
-            skip_change_commits: passes over commits that delete or change rows.
-            read_change_feed: what happened to rows instead, as `load_cdf` shows it.
-            exclude_regex: leaves out files whose path it matches.
-            fail_on_data_loss: False goes on where log cleanup removed commits that weren't read.
-            follow: waits for more, looking every `poll_seconds`.
+            skip_change_commits: skips commits that delete or change rows.
+            read_change_feed: yields the changed rows with their change types, as `load_cdf` does.
+            exclude_regex: skips files whose path matches.
+            fail_on_data_loss: False continues even if log clean-up removed unread commits.
+            follow: waits for new commits, checking every `poll_seconds` seconds.
 
         Raises:
             UnsupportedFeatureError: a commit that deletes or changes rows.
-            SchemaMismatchError: the table's columns changed: open it again, and go on from the last
-                offset.
-            VersionNotFoundError: `since` is behind the newest version, or commits after it were
-                cleaned up.
-            TableNotFoundError: the table was deleted, or is another one than the offset's.
-            InvalidArgumentError: no version and no offset; a wrong bound; the feed was off.
+            SchemaMismatchError: the table's columns changed; open the table again and continue from
+                the last offset.
+            VersionNotFoundError: `since` is greater than the newest version, or log clean-up
+                removed commits after it.
+            TableNotFoundError: the table was deleted, or isn't the table of the offset.
+            InvalidArgumentError: `since` is neither a version nor an offset, a bound is invalid, or
+                the change data feed is off.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -134,20 +135,20 @@ def tail_request(
     fail_on_data_loss: bool = True,
     read_change_feed: bool = False,
     waits_for_start: bool = False,
-) -> _native.TailRequest:
-    """What a follower wants, as the core takes it. `waits_for_start`: a start that is still to come
-    is no error.
+) -> records.TailRequest:
+    """Converts the options of a follower to a request for the core. `waits_for_start` accepts a
+    start beyond the newest version.
 
     Raises:
-        InvalidArgumentError: `read_change_feed` with a rule for commits that aren't appends, which
-            it shows as they are.
+        InvalidArgumentError: `read_change_feed` together with an option for commits that aren't
+            appends, since the feed shows their changes.
     """
     if read_change_feed and (ignore_deletes or ignore_changes or skip_change_commits):
         raise InvalidArgumentError(
             "the change data feed shows deletes and changes as they are: leave out ignoreDeletes, ignoreChanges and "
             "skipChangeCommits"
         )
-    return _native.TailRequest(
+    return records.TailRequest(
         ignore_deletes=ignore_deletes,
         ignore_changes=ignore_changes,
         skip_change_commits=skip_change_commits,
@@ -160,8 +161,8 @@ def tail_request(
 
 def limits(
     max_files: int | None = None, max_bytes: int | None = None, max_versions: int | None = None
-) -> _native.TailLimits:
-    """How much is taken in one go, as the core takes it.
+) -> records.TailLimits:
+    """Converts the maximum size of an item to the core's type.
 
     Raises:
         InvalidArgumentError: a bound below 1.
@@ -169,7 +170,7 @@ def limits(
     for name, bound in (("files", max_files), ("bytes", max_bytes)):
         if bound is not None and (isinstance(bound, bool) or not isinstance(bound, int) or bound < 1):
             raise InvalidArgumentError(f"the most {name} of one go are a number from 1 on, not {bound!r}")
-    return _native.TailLimits(max_files, max_bytes, max_versions)
+    return records.TailLimits(max_files, max_bytes, max_versions)
 
 
 def _follow(
@@ -177,15 +178,15 @@ def _follow(
     since: int | str | None,
     columns: Sequence[str] | None,
     predicate: Predicate | None,
-    taken: _native.TailLimits,
+    taken: records.TailLimits,
     poll_seconds: float | None,
     is_feed: bool,
 ) -> Iterator[NewRows]:
-    """New rows behind `since`; with `poll_seconds` it waits for more."""
+    """Iterates over the new rows after `since`; with `poll_seconds` it waits for more."""
     names = None if columns is None else list(columns)
     offset = _begin(tail, since)
-    schema_json = tail.snapshot.change_schema().to_json if is_feed else tail.snapshot.schema.to_json
-    chosen = row_filter([predicate], schema_json, lambda tree: tail.rows(offset, offset, [], tree))
+    schema = tail.snapshot.change_schema() if is_feed else tail.snapshot.schema
+    chosen = row_filter([predicate], lambda: schema, lambda tree: tail.rows(offset, offset, [], tree))
     while True:
         end = tail.end(offset, taken)
         if end == offset:
@@ -201,10 +202,10 @@ def _follow(
 def _begin(tail: _native.Tail, since: int | str | None) -> str:
     if isinstance(since, str):
         return since
-    start = _native.TailStart()
+    start = records.TailStart()
     if since is not None:
         if isinstance(since, bool) or not isinstance(since, int) or since < -1:
             raise InvalidArgumentError(f"since is a version, -1 before the first one, or an offset, not {since!r}")
         is_newest = since == tail.newest_version()
-        start = _native.TailStart(latest=True) if is_newest else _native.TailStart(version=since + 1)
+        start = records.TailStart(latest=True) if is_newest else records.TailStart(version=since + 1)
     return tail.start(start)

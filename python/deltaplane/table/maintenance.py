@@ -1,15 +1,15 @@
-"""The methods of `DeltaTable` that look after its files and versions, under deltalake's names; the
-commands do the work."""
+"""The methods of `DeltaTable` that maintain its files and versions, under deltalake's names;
+`deltaplane.commands` does the work."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, overload
 
 from deltaplane import _native
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io import records
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ __all__ = ["TableCare"]
 
 @checked(keys="Sequence[str] | str | None", retention_hours="Number | None")
 class TableCare:
-    """VACUUM, RESTORE, FSCK, CLONE and GENERATE. What a command commits to the table, the object
-    shows afterwards."""
+    """VACUUM, RESTORE, FSCK, CLONE and GENERATE. The object moves to the version that a command
+    commits."""
 
     _snapshot: _native.Snapshot
     _options: dict[str, str] | None
@@ -45,44 +45,43 @@ class TableCare:
         inventory: Any = None,
         progress: Told | None = None,
     ) -> list[str]:
-        """Deletes files that no version needs any more which is younger than the retention, or says
-        which it would.
+        """Deletes files that no version within the retention needs, or lists them in a dry run.
 
-        It always judges by the newest version. Never touched are: live files with their deletion
-        vectors, files removed within the retention, files outside the table's directory (a shallow
-        clone's), and names that begin with `_` or `.` but for change files and partition
-        directories (P044, P125, P200).
+        Uses the newest version. Never deletes live files with their deletion vectors, files removed
+        within the retention, files outside the table's directory (a shallow clone's), or names that
+        begin with `_` or `.` other than change files and partition directories (P044, P125, P200).
 
         Args:
-            retention_hours: how long removed files stay; None is
+            retention_hours: retention of removed files; None means
                 `delta.deletedFileRetentionDuration` (a week).
-            dry_run: only say which files would go.
-            enforce_retention_duration: refuse a retention below the table's. Turn it off only where
-                nobody else reads or writes the table: files of commits that are on their way would
-                go too.
-            full: look through the table's directory, so that files go too that no commit names, if
-                they are older than the retention (delta-spark's FULL). Else only what the log says
-                was removed (LITE), without a listing.
-            keep_versions: versions whose files stay, whatever their age.
+            dry_run: whether to only list the files.
+            enforce_retention_duration: whether to refuse a retention below the table's. Set it to
+                False only if nobody else reads or writes the table, since files of uncommitted
+                writes would be deleted as well.
+            full: whether to list the table's directory, which also deletes files that no commit
+                names and that are older than the retention (delta-spark's FULL). Otherwise deletes
+                only the files that the log records as removed (LITE).
+            keep_versions: versions whose files are retained regardless of age.
             inventory: rows with the columns `path`, `length`, `isDir` and `modificationTime` (ms
-                since 1970) that stand in for looking through the directory: Arrow data or a list of
-                dicts. Paths elsewhere are passed over.
+                since 1970), which replace the listing of the directory: Arrow data or a list of
+                dicts. Paths outside of the table are ignored.
             commit_properties, post_commithook_properties: see these classes.
-            progress: called with a `CareProgress` at times: files that were looked at, then files
-                that were deleted; any thread may call it. What it raises ends the vacuum, which can
-                go on by another call.
+            progress: called from any thread with a `CareProgress`: the number of examined files,
+                then of deleted files. An exception that it raises ends the vacuum; another call
+                completes it.
 
         Returns:
-            Paths of the files, relative to the table. Deleting is told by two commits, VACUUM START
-            and VACUUM END, with delta-spark's parameters and metrics; without a file to delete
-            nothing is committed. A vacuum that failed goes on when it is called again.
+            Paths of the files, relative to the table. Two commits record the deletion, VACUUM START
+            and VACUUM END, with delta-spark's parameters and metrics; nothing is committed if there
+            is no file to delete. Another call completes a vacuum that failed.
 
-        Cost: eight bytes of memory for each file that stays, and the paths of those that go.
+        Cost: 8 bytes of memory for each retained file, and the paths of the deleted ones.
 
         Raises:
-            InvalidArgumentError: a retention below the table's; an inventory without its columns.
-            VersionNotFoundError: a version to keep isn't there any more.
-            UnsupportedFeatureError: the table needs a feature that this version doesn't have
+            InvalidArgumentError: a retention below the table's, or an inventory without the
+                required columns.
+            VersionNotFoundError: a version of `keep_versions` doesn't exist.
+            UnsupportedFeatureError: the table needs a feature that this version doesn't support
                 (P150).
 
         >>> import pyarrow as pa
@@ -119,42 +118,42 @@ class TableCare:
         ignore_unfinished_vacuum: bool = False,
         progress: Told | None = None,
     ) -> dict[str, Any]:
-        """Makes a new version that has an older one's files, columns and properties; the object
-        shows it.
+        """Commits a new version with an older version's files, columns and properties; the object
+        moves to the committed version.
 
-        What never goes back: identity values that were handed out, column ids, row ids, protected
-        checkpoints (P157), domains of users, and unless allowed the protocol (P200). Only files in
-        which the versions differ are touched.
+        Not restored are: allocated identity values, column ids, row ids, protected checkpoints
+        (P157), users' domains, and, unless allowed, the protocol (P200). The commit names only
+        files in which the versions differ.
 
         Args:
-            target: a version, or a moment (ISO 8601 text or datetime, UTC by default): the newest
-                version then.
-            ignore_missing_files: leave files out that were vacuumed, instead of failing.
-            protocol_downgrade_allowed: the protocol goes back to what it was, too.
-            dry_run: only say what would be done: the same metrics, and the same errors but for
-                other writers'.
+            target: a version, or a timestamp (ISO 8601 text or datetime, UTC by default), which
+                means the newest version at that time.
+            ignore_missing_files: whether to leave out vacuumed files instead of failing.
+            protocol_downgrade_allowed: whether to restore the protocol, too.
+            dry_run: whether to return the metrics without committing; fails as a restore would,
+                except for conflicts with other writers.
             commit_properties, post_commithook_properties: see these classes.
-            ignore_unfinished_vacuum: a VACUUM that began within a day and didn't say that it ended
-                is no reason to refuse: its process is gone. While it runs it may delete a file that
-                comes back.
-            progress: called with a `CareProgress` at times: files that come back and were looked
-                for. What it raises ends the restore: nothing is changed.
+            ignore_unfinished_vacuum: whether to ignore a VACUUM that started within a day and
+                committed no end, because its process is known to have died. A running VACUUM could
+                delete a restored file.
+            progress: called with a `CareProgress`: the number of restored files whose existence was
+                checked. An exception that it raises ends the restore without a change.
 
         Returns:
             The commit's metrics under delta-spark's names: `numRestoredFiles`, `numRemovedFiles`,
             `restoredFilesSize`, `removedFilesSize`, `numOfFilesAfterRestore`,
-            `tableSizeAfterRestore` (bytes). Nothing is committed where the table is already as it
-            was then.
+            `tableSizeAfterRestore` (bytes). Nothing is committed if the table already equals the
+            target.
 
-        Cost: memory for the files that commits since then touched; a request for each file that
-        comes back.
+        Cost: memory for the files of the commits since the target; one request for each restored
+        file.
 
         Raises:
-            VersionNotFoundError: the version was never written, or cleaned up.
-            FileMissingError: files of the version are gone; named.
+            VersionNotFoundError: the version doesn't exist, or log clean-up removed it.
+            FileMissingError: files of the version were deleted; the message names them.
             InvalidArgumentError: the table is append-only (P100).
-            DeltaConcurrentModificationException: another writer committed meanwhile, whatever it
-                was (P078), or a VACUUM is deleting.
+            DeltaConcurrentModificationException: another writer made any commit first (P078), or a
+                VACUUM is deleting files.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -184,28 +183,27 @@ class TableCare:
         return metrics
 
     def check(self, deep: bool = False, *, progress: Told | None = None) -> list[dict[str, Any]]:
-        """What of the shown version's log and files doesn't agree (FSCK); an empty list is a sound
-        table. Changes nothing.
+        """Checks this version's log against its files (FSCK); an empty list means a sound table.
+        Changes nothing.
 
-        Looks for files and deletion vectors that are gone, sizes that aren't what the log says
-        (P031), a protocol or properties that can't be obeyed, a version checksum that contradicts
-        the log (P018), and old files that no version needs. With `deep` every data file and every
-        deletion vector is read as well: rows and nulls against the statistics, and whether the
-        bounds hold every value (P160).
+        Finds missing files and deletion vectors, sizes that differ from the log (P031), an
+        unsupported protocol or invalid properties, a version checksum that contradicts the log
+        (P018), and files that no version needs. `deep` also reads every data file and deletion
+        vector: compares row and null counts with the statistics and checks that the bounds hold
+        every value (P160).
 
         Args:
-            deep: read the files, too.
-            progress: called with a `CareProgress` at times: objects that were listed, files that
-                were looked for and, with `deep`, files that were read. What it raises ends the
-                check.
+            deep: whether to read the files, too.
+            progress: called with a `CareProgress`: the number of listed objects, of checked files
+                and, with `deep`, of read files. An exception that it raises ends the check.
 
         Returns:
-            A dict for each finding: `kind` (`missing file`, `size`, `missing deletion vector`,
+            A dict for each problem: `kind` (`missing file`, `size`, `missing deletion vector`,
             `orphan`, `protocol`, `checksum`; deep: `unreadable`, `statistics`, `deletion vector`),
             `path` or None, and `message`.
 
-        Cost: a listing of the directory and 16 bytes of memory for each object in it; with `deep`
-        reading the table.
+        Cost: a listing of the directory and 16 bytes of memory for each object in it; `deep` reads
+        the table.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -224,21 +222,20 @@ class TableCare:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> dict[str, Any]:
-        """Takes the files out of the log that aren't there any more, so that the rest of the table
-        can be read again.
+        """Removes missing files from the log, so that the rest of the table can be read again.
 
-        Their rows are lost: try first to bring the files back, or restore an older version.
+        The rows of these files are lost: first try to recover the files, or restore an older
+        version.
 
         Args:
-            dry_run: only say which they are.
+            dry_run: whether to only list the missing files.
             commit_properties, post_commithook_properties: see these classes.
 
         Returns:
-            `dry_run` and `files_removed`, the paths. Without a missing file nothing is committed.
+            `dry_run` and `files_removed`, the paths. Nothing is committed if no file is missing.
 
         Raises:
-            DeltaConcurrentModificationException: another writer took one of the files out
-                meanwhile.
+            DeltaConcurrentModificationException: another writer removed one of the files first.
             InvalidArgumentError: the table is append-only (P100).
 
         >>> import pyarrow as pa
@@ -249,29 +246,29 @@ class TableCare:
         """
         from deltaplane.properties import commit_request
 
-        request = {"dry_run": dry_run, "commit": commit_request(commit_properties, post_commithook_properties)}
+        commit = commit_request(commit_properties, post_commithook_properties)
         self._snapshot = self._snapshot.update()
-        files, version = _native.repair(self._snapshot, json.dumps(request))
+        files, version = _native.repair(self._snapshot, records.RepairRequest(dry_run, commit))
         if version is not None:
             self._snapshot = self._snapshot.update()
         return {"dry_run": dry_run, "files_removed": files}
 
     def generate(self, *, dry_run: bool = False, progress: Told | None = None) -> list[str]:
         """Writes `_symlink_format_manifest`: the addresses of the newest version's files, by
-        partition, for engines that can't read Delta tables (Presto, Athena, Hive). Manifests of
-        partitions that are gone are deleted.
+        partition, for engines that can't read Delta tables (Presto, Athena, Hive). Deletes
+        manifests of partitions without files.
 
         Args:
-            dry_run: write and delete nothing.
-            progress: called with a `CareProgress` after each manifest. What it raises leaves the
-                other partitions' manifests as they were.
+            dry_run: whether to write and delete nothing.
+            progress: called with a `CareProgress` after each manifest. An exception that it raises
+                leaves the remaining manifests unchanged.
 
         Returns:
             Paths of the manifests, relative to the table.
 
         Raises:
-            UnsupportedFeatureError: files with deletion vectors, column mapping, or files in other
-                directories than their partition's: such engines would read wrong rows.
+            UnsupportedFeatureError: the table has deletion vectors, column mapping, or files
+                outside of their partition's directory; such engines would read wrong rows.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -297,35 +294,34 @@ class TableCare:
         dry_run: bool = False,
         progress: Told | None = None,
     ) -> dict[str, int]:
-        """Makes another table of the version that this object shows: with this one's files, or with
-        copies of them.
+        """Creates another table with this version's files (shallow) or with copies of them (deep).
 
-        A shallow clone names the files where they are: vacuuming this table may take them from it,
-        and another process that reads it allows that place by the storage option
-        `allow_external_files`. A deep clone stands alone. Made again with `replace` a clone only
-        takes what it lacks.
+        A shallow clone refers to the files of this table: vacuuming this table may delete them, and
+        another process that reads the clone allows their location by the storage option
+        `allow_external_files`. A deep clone is independent. Cloning again with `replace` copies
+        only missing files.
 
         Args:
-            target: where.
-            shallow: name files instead of copying them.
-            replace: a table that is there becomes the clone; else it is an error.
-            properties: properties of the clone beside this table's.
-            storage_options: how to reach the target's store; None is as this table's.
+            target: the clone's location.
+            shallow: whether to refer to files instead of copying them.
+            replace: whether to replace an existing table; otherwise an existing table is an error.
+            properties: properties of the clone in addition to this table's.
+            storage_options: access to the target's store; None means this table's options.
             commit_properties, post_commithook_properties: see these classes.
-            dry_run: copy and commit nothing; what refuses the clone refuses this, too. Metrics are
-                by the sizes in the log.
-            progress: called with a `CareProgress` for each part of a file that was copied, with all
-                bytes. What it raises ends the clone: the table isn't there, or as it was, and
-                copies stay as files that VACUUM deletes.
+            dry_run: whether to copy and commit nothing; fails as the clone would. Metrics use the
+                sizes in the log.
+            progress: called with a `CareProgress` for each copied part of a file, with the total
+                bytes. An exception that it raises ends the clone: the target is unchanged, and the
+                copies stay until VACUUM deletes them.
 
         Returns:
             The commit's metrics under delta-spark's names: `sourceNumOfFiles`, `sourceTableSize`,
             `numCopiedFiles`, `copiedFilesSize`, `numRemovedFiles`, `removedFilesSize`.
 
         Raises:
-            TableAlreadyExistsError: a table is there and `replace` is off.
+            TableAlreadyExistsError: the target exists and `replace` is False.
             FileMissingError: a file of this version was vacuumed.
-            DeltaConcurrentModificationException: another writer committed to the clone meanwhile
+            DeltaConcurrentModificationException: another writer committed to the clone first
                 (P078).
 
         >>> import pyarrow as pa
@@ -365,44 +361,43 @@ class TableCare:
         columns: list[str] | None = None,
         memory_limit: int | str | None = None,
     ) -> pa.Table | pa.RecordBatchReader:
-        """In which files two versions differ or, with `keys`, in which rows; None is the version
-        that this object shows.
+        """Compares two versions file by file or, with `keys`, row by row; None means this object's
+        version.
 
-        Rows are compared by the columns of `to_version`; renamed and widened ones are themselves. A
-        column that was added since `from_version` is null there; going back in time, one that went
-        since isn't compared. Equal rows of both versions cancel each other, so that rows which only
-        moved to other files don't show. A key with one row left on each side was updated. A key
-        that more rows have is no error: its rows are inserts and deletes, each as often as it is
-        there (multisets), unless one row is left on each side. Nulls in keys equal each other; zero
-        equals minus zero, NaN itself. No change data feed is needed.
+        Rows are compared by the columns of `to_version`; renamed and widened columns are
+        recognised. A column added after `from_version` is null in the older rows; a column that
+        `to_version` lacks isn't compared. Equal rows of both versions cancel out, so rows that only
+        moved between files don't show. A key with one remaining row on each side is an update. A
+        key that several rows share isn't an error: its rows are inserts and deletes, counted as
+        multisets, unless one row remains on each side. Nulls in keys are equal; zero equals minus
+        zero, and NaN equals NaN. The comparison needs no change data feed.
 
         Args:
             from_version, to_version: any two versions, in any order.
-            keys: columns that tell rows apart.
-            columns: those that are shown as they were and as they are; for `keys` only.
-            memory_limit: bytes, or a text such as `500MB`, beyond which rows that are compared go
-                to disk; 80 % of the machine's memory unless given; for `keys` only.
+            keys: columns that identify rows.
+            columns: columns to return with values before and after; only with `keys`.
+            memory_limit: bytes, or a text such as `500MB`, beyond which compared rows go to disk;
+                default 80 % of the machine's memory; only with `keys`.
 
         Returns:
-            Without `keys` a table with a row for each file that the later version has and the
-            earlier one hasn't, or the other way round: `change` (`added` or `removed`), `path`,
-            `size_bytes`, `num_records` (null where statistics don't say) and `deleted_rows`, those
-            that its deletion vector marks. A file that gets another vector is removed and added.
+            Without `keys`, a table with a row for each file that only one of the versions has:
+            `change` (`added` or `removed`), `path`, `size_bytes`, `num_records` (null without
+            statistics) and `deleted_rows`, the number of rows in its deletion vector. A file with
+            another vector is both removed and added.
 
-            With `keys` a stream, in no order: the keys' columns, `change` (`insert`, `update` or
+            With `keys`, a stream without an order: the key columns, `change` (`insert`, `update` or
             `delete`) and, with `columns`, the structs `before` (null for an insert) and `after`
             (null for a delete).
 
-        Cost: columns of all files of both versions; with `keys` reading the files in which they
-        differ, of files that only got another deletion vector the rows between, and 16 bytes of
-        memory for each file of a version.
+        Cost: columns of both versions' file lists, and 16 bytes of memory for each file. `keys`
+        also reads the files in which the versions differ; of files that only got another deletion
+        vector, just the rows that the two vectors treat differently.
 
         Raises:
-            VersionNotFoundError: one of the versions isn't there.
-            FileMissingError: a file of one of them was vacuumed.
-            InvalidArgumentError: keys or columns that the version hasn't, or keys that can't be
-                compared.
-            SchemaMismatchError: a column's type in `to_version` doesn't hold all values of
+            VersionNotFoundError: one of the versions doesn't exist.
+            FileMissingError: VACUUM deleted a file of one of the versions.
+            InvalidArgumentError: unknown keys or columns, or keys without equality.
+            SchemaMismatchError: a column's type in `to_version` can't hold all values of
                 `from_version`.
 
         >>> import pyarrow as pa

@@ -1,5 +1,5 @@
-"""Whether a table is what a statement says of it: CREATE TABLE with columns at a LOCATION takes the
-table that is there, as delta-spark does."""
+"""Checks that an existing table matches a CREATE TABLE statement: CREATE TABLE with columns at a
+LOCATION takes over the existing table, as in delta-spark."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from deltaplane.table.delta_table import DeltaTable
 
 __all__ = ["check_same"]
 
-# What writers note of their own, which no statement says.
+# Properties that writers set themselves, which no statement contains.
 _NOTED_OF_TABLES = (
     "delta.columnMapping.maxColumnId",
     "delta.inCommitTimestampEnablement",
     "delta.rowTracking.materialized",
 )
-# What becomes the table's protocol.
+# Properties that only change the table's protocol.
 _OF_PROTOCOL = ("delta.feature.", "delta.minReaderVersion", "delta.minWriterVersion")
 
 
@@ -30,22 +30,22 @@ def check_same(
     cluster_by: Sequence[str],
     properties: Mapping[str, str],
 ) -> None:
-    """Compares a table with a statement, which says nothing of properties if it names none.
+    """Compares a table with a statement; properties are compared only if the statement names any.
 
     Raises:
-        TableAlreadyExistsError: they differ; says in what.
+        TableAlreadyExistsError: they differ; the message names the difference.
     """
-    found = table.metadata()
+    metadata = table.metadata()
     if difference := _difference(columns, table.schema().fields):
         _refuse(table, f"has other columns than the statement: {difference}", "the columns")
     for what, here, said in (
-        ("partitioned", found.partition_columns, partition_by),
+        ("partitioned", metadata.partition_columns, partition_by),
         ("clustered", clustering_columns(table), cluster_by),
     ):
         if [name.lower() for name in here] != [name.lower() for name in said]:
             _refuse(table, f"is {what} by ({', '.join(here)}), not by ({', '.join(said)})", f"what it is {what} by")
     said_of = {key: value for key, value in properties.items() if not key.startswith(_OF_PROTOCOL)}
-    there = {key: value for key, value in found.configuration.items() if not key.startswith(_NOTED_OF_TABLES)}
+    there = {key: value for key, value in metadata.configuration.items() if not key.startswith(_NOTED_OF_TABLES)}
     if said_of and said_of != there:
         _refuse(table, f"has the properties ({_listed(there)}), not ({_listed(said_of)})", "the properties")
 
@@ -57,16 +57,16 @@ def _refuse(table: DeltaTable, says: str, leave_out: str) -> None:
     )
 
 
-def _difference(said: Sequence[Field], found: Sequence[Field]) -> str | None:
-    here, asked = ({one.name: one for one in fields} for fields in (found, said))
+def _difference(said: Sequence[Field], existing: Sequence[Field]) -> str | None:
+    here, asked = ({field.name: field for field in fields} for fields in (existing, said))
     if missing := asked.keys() - here.keys():
         return f"it has no column `{asked[min(missing)].name}`"
     if more := here.keys() - asked.keys():
         return f"it has the column `{here[min(more)].name}` besides"
-    for name, one in here.items():
+    for name, field in here.items():
         other = asked[name]
-        if without_notes(one.to_value()) != without_notes({**other.to_value(), "name": one.name}):
-            return f"it has `{_text(one)}`, the statement `{_text(other)}`"
+        if without_notes(field.to_value()) != without_notes({**other.to_value(), "name": field.name}):
+            return f"it has `{_text(field)}`, the statement `{_text(other)}`"
     return None
 
 

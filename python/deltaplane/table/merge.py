@@ -1,7 +1,7 @@
-"""The builder that `DeltaTable.merge` returns, under deltalake's names: collects clauses, runs them
-as one commit.
+"""The builder that `DeltaTable.merge` returns, under deltalake's names: collects clauses and runs
+them as one commit.
 
-What a clause does is `commands.merge`'s matter.
+`commands.merge` implements the clauses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from deltaplane.commands.merge.clauses import Action, Clause, Kind, check, expre
 
 __all__ = ["MERGE_METRICS", "TableMerger"]
 
-# What the result always holds, also where nothing was to do.
+# Metrics that the result always has, even if no row changed.
 MERGE_METRICS = (
     "num_source_rows",
     "num_output_rows",
@@ -27,11 +27,12 @@ MERGE_METRICS = (
 
 @checked(updates="Mapping[str, Sql]", predicate="Sql | None")
 class TableMerger:
-    """A merge to be run by `execute`. Clauses of a kind are tried in the order in which they were
-    added: the first one whose condition is true applies to a row, and only the last may have none.
+    """A merge, run by `execute`. Clauses of a kind are tried in the order of their calls: the first
+    clause with a true condition applies to a row, and only the last clause of a kind may lack a
+    condition.
 
-    Expressions are Spark SQL over the columns of both tables, told apart by their aliases; rows
-    that only one table has see that table's columns alone.
+    Expressions are Spark SQL over the columns of both tables, qualified by aliases; expressions for
+    rows of only one table can use only that table's columns.
 
     >>> import pyarrow as pa
     >>> from deltaplane import DeltaTable, write_deltalake
@@ -56,42 +57,42 @@ class TableMerger:
         self._of_itself = False
 
     def with_source_of_itself(self) -> TableMerger:
-        """Says that the source was made of the table's own rows: then every change of rows by
-        others is a conflict."""
+        """Declares that the source was derived from the table's own rows, so that every concurrent
+        change of rows is a conflict."""
         self._of_itself = True
         return self
 
     def when_matched_update(self, updates: Mapping[str, str], predicate: str | None = None) -> TableMerger:
-        """Gives columns new values in rows that match: column (or field of a struct, by its path) →
-        expression."""
+        """Updates matched rows: column (or field of a struct, by its path) → expression."""
         return self._with("matched", "update", predicate, dict(updates))
 
     def when_matched_update_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | str | None = None
     ) -> TableMerger:
-        """Gives each column of the source, but `except_cols`, to the table's column of its name."""
+        """Updates matched rows: assigns each column of the source, except `except_cols`, to the
+        column of the same name."""
         return self._with("matched", "update", predicate, None, except_cols)
 
     def when_matched_delete(self, predicate: str | None = None) -> TableMerger:
-        """Deletes rows that match."""
+        """Deletes matched rows."""
         return self._with("matched", "delete", predicate)
 
     def when_not_matched_insert(self, updates: Mapping[str, str], predicate: str | None = None) -> TableMerger:
-        """Adds rows of the source that match none: column → expression over the source. Columns
-        that aren't named get their default, generated or identity value, or null."""
+        """Inserts source rows without a match: column → expression over the source. Other columns
+        get their default, generated or identity value, or null."""
         return self._with("not_matched", "insert", predicate, dict(updates))
 
     def when_not_matched_insert_all(
         self, predicate: str | None = None, except_cols: Sequence[str] | str | None = None
     ) -> TableMerger:
-        """Adds rows of the source that match none, with each column of the source but
+        """Inserts source rows without a match, with each column of the source except
         `except_cols`."""
         return self._with("not_matched", "insert", predicate, None, except_cols)
 
     def when_not_matched_by_source_update(
         self, updates: Mapping[str, str], predicate: str | None = None
     ) -> TableMerger:
-        """Gives columns new values in rows that match no row of the source."""
+        """Updates rows that match no row of the source."""
         return self._with("not_matched_by_source", "update", predicate, dict(updates))
 
     def when_not_matched_by_source_delete(self, predicate: str | None = None) -> TableMerger:
@@ -103,26 +104,27 @@ class TableMerger:
     @overload
     def execute(self, *, dry_run: Literal[True]) -> DryRun: ...
     def execute(self, *, dry_run: bool = False) -> dict[str, Any] | DryRun:
-        """Runs the merge as one commit; the table's object then shows the new version.
+        """Runs the merge as one commit; the table's object moves to the committed version.
 
         Args:
-            dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The source
-                is read for it: a stream can't be read again afterwards.
+            dry_run: whether to write nothing and return the planned changes as a `DryRun`. Reads
+                the source, so a stream can't be used again.
 
         Returns:
             `num_target_rows_inserted`, `_updated`, `_deleted` and `_copied`, `num_source_rows`,
             `num_output_rows`, `num_target_files_added` and `_removed`, times in milliseconds and
-            more: what the commit's metrics hold. Where no row changes nothing is committed.
+            the other metrics of the commit. Nothing is committed if no row changes.
 
         Raises:
-            InvalidArgumentError: no clause, one that can never apply, a wrong expression, an
-                unknown or ambiguous column, several rows of the source that change one row, an
-                append-only table (P100), or a row for which a value can't be computed.
-            SchemaMismatchError: a value of a type that its column doesn't take.
-            ConstraintViolationError: a new row or value breaks a constraint (P101-P105).
-            UnsupportedExpressionError: something that isn't evaluated here as Spark does, by name.
-            DeltaConcurrentModificationException: another writer changed what the merge read first;
-                nothing was committed.
+            InvalidArgumentError: no clause, an unreachable clause, an invalid expression, an
+                unknown or ambiguous column, several source rows that change one row, an append-only
+                table (P100), or a row for which computing a value fails.
+            SchemaMismatchError: a value's type is incompatible with its column.
+            ConstraintViolationError: a new row or value violates a constraint (P101-P105).
+            UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+                result.
+            DeltaConcurrentModificationException: another writer first changed rows that the merge
+                read; nothing was committed.
         """
         check(self._clauses)
         return self._run(self._clauses, dry_run, self._of_itself)
@@ -139,7 +141,7 @@ class TableMerger:
             expression(predicate, "a clause's predicate")
         for column, value in (values or {}).items():
             expression(value, f"the new value of `{column}`")
-        # One name is no sequence of letters.
+        # A single string is one column name, not a sequence of names.
         excepted = (except_cols,) if isinstance(except_cols, str) else tuple(except_cols or ())
         self._clauses.append(Clause(kind, action, predicate, values, excepted))
         return self

@@ -1,7 +1,7 @@
-"""`DeltaTable.optimize`: the methods that change how a table's rows lie in files, under deltalake's
+"""`DeltaTable.optimize`: the methods that change the layout of a table's files, under deltalake's
 names.
 
-Arguments in, results out; `commands.optimize` does the work.
+Converts arguments and results; `commands.optimize` does the work.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["LayoutCommands", "TableOptimizer"]
 
 
 class LayoutCommands:
-    """How a table's rows lie in files."""
+    """Commands that change the layout of a table's files."""
 
     _snapshot: _native.Snapshot
 
@@ -35,17 +35,17 @@ class LayoutCommands:
 
     @property
     def optimize(self) -> TableOptimizer:
-        """Commands that write files anew so that the table is read well; no row changes."""
+        """Commands that rewrite files so that scans read less; no row changes."""
         return TableOptimizer(self)
 
     def _optimized(self, what: Layout, settings: Settings) -> dict[str, Any]:
-        """Runs OPTIMIZE; shows the version that it made."""
+        """Runs OPTIMIZE and moves the object to the committed version."""
         from deltaplane.commands.optimize import optimize
 
         try:
             return optimize(self._target(), what, settings)
         finally:
-            # Where it fails after some commits, those are there.
+            # A failure after some commits leaves those commits in place.
             if not what.dry_run:
                 self._snapshot = self._snapshot.update()
 
@@ -54,11 +54,11 @@ class LayoutCommands:
 class TableOptimizer:
     """What `DeltaTable.optimize` returns.
 
-    Rows stay as they are, with their ids; the change data feed shows nothing. What others append
-    meanwhile is in nobody's way, and rows that they delete by vectors stay deleted; groups of files
-    of which another writer wrote one anew meanwhile are left to that writer, and it is a conflict
-    where no group is left. Old files stay for time travel until they are vacuumed. Each commit
-    stands for itself: a command that fails leaves those that it made.
+    Rows and row ids stay the same; the change data feed shows no change. Concurrent appends don't
+    conflict, and rows that concurrent commits delete by vectors stay deleted. A group of files is
+    skipped if another writer rewrote one of its files; the command fails with a conflict only if no
+    group is left. Old files stay for time travel until VACUUM deletes them. Each commit is
+    independent: a command that fails keeps the commits that it made.
     """
 
     def __init__(self, table: LayoutCommands) -> None:
@@ -82,42 +82,42 @@ class TableOptimizer:
         dry_run: bool = False,
         progress: Callable[[Progress], object] | None = None,
     ) -> dict[str, Any]:
-        """Puts small files together; a clustered table's new files are clustered (P152).
+        """Joins small files; in a clustered table, also orders the rows of new files (P152).
 
-        Small is below three quarters of the target size. Files of one partition that were written
-        after each other go into one file. Files with many deleted rows are written anew without
-        them. Done again nothing is to do. A clustered table's rows are brought along a Hilbert
-        curve through its columns: those of new files, and of earlier runs that aren't much larger;
-        files that were clustered by other columns stay.
+        A file is small below three quarters of the target size. Files of one partition are joined
+        in the order in which they were written. Files with many deleted rows are rewritten without
+        these rows. A second run without new files does nothing. A clustered table's rows are
+        ordered along a Hilbert curve through its columns: rows of new files, and of earlier runs
+        that aren't much larger; files that were clustered by other columns stay as they are.
 
         Args:
-            partition_filters: which partitions, as Spark SQL or tuples over partition columns; all
-                unless given.
-            target_size: bytes of a file, about; unless given `delta.targetFileSize`, or 256 MiB to
+            partition_filters: selects partitions, as Spark SQL or tuples over partition columns;
+                default all.
+            target_size: approximate bytes of a file; default `delta.targetFileSize`, or 256 MiB to
                 1 GiB by the table's size (2.5 to 10 TiB).
-            max_concurrent_tasks: groups of files at a time; as many as cores unless given.
-            memory_limit: bytes, or a text such as `500MB`, of rows that are held while they are
-                sorted; others go to temporary files. 256 MiB unless given. `max_spill_size` is
-                deltalake's name for it.
+            max_concurrent_tasks: groups of files in progress at once; default the number of cores.
+            memory_limit: bytes, or a text such as `500MB`, of rows held in memory for sorting;
+                other rows go to temporary files. Default 256 MiB. `max_spill_size` is deltalake's
+                name for it.
             max_temp_directory_size: must be None.
-            min_commit_interval: seconds: what is done is committed that often, 0 after each group.
-                Else there is one commit at the end.
-            full: also files that are clustered already, by whatever columns.
-            max_deleted_rows_ratio: from which share of rows deleted by vectors a file is written
-                anew.
-            dry_run: only say what would be done: `numFilesToRewrite`, `numBytesToRewrite`,
-                `numBatches`.
+            min_commit_interval: minimum seconds between commits of finished groups, 0 for a commit
+                after each group. Default: one commit at the end.
+            full: whether to rewrite files that are already clustered, by any columns.
+            max_deleted_rows_ratio: share of rows deleted by vectors from which a file is rewritten.
+            dry_run: whether to return only the planned work: `numFilesToRewrite`,
+                `numBytesToRewrite`, `numBatches`.
             progress: called after each group of files, in this thread.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
 
         Returns:
             `numFilesAdded`, `numFilesRemoved`, `partitionsOptimized` and more, as deltalake names
-            them, and `versions` that were made. The commits' metrics have delta-spark's names.
+            them, and the committed `versions`. The commits' metrics have delta-spark's names.
 
         Raises:
-            InvalidArgumentError: an argument out of range; `full` on a table that isn't clustered.
-            UnsupportedExpressionError: a condition over other columns than partitions'.
-            DeltaConcurrentModificationException: other writers changed files of all groups first;
+            InvalidArgumentError: an argument is out of range, or `full` on a table that isn't
+                clustered.
+            UnsupportedExpressionError: a condition over other columns than partition columns.
+            DeltaConcurrentModificationException: other writers changed files of every group first,
                 as in `delete`.
 
         >>> import pyarrow as pa
@@ -164,30 +164,31 @@ class TableOptimizer:
         dry_run: bool = False,
         progress: Callable[[Progress], object] | None = None,
     ) -> dict[str, Any]:
-        """Writes rows anew in an order in which those that are near in the columns stand in few
-        files, so that scans skip the others.
+        """Orders rows along a space-filling curve, so that rows with similar values are in few
+        files and scans skip the other files.
 
-        Values count by their rank in a sample, so that skew doesn't matter; any type that can be
-        ordered will do. Files say in tags what they are ordered by: done again only new files are
-        ordered, with those of earlier runs that aren't much larger.
+        Values are compared by rank in a sample, so skew has no effect; every type with an order is
+        accepted. Tags of the files record the order, so a second run orders only new files,
+        together with earlier runs that aren't much larger.
 
         Args:
-            columns: up to twelve, which should have statistics; fields of structs with dots.
-            curve: `zorder`, `hilbert` (better for most columns), or `kdtree`, a box of values for
-                each file: best on average, less even between the columns.
-            full: also files that are in this order already.
+            columns: up to twelve columns, which should have statistics; fields of structs by dotted
+                paths.
+            curve: `zorder`, `hilbert` (better for most columns), or `kdtree`, which gives each file
+                a box of values: best on average, less even between the columns.
+            full: whether to rewrite files that are already in this order.
             partition_filters, target_size, max_concurrent_tasks, max_spill_size,
                 max_temp_directory_size, min_commit_interval, memory_limit, max_deleted_rows_ratio,
                 dry_run, progress, writer_properties, commit_properties, post_commithook_properties:
                 as in `compact`.
 
         Returns:
-            As `compact`.
+            Metrics, as in `compact`.
 
         Raises:
-            InvalidArgumentError: columns by which rows can't be ordered, a clustered table; as
-                `compact`.
-            UnsupportedExpressionError, DeltaConcurrentModificationException: as `compact`.
+            InvalidArgumentError: a column has no order, the table is clustered, or an argument is
+                refused as in `compact`.
+            UnsupportedExpressionError, DeltaConcurrentModificationException: as in `compact`.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake

@@ -1,5 +1,5 @@
-"""The methods of `DeltaTable` that change rows, under deltalake's names; the commands do the
-work."""
+"""The methods of `DeltaTable` that change rows, under deltalake's names; `deltaplane.commands` does
+the work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMON_METRICS", "RowCommands"]
 
-# What every command's metrics have, also where nothing was to do.
+# Metrics that every command returns, even if it changed nothing.
 COMMON_METRICS = ("num_added_files", "num_removed_files", "num_copied_rows", "execution_time_ms", "scan_time_ms")
 
 
@@ -62,29 +62,30 @@ class RowCommands:
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any] | DryRun:
-        """Deletes the rows for which a condition is true, all rows without one; the object shows
-        the new version.
+        """Deletes the rows that match a condition, or all rows without a condition; the object
+        moves to the committed version.
 
-        A condition over partition columns removes whole files and reads none. Else, where
-        `delta.enableDeletionVectors` is true, rows are marked and no other row is written; where it
-        isn't, the files that hold such rows are written anew without them.
+        A condition over partition columns removes whole files and reads no file. Other conditions
+        mark rows in deletion vectors if `delta.enableDeletionVectors` is true, which writes no
+        rows; otherwise the files with matching rows are rewritten without them.
 
         Args:
             predicate: Spark SQL, or tuples as in `scan`.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
-            dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
+            dry_run: whether to write nothing and return the planned changes as a `DryRun`.
 
         Returns:
             `num_deleted_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in
-            milliseconds and more: what the commit's metrics hold. Without a matching row nothing is
-            committed.
+            milliseconds and the other metrics of the commit. Nothing is committed if no row
+            matches.
 
         Raises:
-            InvalidArgumentError: a wrong condition, an append-only table (P100), or a row for which
-                the condition can't be computed.
-            UnsupportedExpressionError: something that isn't evaluated here as Spark does, by name.
-            DeltaConcurrentModificationException: another writer changed such rows first; nothing
-                was committed.
+            InvalidArgumentError: an invalid condition, an append-only table (P100), or a row for
+                which evaluating the condition fails.
+            UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+                result.
+            DeltaConcurrentModificationException: another writer changed matching rows first;
+                nothing was committed.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -137,35 +138,36 @@ class RowCommands:
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any] | DryRun:
-        """Gives columns new values in the rows for which a condition is true, in all rows without
-        one.
+        """Assigns new values to the rows that match a condition, or to all rows without a
+        condition.
 
-        Expressions see a row's old values. Columns are found ignoring case, fields of structs by
-        their path. Generated columns that aren't assigned are computed anew; constraints are
-        checked; rows keep their ids where the table tracks rows.
+        Expressions read a row's old values. Column names are case-insensitive; fields of structs
+        are named by dotted paths. Generated columns that aren't assigned are computed again,
+        constraints are checked, and rows keep their ids if the table tracks rows.
 
         Args:
             updates: column → expression in Spark SQL.
             new_values: column → Python value.
             predicate: Spark SQL, or tuples as in `scan`.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
-            error_on_type_mismatch: must be True: a value that a column doesn't take is never stored
-                as null.
-            dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
+            error_on_type_mismatch: must be True: a value of an incompatible type is never stored as
+                null.
+            dry_run: whether to write nothing and return the planned changes as a `DryRun`.
 
         Returns:
             `num_updated_rows`, `num_added_files`, `num_removed_files`, `num_copied_rows`, times in
-            milliseconds and more: what the commit's metrics hold. Without a matching row nothing is
-            committed.
+            milliseconds and the other metrics of the commit. Nothing is committed if no row
+            matches.
 
         Raises:
-            InvalidArgumentError: nothing to assign, an unknown column, a wrong expression, an
-                append-only table (P100), or a row for which a value can't be computed.
-            SchemaMismatchError: a value of a type that the column doesn't take.
-            ConstraintViolationError: a new value breaks a constraint (P101-P105).
-            UnsupportedExpressionError: something that isn't evaluated here as Spark does, by name.
-            DeltaConcurrentModificationException: another writer changed such rows first; nothing
-                was committed.
+            InvalidArgumentError: no assignment, an unknown column, an invalid expression, an
+                append-only table (P100), or a row for which computing a value fails.
+            SchemaMismatchError: a value's type is incompatible with its column.
+            ConstraintViolationError: a new value violates a constraint (P101-P105).
+            UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+                result.
+            DeltaConcurrentModificationException: another writer changed matching rows first;
+                nothing was committed.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -184,7 +186,7 @@ class RowCommands:
         from deltaplane.commands.rewriting import Settings
         from deltaplane.commands.update import update
 
-        assignments = Assignments(self._snapshot.schema.to_json(), updates or {}, new_values or {})
+        assignments = Assignments(self._snapshot.schema, updates or {}, new_values or {})
         settings = Settings(writer_properties, commit_properties, post_commithook_properties, dry_run=dry_run)
         return self._apply_result(
             update(self._target(), assignments, predicate, settings), ("num_updated_rows", *COMMON_METRICS)
@@ -209,30 +211,31 @@ class RowCommands:
         memory_limit: int | str | None = None,
         temp_directory: str | None = None,
     ) -> TableMerger:
-        """Begins a merge: rows of a source, joined to the table's, change, delete and add rows in
+        """Builds a merge: joins a source to the table, then updates, deletes and inserts rows in
         one commit.
 
-        Files that can't hold a match, by the smallest and largest keys of the source or by
-        partition values, aren't read; of the others only the columns that decide, and then the rows
-        that change. Old rows are marked in deletion vectors, or their files' other rows written
-        anew, as `delta.enableDeletionVectors` says. The joined rows take memory in proportion to
-        the source and to the rows that change, and go to disk beyond `memory_limit`.
+        Skips files that can't hold a match, by the source's smallest and largest keys or by
+        partition values. Of the other files it reads first the columns of the conditions, then the
+        rows that change. Old rows are marked in deletion vectors, or their files rewritten,
+        depending on `delta.enableDeletionVectors`. Memory grows with the source and the changed
+        rows; beyond `memory_limit`, rows go to disk.
 
         Args:
-            source: anything with `__arrow_c_stream__` or `__arrow_c_array__`; another table is one,
-                too. Read once each time the merge is executed, which a stream can be only once.
-            predicate: which rows match, as Spark SQL over the columns of both.
+            source: anything with `__arrow_c_stream__` or `__arrow_c_array__`, such as another
+                table. Each execution reads it once; a stream allows only one execution.
+            predicate: the join condition, as Spark SQL over the columns of both.
             source_alias, target_alias: names for them in expressions.
-            merge_schema: whether columns of the source that the table lacks are added to it where a
-                clause uses them.
-            error_on_type_mismatch: must be True: a value that a column doesn't take is never stored
-                as null.
-            streamed_exec: of no effect: sources are streamed, and their keys known all the same.
+            merge_schema: whether to add the source's columns that a clause uses and the table
+                lacks.
+            error_on_type_mismatch: must be True: a value of an incompatible type is never stored as
+                null.
+            streamed_exec: has no effect: sources are always streamed, and their keys always prune
+                files.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
-            memory_limit: bytes, or a text such as `500MB`, beyond which rows go to disk; 80 % of
-                the machine's memory unless given. `max_spill_size` is deltalake's name for it.
-            max_temp_directory_size: bytes that may go there; all that the disk has unless given.
-            temp_directory: where; the system's temporary directory unless given.
+            memory_limit: bytes, or a text such as `500MB`, beyond which rows go to disk; default 80
+                % of the machine's memory. `max_spill_size` is deltalake's name for it.
+            max_temp_directory_size: maximum bytes on disk; default no limit.
+            temp_directory: directory for rows on disk; default the system's temporary directory.
 
         Returns:
             A builder: add clauses, then `execute`.
@@ -311,24 +314,24 @@ class RowCommands:
         post_commithook_properties: PostCommitHookProperties | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any] | DryRun:
-        """Writes files anew that still hold what the table has no more: rows deleted by vectors,
-        dropped columns, values in a type that was widened since (`REORG TABLE … APPLY (PURGE)`).
-        Rows stay as they are, and so do their ids.
+        """Rewrites files that hold removed data: rows deleted by vectors, dropped columns, and
+        values in types that were widened later (`REORG TABLE … APPLY (PURGE)`). Rows and row ids
+        stay the same.
 
-        The old files stay for time travel until they are vacuumed. Costs the footer of each file.
+        The old files stay for time travel until VACUUM deletes them. Reads the footer of each file.
 
         Args:
-            partition_filters: which partitions, as Spark SQL or tuples over partition columns; all
-                unless given.
+            partition_filters: selects partitions, as Spark SQL or tuples over partition columns;
+                default all.
             writer_properties, commit_properties, post_commithook_properties: see these classes.
-            dry_run: whether to write nothing and tell what would be done, as a `DryRun`.
+            dry_run: whether to write nothing and return the planned changes as a `DryRun`.
 
         Returns:
             `num_added_files`, `num_removed_files`, `num_copied_rows`, times in milliseconds and
-            more. Where no file is to be written anew nothing is committed.
+            more. Nothing is committed if no file needs rewriting.
 
         Raises:
-            UnsupportedExpressionError: a condition over other columns.
+            UnsupportedExpressionError: a condition over other columns than partition columns.
             DeltaConcurrentModificationException: another writer changed one of the files first.
 
         >>> import pyarrow as pa
@@ -349,10 +352,12 @@ class RowCommands:
     def run_command(
         self, run: Callable[[Target], CommandResult], always: Sequence[str] = COMMON_METRICS
     ) -> dict[str, Any] | DryRun:
-        """Runs a command of another room on this version, and shows the one that it made.
+        """Runs a command of `deltaplane.commands` on this version and moves the object to the
+        committed version.
 
         Returns:
-            Its metrics, `always` among them, or what it would do.
+            Returns the command's metrics, including every name of `always`, or the plan of a dry
+            run.
         """
         return self._apply_result(run(self._target()), always)
 
@@ -362,8 +367,8 @@ class RowCommands:
         return Target(self._location, self._snapshot)
 
     def _apply_result(self, metrics: CommandResult, always: Sequence[str]) -> dict[str, Any] | DryRun:
-        """Shows the version that a command made; its metrics under deltalake's names, `always` also
-        where none is."""
+        """Moves the object to the version that a command committed and returns the metrics under
+        deltalake's names, including every name of `always`."""
         if not isinstance(metrics, dict):
             return metrics
         if "version" in metrics:

@@ -1,8 +1,8 @@
-"""Reads that have their place among a table's versions, as a method of `DeltaTable`."""
+"""`DeltaTable.serializable_read`: reads with a position in the serial order of a table's
+versions."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from deltaplane.arguments import checked
 from deltaplane.expr import Predicate
 from deltaplane.expr.row_filter import scan_filter
+from deltaplane.io import records
 
 if TYPE_CHECKING:
     from deltaplane import _native
@@ -20,7 +21,7 @@ __all__ = ["SerializableReads"]
 
 @checked()
 class SerializableReads:
-    """Reading as a transaction."""
+    """Reads that commit as transactions."""
 
     _snapshot: _native.Snapshot
 
@@ -32,27 +33,27 @@ class SerializableReads:
         commit_properties: CommitProperties | None = None,
         post_commithook_properties: PostCommitHookProperties | None = None,
     ) -> Iterator[SerializableReads]:
-        """A block whose reads are serializable: on leaving it they are committed as a version that
-        changes nothing.
+        """A context manager for serializable reads: its exit commits a version without changes,
+        which orders the reads among the writes.
 
-        Any read sees one version and no half commit. This one also holds against the clock: no
-        other writer's commit that was acknowledged before the block ends, and that touches what was
-        read, is missing from it (Armbrust et al., "Delta Lake", VLDB 2020, section 4.4). A block
-        that raises commits nothing.
+        Every read sees one complete version. A serializable read also sees all relevant commits of
+        other writers that were acknowledged before the block ends (Armbrust et al., "Delta Lake",
+        VLDB 2020, section 4.4); otherwise the exit fails. A block that raises an exception commits
+        nothing.
 
         Args:
-            filters: what the block reads, Spark SQL or tuples as in `scan`: only rows for which it
-                is true may be relied on. All rows without it.
+            filters: the rows that the block reads, as Spark SQL or tuples as in `scan`; default all
+                rows. The guarantee covers only matching rows.
             commit_properties, post_commithook_properties: see these classes.
 
         Yields:
-            This object, at the newest version; after the block it shows the committed one.
+            This object at the newest version; after the block it is at the committed version.
 
         Raises:
-            InvalidArgumentError: a wrong condition.
-            ConcurrentAppendException: another writer added rows that the block should have read:
-                read again.
-            ConcurrentDeleteReadException: rows that the block read are gone or changed: read again.
+            InvalidArgumentError: an invalid condition.
+            ConcurrentAppendException: another writer added matching rows; read again.
+            ConcurrentDeleteReadException: another writer changed or deleted matching rows; read
+                again.
 
         >>> import pyarrow as pa
         >>> from deltaplane import DeltaTable, write_deltalake
@@ -66,14 +67,14 @@ class SerializableReads:
         from deltaplane.properties import commit_request
 
         self._snapshot = read = self._snapshot.update()
-        # A wrong condition is said before the block runs. Rows that only DuckDB could tell apart
-        # count as read.
+        # An invalid condition fails before the block runs. A part of the condition that only DuckDB
+        # can evaluate is ignored, so that more rows count as read.
         tree = scan_filter(read, filters).tree
         read.scan([], tree)
         yield self
-        request = {
-            "predicate": tree,
-            "predicate_sql": "" if filters is None else str(filters),
-            "commit": commit_request(commit_properties, post_commithook_properties),
-        }
-        self._snapshot = read.commit_read(json.dumps(request))
+        request = records.ReadRequest(
+            predicate=tree,
+            predicate_sql="" if filters is None else str(filters),
+            commit=commit_request(commit_properties, post_commithook_properties),
+        )
+        self._snapshot = read.commit_read(request)

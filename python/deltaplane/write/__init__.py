@@ -1,5 +1,5 @@
-"""Writing rows: the call, its declarations, writers for grouped and for numbered appends, and
-conversion."""
+"""Writes rows: `write_deltalake`, checks of declarations, writers for grouped and for numbered
+appends, and conversion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupWriter", "OnceWriter", "WriteResult", "convert_to_deltalake", "write_deltalake"]
 
-# Public name → the module that defines it.
+# Maps each public name to its module.
 _LATER = {
     "GroupWriter": "write.group_writer",
     "OnceWriter": "write.once_writer",

@@ -1,12 +1,11 @@
 """`write_deltalake`: writes a frame or a stream of rows in one commit.
 
-Converts arguments to a write request; the Rust core does checks, files and the commit. It must not
-know `deltaplane.table`.
+Converts arguments to a write request; the Rust core checks the rows, writes files and commits. Must
+not import `deltaplane.table`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload, runtime_checkable
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from deltaplane.commands.dry_run import DryRun
     from deltaplane.commands.rewriting import CommandResult
+    from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
 __all__ = [
@@ -43,7 +43,8 @@ __all__ = [
 
 @dataclass(frozen=True)
 class WriteResult:
-    """The result of a write: the new version and its metrics, or why nothing was written.
+    """The result of a write: the new version and its metrics, or the reason why nothing was
+    written.
 
     `skipped` is None, `"exists"` (mode ignore), `"txn"` (this application version was already
     committed) or `"nothing"` (`replace_using` or `replace_on` without rows, or with an application
@@ -57,7 +58,8 @@ class WriteResult:
 
 @runtime_checkable
 class OpenTable(Protocol):
-    """The part of `DeltaTable`, which is above this module, that a write needs."""
+    """The methods of `DeltaTable` that a write uses; `DeltaTable` itself is in a layer above this
+    module."""
 
     @property
     def location(self) -> str:
@@ -65,7 +67,7 @@ class OpenTable(Protocol):
 
     @property
     def storage_options(self) -> dict[str, str] | None:
-        """The store's options."""
+        """The storage options."""
 
     def update_incremental(self) -> None:
         """Moves to the newest version."""
@@ -114,14 +116,14 @@ def write_deltalake(
             relation, any object with `__arrow_c_stream__` or `__arrow_c_array__`, or an iterable of
             record batches. Read once, as a stream.
         partition_by: columns to partition a new table by.
-        mode: what to do with an existing table: `error` fails, `append` adds, `overwrite` replaces
-            all rows (or those that `predicate` selects), `ignore` does nothing.
-        name, description, configuration: metadata and properties of a new table, or of one whose
-            columns are replaced (`schema_mode="overwrite"`), whose properties then replace all
+        mode: the handling of an existing table: `error` fails, `append` adds rows, `overwrite`
+            replaces all rows (or those that `predicate` selects), `ignore` does nothing.
+        name, description, configuration: metadata and properties of a new table, or of a table
+            whose columns are replaced (`schema_mode="overwrite"`); the properties then replace all
             previous ones.
         schema_mode: `merge` adds the data's new columns, `overwrite` (with mode overwrite) replaces
             the columns.
-        storage_options: how to reach the store; keys as in deltalake and object_store.
+        storage_options: access to the store; keys as in deltalake and object_store.
         predicate: with mode overwrite, the rows to replace, as Spark SQL text, or as tuples over
             partition columns. Every row of the data must match it. Over partition columns alone
             whole files are replaced without reading them.
@@ -131,30 +133,30 @@ def write_deltalake(
             clustering), instead of `partition_by`; must be equal to an existing table's.
         partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that
             rows are written to.
-        replace_using: with mode overwrite, columns: rows of the table that equal a row of the data
-            in all of them are replaced, others stay. Null equals nothing.
-        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: rows of
-            the table for which it is true with a row of the data are replaced, others stay.
+        replace_using: with mode overwrite, a list of columns: replaces the table's rows that equal
+            a row of the data in all of these columns; other rows stay. Null equals nothing.
+        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: replaces
+            the table's rows for which it is true with a row of the data; other rows stay.
         source_alias, target_alias: names for the data and the table in `replace_on`.
-        read_version: the version that the data was computed from, if it depends on this table's
-            rows (with mode append or overwrite): the write fails with ConcurrentAppendException or
-            ConcurrentDeleteReadException if other writers changed rows since;
-            `delta.isolationLevel` decides whether rows count that they added without reading the
-            table.
+        read_version: the version that the data was computed from, if the data depends on this
+            table's rows (with mode append or overwrite): the write fails with
+            ConcurrentAppendException or ConcurrentDeleteReadException if other writers changed rows
+            since. `delta.isolationLevel` decides whether rows count that they added without reading
+            the table.
         operation: the operation to record in the history, if the write is a part of a larger one.
-        dry_run: whether to write nothing and return a `DryRun` of what would be done. Reads the
+        dry_run: whether to write nothing and return the planned changes as a `DryRun`. Reads the
             data: a stream can't be read again afterwards.
 
     Returns:
-        The new version and its metrics, or why nothing was written.
+        The new version and its metrics, or the reason why nothing was written.
 
     Raises:
-        TableAlreadyExistsError: mode error and a table is there.
-        SchemaMismatchError: the data's columns don't fit; the message names each one, expected and
-            found.
-        ConstraintViolationError: a null in a column without nulls, or a row that breaks a
-            constraint, an invariant or a generated column's expression; the message shows the row's
-            values (P101-P105).
+        TableAlreadyExistsError: mode is `error` and a table exists.
+        SchemaMismatchError: the data's columns are incompatible; the message names each one with
+            its expected and actual type.
+        ConstraintViolationError: a null in a NOT NULL column, or a row that violates a constraint,
+            an invariant or a generated column's expression; the message shows the row's values
+            (P101-P105).
         DeltaConcurrentModificationException: another writer won; nothing was committed.
         InvalidArgumentError: invalid arguments, or a row outside of `predicate`.
         UnsupportedFeatureError, UnsupportedExpressionError: not supported yet.
@@ -215,8 +217,9 @@ def _shown(table: OpenTable | None, result: WriteResult | DryRun) -> WriteResult
 def _replaced(
     location: str, options: dict[str, str] | None, data: Any, intent: WriteIntent
 ) -> WriteResult | DryRun | None:
-    """An overwrite that finds the rows to replace one by one. None for other writes, where there is
-    no table, and where whole partitions are replaced: that needs no row of the old ones."""
+    """Runs an overwrite that must find the replaced rows one by one. Returns None for other writes,
+    for a missing table, and if the condition selects whole partitions, since these are replaced
+    without reading rows."""
     matching, condition = intent.matching(), intent.condition()
     if matching is None and condition is None:
         return None
@@ -234,7 +237,7 @@ def _replaced(
             snapshot, replace_matching(target, as_reader(data), matching, settings, **reads), "nothing"
         )
     assert condition is not None
-    expr.refuse_unclear(condition, columns_of(snapshot.schema.to_json))
+    expr.refuse_unclear(condition, columns_of(lambda: snapshot.schema))
     if about_partitions(condition, snapshot):
         return None
     rows = in_table_types(as_reader(data))
@@ -242,8 +245,8 @@ def _replaced(
 
 
 def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str) -> WriteResult | DryRun:
-    """The result of a command on rows as that of a write; `skipped` is the reason if nothing was
-    committed."""
+    """Converts the result of a command on rows to that of a write; `skipped` is the reason if
+    nothing was committed."""
     if not isinstance(done, dict):
         return done
     if "version" not in done:
@@ -256,7 +259,8 @@ def command_result(snapshot: _native.Snapshot, done: CommandResult, skipped: str
 
 
 def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
-    """Whether a condition selects whole partitions, which the core replaces."""
+    """Whether a condition selects whole partitions, which the core replaces without reading
+    rows."""
     from deltaplane.expr.joined import names, parsed
 
     partitions = {name.lower() for name in snapshot.info.partition_columns}
@@ -264,21 +268,22 @@ def about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
     return only and expr.necessary(condition)[1]
 
 
-def _write(location: str, options: dict[str, str] | None, data: Any, request: str) -> WriteResult:
+def _write(location: str, options: dict[str, str] | None, data: Any, request: records.WriteRequest) -> WriteResult:
     reader = as_reader(data)
     job, spec = _begun(location, options, reader, request)
-    if job.skip is not None:
+    if spec is None:
         return WriteResult(version=None, skipped=job.skip)
     return commit_files(job, write_rows(location, options, spec, reader))
 
 
 def _begun(
-    location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: str
-) -> tuple[_native.WriteJob, str]:
-    """The job and its spec, which is empty if there is nothing to write."""
+    location: str, options: dict[str, str] | None, reader: pa.RecordBatchReader, request: records.WriteRequest
+) -> tuple[_native.WriteJob, records.WriteSpec | None]:
+    """Plans the write; returns the job and its spec, which is None if there is nothing to
+    write."""
     job = _native.WriteJob.begin(location, options, reader.schema, request)
     if job.skip is not None:
-        return job, ""
+        return job, None
     from deltaplane.write.declarations import check_declared
 
     spec = job.spec
@@ -286,24 +291,29 @@ def _begun(
     return job, spec
 
 
-def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: str) -> DryRun:
+def _rehearsed(location: str, options: dict[str, str] | None, data: Any, request: records.WriteRequest) -> DryRun:
     reader = as_reader(data)
     job, spec = _begun(location, options, reader, request)
-    if job.skip is not None:
-        return rehearse_skipped(location, options, job.skip)
+    if spec is None:
+        return rehearse_skipped(location, options, str(job.skip))
     return rehearse_files(job, write_rows(location, options, spec, reader, keep=False), request)
 
 
 def write_rows(
-    location: str, options: dict[str, str] | None, spec: str, reader: pa.RecordBatchReader, *, keep: bool = True
+    location: str,
+    options: dict[str, str] | None,
+    spec: records.WriteSpec,
+    reader: pa.RecordBatchReader,
+    *,
+    keep: bool = True,
 ) -> list[str]:
-    """Writes these rows to new data files, after applying the spec's row rules; returns add
-    actions. No log names the files yet.
+    """Applies the spec's row rules to these rows and writes them to new data files; returns add
+    actions. No commit names the files yet.
 
-    Without `keep` the files are encoded, but not stored.
+    `keep=False` encodes the files without storing them.
 
     Raises:
-        ConstraintViolationError: a row that breaks a rule; the files are deleted.
+        ConstraintViolationError: a row violates a rule; the files are deleted.
     """
     from deltaplane.commands.row_rules import RuledRows
 
@@ -318,27 +328,26 @@ def write_rows(
 def commit_files(job: _native.WriteJob, adds: list[str]) -> WriteResult:
     """Commits a job's files; deletes them if the commit certainly didn't happen."""
     try:
-        committed = json.loads(job.commit(adds))
+        committed = job.commit(adds)
     except NOT_COMMITTED:
         job.abort(adds)
         raise
-    if "skipped" in committed:
+    if committed is None:
         job.abort(adds)
-        return WriteResult(version=None, skipped=committed["skipped"])
-    if committed["auto_compact"]:
+        return WriteResult(version=None, skipped="exists")
+    if committed.auto_compact:
         from deltaplane.commands.optimize import after_commit
 
         after_commit(job.newest)
-    return WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+    return WriteResult(version=committed.version, metrics=committed.metrics)
 
 
-def rehearse_files(job: _native.WriteJob, adds: list[str], request: str) -> DryRun:
-    """What `commit_files` would do with files that were encoded but not stored; `request` is the
+def rehearse_files(job: _native.WriteJob, adds: list[str], request: records.WriteRequest) -> DryRun:
+    """The dry run of `commit_files`, for files that were encoded but not stored; `request` is the
     job's."""
     from deltaplane.commands.dry_run import DryRun
 
-    told, protocols = json.loads(job.dry_run(adds)), json.loads(job.protocols)
-    return DryRun.of(told, job.version, protocols, json.loads(request)["predicate_sql"])
+    return DryRun.of(job.dry_run(adds), job.version, job.protocols, request.predicate_sql)
 
 
 def rehearse_skipped(location: str, options: dict[str, str] | None, why: str) -> DryRun:

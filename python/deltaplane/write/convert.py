@@ -1,5 +1,5 @@
-"""`convert_to_deltalake`: makes a directory of Parquet files a table in place. No file is moved,
-written or deleted."""
+"""`convert_to_deltalake`: turns a directory of Parquet files into a table without moving, writing
+or deleting data files."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from deltaplane.schema import Schema
 from deltaplane.write.intent import write_request
 
 if TYPE_CHECKING:
+    from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
 __all__ = [
@@ -35,10 +36,10 @@ __all__ = [
     "partition_values_of",
 ]
 
-# Files whose footers are read between two progress reports.
+# Number of footers read between two progress reports.
 _TOGETHER = 1_000
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-# Types whose texts are checked; the text of any other type is always valid.
+# Types whose partition texts are checked; text is always valid for other types.
 _CHECKED = {"byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp", "timestamp_ntz"}
 
 
@@ -59,26 +60,26 @@ def convert_to_deltalake(
     dry_run: bool = False,
     progress: Callable[[ConvertProgress], object] | None = None,
 ) -> WouldConvert | None:
-    """Makes a table of the Parquet files in a directory, by one commit that adds them all.
+    """Creates a table over the Parquet files in a directory, by one commit that adds all files.
 
-    The table's columns are those of all files together, from their footers (or Spark's schema
-    there); a column has one type in all files that have it. Statistics are computed from the files'
-    values, several files at a time.
+    The table's columns are the union of the columns in all footers (or of Spark's schema in them);
+    a column must have one type in all files. Statistics are computed from the files' values,
+    several files at a time.
 
     Args:
         uri: the directory. Names that begin with `_` or `.` are ignored, every other file must be
             Parquet.
-        mode: what to do if a table exists: `error` fails, `ignore` leaves it.
+        mode: the handling of an existing table: `error` fails, `ignore` keeps it.
         partition_by: the partition columns with their types: a `Schema`, or anything with
             `__arrow_c_schema__`.
         partition_strategy: how directories encode partition values: `hive`
             (`day=2024-01-31/part-0.parquet`) or `directory` (`2024-01-31/part-0.parquet`, in the
             order of the columns).
         name, description, configuration: metadata and properties of the table.
-        storage_options: how to reach the store.
-        collect_stats: if false, files have no statistics: faster now, but no query can skip a file.
+        storage_options: access to the store.
+        collect_stats: False writes no statistics: faster now, but no query can skip a file.
         commit_properties, post_commithook_properties: see these classes.
-        dry_run: only reads the directory and the files' footers, and makes all checks.
+        dry_run: whether to only read the directory and the files' footers and make all checks.
         progress: called in this thread while statistics are computed; an exception that it raises
             ends the command, and no table is created.
 
@@ -88,11 +89,11 @@ def convert_to_deltalake(
     Cost: memory for one text per file and for the commit.
 
     Raises:
-        InvalidArgumentError: no files, directories that don't fit the partition columns, a value
-            that doesn't fit its column's type, or properties that need other column names than the
+        InvalidArgumentError: no files, directories that don't match the partition columns, a value
+            that isn't of its column's type, or properties that need other column names than the
             files have.
-        SchemaMismatchError: a column with two types, or a type that tables don't have.
-        CorruptFileError: a file that isn't Parquet; names it.
+        SchemaMismatchError: a column with two types, or a type that Delta tables can't have.
+        CorruptFileError: a file isn't Parquet; the message names it.
         TableAlreadyExistsError: a table exists, or another writer created one meanwhile.
 
     >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -135,10 +136,10 @@ class ConvertProgress:
 class CatalogTable:
     """A catalog's description of a table of Parquet files.
 
-    `fields` are its columns as a Delta schema has them. `partitions` has the values of each
-    partition's directory, by its path below the location: rows of other directories don't belong to
-    the table. It is None if the catalog doesn't know them, so that directory names provide the
-    values.
+    `fields` are the columns in the form of a Delta schema. `partitions` has the values of each
+    partition's directory, by its path below the location: files in other directories don't belong
+    to the table. None means that the catalog lists no partitions, so that directory names provide
+    the values.
     """
 
     name: str
@@ -171,8 +172,7 @@ class Conversion:
     catalog_table: CatalogTable | None = None
 
     def run(self, reader: Files, *, dry_run: bool = False, **said: Any) -> WouldConvert | None:
-        """Commits the existing files, as `reader` finds them; `said` goes to the commit and the
-        metadata."""
+        """Commits the files that `reader` finds; `said` is added to the commit and the metadata."""
         if self.mode not in ("error", "ignore"):
             raise InvalidArgumentError(f"mode is error or ignore, not {self.mode!r}")
         if (self.partition_by is None) != (self.partition_strategy is None):
@@ -204,7 +204,8 @@ class Conversion:
         if dry_run:
             return WouldConvert(len(found.files), found.schema, tuple(found.partition_columns))
         adds = reader.adopt(job.spec, described(found.files, found.directories), len(found.files))
-        # A failed job is never aborted here: that would delete its files, which are the user's.
+        # A failed job is never aborted here, because aborting would delete its files, which are the
+        # user's.
         try:
             job.commit(adds)
         except TableAlreadyExistsError:
@@ -213,7 +214,7 @@ class Conversion:
         return None
 
     def find(self, reader: Files) -> FoundFiles:
-        """The existing files, as `reader` finds them.
+        """Finds the existing files by `reader`.
 
         Raises:
             InvalidArgumentError, SchemaMismatchError, CorruptFileError: as `convert_to_deltalake`.
@@ -254,8 +255,8 @@ class Conversion:
         return FoundFiles(files, directories, _schema(table.fields), names)
 
     def log_in_memory(self, reader: Files) -> str:
-        """The location of a log in this process's memory that describes the files by paths below
-        `location`, as the source of a clone. The caller deletes it."""
+        """Writes a log in this process's memory that describes the files by paths below `location`,
+        as the source of a clone; returns its location, which the caller deletes."""
         found, location = self.find(reader), f"memory://parquet-{uuid.uuid4().hex}/log"
         job = self._job((location, None), found, CommitOperation.conversion({}), {})
         job.commit(reader.adopt(job.spec, described(found.files, found.directories), len(found.files)))
@@ -279,12 +280,12 @@ class Conversion:
 
 
 class Files(Protocol):
-    """Reads the files' footers."""
+    """The interface for reading the files' footers."""
 
     def schema(self, files: list[str]) -> _native.TableSchema:
-        """The columns of all files together, as `_native.parquet_schema`."""
+        """The union of the columns of all files, as `_native.parquet_schema`."""
 
-    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
+    def adopt(self, spec: records.WriteSpec, files: Iterator[str], count: int) -> list[str]:
         """The add actions of `count` files, as `_native.adopt_files`."""
 
 
@@ -292,18 +293,20 @@ class Files(Protocol):
 class FilesHere:
     """Reads footers in this process."""
 
-    of: Conversion
+    conversion: Conversion
     progress: Callable[[ConvertProgress], object] | None = None
 
     def schema(self, files: list[str]) -> _native.TableSchema:
-        """Several files at a time."""
-        return _native.parquet_schema(self.of.location, self.of.options, files)
+        """Reads several files at a time."""
+        return _native.parquet_schema(self.conversion.location, self.conversion.options, files)
 
-    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
+    def adopt(self, spec: records.WriteSpec, files: Iterator[str], count: int) -> list[str]:
         """Reads several files at a time."""
         adds: list[str] = []
         while some := list(islice(files, _TOGETHER)):
-            adds += _native.adopt_files(self.of.location, self.of.options, spec, some, self.of.collect_stats)
+            adds += _native.adopt_files(
+                self.conversion.location, self.conversion.options, spec, some, self.conversion.collect_stats
+            )
             if self.progress is not None:
                 self.progress(ConvertProgress(len(adds), count))
         return adds
@@ -349,7 +352,7 @@ def _plain_type(data_type: Any) -> Any:
 def _partition_fields(columns: Any) -> list[dict[str, Any]]:
     fields: list[dict[str, Any]]
     if hasattr(columns, "to_json") and not hasattr(columns, "__arrow_c_schema__"):
-        fields = json.loads(str(columns.to_json()))["fields"]
+        fields = _native.TableSchema(str(columns.to_json())).to_value()["fields"]
         return fields
     if not hasattr(columns, "__arrow_c_schema__"):
         raise InvalidArgumentError(

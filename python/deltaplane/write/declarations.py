@@ -1,10 +1,15 @@
-"""Which expressions a table may declare: refuses what delta-spark refuses when it creates or alters
-a table.
+"""Checks the expressions that a table declares: refuses what delta-spark refuses when it creates or
+alters a table.
 
 Checks names, types and constants; `row_rules` checks rows.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from deltaplane.io import records
 
 import json
 import time
@@ -43,7 +48,7 @@ def check_identity(column: str, data_type: Any, metadata: Mapping[str, Any]) -> 
         metadata: the metadata of its field.
 
     Raises:
-        InvalidArgumentError: names the type.
+        InvalidArgumentError: the column has another type; the message names it.
     """
     if "delta.identity.start" in metadata and data_type != "long":
         kind = data_type if isinstance(data_type, str) else data_type["type"]
@@ -52,29 +57,28 @@ def check_identity(column: str, data_type: Any, metadata: Mapping[str, Any]) -> 
         )
 
 
-def check_declared(spec: str, location: str) -> None:
-    """Refuses invalid rules of a write job that creates a table, or replaces its columns.
+def check_declared(spec: records.WriteSpec, location: str) -> None:
+    """Refuses invalid rules in a write job that creates a table or replaces its columns.
 
     Raises:
-        InvalidArgumentError: an unknown column, a wrong type, a generated column over another one,
-            a default that isn't constant.
-        UnsupportedExpressionError: an expression that can't be evaluated as Spark does, by name:
-            subqueries, aggregates, nondeterministic functions.
+        InvalidArgumentError: an unknown column, a wrong type, a generated column over another
+            generated one, or a default that isn't constant.
+        UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+            result: subqueries, aggregates, nondeterministic functions.
     """
-    parsed = json.loads(spec)
-    rules = parsed["row_rules"]
-    if not parsed["declares"] or not any(rules.values()):
+    rules = spec.row_rules
+    if not spec.declares or not rules:
         return
-    schema = parsed["schema"]
+    schema = spec.schema
     types = {f.name: of_json(f.data_type) for f in _native.TableSchema(schema).fields}
-    generated = [r["column"] for r in rules["generated"]]
+    generated = [r.column for r in rules.generated]
     try:
-        for rule in rules["generated"]:
-            _about(f"the generated column `{rule['column']}`", _check_generated, rule, schema, types, generated)
-        for rule in rules["defaults"]:
-            _about(f"the default of `{rule['column']}`", check_default, rule["sql"], types[rule["column"]])
-        for rule in rules["checks"]:
-            _about(f"the constraint `{rule['name']}`", check_constraint, rule["sql"], schema)
+        for rule in rules.generated:
+            _about(f"the generated column `{rule.column}`", _check_generated, rule, schema, types, generated)
+        for rule in rules.defaults:
+            _about(f"the default of `{rule.column}`", check_default, rule.sql, types[rule.column])
+        for check in rules.checks:
+            _about(f"the constraint `{check.name}`", check_constraint, check.sql, schema)
     except DeltaError as e:
         e.table = location
         raise
@@ -88,10 +92,10 @@ def _about(what: str, judge: Callable[..., object], *args: Any) -> None:
 
 
 def _check_generated(
-    rule: Mapping[str, str], schema: str, types: Mapping[str, SparkType | None], generated: Sequence[str]
+    rule: records.ColumnRule, schema: str, types: Mapping[str, SparkType | None], generated: Sequence[str]
 ) -> None:
-    sql = rule["sql"]
-    refuse_unclear(sql, columns_of(lambda: schema), is_condition=False)
+    sql = rule.sql
+    refuse_unclear(sql, columns_of(lambda: _native.TableSchema(schema)), is_condition=False)
     program = compile_expressions([sql], schema)
     unfit = sorted(called(parse(sql)) & NOT_GENERATED)
     if not unfit and program.intervals:
@@ -105,7 +109,7 @@ def _check_generated(
         raise InvalidArgumentError(
             f"`{sql}` refers to `{others[0]}`, which is generated itself: refer to the columns that one is made of"
         )
-    found, wanted = program.types[0], types[rule["column"]]
+    found, wanted = program.types[0], types[rule.column]
     if found != wanted:
         raise InvalidArgumentError(
             f"`{sql}` is {found}, the column is {wanted or 'of a type that expressions have no form of'} "
@@ -114,17 +118,20 @@ def _check_generated(
 
 
 def check_constraint(sql: str, schema: str) -> Check:
-    """The condition of a constraint that a table may declare.
+    """Parses and checks the condition of a declared constraint.
 
     Raises:
         InvalidArgumentError: not a condition over the table's columns.
-        UnsupportedExpressionError: an expression that can't be evaluated as Spark does, by name; a
-            column in a lambda function, with which delta-spark 4.4.0 fails at every write.
+        UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+            result; or a column in a lambda function, with which delta-spark 4.4.0 fails at every
+            write.
 
-    >>> check_constraint("x > 0", '{"fields": [{"name": "x", "type": "long"}]}').columns
+    >>> import pyarrow as pa
+    >>> schema = _native.schema_from_arrow(pa.schema([("x", pa.int64())])).to_json()
+    >>> check_constraint("x > 0", schema).columns
     ['x']
     """
-    refuse_unclear(sql, columns_of(lambda: schema))
+    refuse_unclear(sql, columns_of(lambda: _native.TableSchema(schema)))
     check = compile_boolean(sql, schema)
     if columns := captured(parse(sql)):
         raise UnsupportedExpressionError(
@@ -139,8 +146,9 @@ def check_default(sql: str, to: SparkType | None) -> None:
     convertible type, or a string with such a value.
 
     Raises:
-        InvalidArgumentError: a column, a type or a value that doesn't fit.
-        UnsupportedExpressionError: an expression that can't be evaluated as Spark does, by name.
+        InvalidArgumentError: a column reference, or an incompatible type or value.
+        UnsupportedExpressionError: deltaplane can't evaluate the named expression with Spark's
+            result.
 
     >>> from deltaplane.expr.types import BYTE
     >>> check_default("1 + 1", BYTE)

@@ -1,6 +1,8 @@
-"""`GroupWriter`: appends of many threads become one commit with all their application versions.
+"""`GroupWriter`: combines appends of many threads into one commit with all their application
+versions.
 
-Each thread writes files of its own; one of them commits for all that are ready (`leader_batcher`).
+Each thread writes its own files; one of the threads commits all finished appends
+(`leader_batcher`).
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ from deltaplane.write.leader_batcher import LeaderBatcher
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.io import records
     from deltaplane.io.storage_options import TableUri
 
 __all__ = ["GroupWriter"]
 
-# Errors with which a plan, or rows checked by one, may be refused. If the plan is outdated, they
-# are ignored.
+# Errors that refuse a plan, or rows checked by it. They are ignored if the plan is outdated.
 _REFUSALS = (
     ConstraintViolationError,
     InvalidArgumentError,
@@ -54,15 +56,15 @@ _REFUSALS = (
     UnsupportedExpressionError,
     UnsupportedFeatureError,
 )
-# Lost races after which a group is planned again on the newest version; the core itself rebases
-# onto all other winners that an append permits.
+# Conflicts after which a group is planned again on the newest version; the core itself rebases onto
+# all other winners that an append permits.
 _JUDGED_ANEW = (ConcurrentTransactionException, MetadataChangedException, ProtocolChangedException)
-# Attempts; each one was lost to a change of the table, or of an application's version, during a
-# commit.
+# Maximum number of attempts; an attempt fails if the table, or an application's version, changes
+# during a commit.
 _MOST_ATTEMPTS = 20
-# Plans; each one became outdated while its rows were written.
+# Maximum number of plans; a plan is outdated if the table changes while the rows are written.
 _MOST_PLANS = 10
-# Schemas that are remembered: more than an application uses, unless it generates them.
+# Maximum number of cached schemas: more than an application uses, unless it generates them.
 _PLANS_KEPT = 64
 _LONG = 1 << 63
 
@@ -72,7 +74,7 @@ class _Plan:
     """The requirements of files with data of this schema, for the table at the time of planning."""
 
     schema: pa.Schema
-    spec: str
+    spec: records.WriteSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ class _Ready:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """The result of an append. `keeps_files`: they are in the table, or may be."""
+    """The result of an append. `keeps_files`: the files are in the table, or may be."""
 
     result: WriteResult | None = None
     error: Exception | None = None
@@ -120,8 +122,9 @@ class _Bounds:
         """The indexes of appends for one commit, in order.
 
         A commit sets an application's version once, so a group has one append per application, the
-        one with the lowest waiting version: a later commit skips versions that aren't above the
-        last one. All files are of one plan, which is checked again with the commit.
+        one with the lowest waiting version: a later commit skips versions that aren't greater than
+        the last one. All files of a group were written for one plan, the requirements of the table
+        at that time, and the commit checks that these still hold.
         """
         lowest: dict[str, tuple[int, int]] = {}
         for at, one in enumerate(waiting):
@@ -155,19 +158,19 @@ class GroupWriter:
     Args:
         table_or_uri: path, URL or `DeltaTable` of an existing table; a `DeltaTable` stays at its
             version.
-        storage_options: how to reach the store; keys as in deltalake and object_store.
+        storage_options: access to the store; keys as in deltalake and object_store.
         max_appends, max_files, max_bytes: the limits of one commit (`max_bytes` of data files),
             unless a single append exceeds them.
-        max_waiting: how many appends may be in progress; further ones wait, and hold no data yet.
-        max_delay_seconds: how long a ready append may wait for others before a commit begins. With
-            0, appends are grouped only during another commit.
+        max_waiting: maximum number of appends in progress; further ones wait without holding data.
+        max_delay_seconds: maximum time that a finished append waits for others before a commit
+            begins. With 0, appends are grouped only while another commit runs.
         target_file_size: target bytes of one data file.
         writer_properties, post_commithook_properties: see these classes.
         commit_properties: for every commit; without `app_transactions`, which belong to each
             append.
 
     Raises:
-        TableNotFoundError: there is no table.
+        TableNotFoundError: the location contains no table.
         InvalidArgumentError: an invalid limit or property.
         StoreUnavailableError, StoreDeniedError: failures of the store.
 
@@ -203,7 +206,7 @@ class GroupWriter:
         self._options = storage_options_text({**(known or {}), **(storage_options or {})}) or None
         if commit_properties is not None and commit_properties.app_transactions:
             raise InvalidArgumentError("app_transactions belong to single appends: give each append its own txn")
-        request = write_request(
+        self._request = write_request(
             mode="append",
             target_file_size=target_file_size,
             writer_properties=writer_properties,
@@ -211,7 +214,6 @@ class GroupWriter:
             post_commithook_properties=post_commithook_properties,
             applies_row_rules=True,
         )
-        self._request: dict[str, Any] = json.loads(request)
         bounds = _Bounds(
             _count("max_appends", max_appends), _count("max_files", max_files), _count("max_bytes", max_bytes)
         )
@@ -230,7 +232,7 @@ class GroupWriter:
         Args:
             data: as `write_deltalake` takes it. It is read in this thread.
             txn: the application's id and version: rows of one version are never written twice, and
-                are skipped if a higher one was committed before. An application must append its
+                are skipped if a higher version was committed before. An application must append its
                 versions one after the other.
 
         Returns:
@@ -263,7 +265,7 @@ class GroupWriter:
 
     @property
     def waiting(self) -> int:
-        """How many ready appends wait for the next commit."""
+        """The number of finished appends that wait for the next commit."""
         return self._callers.waiting
 
     def close(self) -> None:
@@ -322,25 +324,24 @@ class GroupWriter:
             with contextlib.suppress(DeltaError):
                 _native.discard_files(self._location, self._options, adds)
         if outcome.result is None:
-            # Each thread raises an exception of its own: a shared one would collect the tracebacks
-            # of all.
+            # Each thread raises its own copy of the exception: a shared one would collect the
+            # tracebacks of all.
             raise copy.copy(outcome.error) from outcome.error  # type: ignore[misc]
         return outcome.result
 
     def _plan_of(self, schema: pa.Schema) -> tuple[_Plan, bool]:
-        """The requirements of files for this data, and whether they were planned just now."""
+        """The requirements for files of this schema, and whether they were planned by this call."""
         # Metadata of the whole schema describes a library's view of the rows; pandas stores their
         # number there.
         key = schema.remove_metadata().serialize().to_pybytes()
         if (kept := self._plans.get(key)) is not None:
             return kept, False
         plan = _Plan(schema, self._begin(schema).spec)
-        spec = json.loads(plan.spec)
-        if spec["declares"]:
+        if plan.spec.declares:
             raise TableNotFoundError("the table is gone since this writer was opened", table=self._location)
-        if spec["identity"]:
+        if plan.spec.identity:
             raise UnsupportedFeatureError(
-                f"a group commit hands out no values for the identity column `{spec['identity'][0]['column']}`, since the "
+                f"a group commit hands out no values for the identity column `{plan.spec.identity[0].column}`, since the "
                 "next group would have to know them before its files are written: use write_deltalake",
                 table=self._location,
             )
@@ -361,13 +362,13 @@ class GroupWriter:
     # --- one commit, for a whole group --------------------------------------------------------------------------------
 
     def _begin(self, schema: pa.Schema, group: Sequence[_Ready] = ()) -> _native.WriteJob:
-        """The plan of a commit of this group, on the newest version."""
-        commit = dict(self._request["commit"])
+        """Plans a commit of this group on the newest version."""
+        commit = dict(self._request.commit)
         if group:
             done = [one.transaction for one in group if one.transaction is not None]
             commit["txn"] = [{"app_id": t.app_id, "version": t.version} for t in done]
             commit["commit_info"] = {**commit["commit_info"], "groupedAppends": len(group)}
-        request = json.dumps({**self._request, "commit": commit})
+        request = self._request.with_fields(commit=commit)
         return _native.WriteJob.begin(self._location, self._options, schema, request)
 
     def _commit(self, group: Sequence[_Ready]) -> list[_Outcome]:
@@ -377,8 +378,8 @@ class GroupWriter:
         return [outcome if one in new else _SKIPPED for one in group]
 
     def _commit_new(self, group: list[_Ready]) -> _Outcome:
-        """Commits the group except appends whose application's version is committed already: these
-        are removed from it.
+        """Commits the group without the appends whose application version is already committed,
+        which are removed from it.
 
         Every attempt plans again, on the newest version. The files are reused if the new plan
         requires exactly the same form; the core checks changes between plan and commit as for any
@@ -402,14 +403,15 @@ class GroupWriter:
                 self._plans.clear()
                 return _Outcome(error=_OutdatedPlan())
             try:
-                committed = json.loads(job.commit([add for one in group for add in one.adds]))
+                committed = job.commit([add for one in group for add in one.adds])
             except _JUDGED_ANEW:
                 continue
             except NOT_COMMITTED as e:
                 return _Outcome(error=e)
             except DeltaError as e:
                 return _Outcome(error=e, keeps_files=True)
-            result = WriteResult(version=committed["version"], metrics=committed.get("metrics") or {})
+            assert committed is not None, "an append is skipped by no table that is there"
+            result = WriteResult(version=committed.version, metrics=committed.metrics)
             return _Outcome(result=result, keeps_files=True)
         return _Outcome(
             error=ConcurrentWriteException(

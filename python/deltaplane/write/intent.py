@@ -1,12 +1,10 @@
-"""What a write is to do, whoever has the rows: the arguments of both entry points, checked, and the
-core's request.
+"""The arguments of both write entry points, checked, and their conversion to the core's request.
 
-Knows neither Arrow data nor frames.
+Uses neither Arrow data nor data frames.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from deltaplane import _native, expr
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.expr import Predicate
+from deltaplane.io import records
 from deltaplane.io.storage_options import StorageOptions, version_arguments
 from deltaplane.properties import (
     CommitOperation,
@@ -46,7 +45,7 @@ SchemaMode = Literal["merge", "overwrite"]
 
 
 class _Options(TypedDict, total=False):
-    """The keyword arguments that both entry points have."""
+    """The keyword arguments that both entry points share."""
 
     name: str | None
     description: str | None
@@ -63,7 +62,7 @@ class _Options(TypedDict, total=False):
 
 
 class WriteOptions(_Options, total=False):
-    """The keyword arguments of `write_deltalake`, but `dry_run`."""
+    """The keyword arguments of `write_deltalake`, except `dry_run`."""
 
     partition_by: list[str] | str | None
     cluster_by: list[str] | str | None
@@ -76,7 +75,7 @@ class WriteOptions(_Options, total=False):
 
 
 class FrameWriteOptions(_Options, total=False):
-    """The arguments of `deltaplane.spark.write` that have no position, but `dry_run`."""
+    """The keyword-only arguments of `deltaplane.spark.write`, except `dry_run`."""
 
     cluster_by: Sequence[str] | str | None
     max_commit_retries: int | None
@@ -90,11 +89,11 @@ class FrameWriteOptions(_Options, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class WriteIntent:
-    """One write: which table comes of it, which rows make room, and how files and the commit are
-    made.
+    """One write: the definition of the resulting table, the rows to replace, and the settings of
+    files and commit.
 
     Raises:
-        InvalidArgumentError: a value out of range, or two that don't go together.
+        InvalidArgumentError: a value out of range, or incompatible arguments.
     """
 
     mode: str
@@ -129,19 +128,20 @@ class WriteIntent:
 
     @property
     def merges_schema(self) -> bool:
-        """Whether new columns of the rows are added to the table."""
+        """Whether the write adds new columns of the data to the table."""
         return self.schema_mode == "merge"
 
     @property
     def reads_others(self) -> bool:
-        """Whether the rows were made of the table's own."""
+        """Whether the rows were computed from the table's own rows."""
         return self.read_version is not None
 
     def matching(self) -> Matching | None:
-        """Which rows make room because they match new ones; None where the write doesn't say so.
+        """The matching condition for replaced rows; None if the write has no `replace_using` or
+        `replace_on`.
 
         Raises:
-            InvalidArgumentError: arguments that don't go together.
+            InvalidArgumentError: incompatible arguments.
         """
         return replaced_rows(
             self.replace_using,
@@ -152,22 +152,22 @@ class WriteIntent:
         )
 
     def condition(self) -> str | None:
-        """The condition on rows that make room, unless the schema is replaced too."""
+        """The predicate that selects the replaced rows, unless the schema is replaced too."""
         selects = self.mode == "overwrite" and isinstance(self.predicate, str) and self.schema_mode != "overwrite"
         return str(self.predicate) if selects else None
 
     def settings(self) -> Settings:
-        """How a command on rows does it."""
+        """The settings with which a command on rows runs this write."""
         from deltaplane.commands.rewriting import Settings
 
         commit, hook = self.commit_properties, self.post_commithook_properties
         return Settings(self.writer_properties, commit, hook, self.target_file_size, self.dry_run)
 
-    def request(self, location: str, options: dict[str, str] | None) -> str:
-        """The request text that the Rust core takes; the caller evaluates the rules for rows.
+    def request(self, location: str, options: dict[str, str] | None) -> records.WriteRequest:
+        """The request for the Rust core; the caller evaluates the row rules.
 
         Raises:
-            InvalidArgumentError: a value out of range, or two that don't go together.
+            InvalidArgumentError: a value out of range, or incompatible arguments.
         """
         return write_request(
             mode=self.mode,
@@ -192,11 +192,10 @@ class WriteIntent:
 
 
 def check_read_version(version: int | None, mode: str) -> None:
-    """Refuses a version that rows can't have been read from.
+    """Refuses an invalid `read_version`.
 
     Raises:
-        InvalidArgumentError: no number of a version, or a mode in which no table is written to that
-            has versions.
+        InvalidArgumentError: not a version number, or a mode that writes to no existing table.
     """
     if version is None:
         return
@@ -217,13 +216,12 @@ def replaced_rows(
     plain: bool,
     schema_mode: str | None,
 ) -> Matching | None:
-    """Which rows make room for new ones, as `replace_using` and `replace_on` say it; None where
-    neither is given.
+    """The matching condition of `replace_using` or `replace_on`; None without either.
 
-    `plain`: the write overwrites, and no predicate says what.
+    `plain`: the mode is overwrite and no predicate selects rows.
 
     Raises:
-        InvalidArgumentError: arguments that don't go together.
+        InvalidArgumentError: incompatible arguments.
     """
     if on is None and aliases != (None, None):
         raise InvalidArgumentError("source_alias and target_alias are names in replace_on: give a condition too")
@@ -243,8 +241,8 @@ def replaced_rows(
 def overwritten(
     location: str, options: dict[str, str] | None, mode: str, predicate: Predicate | None
 ) -> dict[str, Any]:
-    """The rows that an overwrite replaces, as arguments of `write_request`: of a table that isn't
-    there yet there are none, and the condition is one that the new rows must meet."""
+    """The rows that an overwrite replaces, as arguments of `write_request`. For a missing table
+    these are none, and the new rows must satisfy the predicate."""
     if isinstance(predicate, str) and mode == "overwrite" and not _native.is_table(location, options):
         return {"first_rows_meet": predicate}
     return {"predicate": predicate}
@@ -272,15 +270,15 @@ def write_request(
     read_version: int | None = None,
     operation: CommitOperation | None = None,
     data_change: bool = True,
-) -> str:
-    """The request text that the Rust core takes, from checked arguments.
+) -> records.WriteRequest:
+    """The request for the Rust core, from checked arguments.
 
-    `first_rows_meet`: the predicate where the caller found no table, by which it judges each row as
-    by the rules. `applies_row_rules`: the caller evaluates the rules in the job's spec on its rows
-    (`deltaplane.commands.row_rules`).
+    `first_rows_meet`: the predicate of an overwrite of a missing table, which the caller checks for
+    each row like a row rule. `applies_row_rules`: the caller evaluates the rules in the job's spec
+    on its rows (`deltaplane.commands.row_rules`).
 
     Raises:
-        InvalidArgumentError: a value out of range, or two that don't go together.
+        InvalidArgumentError: a value out of range, or incompatible arguments.
     """
     if mode not in ("error", "append", "overwrite", "ignore"):
         raise InvalidArgumentError(f"mode is error, append, overwrite or ignore, not {mode!r}")
@@ -294,26 +292,24 @@ def write_request(
         partition_by = [partition_by]
     if isinstance(cluster_by, str):
         cluster_by = [cluster_by]
-    return json.dumps(
-        {
-            "mode": mode,
-            "partition_by": None if partition_by is None else list(partition_by),
-            "cluster_by": None if cluster_by is None else list(cluster_by),
-            "schema_mode": schema_mode,
-            "schema_json": schema_json,
-            "predicate": expr.parse(predicate),
-            "predicate_sql": first_rows_meet if predicate is None else str(predicate),
-            "first_rows_meet": first_rows_meet,
-            "dynamic_partitions": dynamic_partitions,
-            "read_version": read_version,
-            "names_seed": names_seed,
-            "name": name,
-            "description": description,
-            "configuration": property_texts(configuration),
-            "applies_row_rules": applies_row_rules,
-            "files": file_request(writer_properties, target_file_size),
-            "commit": commit_request(commit_properties, post_commithook_properties),
-            **({} if operation is None else {"operation": operation.request}),
-            **({} if data_change else {"data_change": False}),
-        }
+    return records.WriteRequest(
+        mode=mode,
+        partition_by=None if partition_by is None else list(partition_by),
+        cluster_by=None if cluster_by is None else list(cluster_by),
+        schema_mode=schema_mode,
+        schema_json=schema_json,
+        predicate=expr.parse(predicate),
+        predicate_sql=first_rows_meet if predicate is None else str(predicate),
+        first_rows_meet=first_rows_meet,
+        dynamic_partitions=dynamic_partitions,
+        read_version=read_version,
+        names_seed=names_seed,
+        name=name,
+        description=description,
+        configuration=property_texts(configuration),
+        applies_row_rules=applies_row_rules,
+        files=file_request(writer_properties, target_file_size),
+        commit=commit_request(commit_properties, post_commithook_properties),
+        operation="write" if operation is None else operation.request,
+        data_change=data_change,
     )

@@ -1,7 +1,8 @@
 """Leader and followers: callers submit one item each, and one caller at a time processes all
 waiting items.
 
-Owns waiting, admission and closing, and no thread; knows neither tables nor the kind of items.
+Implements waiting, admission and closing, without a thread of its own; independent of tables and of
+the kind of items.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ class _Place(Generic[Item, Result]):
 class LeaderBatcher(Generic[Item, Result]):
     """Callers enter (`admit`), prepare an item at their own pace, `submit` it and get its result.
 
-    While one group is processed the next one collects; then one of the waiting callers processes
+    While one group is processed, the next one collects; one of the waiting callers then processes
     it.
 
     Args:
         handle: returns a group's results, in the group's order. Runs in one caller's thread at a
             time.
-        choose: the next group, as indexes of the waiting items in the order of their arrival; at
-            least one.
-        is_full: whether waiting for more items than these is useless.
-        most_inside: how many callers may be inside; others wait to be admitted.
-        delay_seconds: how long the first item may wait for others.
+        choose: selects the next group, as indexes of the waiting items in the order of their
+            arrival; at least one.
+        is_full: whether waiting for more items has no benefit.
+        most_inside: maximum number of admitted callers; others wait for admission.
+        delay_seconds: maximum time that the first item waits for others.
 
     >>> numbers = LeaderBatcher(lambda group: [n * 2 for n in group], lambda waiting: [0], lambda waiting: True, 8, 0.0)
     >>> with numbers.admit():
@@ -76,7 +77,7 @@ class LeaderBatcher(Generic[Item, Result]):
 
     @property
     def waiting(self) -> int:
-        """How many items wait for a group."""
+        """The number of items that wait for a group."""
         return len(self._queue)
 
     @contextmanager
@@ -85,8 +86,8 @@ class LeaderBatcher(Generic[Item, Result]):
         left.
 
         Raises:
-            InvalidArgumentError: closed, also while this call waited; or this thread is inside
-                already.
+            InvalidArgumentError: the batcher is closed, or is closed during this call; or this
+                thread is already admitted.
         """
         me = threading.get_ident()
         self._refuse_nested(me)
@@ -106,7 +107,8 @@ class LeaderBatcher(Generic[Item, Result]):
                 self._door.notify_all()
 
     def submit(self, item: Item) -> Result:
-        """The item's result, after a group with it was processed, by this thread or by another one.
+        """Waits until this or another thread has processed a group with the item, and returns the
+        item's result.
 
         Raises:
             InternalError: another thread was interrupted while it processed the group; the outcome
@@ -138,7 +140,7 @@ class LeaderBatcher(Generic[Item, Result]):
         """Admits no more callers and waits until all have left.
 
         Raises:
-            InvalidArgumentError: this thread is inside itself, so that it would wait for ever.
+            InvalidArgumentError: this thread is admitted itself, so it would wait for ever.
         """
         self._refuse_nested(threading.get_ident())
         with self._door:
@@ -191,7 +193,7 @@ class LeaderBatcher(Generic[Item, Result]):
             raise
 
     def _gather(self) -> None:
-        """Waits for more items, as long as the first item may wait and other callers can come."""
+        """Waits for more items while the first item may wait and further callers can arrive."""
         until = self._queue[0].arrived + self._delay_seconds
         while not self._closed and len(self._queue) < self._most_inside:
             left = until - time.monotonic()

@@ -1,7 +1,7 @@
 """`OnceWriter`: appends numbered batches of applications exactly once, however often they are
 repeated.
 
-Arguments in; `write` commits with the application's version.
+Converts arguments; `write` commits with the application's version.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ __all__ = ["OnceWriter"]
 
 @checked()
 class OnceWriter:
-    """Appends batches of applications that number them: a batch that is in the table already is
-    skipped.
+    """Appends numbered batches of applications; a batch that the table already contains is skipped.
 
     A restarted program continues after `last_version`, or repeats its last batches: in both cases
     every row is written once. `GroupWriter` does the same for many threads at once.
 
     Args:
         table_or_uri: path, URL or `DeltaTable`; the first append creates a missing table.
-        storage_options: how to reach the store; keys as in deltalake and object_store.
+        storage_options: access to the store; keys as in deltalake and object_store.
         partition_by, configuration: for a new table.
-        merge_schema: whether new columns of the data are added to the table.
+        merge_schema: whether to add new columns of the data to the table.
         writer_properties: see this class.
 
     >>> import pyarrow as pa

@@ -12,12 +12,13 @@ mod listing;
 mod progress;
 mod scan_report;
 mod snapshot;
+mod table_info;
 mod transaction;
 mod write;
 
 pub use checkpoint::reader::PlanColumns;
 pub use checkpoint_writer::CheckpointReport;
-pub use commands::alter::{AlterRequest, Altered, Change, NewColumns, alter, protocol_json};
+pub use commands::alter::{AlterRequest, Altered, Change, NewColumns, alter};
 pub use commands::cleanup::CleanupReport;
 pub use commands::clone::{CloneRequest, CloneSource, Cloned, Copies, ParquetFiles, clone_table, copy_files};
 pub use commands::commit_read::ReadRequest;
@@ -27,7 +28,7 @@ pub use commands::log_facts::{CommitTotals, LogFiles, LogFolder, NewestCheckpoin
 pub use commands::optimize::{LayoutPlan, LayoutRequest, Moved, Placed};
 pub use commands::restore::{RestoreRequest, Restored, restore};
 pub use commands::rewrite::{Rewrite, RewriteRequest, Rewritten};
-pub use commands::vacuum::{Deletes, VacuumCommits, VacuumRequest, Vacuumed, vacuum, visible_files};
+pub use commands::vacuum::{Deletes, VacuumCommits, VacuumRequest, VacuumResult, Vacuumed, vacuum, visible_files};
 pub use environment::{Environment, EnvironmentGuard, new_id, now_ms, with_environment};
 pub use follow::columns::{ColumnSteps, TrackedColumns};
 pub use follow::offset::{TailLimits, TailOffset};
@@ -43,9 +44,12 @@ pub use progress::{Progress, Tell};
 pub use scan_report::ScanReport;
 pub use snapshot::file_scan::Considered;
 pub use snapshot::{LogSize, Snapshot};
+pub use table_info::{FeatureInfo, PropertyInfo, ProtocolInfo, Protocols, TableInfo, known_features, known_properties};
 pub use transaction::dry_run::DryRun;
 pub use transaction::{Committed, Operation, ReappliedRows, RowConflictResolver, Staged, commit};
 pub use write::plan::{FileTarget, PlannedWrite, WritePlan, create_table, plan_write, plan_write_after};
-pub use write::request::{CommitRequest, FileRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest};
+pub use write::request::{
+    CommitRequest, FileRequest, IncomingRequest, SchemaMode, TxnRequest, WriteMode, WriteRequest,
+};
 
 pub use deltaplane_error::{Error, Kind, Result};

@@ -9,10 +9,10 @@ use arrow::array::{BooleanArray, RecordBatch};
 use deltaplane_error::Result;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::prune::Pruner;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The figures of a plan. Each file of a checkpoint is counted once, by the stage that left it out.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScanReport {
     /// Live files that commits after the checkpoint added.
     pub in_commits: u64,

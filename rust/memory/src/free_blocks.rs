@@ -55,11 +55,11 @@ impl Blocks {
     }
 
     fn take(&mut self, bytes: usize, processor: libc::c_int) -> Option<Block> {
-        let (_, blocks) = self.freed.iter_mut().find(|(of, _)| *of == bytes)?;
+        let (_, blocks) = self.freed.iter_mut().find(|(size, _)| *size == bytes)?;
         let newest = blocks.iter().enumerate().rev().take(NEWEST);
         let own = newest
             .filter(|(_, b)| b.processor == processor)
-            .map(|(at, _)| at)
+            .map(|(index, _)| index)
             .next();
         let block = blocks.remove(own.unwrap_or(0))?;
         self.bytes -= block.bytes;

@@ -129,13 +129,13 @@ mod tests {
     fn fill(block: *mut u8, size: usize, by: u8) {
         // SAFETY: the caller's block is that long.
         let bytes = unsafe { std::slice::from_raw_parts_mut(block, size) };
-        places(size).for_each(|at| bytes[at] = by.wrapping_add(at as u8));
+        places(size).for_each(|index| bytes[index] = by.wrapping_add(index as u8));
     }
 
     fn holds(block: *const u8, size: usize, by: u8) -> bool {
         // SAFETY: the caller's block is that long.
         let bytes = unsafe { std::slice::from_raw_parts(block, size) };
-        places(size).all(|at| bytes[at] == by.wrapping_add(at as u8))
+        places(size).all(|index| bytes[index] == by.wrapping_add(index as u8))
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
                     // SAFETY: layouts and sizes are those of the blocks.
                     unsafe {
                         let zeroed = Blocks.alloc_zeroed(layout);
-                        assert!(places(*from).all(|at| *zeroed.add(at) == 0));
+                        assert!(places(*from).all(|index| *zeroed.add(index) == 0));
                         fill(zeroed, *from, by);
                         let block = Blocks.realloc(zeroed, layout, to);
                         assert_eq!(block.addr() % 64, 0);

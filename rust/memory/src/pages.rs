@@ -20,15 +20,15 @@ pub(crate) fn map(bytes: usize) -> *mut u8 {
     let Some(longer) = bytes.checked_add(HUGE_PAGE) else {
         return null_mut();
     };
-    let found = anywhere(longer);
-    if found.is_null() {
-        return found;
+    let mapping = anywhere(longer);
+    if mapping.is_null() {
+        return mapping;
     }
-    let before = found.addr().next_multiple_of(HUGE_PAGE) - found.addr();
-    let start = found.wrapping_add(before);
+    let before = mapping.addr().next_multiple_of(HUGE_PAGE) - mapping.addr();
+    let start = mapping.wrapping_add(before);
     // SAFETY: all of it was mapped above, and nobody has it yet.
     unsafe {
-        unmap(found, before);
+        unmap(mapping, before);
         unmap(start.wrapping_add(bytes), longer - before - bytes);
         // A hint, whose refusal changes nothing.
         libc::madvise(start.cast::<c_void>(), bytes, libc::MADV_HUGEPAGE);
@@ -42,11 +42,11 @@ fn anywhere(bytes: usize) -> *mut u8 {
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
     );
     // SAFETY: anonymous pages at a place of the system's choice touch nobody's memory.
-    let found = unsafe { libc::mmap(null_mut(), bytes, access, kind, -1, 0) };
-    if found == libc::MAP_FAILED {
+    let mapped = unsafe { libc::mmap(null_mut(), bytes, access, kind, -1, 0) };
+    if mapped == libc::MAP_FAILED {
         return null_mut();
     }
-    found.cast()
+    mapped.cast()
 }
 
 /// Unmaps pages.

@@ -87,7 +87,7 @@ async fn append(store: &Store, rows: RecordBatch) -> Result<Committed> {
 /// Puts rows in the place of those that meet a condition on partition columns.
 async fn replace(store: &Store, condition: &Expr, rows: RecordBatch) -> Result<Committed> {
     let request = WriteRequest {
-        predicate: Some(json!(condition).to_string()),
+        predicate: Some(condition.clone()),
         ..WriteRequest::new(WriteMode::Overwrite)
     };
     write(store, rows, request).await
@@ -109,8 +109,7 @@ async fn write(store: &Store, rows: RecordBatch, request: WriteRequest) -> Resul
 /// Deletes the rows that meet a condition: some of a file's by a deletion vector, all of a file's
 /// with the file. Returns the new version.
 fn delete(base: &Snapshot, condition: &Expr) -> Result<u64> {
-    let request: RewriteRequest =
-        serde_json::from_value(json!({"operation": "DELETE", "predicate": json!(condition).to_string()}))?;
+    let request: RewriteRequest = serde_json::from_value(json!({"operation": "DELETE", "predicate": condition}))?;
     let rewrite = Rewrite::begin(base, request)?;
     assert!(rewrite.command().marks_rows(), "the table has deletion vectors");
     let positions = ScanRequest {

@@ -195,7 +195,7 @@ impl Partition {
     }
 }
 
-/// A number of each of these adds: the column as it stands where it has all of them.
+/// A numeric column of these adds; the stored column if it has no nulls.
 fn longs(batch: &RecordBatch, column: &str, of: impl Fn(usize) -> i64) -> Int64Array {
     let found = batch.column_by_name(column).filter(|c| c.null_count() == 0);
     match found.and_then(|c| c.as_primitive_opt::<Int64Type>()) {

@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use deltaplane_data::{FileRead, ReadSpec};
 use deltaplane_error::Result;
-use deltaplane_log::{CommittedChange, Snapshot};
+use deltaplane_log::{CommittedChange, Snapshot, Tail, TailOffset};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::{Expr, Predicate};
@@ -17,6 +17,8 @@ use deltaplane_protocol::schema::StructType;
 use deltaplane_store::Store;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
+
+use crate::file_sets::file_reads;
 
 /// Changes that are read in one go: the columns that are constants of a file are the same for all
 /// of them.
@@ -29,12 +31,12 @@ pub struct Part {
 
 /// What the versions from `first` up to the snapshot's changed, oldest first, as far as it can
 /// match.
-pub async fn parts(snapshot: &Snapshot, first: u64, predicate: Option<&str>) -> Result<Vec<Part>> {
+pub async fn parts(snapshot: &Snapshot, first: u64, predicate: Option<&Expr>) -> Result<Vec<Part>> {
     parts_of(snapshot, snapshot.changes(first).await?, predicate)
 }
 
 /// The same of changes that are known, to be shown with the snapshot's columns.
-pub fn parts_of(snapshot: &Snapshot, changes: Vec<CommittedChange>, predicate: Option<&str>) -> Result<Vec<Part>> {
+pub fn parts_of(snapshot: &Snapshot, changes: Vec<CommittedChange>, predicate: Option<&Expr>) -> Result<Vec<Part>> {
     let keep = keep(snapshot, &changes, predicate)?;
     let mut parts: Vec<Part> = Vec::new();
     for (change, _) in changes.into_iter().zip(keep).filter(|(_, keep)| *keep) {
@@ -61,9 +63,30 @@ pub fn parts_of(snapshot: &Snapshot, changes: Vec<CommittedChange>, predicate: O
     Ok(parts)
 }
 
+/// What is new in a followed table between two offsets: changed rows if the follower shows changes,
+/// else the rows of the files that were added.
+///
+/// # Errors
+/// Those of the follower, for offsets of another table and commits that it doesn't pass.
+pub async fn tail_parts(
+    tail: &Tail,
+    start: &TailOffset,
+    end: &TailOffset,
+    predicate: Option<&Expr>,
+) -> Result<Vec<Part>> {
+    if tail.tells_changes() {
+        return parts_of(tail.reading(), tail.changes(start, end).await?, predicate);
+    }
+    let adds = tail.files(start, end).await?;
+    Ok(vec![Part {
+        constants: Vec::new(),
+        files: file_reads(&adds_to_batch(&adds)?)?,
+    }])
+}
+
 /// Which of the changes may hold a row for which the predicate is true, by partition values and
 /// statistics.
-fn keep(snapshot: &Snapshot, changes: &[CommittedChange], predicate: Option<&str>) -> Result<Vec<bool>> {
+fn keep(snapshot: &Snapshot, changes: &[CommittedChange], predicate: Option<&Expr>) -> Result<Vec<bool>> {
     let schema = feed_schema(snapshot.schema())?;
     let Some(predicate) = bind(&schema, predicate)? else {
         return Ok(vec![true; changes.len()]);
@@ -82,10 +105,8 @@ fn keep(snapshot: &Snapshot, changes: &[CommittedChange], predicate: Option<&str
     Ok(pruner.keep(&adds_to_batch(&adds)?)?.values().iter().collect())
 }
 
-fn bind(schema: &StructType, predicate: Option<&str>) -> Result<Option<Predicate>> {
-    predicate
-        .map(|text| Predicate::bind(&Expr::from_json(text)?, schema))
-        .transpose()
+fn bind(schema: &StructType, predicate: Option<&Expr>) -> Result<Option<Predicate>> {
+    predicate.map(|expr| Predicate::bind(expr, schema)).transpose()
 }
 
 /// Changed rows of a range of versions. Each stream reads them from the beginning.
@@ -97,12 +118,12 @@ pub struct Changes {
 
 impl Changes {
     /// The rows that the versions from `first` up to the snapshot's changed, as far as they meet a
-    /// predicate (expression JSON).
+    /// predicate.
     pub async fn new(
         snapshot: &Snapshot,
         first: u64,
         columns: Option<Vec<String>>,
-        predicate: Option<&str>,
+        predicate: Option<&Expr>,
     ) -> Result<Self> {
         let parts = parts(snapshot, first, predicate).await?;
         Self::of_parts(snapshot, parts, columns, predicate, true)
@@ -113,7 +134,7 @@ impl Changes {
         snapshot: &Snapshot,
         parts: Vec<Part>,
         columns: Option<Vec<String>>,
-        predicate: Option<&str>,
+        predicate: Option<&Expr>,
         with_changes: bool,
     ) -> Result<Self> {
         let partition_columns = snapshot.state().partition_columns();
@@ -213,8 +234,7 @@ mod tests {
     #[test]
     fn a_predicate_leaves_out_files_of_changes() {
         let table = table();
-        let predicate = serde_json::to_string(&above(3)).unwrap();
-        let changes = block_on(Changes::new(&table.snapshot(), 0, None, Some(&predicate))).unwrap();
+        let changes = block_on(Changes::new(&table.snapshot(), 0, None, Some(&above(3)))).unwrap();
         assert_eq!(changes.num_files(), 1);
         assert_eq!(read(&changes), [(4, "insert".to_owned(), 2)]);
     }

@@ -96,9 +96,8 @@ fn chance(of: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Rows that stand for all of them: about so many, of at most so many files that say how many rows
-/// they have. Each file gives as many as its share of the rows is. The same version and seed give
-/// the same rows.
+/// A sample of about `rows` rows, from at most `files` files with a known number of rows. Each file
+/// contributes in proportion to its rows. The same version and seed yield the same sample.
 pub async fn sampled(snapshot: &Snapshot, files: usize, rows: u64, seed: u64) -> Result<Vec<FileRead>> {
     let mut chosen: BTreeMap<u64, (FileRead, u64)> = BTreeMap::new();
     let mut batches = snapshot.plan(None, PlanColumns::Logged);
@@ -129,7 +128,7 @@ pub async fn sampled(snapshot: &Snapshot, files: usize, rows: u64, seed: u64) ->
     Ok(picked.collect())
 }
 
-/// So many rows of a file, from a few places where it has many.
+/// Positions of `rows` rows of a file, in a few windows if the file is large.
 fn spread(records: u64, rows: u64, windows: u64, seed: u64) -> Positions {
     let windows = windows.clamp(1, rows);
     let stratum = records / windows;

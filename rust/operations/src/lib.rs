@@ -34,11 +34,15 @@
 
 pub mod add_view;
 pub mod changes;
+pub mod file_inventory;
+pub mod file_list;
 pub mod file_sets;
 pub mod incoming;
 pub mod optimize;
 pub mod rewrite;
 pub mod scan;
+pub mod snapshot_cache;
+pub mod table_check;
 pub mod table_types;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "helpers of tests fail by it")]

@@ -74,16 +74,14 @@ pub fn members_of(
     Ok(Members::new(column, &arrays, nulls))
 }
 
-/// Binds predicate text to a snapshot.
-pub fn bind(snapshot: &Snapshot, predicate: Option<&str>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
+/// Binds a predicate to a snapshot.
+pub fn bind(snapshot: &Snapshot, predicate: Option<&Expr>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
     bind_to(snapshot.state(), predicate)
 }
 
 /// The same to the table's state.
-pub fn bind_to(state: &TableState, predicate: Option<&str>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
-    predicate
-        .map(|text| bind_expr(state, &Expr::from_json(text)?))
-        .transpose()
+pub fn bind_to(state: &TableState, predicate: Option<&Expr>) -> Result<Option<(Predicate, Arc<Pruner>)>> {
+    predicate.map(|expr| bind_expr(state, expr)).transpose()
 }
 
 /// A condition of rows for tables in this state, and what prunes files by it.

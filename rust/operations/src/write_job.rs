@@ -1,6 +1,7 @@
-//! Writes: planned once, on the driver ([`WriteJob`]); their spec travels as text, so that data
+//! Writes: planned once, on the driver ([`WriteJob`]); their spec travels as it is, so that data
 //! files can be made in any process ([`write_files`]); committed on the driver.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -9,8 +10,7 @@ use deltaplane_data::{
 };
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_log::{
-    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms,
-    plan_write_after, protocol_json,
+    Committed, DryRun, FileTarget, PlannedWrite, Snapshot, WriteMode, WritePlan, WriteRequest, now_ms, plan_write_after,
 };
 use deltaplane_protocol::actions::{Add, PartitionValues, Protocol};
 use deltaplane_protocol::features::RowRules;
@@ -23,20 +23,11 @@ use deltaplane_protocol::zorder::Curve;
 use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::Value;
 
-/// Protocols before and after a commit, as JSON.
-pub fn protocols_text(before: &Protocol, after: &Protocol) -> String {
-    json!({"before": protocol_json(before), "after": protocol_json(after)}).to_string()
-}
-
-/// A dry run as JSON.
-pub fn dry_run_json(dry_run: &DryRun) -> Result<String> {
-    serde_json::to_string(dry_run).map_err(|e| Error::internal(format!("can't write a dry run: {e}")))
-}
-
-/// What writers of files must know, as text that travels to any machine.
+/// What writers of files must know, in a form that travels to any machine.
 #[derive(Serialize, Deserialize)]
+#[serde(rename = "WriteSpec")]
 pub struct Spec {
     schema: String,
     partition_columns: Vec<String>,
@@ -49,11 +40,12 @@ pub struct Spec {
     stats_columns: StatsColumns,
     string_prefix_length: usize,
     identity: Vec<Fill>,
-    /// For whoever feeds the writer: it has evaluated them before the rows come here.
+    /// The row rules for the caller that feeds the writer, which evaluates them before it passes
+    /// rows on.
     row_rules: RowRules,
     /// Whether the commit declares them, so that they are to be judged themselves.
     declares: bool,
-    /// Paths of the columns that new rows are ordered by, from so many bytes on.
+    /// Paths of the columns by which new rows are ordered, from a minimum number of bytes on.
     clustered_by: Vec<Vec<String>>,
     cluster_from_bytes: u64,
 }
@@ -98,22 +90,9 @@ impl Spec {
         (!order.columns.is_empty()).then_some((order, from))
     }
 
-    /// As text that travels to any machine.
-    pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write the spec: {e}")))
-    }
-
     /// What identity columns of new rows are filled with.
     pub fn fills(&self) -> Vec<Fill> {
         self.identity.clone()
-    }
-
-    /// From its text.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for a text that isn't a spec.
-    pub fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a write job: {e}")))
     }
 
     /// What the writer of files takes; the time of new files is now.
@@ -246,6 +225,30 @@ impl WriteJob {
     }
 }
 
+/// What the commit of a write did.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CommitResult {
+    /// The version that it made.
+    pub version: u64,
+    /// How often it was tried.
+    pub attempts: usize,
+    /// Its metrics, under delta-spark's names.
+    pub metrics: BTreeMap<String, Value>,
+    /// Whether the table's properties ask for small files to be put together after it.
+    pub auto_compact: bool,
+}
+
+impl From<Committed> for CommitResult {
+    fn from(committed: Committed) -> Self {
+        CommitResult {
+            version: committed.version,
+            attempts: committed.attempts,
+            auto_compact: committed.snapshot.state().properties().auto_compact,
+            metrics: committed.metrics,
+        }
+    }
+}
+
 /// A write request from its JSON text.
 pub fn parse_request(text: &str) -> Result<WriteRequest> {
     serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not a write request: {e}")))
@@ -363,6 +366,7 @@ mod tests {
     use crate::scan::{Scan, ScanRequest};
     use crate::testing::{Table, ids, rows};
     use deltaplane_store::block_on;
+    use serde_json::json;
 
     fn append() -> WriteRequest {
         WriteRequest::new(WriteMode::Append)
@@ -372,7 +376,7 @@ mod tests {
     fn a_spec_that_travelled_as_text_writes_the_same_rows() {
         let table = Table::new();
         let job = table.job(append());
-        let spec = Spec::parse(&job.spec().unwrap().to_json().unwrap()).unwrap();
+        let spec: Spec = serde_json::from_str(&serde_json::to_string(&job.spec().unwrap()).unwrap()).unwrap();
         let batches = [Ok(rows(&[1, 2])), Ok(rows(&[3]))];
         let adds = block_on(write_files(table.store.clone(), &spec, batches.into_iter(), 0)).unwrap();
         let adds = parse_adds(&add_texts(&adds).unwrap()).unwrap();
@@ -408,9 +412,8 @@ mod tests {
             0,
         ))
         .unwrap();
-        let text = dry_run_json(&block_on(job.dry_run(adds)).unwrap()).unwrap();
-        let dry_run: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(dry_run["metrics"]["numOutputRows"], json!("2"), "{text}");
+        let dry_run = block_on(job.dry_run(adds)).unwrap();
+        assert_eq!(dry_run.metrics["numOutputRows"], "2", "{dry_run:?}");
         assert_eq!((files(&table), table.snapshot().version()), (before, 0));
     }
 

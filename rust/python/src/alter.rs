@@ -3,15 +3,12 @@
 use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
-use deltaplane_error::Error;
-use deltaplane_log::AlterRequest;
-use deltaplane_protocol::features::{self, Kind};
-use deltaplane_protocol::properties::{KNOWN, Values};
+use deltaplane_log::{AlterRequest, Altered, FeatureInfo, PropertyInfo};
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 
 use crate::errors::run;
-use crate::records::command_results::{AlterResult, FeatureInfo, PropertyInfo};
+use crate::record::Record;
 use crate::snapshot::store;
 
 /// Plans and commits one change of a table's metadata.
@@ -21,43 +18,24 @@ pub(crate) fn alter_table(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
-    request: &str,
-) -> PyResult<AlterResult> {
+    request: Record<AlterRequest>,
+) -> PyResult<Record<Altered>> {
     let done = run(py, || {
-        let request: AlterRequest = serde_json::from_str(request)
-            .map_err(|e| Error::invalid_argument(format!("not a change of a table: {e}")))?;
-        let store = store(location, options)?;
-        block_on(deltaplane_log::alter(&store, &request))
+        block_on(deltaplane_log::alter(&store(location, options)?, &request.0))
     })?;
-    Ok(done.into())
+    Ok(Record(done))
 }
 
-/// Every feature of the protocol that this build knows, with what it can do with a table that
-/// supports it.
+/// Every feature of the protocol that this build knows.
 #[boundary]
 #[pyfunction]
-pub(crate) fn known_features() -> Vec<FeatureInfo> {
-    let all = features::all().map(|f| FeatureInfo {
-        name: f.name.to_owned(),
-        reader: f.kind == Kind::ReaderWriter,
-        legacy: f.legacy,
-        requires: f.requires.iter().map(|name| (*name).to_owned()).collect(),
-        reads: features::reads(f),
-        writes: features::writes(f),
-    });
-    all.collect()
+pub(crate) fn known_features() -> Vec<Record<FeatureInfo>> {
+    deltaplane_log::known_features().into_iter().map(Record).collect()
 }
 
 /// Every table property that Delta knows.
 #[boundary]
 #[pyfunction]
-pub(crate) fn known_properties() -> Vec<PropertyInfo> {
-    let all = KNOWN.iter().map(|k| PropertyInfo {
-        key: k.key(),
-        values: k.values.describe(),
-        default: k.default.map(str::to_owned),
-        meaning: k.meaning.to_owned(),
-        settable: k.values != Values::Internal,
-    });
-    all.collect()
+pub(crate) fn known_properties() -> Vec<Record<PropertyInfo>> {
+    deltaplane_log::known_properties().into_iter().map(Record).collect()
 }

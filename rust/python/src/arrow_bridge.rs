@@ -35,7 +35,7 @@ pub(crate) fn raise_last(error: &LastError) -> PyResult<()> {
     }
 }
 
-/// Batches of an async stream, pulled by whoever reads the C stream.
+/// Batches of an async stream, pulled by the reader of the C stream.
 struct Pulled {
     schema: SchemaRef,
     stream: BoxStream<'static, Result<RecordBatch>>,

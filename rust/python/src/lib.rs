@@ -4,7 +4,6 @@
 mod alter;
 mod arrow_bridge;
 mod cache;
-mod changes;
 mod credentials;
 mod errors;
 mod events;
@@ -16,15 +15,19 @@ mod optimize;
 mod planted;
 mod progress;
 mod raw_store;
-mod records;
+mod record;
+#[cfg(debug_assertions)]
+mod record_shapes;
 mod rewrite;
 mod rewrite_tasks;
 mod scan;
 mod snapshot;
-mod snapshot_cache;
-mod spark_plan;
+mod spark;
 mod string_list;
+mod table_schema;
 mod tail;
+mod tail_offset;
+mod values;
 mod write;
 
 use deltaplane_operations::{add_view, file_sets};
@@ -64,11 +67,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(maintenance::copy_files, module)?)?;
     module.add_function(wrap_pyfunction!(maintenance::visible_files, module)?)?;
     module.add_function(wrap_pyfunction!(maintenance::parquet_schema, module)?)?;
-    records::register(module)?;
     #[cfg(debug_assertions)]
     module.add_function(wrap_pyfunction!(planted::panic_at, module)?)?;
+    #[cfg(debug_assertions)]
+    module.add_function(wrap_pyfunction!(record_shapes::record_fields, module)?)?;
     write::register(module)?;
-    spark_plan::register(module)
+    spark::register(module)
 }
 
 fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -77,8 +81,11 @@ fn add_classes(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<snapshot::Snapshot>()?;
     module.add_class::<raw_store::RawStore>()?;
     module.add_class::<scan::Scan>()?;
-    module.add_class::<changes::Changes>()?;
     module.add_class::<tail::Tail>()?;
+    module.add_class::<values::predicate::Predicate>()?;
+    module.add_class::<tail_offset::TailOffset>()?;
+    module.add_class::<table_schema::TableSchema>()?;
+    module.add_class::<table_schema::TableField>()?;
     module.add_class::<rewrite::Rewrite>()?;
     module.add_class::<optimize::Layout>()
 }

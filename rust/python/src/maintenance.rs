@@ -1,47 +1,26 @@
 //! Care for a table across the boundary: VACUUM, RESTORE, FSCK, CLONE, and what CONVERT reads.
-//! Requests and reports are JSON, lists of paths are lists.
+//! Requests and reports are classes, lists of paths are lists.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::Int64Type;
 use deltaplane_boundary::boundary;
-use deltaplane_data::{Vectors, WriteSpec, footer_schema, footer_stats};
-use deltaplane_error::{Error, Kind, Result};
+use deltaplane_error::{Error, Kind};
 use deltaplane_log::{
-    CloneRequest, CloneSource, Copies, Deletes, FileRequest, FileTarget, Finding as CoreFinding, ParquetFiles,
-    PlanColumns, RepairRequest, RestoreRequest, Tell, VacuumRequest,
+    CloneRequest, CloneSource, Cloned, Copies, Deletes, Finding, ParquetFiles, RepairRequest, RestoreRequest, Restored,
+    VacuumRequest, VacuumResult,
 };
-use deltaplane_protocol::actions::Add;
-use deltaplane_protocol::features::{FileForm, RowRules};
-use deltaplane_protocol::files::rows::FileRows;
-use deltaplane_protocol::paths;
-use deltaplane_protocol::prune::stats_contradiction;
-use deltaplane_protocol::schema_changes::merge;
-use deltaplane_store::{ObjectInfo, Store, block_on};
-use futures::stream::{self, BoxStream};
-use futures::{Stream, StreamExt, TryStreamExt};
+use deltaplane_operations::file_inventory::{common_schema, inventory as objects_of};
+use deltaplane_operations::table_check::check_rows as check_all_rows;
+use deltaplane_store::block_on;
 use pyo3::prelude::*;
-use serde::de::DeserializeOwned;
 
 use crate::errors::{kind_of, run};
-use crate::incoming::{Incoming, reader_of};
+use crate::incoming::reader_of;
 use crate::progress::run_with_progress;
-use crate::records::command_results::{CommandResult, Finding, VacuumResult};
-use crate::records::table_schema::TableSchema;
+use crate::record::Record;
 use crate::snapshot::{Snapshot, store};
-use crate::write::Spec;
-
-/// Files whose rows are looked at at once: each holds some row groups in memory.
-const CHECKED_AT_ONCE: usize = 4;
-
-/// Footers that are read at once: enough to hide a store's latency.
-const FOOTERS_AT_ONCE: usize = 32;
-
-fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
-    serde_json::from_str(request).map_err(|e| Error::invalid_argument(format!("not {what}: {e}")))
-}
+use crate::table_schema::TableSchema;
 
 /// Deletes files that nothing needs; `keys` says whether the result names them. `deletes` is asked
 /// first to delete files by their keys, many at once, and says whether it did.
@@ -51,31 +30,24 @@ fn parse<T: DeserializeOwned>(request: &str, what: &str) -> Result<T> {
 pub(crate) fn vacuum(
     py: Python<'_>,
     snapshot: &Snapshot,
-    request: &str,
+    request: Record<VacuumRequest>,
     inventory: Option<&Bound<'_, PyAny>>,
     keys: bool,
     deletes: Option<Py<PyAny>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<VacuumResult> {
+) -> PyResult<Record<VacuumResult>> {
     let inventory = inventory.map(reader_of).transpose()?;
     let delegate = deletes.map(deleting);
     run_with_progress(py, progress, |tell| {
-        let request: VacuumRequest = parse(request, "a vacuum")?;
         let store = snapshot.inner.store();
         let done = block_on(deltaplane_log::vacuum(
             store,
-            &request,
-            inventory.map(objects),
+            &request.0,
+            inventory.map(objects_of),
             delegate,
             tell,
         ))?;
-        Ok(VacuumResult {
-            files: done.files.len(),
-            size_bytes: done.size_bytes,
-            directories: done.directories,
-            version: done.version,
-            paths: if keys { done.files } else { Vec::new() },
-        })
+        Ok(Record(done.result(keys)))
     })
 }
 
@@ -102,16 +74,12 @@ fn of_tasks(py: Python<'_>, e: &PyErr, what: &str) -> Error {
 pub(crate) fn restore(
     py: Python<'_>,
     snapshot: &Snapshot,
-    request: &str,
+    request: Record<RestoreRequest>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<CommandResult> {
+) -> PyResult<Record<Restored>> {
     run_with_progress(py, progress, |tell| {
-        let request: RestoreRequest = parse(request, "a restore")?;
-        let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request, tell))?;
-        Ok(CommandResult {
-            version: done.version,
-            metrics: done.metrics,
-        })
+        let done = block_on(deltaplane_log::restore(snapshot.inner.store(), &request.0, tell))?;
+        Ok(Record(done))
     })
 }
 
@@ -119,104 +87,38 @@ pub(crate) fn restore(
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
-pub(crate) fn check(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<Vec<Finding>> {
+pub(crate) fn check(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<Record<Finding>>> {
     let found = run_with_progress(py, progress, |tell| block_on(snapshot.inner.check(tell)))?;
-    Ok(found.into_iter().map(Into::into).collect())
+    Ok(found.into_iter().map(Record).collect())
 }
 
 /// What reading every data file and deletion vector finds.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, progress = None))]
-pub(crate) fn check_rows(py: Python<'_>, snapshot: &Snapshot, progress: Option<Py<PyAny>>) -> PyResult<Vec<Finding>> {
-    let table = &snapshot.inner;
-    let found = run_with_progress(py, progress, |tell| {
-        let state = table.state();
-        let files = FileRequest::default();
-        let target = FileTarget {
-            schema: state.schema(),
-            partition_columns: state.partition_columns(),
-            mapping: state.mapping(),
-            form: FileForm::default(),
-            properties: state.properties(),
-            request: &files,
-        };
-        let spec = Spec::of(&target, &[], &RowRules::default(), false).write_spec()?;
-        let (store, vectors) = (table.store(), Vectors::new(table.store().clone()));
-        let adds = table.plan(None, PlanColumns::Logged).map(|batch| {
-            let batch = batch?;
-            let rows = FileRows::new(&batch);
-            let adds = (0..batch.num_rows())
-                .map(|row| rows.add(row))
-                .collect::<Result<Vec<_>>>()?;
-            Ok(stream::iter(adds).map(Ok))
-        });
-        let checked = adds
-            .try_flatten()
-            .map_ok(|add| check_file(store, &vectors, &spec, add))
-            .try_buffered(CHECKED_AT_ONCE);
-        block_on(all_found(checked, tell))
-    })?;
-    Ok(found.into_iter().map(Into::into).collect())
-}
-
-/// What was found in files, of which each is told.
-async fn all_found(checked: impl Stream<Item = Result<Option<CoreFinding>>>, tell: &Tell) -> Result<Vec<CoreFinding>> {
-    let mut checked = std::pin::pin!(checked);
-    let (mut done, mut found) = (0, Vec::new());
-    while let Some(finding) = checked.try_next().await? {
-        found.extend(finding);
-        done += 1;
-        tell.tell("reading", done, None)?;
-    }
-    tell.tell("reading", done, Some(done))?;
-    Ok(found)
-}
-
-/// What is wrong inside of a file or of its vector; errors of the store that say nothing of it are
-/// raised.
-async fn check_file(store: &Store, vectors: &Vectors, spec: &WriteSpec, add: Add) -> Result<Option<CoreFinding>> {
-    let path = paths::decode(&add.path)?;
-    let read = footer_stats(store, &path, spec).await;
-    let (kind, message) = match read {
-        Err(e) if is_damage(&e) => ("unreadable", e.message().to_owned()),
-        Err(e) => return Err(e),
-        Ok((_, exact)) => match stats_contradiction(add.stats.as_deref().unwrap_or("{}"), &exact) {
-            Some(why) => ("statistics", why),
-            None => match &add.deletion_vector {
-                None => return Ok(None),
-                Some(vector) => match vectors.load(vector).await {
-                    Ok(_) => return Ok(None),
-                    Err(e) if is_damage(&e) => ("deletion vector", e.message().to_owned()),
-                    Err(e) => return Err(e),
-                },
-            },
-        },
-    };
-    Ok(Some(CoreFinding {
-        kind,
-        path: Some(path),
-        message,
-    }))
-}
-
-fn is_damage(e: &Error) -> bool {
-    let kinds = [
-        Kind::FileMissing,
-        Kind::CorruptFile,
-        Kind::SchemaMismatch,
-        Kind::ObjectNotFound,
-    ];
-    kinds.contains(&e.kind())
+pub(crate) fn check_rows(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<Record<Finding>>> {
+    let found = run_with_progress(py, progress, |tell| block_on(check_all_rows(&snapshot.inner, tell)))?;
+    Ok(found.into_iter().map(Record).collect())
 }
 
 /// Takes files out of the log that are gone; returns their paths and the version that it made.
 #[boundary]
 #[pyfunction]
-pub(crate) fn repair(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyResult<(Vec<String>, Option<u64>)> {
+pub(crate) fn repair(
+    py: Python<'_>,
+    snapshot: &Snapshot,
+    request: Record<RepairRequest>,
+) -> PyResult<(Vec<String>, Option<u64>)> {
     run(py, || {
-        let request: RepairRequest = parse(request, "a repair")?;
-        let done = block_on(snapshot.inner.repair(&request))?;
+        let done = block_on(snapshot.inner.repair(&request.0))?;
         Ok((done.files, done.version))
     })
 }
@@ -236,14 +138,13 @@ pub(crate) fn clone_table(
     snapshot: &Snapshot,
     target: &str,
     options: Option<HashMap<String, String>>,
-    request: &str,
+    request: Record<CloneRequest>,
     progress: Option<Py<PyAny>>,
     copies: Option<Py<PyAny>>,
     parquet: Option<ParquetSource>,
-) -> PyResult<CommandResult> {
+) -> PyResult<Record<Cloned>> {
     let delegate = copies.map(copying);
     run_with_progress(py, progress, |tell| {
-        let request: CloneRequest = parse(request, "a clone")?;
         let target = store(target, options)?;
         let files = parquet
             .map(|(location, options, name)| Ok::<_, Error>((store(&location, options)?, name)))
@@ -255,11 +156,10 @@ pub(crate) fn clone_table(
                 name: name.clone(),
             }),
         };
-        let done = block_on(deltaplane_log::clone_table(&source, &target, &request, tell, delegate))?;
-        Ok(CommandResult {
-            version: done.version,
-            metrics: done.metrics,
-        })
+        let done = block_on(deltaplane_log::clone_table(
+            &source, &target, &request.0, tell, delegate,
+        ))?;
+        Ok(Record(done))
     })
 }
 
@@ -315,50 +215,5 @@ pub(crate) fn parquet_schema(
     options: Option<HashMap<String, String>>,
     files: Vec<String>,
 ) -> PyResult<TableSchema> {
-    let merged = run(py, || {
-        let store = store(location, options)?;
-        let schemas = stream::iter(files).map(|key| {
-            let store = store.clone();
-            async move { Ok::<_, Error>((footer_schema(&store, &key).await?, key)) }
-        });
-        let merged = schemas
-            .buffered(FOOTERS_AT_ONCE)
-            .try_fold(None, |so_far, (schema, key)| async move {
-                let Some(so_far) = so_far else { return Ok(Some(schema)) };
-                let merged = merge::merge_equal(&so_far, &schema).map_err(|e| e.with_path(key))?;
-                Ok(Some(merged))
-            });
-        Ok(block_on(merged)?.unwrap_or_default())
-    })?;
-    Ok(merged.into())
-}
-
-/// The rows of an inventory: `path`, `length` and `modificationTime`, in this order.
-fn objects(rows: Incoming) -> BoxStream<'static, Result<ObjectInfo>> {
-    stream::iter(rows)
-        .map(|batch| Ok(stream::iter(infos(&batch?)?).map(Ok)))
-        .try_flatten()
-        .boxed()
-}
-
-fn infos(batch: &RecordBatch) -> Result<Vec<ObjectInfo>> {
-    let wrong = || Error::invalid_argument("an inventory has the columns path, length and modificationTime");
-    let [path, length, time] = batch.columns() else {
-        return Err(wrong());
-    };
-    let path = path.as_string_opt::<i32>().ok_or_else(wrong)?;
-    let length = length.as_primitive_opt::<Int64Type>().ok_or_else(wrong)?;
-    let time = time.as_primitive_opt::<Int64Type>().ok_or_else(wrong)?;
-    if path.null_count() + time.null_count() > 0 {
-        return Err(Error::invalid_argument(
-            "an inventory says of every file where it is and when it was written",
-        ));
-    }
-    let info = |row| ObjectInfo {
-        key: path.value(row).to_owned(),
-        size_bytes: u64::try_from(length.value(row)).unwrap_or(0),
-        modified_ms: time.value(row),
-        etag: None,
-    };
-    Ok((0..batch.num_rows()).map(info).collect())
+    run(py, || block_on(common_schema(&store(location, options)?, files))).map(Into::into)
 }

@@ -4,15 +4,16 @@
 use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
-use deltaplane_error::{Error, Result};
 use deltaplane_log::LayoutRequest;
-use deltaplane_operations::optimize::Optimize;
 use deltaplane_operations::optimize::groups::{move_group, parsed, text};
+use deltaplane_operations::optimize::{Optimize, OptimizeCommit, OptimizeSummary};
 use pyo3::prelude::*;
-use serde::Serialize;
 
 use crate::errors::run;
+
+use crate::record::Record;
 use crate::snapshot::{Snapshot, store};
+use crate::values::predicate::{Predicate, expr};
 
 /// OPTIMIZE on one version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -24,11 +25,9 @@ pub(crate) struct Layout {
 #[pymethods]
 impl Layout {
     #[staticmethod]
-    fn begin(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyResult<Self> {
+    fn begin(py: Python<'_>, snapshot: &Snapshot, request: Record<LayoutRequest>) -> PyResult<Self> {
         run(py, || {
-            let request: LayoutRequest = serde_json::from_str(request)
-                .map_err(|e| Error::invalid_argument(format!("not a request to optimize: {e}")))?;
-            let optimize = Optimize::begin(&snapshot.inner, request)?;
+            let optimize = Optimize::begin(&snapshot.inner, request.0)?;
             Ok(Layout { optimize })
         })
     }
@@ -39,20 +38,21 @@ impl Layout {
         self.optimize.was_done()
     }
 
-    /// What is to be done, as JSON.
+    /// What is to be done.
     #[getter]
-    fn summary(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || json_of(&self.optimize.summary()))
+    fn summary(&self) -> Record<OptimizeSummary> {
+        Record(self.optimize.summary())
     }
 
     /// Files and bytes that a scan would read if each group were one file: one that may match makes
     /// its whole group match.
     #[pyo3(signature = (predicate = None))]
-    fn read_after(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<(u64, i64)> {
-        run(py, || self.optimize.read_after(predicate))
+    fn read_after(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<(u64, i64)> {
+        run(py, || self.optimize.read_after(expr(predicate)))
     }
 
-    /// Begins: so many groups at a time, which hold so many bytes of rows while they are sorted.
+    /// Starts the job: up to `tasks` groups at a time, which hold up to `memory_bytes` of rows
+    /// while sorting.
     fn start(&self, py: Python<'_>, tasks: usize, memory_bytes: usize) -> PyResult<()> {
         run(py, || self.optimize.start(tasks, memory_bytes))
     }
@@ -79,10 +79,9 @@ impl Layout {
     }
 
     /// Commits the groups that were written since the last commit, except those of which another
-    /// writer took a file; returns version, delta-spark's metrics and the sizes of old and new
-    /// files as JSON.
-    fn commit(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || json_of(&self.optimize.commit()?))
+    /// writer took a file.
+    fn commit(&self, py: Python<'_>) -> PyResult<Record<OptimizeCommit>> {
+        run(py, || self.optimize.commit()).map(Record)
     }
 
     /// Deletes what was written for commits that didn't happen; with `committing` the last one may
@@ -92,8 +91,8 @@ impl Layout {
     }
 }
 
-/// Moves the rows of one group to new files, on any machine, holding so many bytes of rows while
-/// they are sorted; returns what `Layout.adopt` takes.
+/// Moves the rows of one group to new files, in any process, holding up to `memory_bytes` of rows
+/// while sorting; returns the argument for `Layout.adopt`.
 #[boundary]
 #[pyfunction]
 pub(crate) fn arrange_group(
@@ -108,8 +107,4 @@ pub(crate) fn arrange_group(
         let (spec, group) = (parsed(spec)?, parsed(group)?);
         text(&move_group(store(location, options)?, &spec, &group, memory_bytes)?)
     })
-}
-
-fn json_of(result: &impl Serialize) -> Result<String> {
-    serde_json::to_string(result).map_err(|e| Error::internal(format!("can't write what OPTIMIZE did: {e}")))
 }

@@ -1,19 +1,22 @@
 //! The class of a command that changes rows: one call of `operations` for each step. It holds the
 //! state of the command, and refuses a step that the state doesn't have.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Result};
-use deltaplane_log::RewriteRequest;
-use deltaplane_operations::rewrite::tasks::Outcome;
-use deltaplane_operations::rewrite::{Command, LocatedFile, Rewrite as Begun, Selected, Staged, parse_metrics};
-use deltaplane_operations::write_job::{dry_run_json, protocols_text};
+use deltaplane_log::{DryRun, Protocols, RewriteRequest};
+use deltaplane_operations::rewrite::tasks::{Outcome, TaskSpec};
+use deltaplane_operations::rewrite::{Command, LocatedFile, Rewrite as Begun, Selected, Staged};
+use deltaplane_operations::write_job::Spec;
 use deltaplane_spark_plan::plan::by_uri;
 use pyo3::prelude::*;
+use pythonize::pythonize;
 
 use crate::errors::run;
 use crate::incoming::reader_of;
+use crate::record::Record;
 use crate::scan::Scan;
 use crate::snapshot::Snapshot;
 
@@ -37,15 +40,16 @@ enum State {
 /// id, and whether it takes a vector.
 type Located = (String, String, String, Option<i64>, bool);
 
+/// Texts by delta-spark's names of metrics.
+type Metrics = BTreeMap<String, String>;
+
 #[boundary]
 #[pymethods]
 impl Rewrite {
     #[staticmethod]
-    fn begin(py: Python<'_>, snapshot: &Snapshot, request: &str) -> PyResult<Self> {
+    fn begin(py: Python<'_>, snapshot: &Snapshot, request: Record<RewriteRequest>) -> PyResult<Self> {
         run(py, || {
-            let request: RewriteRequest = serde_json::from_str(request)
-                .map_err(|e| Error::invalid_argument(format!("not a request to rewrite rows: {e}")))?;
-            let begun = Begun::begin(&snapshot.inner, request)?;
+            let begun = Begun::begin(&snapshot.inner, request.0)?;
             Ok(Rewrite {
                 command: begun.command().clone(),
                 state: Mutex::new(State::Begun(begun)),
@@ -88,11 +92,10 @@ impl Rewrite {
         self.command.records_changes()
     }
 
-    /// The protocol before and after, as JSON.
+    /// The protocol before and after.
     #[getter]
-    fn protocols(&self) -> String {
-        let (before, after) = self.command.protocols();
-        protocols_text(&before, &after)
+    fn protocols(&self) -> Record<Protocols> {
+        Record(self.command.protocols().into())
     }
 
     #[getter]
@@ -106,16 +109,16 @@ impl Rewrite {
         self.command.marks_rows()
     }
 
-    /// What tasks on other machines must know, as text.
+    /// What tasks on other machines must know.
     #[getter]
-    fn task_spec(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || self.command.task_spec()?.to_json())
+    fn task_spec(&self, py: Python<'_>) -> PyResult<Record<TaskSpec>> {
+        run(py, || self.command.task_spec()).map(Record)
     }
 
-    /// How new files are written, as text.
+    /// How new files are written.
     #[getter]
-    fn spec(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || self.command.spec().to_json())
+    fn spec(&self) -> Record<Spec> {
+        Record(self.command.spec())
     }
 
     /// The live files that Spark shows under these URIs: each with its URI, decoded path, add
@@ -237,30 +240,32 @@ impl Rewrite {
         self.selected(py, |selected| selected.record_selected(change))
     }
 
-    /// Completes the new files and deletes the selected rows; returns what was done to files, as
-    /// JSON.
-    fn finish(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || {
+    /// Completes the new files and deletes the selected rows; returns what was done to files, by
+    /// delta-spark's names of metrics.
+    fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let summary = run(py, || {
             let mut state = self.locked();
             let staged = take_selected(&mut state)?.finish()?;
-            let summary = serde_json::to_string(&staged.summary());
+            let summary = staged.summary();
             *state = State::Staged(Box::new(staged));
-            summary.map_err(|e| Error::internal(format!("can't write what was done to files: {e}")))
-        })
+            Ok(summary)
+        })?;
+        Ok(pythonize(py, &summary)?)
     }
 
-    /// What the commit with these metrics would be, as JSON.
-    fn dry_run(&self, py: Python<'_>, metrics: &str) -> PyResult<String> {
+    /// What the commit with these metrics would be.
+    fn dry_run(&self, py: Python<'_>, metrics: Metrics) -> PyResult<Record<DryRun>> {
         run(py, || {
-            let metrics = parse_metrics(metrics)?;
-            dry_run_json(&take_staged(&mut self.locked())?.dry_run(metrics)?)
+            let metrics = metrics.into_iter().map(|(k, v)| (k, v.into())).collect();
+            take_staged(&mut self.locked())?.dry_run(metrics)
         })
+        .map(Record)
     }
 
     /// Commits with these metrics; returns the version.
-    fn commit(&self, py: Python<'_>, metrics: &str) -> PyResult<u64> {
+    fn commit(&self, py: Python<'_>, metrics: Metrics) -> PyResult<u64> {
         run(py, || {
-            let metrics = parse_metrics(metrics)?;
+            let metrics = metrics.into_iter().map(|(k, v)| (k, v.into())).collect();
             take_staged(&mut self.locked())?.commit(metrics)
         })
     }

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use crate::errors::run;
 use crate::incoming::reader_of;
+use crate::record::Record;
 use crate::snapshot::store;
 
 /// Writes rows of one task to files that no log names yet, recorded as this change; returns what
@@ -26,7 +27,7 @@ pub(crate) fn write_rows(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
-    spec: &str,
+    spec: Record<TaskSpec>,
     data: &Bound<'_, PyAny>,
     change: Option<&str>,
     inserts: bool,
@@ -34,9 +35,8 @@ pub(crate) fn write_rows(
 ) -> PyResult<String> {
     let reader = reader_of(data)?;
     run(py, || {
-        let spec = TaskSpec::parse(spec)?;
-        let store = spec.store(store(location, options)?)?;
-        tasks::write_rows(&store, &spec, reader, change, inserts, task)?.to_json()
+        let store = spec.0.store(store(location, options)?)?;
+        tasks::write_rows(&store, &spec.0, reader, change, inserts, task)?.to_json()
     })
 }
 
@@ -53,15 +53,14 @@ pub(crate) fn take_out_rows(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
-    spec: &str,
+    spec: Record<TaskSpec>,
     data: &Bound<'_, PyAny>,
     deletes: Vec<i32>,
     records: bool,
 ) -> PyResult<String> {
     let reader = reader_of(data)?;
     run(py, || {
-        let spec = TaskSpec::parse(spec)?;
-        let store = spec.store(store(location, options)?)?;
-        tasks::take_out_rows(&store, &spec, reader, deletes, records)?.to_json()
+        let store = spec.0.store(store(location, options)?)?;
+        tasks::take_out_rows(&store, &spec.0, reader, deletes, records)?.to_json()
     })
 }

@@ -1,25 +1,41 @@
-//! The scan class: rows of one version as an Arrow stream.
+//! The scan class: rows of a version, or rows that versions changed, as an Arrow stream.
 
 use deltaplane_boundary::boundary;
-pub(crate) use deltaplane_operations::scan::{Scan as Rows, ScanRequest, bind, members_of};
+use deltaplane_operations::changes::Changes;
+use deltaplane_operations::scan::Scan as Rows;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::arrow_bridge::{LastError, raise_last, schema_capsule, stream_capsule};
 
-/// Rows of one version; each reader reads them from the beginning.
+enum Source {
+    Rows(Rows),
+    Changes(Changes),
+}
+
+/// Rows of files; each reader reads them from the beginning.
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct Scan {
-    rows: Rows,
+    source: Source,
     error: LastError,
+}
+
+impl From<Source> for Scan {
+    fn from(source: Source) -> Self {
+        let error = LastError::default();
+        Scan { source, error }
+    }
 }
 
 impl From<Rows> for Scan {
     fn from(rows: Rows) -> Self {
-        Scan {
-            rows,
-            error: LastError::default(),
-        }
+        Source::Rows(rows).into()
+    }
+}
+
+impl From<Changes> for Scan {
+    fn from(changes: Changes) -> Self {
+        Source::Changes(changes).into()
     }
 }
 
@@ -32,17 +48,27 @@ impl Scan {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        stream_capsule(
-            py,
-            requested_schema,
-            self.rows.schema(),
-            self.rows.stream(),
-            &self.error,
-        )
+        let (schema, stream) = match &self.source {
+            Source::Rows(rows) => (rows.schema(), rows.stream()),
+            Source::Changes(changes) => (changes.schema(), changes.stream()),
+        };
+        stream_capsule(py, requested_schema, schema, stream, &self.error)
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, self.rows.schema())
+        match &self.source {
+            Source::Rows(rows) => schema_capsule(py, rows.schema()),
+            Source::Changes(changes) => schema_capsule(py, changes.schema()),
+        }
+    }
+
+    /// How many files changed rows are in; None for rows of a version.
+    #[getter]
+    fn num_files(&self) -> Option<usize> {
+        match &self.source {
+            Source::Rows(_) => None,
+            Source::Changes(changes) => Some(changes.num_files()),
+        }
     }
 
     /// Raises the error that ended the last stream, as its own class: C streams carry text alone.

@@ -2,37 +2,37 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use arrow::array::RecordBatch;
 use deltaplane_boundary::boundary;
-use deltaplane_error::{Error, Result};
-use deltaplane_log::{PlanColumns, ReadRequest, RewriteFirst, Snapshot as Inner, now_ms, versions_between};
+use deltaplane_error::Result;
+use deltaplane_log::{
+    CheckpointReport, CleanupReport, CommitTotals, HistoryEntry, LogFolder, LogSize, ProtocolInfo, ReadRequest,
+    RewriteFirst, ScanReport, Snapshot as Inner, TableInfo, TombstoneTotals, TrackedColumns, now_ms, versions_between,
+};
+use deltaplane_operations::changes::Changes;
+use deltaplane_operations::file_list;
+use deltaplane_operations::scan::{Scan as Rows, ScanRequest, bind, bind_expr, members_of};
 use deltaplane_operations::vector_masks::masks;
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
 use deltaplane_protocol::features::row_tracking;
-use deltaplane_protocol::files::rows::FileRows;
-use deltaplane_protocol::paths;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_store::{Location, Options, Store, block_on};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
 use crate::add_view::AddView;
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
-use crate::changes::{Changes, Rows as ChangedRows};
 use crate::errors::run;
 use crate::file_sets::{FileSet, sampled};
 use crate::incoming::reader_of;
-use crate::records::command_results::{CheckpointResult, CleanupResult};
-use crate::records::log_facts::{CommitTotals, HistoryEntry, LogFolder, ScanReport, TombstoneTotals};
-use crate::records::table_info::{LogSize, Protocol, TableInfo};
-use crate::records::table_schema::TableSchema;
-use crate::records::tail_types::TrackedColumns;
-use crate::scan::{Rows, Scan, ScanRequest, bind, members_of};
+use crate::record::Record;
+use crate::scan::Scan;
 use crate::string_list::StringList;
+use crate::table_schema::TableSchema;
+use crate::values::predicate::{Predicate, expr};
 
 /// One immutable version of a table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -55,11 +55,11 @@ pub(crate) fn log_history(
     location: &str,
     options: Option<HashMap<String, String>>,
     limit: Option<usize>,
-) -> PyResult<Vec<HistoryEntry>> {
+) -> PyResult<Vec<Record<HistoryEntry>>> {
     let entries = run(py, || {
         block_on(deltaplane_log::log_history(&store(location, options)?, limit))
     })?;
-    Ok(entries.into_iter().map(Into::into).collect())
+    Ok(entries.into_iter().map(Record).collect())
 }
 
 #[boundary]
@@ -138,20 +138,19 @@ impl Snapshot {
     }
 
     #[getter]
-    fn info(&self) -> TableInfo {
-        self.inner.state().metadata().into()
+    fn info(&self) -> Record<TableInfo> {
+        Record(self.inner.state().metadata().into())
     }
 
     #[getter]
-    fn protocol(&self) -> Protocol {
-        self.inner.state().protocol().into()
+    fn protocol(&self) -> Record<ProtocolInfo> {
+        Record(self.inner.state().protocol().into())
     }
 
     /// The version's columns as a follower keeps them.
     #[getter]
-    fn tracked_columns(&self) -> TrackedColumns {
-        let state = self.inner.state();
-        TrackedColumns::of(self.inner.version(), state.metadata(), state.protocol())
+    fn tracked_columns(&self) -> Record<TrackedColumns> {
+        Record(TrackedColumns::of(self.inner.version(), self.inner.state()))
     }
 
     /// Why this build wouldn't write the table, if so.
@@ -173,20 +172,20 @@ impl Snapshot {
     }
 
     #[pyo3(signature = (limit = None))]
-    fn history(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<Vec<HistoryEntry>> {
+    fn history(&self, py: Python<'_>, limit: Option<usize>) -> PyResult<Vec<Record<HistoryEntry>>> {
         let entries = run(py, || block_on(self.inner.history(limit)))?;
-        Ok(entries.into_iter().map(Into::into).collect())
+        Ok(entries.into_iter().map(Record).collect())
     }
 
-    /// What stands in the log folder.
-    fn log_folder(&self, py: Python<'_>) -> PyResult<LogFolder> {
-        run(py, || block_on(self.inner.log_folder())).map(Into::into)
+    /// The content of the log directory.
+    fn log_folder(&self, py: Python<'_>) -> PyResult<Record<LogFolder>> {
+        run(py, || block_on(self.inner.log_folder())).map(Record)
     }
 
     /// What each of the newest commits did to the table's files.
-    fn commit_totals(&self, py: Python<'_>, limit: usize) -> PyResult<Vec<CommitTotals>> {
+    fn commit_totals(&self, py: Python<'_>, limit: usize) -> PyResult<Vec<Record<CommitTotals>>> {
         let totals = run(py, || block_on(self.inner.commit_totals(limit)))?;
-        Ok(totals.into_iter().map(Into::into).collect())
+        Ok(totals.into_iter().map(Record).collect())
     }
 
     /// The size at which OPTIMIZE aims, and from which on it leaves a file alone.
@@ -195,8 +194,8 @@ impl Snapshot {
     }
 
     /// Removed files that the log still names.
-    fn tombstone_totals(&self, py: Python<'_>) -> PyResult<TombstoneTotals> {
-        run(py, || block_on(self.inner.tombstone_totals())).map(Into::into)
+    fn tombstone_totals(&self, py: Python<'_>) -> PyResult<Record<TombstoneTotals>> {
+        run(py, || block_on(self.inner.tombstone_totals())).map(Record)
     }
 
     fn transaction_version(&self, py: Python<'_>, app_id: &str) -> PyResult<Option<i64>> {
@@ -230,22 +229,18 @@ impl Snapshot {
         }))
     }
 
-    fn commit_read(&self, py: Python<'_>, request: &str) -> PyResult<Self> {
-        let done = run(py, || {
-            let request: ReadRequest = serde_json::from_str(request)
-                .map_err(|e| Error::invalid_argument(format!("not a read request: {e}")))?;
-            block_on(self.inner.commit_read(&request))
-        })?;
+    fn commit_read(&self, py: Python<'_>, request: Record<ReadRequest>) -> PyResult<Self> {
+        let done = run(py, || block_on(self.inner.commit_read(&request.0)))?;
         Ok(Snapshot { inner: done.snapshot })
     }
 
     #[pyo3(signature = (predicate = None))]
-    fn file_paths(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<StringList> {
+    fn file_paths(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<StringList> {
         run(py, || self.paths(predicate, |to, path| to.push(&[path])))
     }
 
     #[pyo3(signature = (predicate = None))]
-    fn file_uris(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<StringList> {
+    fn file_uris(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<StringList> {
         let root = self.location()?;
         let absolute = |to: &mut StringList, path: &str| match path.starts_with('/') || path.contains("://") {
             true => to.push(&[path]),
@@ -255,23 +250,12 @@ impl Snapshot {
     }
 
     fn num_files(&self, py: Python<'_>) -> PyResult<usize> {
-        run(py, || {
-            let plan = self.inner.plan(None, PlanColumns::Files);
-            block_on(plan.try_fold(0, |n, b| async move { Ok(n + b.num_rows()) }))
-        })
+        run(py, || block_on(file_list::num_files(&self.inner)))
     }
 
-    /// The number of rows, if every file's statistics tell: its physical rows without those that
-    /// its vector deletes (P166).
+    /// The number of rows, if every file's statistics tell.
     fn num_records(&self, py: Python<'_>) -> PyResult<Option<i64>> {
-        let of_batch = |sum: Option<i64>, batch: RecordBatch| {
-            let rows = FileRows::new(&batch);
-            (0..batch.num_rows()).try_fold(sum?, |sum: i64, row| sum.checked_add(rows.live_records(row)?))
-        };
-        run(py, || {
-            let plan = self.inner.plan(None, PlanColumns::Logged);
-            block_on(plan.try_fold(Some(0), |sum, batch| async move { Ok(of_batch(sum, batch)) }))
-        })
+        run(py, || block_on(file_list::num_records(&self.inner)))
     }
 
     fn add_actions(&self, statistics: bool) -> ArrowStream {
@@ -280,8 +264,8 @@ impl Snapshot {
 
     /// The files that may hold a matching row, with their statistics and deletion vectors.
     #[pyo3(signature = (predicate = None))]
-    fn plan(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<ArrowStream> {
-        let bound = run(py, || bind(&self.inner, predicate))?;
+    fn plan(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<ArrowStream> {
+        let bound = run(py, || bind(&self.inner, expr(predicate)))?;
         Ok(self.view(
             AddView::new(self.inner.state(), true).with_vectors(),
             bound.map(|(_, p)| p),
@@ -290,14 +274,16 @@ impl Snapshot {
 
     /// What such a plan looks at.
     #[pyo3(signature = (predicate = None))]
-    fn explain(&self, py: Python<'_>, predicate: Option<&str>) -> PyResult<ScanReport> {
-        const ALL: &str = r#"{"op":"literal","value":"true","type":"boolean"}"#;
+    fn explain(&self, py: Python<'_>, predicate: Option<&Predicate>) -> PyResult<Record<ScanReport>> {
         let report = run(py, || {
-            let bound = bind(&self.inner, Some(predicate.unwrap_or(ALL)))?;
-            let (_, pruner) = bound.ok_or_else(|| Error::internal("a predicate that isn't one"))?;
+            let always = Expr::Literal {
+                value: Some("true".to_owned()),
+                type_name: "boolean".to_owned(),
+            };
+            let (_, pruner) = bind_expr(self.inner.state(), expr(predicate).unwrap_or(&always))?;
             block_on(self.inner.explain(pruner))
         })?;
-        Ok(report.into())
+        Ok(Record(report))
     }
 
     fn deletion_vectors(&self) -> PyResult<ArrowStream> {
@@ -313,7 +299,7 @@ impl Snapshot {
         &self,
         py: Python<'_>,
         columns: Option<Vec<String>>,
-        predicate: Option<&str>,
+        predicate: Option<&Predicate>,
         batch_rows: Option<usize>,
         encoded_files: bool,
         members: Option<(String, Bound<'_, PyAny>, bool)>,
@@ -324,7 +310,7 @@ impl Snapshot {
             let members = members.map(|(column, values, nulls)| members_of(&column, values, nulls));
             let request = ScanRequest {
                 columns,
-                predicate: predicate.map(Expr::from_json).transpose()?,
+                predicate: expr(predicate).cloned(),
                 batch_rows,
                 encoded_files,
                 members: members.transpose()?.flatten(),
@@ -344,7 +330,7 @@ impl Snapshot {
         })
     }
 
-    /// About so many rows, of at most so many files.
+    /// Samples about `rows` rows, of at most `files` files.
     fn sample(&self, py: Python<'_>, columns: Vec<String>, files: usize, rows: u64, seed: u64) -> PyResult<Scan> {
         run(py, || {
             let files = block_on(sampled(&self.inner, files, rows, seed))?;
@@ -354,8 +340,8 @@ impl Snapshot {
 
     /// What opening the version reads of the log, without sidecars.
     #[getter]
-    fn log_size(&self) -> LogSize {
-        self.inner.log_size().into()
+    fn log_size(&self) -> Record<LogSize> {
+        Record(self.inner.log_size())
     }
 
     /// What the versions from `first` up to this one changed, as rows.
@@ -365,10 +351,10 @@ impl Snapshot {
         py: Python<'_>,
         first: u64,
         columns: Option<Vec<String>>,
-        predicate: Option<&str>,
-    ) -> PyResult<Changes> {
+        predicate: Option<&Predicate>,
+    ) -> PyResult<Scan> {
         run(py, || {
-            block_on(ChangedRows::new(&self.inner, first, columns, predicate)).map(Changes::from)
+            block_on(Changes::new(&self.inner, first, columns, expr(predicate))).map(Scan::from)
         })
     }
 
@@ -387,12 +373,12 @@ impl Snapshot {
         run(py, || block_on(versions_between(&self.inner, from_ms, until_ms)))
     }
 
-    fn checkpoint(&self, py: Python<'_>) -> PyResult<CheckpointResult> {
-        run(py, || block_on(self.inner.checkpoint())).map(Into::into)
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<Record<CheckpointReport>> {
+        run(py, || block_on(self.inner.checkpoint())).map(Record)
     }
 
-    fn cleanup_metadata(&self, py: Python<'_>) -> PyResult<CleanupResult> {
-        run(py, || block_on(self.inner.cleanup_metadata())).map(Into::into)
+    fn cleanup_metadata(&self, py: Python<'_>) -> PyResult<Record<CleanupReport>> {
+        run(py, || block_on(self.inner.cleanup_metadata())).map(Record)
     }
 
     fn compact_logs(&self, py: Python<'_>, starting_version: u64, ending_version: u64) -> PyResult<()> {
@@ -412,18 +398,12 @@ impl Snapshot {
         )
     }
 
-    fn paths(&self, predicate: Option<&str>, push: impl Fn(&mut StringList, &str)) -> Result<StringList> {
-        let pruner = bind(&self.inner, predicate)?.map(|(_, p)| p);
-        let mut batches = self.inner.plan(pruner, PlanColumns::Files);
-        block_on(async {
-            let mut out = StringList::default();
-            while let Some(b) = batches.try_next().await? {
-                let rows = FileRows::new(&b);
-                for row in 0..b.num_rows() {
-                    push(&mut out, &paths::decoded(rows.path(row)?)?);
-                }
-            }
-            Ok(out)
-        })
+    fn paths(&self, predicate: Option<&Predicate>, push: impl Fn(&mut StringList, &str)) -> Result<StringList> {
+        let pruner = bind(&self.inner, expr(predicate))?.map(|(_, p)| p);
+        let mut out = StringList::default();
+        block_on(file_list::for_each_path(&self.inner, pruner, |path| {
+            push(&mut out, path)
+        }))?;
+        Ok(out)
     }
 }

@@ -6,18 +6,18 @@ use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_log::{Tail as Inner, TailOffset, TrackedColumns as CoreColumns};
-use deltaplane_protocol::files::adds_to_batch;
+use deltaplane_log::{ColumnSteps, Tail as Inner, TailLimits, TailOffset, TailRequest, TailStart, TrackedColumns};
+use deltaplane_operations::changes::{Changes, Part, tail_parts};
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 use serde_json::json;
 
-use crate::changes::{Changes, Part, Rows, parts_of};
 use crate::errors::run;
-use crate::file_sets::file_reads;
-use crate::records::tail_types::{ColumnSteps, TailLimits, TailRequest, TailStart, TrackedColumns};
+use crate::record::Record;
+use crate::scan::Scan;
 use crate::snapshot::{Snapshot, store};
-use crate::spark_plan::split_parts;
+use crate::spark::splits::{Split, split_parts, splits_of};
+use crate::values::predicate::{Predicate, expr};
 
 /// One table, followed with the columns that it had when this was opened.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -34,9 +34,9 @@ impl Tail {
         py: Python<'_>,
         location: &str,
         options: Option<HashMap<String, String>>,
-        request: TailRequest,
+        request: Record<TailRequest>,
     ) -> PyResult<Self> {
-        let inner = run(py, || block_on(Inner::open(&store(location, options)?, request.into())))?;
+        let inner = run(py, || block_on(Inner::open(&store(location, options)?, request.0)))?;
         Ok(Tail { inner })
     }
 
@@ -55,51 +55,47 @@ impl Tail {
 
     /// The offset to begin with.
     #[pyo3(signature = (from, /))]
-    fn start(&self, py: Python<'_>, from: &TailStart) -> PyResult<String> {
-        run(py, || Ok(block_on(self.inner.start(from.into()))?.to_text()))
+    fn start(&self, py: Python<'_>, from: Record<TailStart>) -> PyResult<String> {
+        run(py, || Ok(block_on(self.inner.start(from.0))?.to_text()))
     }
 
     /// How far a reader comes in one go.
     #[pyo3(signature = (start, limits, until = None))]
-    fn end(&self, py: Python<'_>, start: &str, limits: &TailLimits, until: Option<u64>) -> PyResult<String> {
+    fn end(&self, py: Python<'_>, start: &str, limits: Record<TailLimits>, until: Option<u64>) -> PyResult<String> {
         run(py, || {
-            let (start, limits) = (TailOffset::parse(start)?, limits.into());
-            Ok(block_on(self.inner.end(&start, limits, until))?.to_text())
+            let start = TailOffset::parse(start)?;
+            Ok(block_on(self.inner.end(&start, limits.0, until))?.to_text())
         })
     }
 
-    /// The columns that the next rows have, as a request takes them, where a reader that keeps to
-    /// its columns stands before a commit with others.
-    fn next_columns(&self, py: Python<'_>, at: &str) -> PyResult<Option<TrackedColumns>> {
+    /// The columns of the next rows, as a request takes them, if a reader with fixed columns has
+    /// reached a commit with others.
+    fn next_columns(&self, py: Python<'_>, at: &str) -> PyResult<Option<Record<TrackedColumns>>> {
         run(py, || {
             let next = block_on(self.inner.next_columns(&TailOffset::parse(at)?))?;
-            Ok(next.map(Into::into))
+            Ok(next.map(Record))
         })
     }
 
     /// The columns of rows that are read at an offset, and whether this reader shows rows with
     /// them.
-    fn columns_at(&self, py: Python<'_>, at: &str) -> PyResult<(TrackedColumns, bool)> {
+    fn columns_at(&self, py: Python<'_>, at: &str) -> PyResult<(Record<TrackedColumns>, bool)> {
         run(py, || {
             let columns = block_on(self.inner.columns_at(&TailOffset::parse(at)?))?;
-            let state = self.inner.reading().state();
-            let shown = CoreColumns {
-                version: columns.version,
-                metadata: state.metadata().clone(),
-                protocol: state.protocol().clone(),
-            };
+            let shown = TrackedColumns::of(columns.version, self.inner.reading().state());
             let same = columns.shows_as(&shown)?;
-            Ok((columns.into(), same))
+            Ok((Record(columns), same))
         })
     }
 
     /// How columns differ from older ones.
     #[staticmethod]
-    fn column_steps(py: Python<'_>, older: TrackedColumns, newer: TrackedColumns) -> PyResult<ColumnSteps> {
-        run(py, || {
-            let newer: CoreColumns = newer.into();
-            Ok(newer.steps_from(&older.into())?.into())
-        })
+    fn column_steps(
+        py: Python<'_>,
+        older: Record<TrackedColumns>,
+        newer: Record<TrackedColumns>,
+    ) -> PyResult<Record<ColumnSteps>> {
+        run(py, || newer.0.steps_from(&older.0)).map(Record)
     }
 
     /// The files with the rows between two offsets, as add actions.
@@ -110,11 +106,10 @@ impl Tail {
         })
     }
 
-    /// The same in texts of about so many bytes of files each.
-    fn splits(&self, py: Python<'_>, start: &str, end: &str, target_bytes: u64) -> PyResult<Vec<String>> {
-        run(py, || {
-            block_on(async { split_parts(self.parts(start, end, None).await?, target_bytes) })
-        })
+    /// The same files in splits of about `target_bytes` bytes of files each.
+    fn splits(&self, py: Python<'_>, start: &str, end: &str, target_bytes: u64) -> PyResult<Vec<Split>> {
+        let splits = || Ok(split_parts(self.parts(start, end, None)?, target_bytes));
+        run(py, splits).map(splits_of)
     }
 
     /// The rows between two offsets.
@@ -125,27 +120,19 @@ impl Tail {
         start: &str,
         end: &str,
         columns: Option<Vec<String>>,
-        predicate: Option<&str>,
-    ) -> PyResult<Changes> {
+        predicate: Option<&Predicate>,
+    ) -> PyResult<Scan> {
         run(py, || {
-            let parts = block_on(self.parts(start, end, predicate))?;
+            let parts = self.parts(start, end, predicate)?;
             let (reading, with_changes) = (self.inner.reading(), self.inner.tells_changes());
-            Rows::of_parts(reading, parts, columns, predicate, with_changes).map(Changes::from)
+            Changes::of_parts(reading, parts, columns, expr(predicate), with_changes).map(Scan::from)
         })
     }
 }
 
 impl Tail {
-    async fn parts(&self, start: &str, end: &str, predicate: Option<&str>) -> Result<Vec<Part>> {
+    fn parts(&self, start: &str, end: &str, predicate: Option<&Predicate>) -> Result<Vec<Part>> {
         let (start, end) = (TailOffset::parse(start)?, TailOffset::parse(end)?);
-        if self.inner.tells_changes() {
-            let changes = self.inner.changes(&start, &end).await?;
-            return parts_of(self.inner.reading(), changes, predicate);
-        }
-        let adds = self.inner.files(&start, &end).await?;
-        Ok(vec![Part {
-            constants: Vec::new(),
-            files: file_reads(&adds_to_batch(&adds)?)?,
-        }])
+        block_on(tail_parts(&self.inner, &start, &end, expr(predicate)))
     }
 }

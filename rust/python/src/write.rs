@@ -4,23 +4,23 @@ use std::collections::HashMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_operations::table_types;
-use deltaplane_operations::write_job::{self, AdoptedFile, WriteJob as Job, add_texts, parse_adds, parse_request};
-pub(crate) use deltaplane_operations::write_job::{Spec, dry_run_json, protocols_text};
+use deltaplane_log::{DryRun, Protocols, WriteRequest};
+pub(crate) use deltaplane_operations::write_job::Spec;
+use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, WriteJob as Job, add_texts, parse_adds};
+use deltaplane_operations::{snapshot_cache, table_types};
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
 use deltaplane_protocol::features::arrow_metadata;
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::{Store, block_on};
 use futures::StreamExt;
 use pyo3::prelude::*;
-use serde_json::json;
 
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::errors::run;
 use crate::incoming::{reader_of, schema_of};
-use crate::records::table_schema::TableSchema;
+use crate::record::Record;
 use crate::snapshot::{Snapshot, store};
-use crate::snapshot_cache;
+use crate::table_schema::TableSchema;
 
 /// Adds this module's names to the native module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -57,13 +57,13 @@ impl WriteJob {
         location: &str,
         options: Option<HashMap<String, String>>,
         schema: &Bound<'_, PyAny>,
-        request: &str,
+        request: Record<WriteRequest>,
     ) -> PyResult<Self> {
         let schema = schema_of(schema)?;
         let job = run(py, || {
             let store = store(location, options.clone())?;
             let own = snapshot_cache::of(&store, options.as_ref());
-            let (schema, request) = (from_arrow_schema(&schema)?, parse_request(request)?);
+            let (schema, request) = (from_arrow_schema(&schema)?, request.0);
             block_on(Job::begin(&store, own.as_ref(), schema, request))
         })?;
         Ok(WriteJob {
@@ -79,16 +79,13 @@ impl WriteJob {
     }
 
     #[getter]
-    fn protocols(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || {
-            let (before, after) = self.job.protocols()?;
-            Ok(protocols_text(&before, &after))
-        })
+    fn protocols(&self, py: Python<'_>) -> PyResult<Record<Protocols>> {
+        run(py, || self.job.protocols()).map(|pair| Record(pair.into()))
     }
 
     #[getter]
-    fn spec(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || self.job.spec()?.to_json())
+    fn spec(&self, py: Python<'_>) -> PyResult<Record<Spec>> {
+        run(py, || self.job.spec()).map(Record)
     }
 
     /// The version that it was planned on, if there is a table.
@@ -103,25 +100,19 @@ impl WriteJob {
         run(py, || self.job.optimizes())
     }
 
-    /// What the commit of these files would be, as JSON.
-    fn dry_run(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
-        run(py, || dry_run_json(&block_on(self.job.dry_run(parse_adds(&adds)?))?))
+    /// What the commit of these files would be.
+    fn dry_run(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<Record<DryRun>> {
+        run(py, || block_on(self.job.dry_run(parse_adds(&adds)?))).map(Record)
     }
 
-    fn commit(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<String> {
+    /// None where another writer made the table meanwhile, and the mode is `ignore`.
+    fn commit(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<Option<Record<CommitResult>>> {
         run(py, || {
-            let Some(committed) = block_on(self.job.commit(parse_adds(&adds)?))? else {
-                return Ok(json!({"skipped": "exists"}).to_string());
-            };
-            snapshot_cache::keep(&committed, self.options.as_ref());
-            let auto_compact = committed.snapshot.state().properties().auto_compact;
-            Ok(json!({
-                "version": committed.version,
-                "attempts": committed.attempts,
-                "metrics": committed.metrics,
-                "auto_compact": auto_compact,
-            })
-            .to_string())
+            let committed = block_on(self.job.commit(parse_adds(&adds)?))?;
+            if let Some(committed) = &committed {
+                snapshot_cache::keep(committed, self.options.as_ref());
+            }
+            Ok(committed.map(|committed| Record(committed.into())))
         })
     }
 
@@ -163,7 +154,7 @@ fn write_files(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
-    spec: &str,
+    spec: Record<Spec>,
     data: &Bound<'_, PyAny>,
     task: u32,
     keep: bool,
@@ -174,8 +165,7 @@ fn write_files(
             store if keep => store,
             store => store.dry_run()?,
         };
-        let spec = Spec::parse(spec)?;
-        add_texts(&block_on(write_job::write_files(store, &spec, rows, task))?)
+        add_texts(&block_on(write_job::write_files(store, &spec.0, rows, task))?)
     })
 }
 
@@ -188,17 +178,17 @@ fn adopt_files(
     py: Python<'_>,
     location: &str,
     options: Option<HashMap<String, String>>,
-    spec: &str,
+    spec: Record<Spec>,
     files: Vec<String>,
     statistics: bool,
 ) -> PyResult<Vec<String>> {
     run(py, || {
-        let (store, spec) = (store(location, options)?, Spec::parse(spec)?);
+        let store = store(location, options)?;
         let files = files
             .iter()
             .map(|text| AdoptedFile::parse(text))
             .collect::<Result<_>>()?;
-        add_texts(&block_on(write_job::adopt_files(&store, &spec, files, statistics))?)
+        add_texts(&block_on(write_job::adopt_files(&store, &spec.0, files, statistics))?)
     })
 }
 
@@ -210,12 +200,12 @@ fn create_table(
     location: &str,
     options: Option<HashMap<String, String>>,
     schema: &Bound<'_, PyAny>,
-    request: &str,
+    request: Record<WriteRequest>,
 ) -> PyResult<u64> {
     let schema = schema_of(schema)?;
     let snapshot = run(py, || {
         let (store, schema) = (store(location, options)?, from_arrow_schema(&schema)?);
-        block_on(deltaplane_log::create_table(&store, schema, parse_request(request)?))
+        block_on(deltaplane_log::create_table(&store, schema, request.0))
     })?;
     Ok(snapshot.version())
 }

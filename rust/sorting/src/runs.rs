@@ -90,8 +90,8 @@ impl SpilledRun {
                     none.insert(StreamWriter::try_new_buffered(file, &batch.schema()).map_err(not_spilled)?)
                 }
             };
-            for at in (0..batch.num_rows()).step_by(most) {
-                let some = batch.slice(at, most.min(batch.num_rows() - at));
+            for start in (0..batch.num_rows()).step_by(most) {
+                let some = batch.slice(start, most.min(batch.num_rows() - start));
                 out.write(&some).map_err(not_spilled)?;
             }
         }
@@ -199,8 +199,8 @@ pub fn merge<'a>(runs: Vec<Run<'a>>) -> Run<'a> {
                 merge.heap.push(merge.heads.len() - 1);
             }
         }
-        for at in (0..merge.heap.len() / 2).rev() {
-            merge.sink(at);
+        for index in (0..merge.heap.len() / 2).rev() {
+            merge.sink(index);
         }
         Ok(stream::try_unfold(merge, |mut merge| async move {
             Ok(merge.slice().await?.map(|slice| (slice, merge)))
@@ -270,19 +270,19 @@ impl Merge<'_> {
         match (self.key_at(a), self.key_at(b)) {
             // Among equal keys the earlier run wins, so that the result is deterministic.
             (Some(x), Some(y)) => (x, self.heap.get(a)) < (y, self.heap.get(b)),
-            (found, _) => found.is_some(),
+            (value, _) => value.is_some(),
         }
     }
 
-    fn sink(&mut self, mut at: usize) {
+    fn sink(&mut self, mut index: usize) {
         loop {
-            let (left, right) = (2 * at + 1, 2 * at + 2);
+            let (left, right) = (2 * index + 1, 2 * index + 2);
             let child = if self.less(right, left) { right } else { left };
-            if child >= self.heap.len() || !self.less(child, at) {
+            if child >= self.heap.len() || !self.less(child, index) {
                 return;
             }
-            self.heap.swap(at, child);
-            at = child;
+            self.heap.swap(index, child);
+            index = child;
         }
     }
 
@@ -335,15 +335,15 @@ impl Merge<'_> {
 /// The rows at these positions, each an array and a row in it.
 pub fn gather(arrays: &[Keyed], places: &[(usize, usize)]) -> Result<Keyed> {
     let (first, last) = (places.first().copied(), places.last().copied());
-    if let (Some((array, from)), Some((_, to)), [one]) = (first, last, arrays)
+    if let (Some((array, from)), Some((_, to)), [array_of_all]) = (first, last, arrays)
         && array == 0
         && to.checked_sub(from) == Some(places.len() - 1)
         && places.is_sorted()
     {
-        return Ok(one.slice(from, places.len()));
+        return Ok(array_of_all.slice(from, places.len()));
     }
-    let pick = |of: Vec<&dyn Array>| -> Result<ArrayRef> {
-        interleave(&of, places).map_err(|e| Error::internal(format!("rows can't be sorted: {e}")).with_source(e))
+    let pick = |values_of: Vec<&dyn Array>| -> Result<ArrayRef> {
+        interleave(&values_of, places).map_err(|e| Error::internal(format!("rows can't be sorted: {e}")).with_source(e))
     };
     Ok(Keyed {
         rows: pick(arrays.iter().map(|a| &a.rows as &dyn Array).collect())?

@@ -16,7 +16,7 @@ pub struct SparkFile {
     pub default_row_commit_version: Option<i64>,
 }
 
-/// Stands for a number that the log doesn't have: row ids and versions are never negative.
+/// Represents a number that the log lacks: row ids and versions are never negative.
 const NO_NUMBER: i64 = -1;
 
 /// The files of one partition tuple.

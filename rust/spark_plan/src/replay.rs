@@ -13,6 +13,7 @@ use deltaplane_log::{
 use deltaplane_operations::add_view::AddView;
 use deltaplane_operations::scan::bind_to;
 use deltaplane_protocol::actions::{Add, Metadata, Protocol};
+use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::prune::Pruner;
 use deltaplane_protocol::replay;
@@ -20,27 +21,102 @@ use deltaplane_protocol::state::TableState;
 use deltaplane_store::Store;
 use futures::stream::{self, BoxStream, StreamExt};
 use futures::{FutureExt, TryStreamExt};
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 use crate::plan::{Files, batch_of, pruner, spark_uri};
 
 /// Rows of commits that travel together: enough that what a batch costs by itself doesn't count.
 const BATCH_ROWS: usize = 8 * 1024;
 
-type Rows = (SchemaRef, BoxStream<'static, Result<RecordBatch>>);
+/// Rows and their schema.
+pub type Rows = (SchemaRef, BoxStream<'static, Result<RecordBatch>>);
 
-/// What all tasks of a plan are told, as JSON text.
-#[derive(Deserialize)]
-struct ReplayRequest {
+/// What all tasks of a plan are told: serializes, and is made a [`Plan`] by each of them.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PlanSpec {
     version: u64,
     protocol: Protocol,
     metadata: Metadata,
-    predicate: Option<String>,
-    filters: Option<(Vec<String>, String)>,
+    selection: Selection,
     show: String,
     files: String,
     keyed: bool,
+}
+
+/// Which files are planned.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub enum Selection {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that can hold rows which meet a condition.
+    Predicate(Expr),
+    /// Those that can hold rows which meet Catalyst's filters, as `toJSON` texts, in a session time
+    /// zone.
+    Filters(Vec<String>, String),
+}
+
+/// A version's state and its log in parts: what a distributed plan begins with.
+pub struct Replay {
+    version: u64,
+    state: TableState,
+    /// The log.
+    pub parts: ReplayParts,
+}
+
+impl Replay {
+    /// The replay of a version, in parts of about `target_bytes` bytes.
+    ///
+    /// # Errors
+    /// As reading the checkpoint's footers.
+    pub async fn of(snapshot: &Snapshot, target_bytes: u64) -> Result<Self> {
+        Ok(Replay {
+            version: snapshot.version(),
+            state: snapshot.state().clone(),
+            parts: snapshot.replay_parts(target_bytes).await?,
+        })
+    }
+
+    /// The same of a table that isn't open, at a version, at a time or at the newest version: what
+    /// its commits say of files is read past, not held.
+    ///
+    /// # Errors
+    /// `UnsupportedFeature` for a location that other processes can't see.
+    pub async fn of_unopened(
+        store: &Store,
+        version: Option<u64>,
+        timestamp_ms: Option<i64>,
+        target_bytes: u64,
+    ) -> Result<Self> {
+        spark_uri(store.location())?;
+        let head = match timestamp_ms {
+            Some(time) => LogHead::open_at(store, time).await?,
+            None => LogHead::open(store, version).await?,
+        };
+        Ok(Replay {
+            version: head.version(),
+            state: head.state().clone(),
+            parts: head.replay_parts(target_bytes).await?,
+        })
+    }
+
+    /// A plan of these files, of which it shows `plan`, `adds` or `sizes`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a condition that names no column of the table.
+    pub fn plan(&self, selection: Selection, show: &str, files: &str) -> Result<PlanSpec> {
+        let spec = PlanSpec {
+            version: self.version,
+            protocol: self.state.protocol().clone(),
+            metadata: self.state.metadata().clone(),
+            selection,
+            show: show.to_owned(),
+            files: files.to_owned(),
+            keyed: !self.parts.commits.is_empty() || self.parts.may_repeat,
+        };
+        Plan::new(&spec)?;
+        Ok(spec)
+    }
 }
 
 /// One distributed plan, as its tasks know it.
@@ -62,65 +138,30 @@ enum Shown {
     Sizes,
 }
 
-/// What the driver of a distributed plan needs of a version, as JSON: its state, and its log in
-/// parts of about so many bytes.
-pub async fn describe(snapshot: &Snapshot, target_bytes: u64) -> Result<String> {
-    let parts = snapshot.replay_parts(target_bytes).await?;
-    Ok(described(snapshot.version(), snapshot.state(), &parts))
-}
-
-/// The same of a table that isn't open, at a version, at a time or at the newest version: what its
-/// commits say of files is read past, not held.
-///
-/// # Errors
-/// `UnsupportedFeature` for a location that other processes can't see.
-pub async fn describe_unopened(
-    store: &Store,
-    version: Option<u64>,
-    timestamp_ms: Option<i64>,
-    target_bytes: u64,
-) -> Result<String> {
-    spark_uri(store.location())?;
-    let head = match timestamp_ms {
-        Some(time) => LogHead::open_at(store, time).await?,
-        None => LogHead::open(store, version).await?,
-    };
-    let parts = head.replay_parts(target_bytes).await?;
-    Ok(described(head.version(), head.state(), &parts))
-}
-
-fn described(version: u64, state: &TableState, parts: &ReplayParts) -> String {
-    json!({
-        "version": version, "protocol": state.protocol(), "metadata": state.metadata(),
-        "checkpoint": parts.checkpoint, "commits": parts.commits, "commit_bytes": parts.commit_bytes,
-        "may_repeat": parts.may_repeat,
-    })
-    .to_string()
-}
-
 impl Plan {
-    /// From its text.
-    pub fn parse(text: &str) -> Result<Self> {
-        let request: ReplayRequest =
-            serde_json::from_str(text).map_err(|e| Error::internal(format!("this is no distributed plan: {e}")))?;
-        let state = TableState::new(request.protocol, request.metadata)?;
-        let pruner = match (&request.predicate, &request.filters) {
-            (Some(predicate), _) => bind_to(&state, Some(predicate))?.map(|(_, pruner)| pruner),
-            (None, Some((filters, zone))) => pruner(&state, filters, zone)?.0,
-            (None, None) => None,
+    /// What the spec says, with its condition bound.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a condition that names no column of the table.
+    pub fn new(spec: &PlanSpec) -> Result<Self> {
+        let state = TableState::new(spec.protocol.clone(), spec.metadata.clone())?;
+        let pruner = match &spec.selection {
+            Selection::All => None,
+            Selection::Predicate(predicate) => bind_to(&state, Some(predicate))?.map(|(_, pruner)| pruner),
+            Selection::Filters(filters, zone) => pruner(&state, filters, zone)?.0,
         };
-        let shown = match request.show.as_str() {
+        let shown = match spec.show.as_str() {
             "plan" => Shown::View(Box::new(AddView::new(&state, true).with_vectors())),
             "adds" => Shown::Adds,
             "sizes" => Shown::Sizes,
             other => return Err(Error::internal(format!("nothing of a file is called {other:?}"))),
         };
         Ok(Plan {
-            version: request.version,
+            version: spec.version,
             pruner,
             shown,
-            files: Files::parse(&request.files)?,
-            keyed: request.keyed,
+            files: Files::parse(&spec.files)?,
+            keyed: spec.keyed,
         })
     }
 
@@ -135,14 +176,14 @@ impl Plan {
 
     /// Files of a part of the checkpoint that may match; with their keys if commits are to be held
     /// against them.
-    pub fn checkpoint_files(self, store: &Store, part: &str) -> Result<Rows> {
+    pub fn checkpoint_files(self, store: &Store, part: ReplayPart) -> Result<Rows> {
         let columns = match (&self.pruner, &self.shown) {
             (Some(_), _) => PlanColumns::Parsed,
             (None, Shown::View(view)) => view.plan_columns(),
             (None, Shown::Adds) => PlanColumns::Logged,
             (None, Shown::Sizes) => PlanColumns::Files,
         };
-        let adds = checkpoint_adds(store, parse_part(part)?, self.pruner.clone(), columns);
+        let adds = checkpoint_adds(store, part, self.pruner.clone(), columns);
         let (schema, table, version) = (self.keyed_schema(), store.location().as_str().to_owned(), self.version);
         let of_batch = move |batch: Result<RecordBatch>| self.keyed_rows(&self.of_kind(batch?)?);
         let rows = adds
@@ -223,16 +264,16 @@ impl Plan {
 
 /// The keys that a part of the commits names; with their words on them (version, turn, and the add
 /// unless the word is a remove) if they are to be reconciled.
-pub fn commit_words(store: &Store, part: &str, keys_only: bool) -> Result<Rows> {
+pub fn commit_words(store: &Store, part: ReplayPart, keys_only: bool) -> Rows {
     let schema = word_schema(keys_only);
     let (words, table) = (schema.clone(), store.location().as_str().to_owned());
-    let rows = commit_actions(store, parse_part(part)?).map(move |commit| {
+    let rows = commit_actions(store, part).map(move |commit| {
         let commit = commit?;
         words_of(&commit, &words, keys_only).map_err(|e| e.with_version(commit.version))
     });
     let (rows, joined) = (rows.boxed(), schema.clone());
     let gathered = stream::try_unfold(rows, move |rows| gather(joined.clone(), rows).boxed());
-    Ok((schema, gathered.map_err(move |e| e.with_table(&table)).boxed()))
+    (schema, gathered.map_err(move |e| e.with_table(&table)).boxed())
 }
 
 type Gathered<S> = Result<Option<(RecordBatch, S)>>;
@@ -291,10 +332,6 @@ fn word_schema(keys_only: bool) -> SchemaRef {
         fields.push(Field::new("add", DataType::Utf8, true));
     }
     Arc::new(Schema::new(fields))
-}
-
-fn parse_part(text: &str) -> Result<ReplayPart> {
-    serde_json::from_str(text).map_err(|e| Error::internal(format!("this is no part of a log: {e}")))
 }
 
 fn to_json(add: &Add) -> Result<String> {

@@ -1,4 +1,5 @@
-//! Scans cut into splits for readers on other machines: each is the JSON text of some files.
+//! Scans cut into splits for readers on other machines, each of some files. Splits and what all of
+//! them have in common serialize, without the snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,12 +7,13 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use deltaplane_data::{FileRead, ReadSpec};
-use deltaplane_error::{Error, Result};
+use deltaplane_error::Result;
 use deltaplane_log::{PlanColumns, Snapshot};
 use deltaplane_operations::changes::{Part, parts};
 use deltaplane_operations::file_sets::file_reads;
 use deltaplane_operations::scan::bind;
 use deltaplane_protocol::actions::DeletionVector;
+use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::{Expr, Predicate};
 use deltaplane_protocol::mapping::Mapping;
 use deltaplane_protocol::schema::StructType;
@@ -24,7 +26,7 @@ use serde::{Deserialize, Serialize};
 /// files short.
 const OPEN_COST: u64 = 4 << 20;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct SplitFile {
     path: String,
     size: u64,
@@ -48,18 +50,18 @@ impl SplitFile {
 }
 
 /// What one task reads.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Split {
     files: Vec<SplitFile>,
     /// Columns beside the partition columns that are constants of the files.
     constants: Vec<String>,
 }
 
-/// Gathers files to splits of about so many bytes.
+/// Collects files to splits of about `target_bytes` bytes.
 struct Gathered {
     target_bytes: u64,
     constants: Vec<String>,
-    out: Vec<String>,
+    out: Vec<Split>,
     open: Vec<SplitFile>,
     weight: u64,
 }
@@ -75,77 +77,67 @@ impl Gathered {
         }
     }
 
-    fn push(&mut self, file: SplitFile) -> Result<()> {
+    fn push(&mut self, file: SplitFile) {
         if self.weight > 0 && self.weight + file.size + OPEN_COST > self.target_bytes {
-            self.close()?;
+            self.close();
         }
         self.weight += file.size + OPEN_COST;
         self.open.push(file);
-        Ok(())
     }
 
-    fn close(&mut self) -> Result<()> {
+    fn close(&mut self) {
         self.weight = 0;
-        let split = Split {
-            files: std::mem::take(&mut self.open),
-            constants: self.constants.clone(),
-        };
-        if !split.files.is_empty() {
-            let text = serde_json::to_string(&split).map_err(|e| Error::internal(format!("writing a split: {e}")))?;
-            self.out.push(text);
+        let files = std::mem::take(&mut self.open);
+        if !files.is_empty() {
+            let constants = self.constants.clone();
+            self.out.push(Split { files, constants });
         }
-        Ok(())
     }
 
-    fn finish(mut self) -> Result<Vec<String>> {
-        self.close()?;
-        Ok(self.out)
+    fn finish(mut self) -> Vec<Split> {
+        self.close();
+        self.out
     }
 }
 
-/// The files that can match, in splits of about so many bytes.
-pub async fn splits(snapshot: &Snapshot, predicate: Option<&str>, target_bytes: u64) -> Result<Vec<String>> {
+/// The files that can match, in splits of about `target_bytes` bytes.
+pub async fn splits(snapshot: &Snapshot, predicate: Option<&Expr>, target_bytes: u64) -> Result<Vec<Split>> {
     let pruner = bind(snapshot, predicate)?.map(|(_, pruner)| pruner);
     let mut batches = snapshot.plan(pruner, PlanColumns::Logged);
     let mut gathered = Gathered::new(target_bytes, Vec::new());
     while let Some(batch) = batches.try_next().await? {
         for file in file_reads(&batch)? {
-            gathered.push(SplitFile::new(file))?;
+            gathered.push(SplitFile::new(file));
         }
     }
-    gathered.finish()
+    Ok(gathered.finish())
 }
 
-/// The files of changes that can match, in splits of about so many bytes.
+/// The files of changes that can match, in splits of about `target_bytes` bytes.
 pub async fn change_splits(
     snapshot: &Snapshot,
     first: u64,
-    predicate: Option<&str>,
+    predicate: Option<&Expr>,
     target_bytes: u64,
-) -> Result<Vec<String>> {
-    of_parts(parts(snapshot, first, predicate).await?, target_bytes)
+) -> Result<Vec<Split>> {
+    Ok(of_parts(parts(snapshot, first, predicate).await?, target_bytes))
 }
 
 /// The files of these parts, likewise.
-pub fn of_parts(parts: Vec<Part>, target_bytes: u64) -> Result<Vec<String>> {
+pub fn of_parts(parts: Vec<Part>, target_bytes: u64) -> Vec<Split> {
     let mut out = Vec::new();
     for part in parts {
         let constants = part.constants.into_iter().map(str::to_owned).collect();
         let mut gathered = Gathered::new(target_bytes, constants);
         for file in part.files {
-            gathered.push(SplitFile::new(file))?;
+            gathered.push(SplitFile::new(file));
         }
-        out.extend(gathered.finish()?);
+        out.extend(gathered.finish());
     }
-    Ok(out)
+    out
 }
 
 impl Split {
-    /// From its text.
-    pub fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("this is no split of a scan: {e}")))
-    }
-
     /// Columns that are constants of the files, and the files.
     pub fn into_parts(self) -> (Vec<String>, Vec<FileRead>) {
         let read = |f: SplitFile| FileRead {
@@ -160,41 +152,62 @@ impl Split {
     }
 }
 
-/// What the reader of a split must know beside its files: parts of a scan, each of which travels by
-/// itself.
-pub struct SplitRead<'a> {
-    /// The table's schema, as JSON.
-    pub schema_json: &'a str,
-    /// Mode of its column mapping.
-    pub mapping: &'a str,
-    /// Its partition columns.
-    pub partition_columns: Vec<String>,
-    /// The columns that are shown.
-    pub columns: Vec<String>,
-    /// Condition of the rows that are shown, as expression JSON.
-    pub predicate: Option<&'a str>,
+/// What the reader of a split must know beside its files, the same for all splits of a scan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SplitScan {
+    /// The `schemaString` of the rows.
+    schema: String,
+    mapping: String,
+    partition_columns: Vec<String>,
+    predicate: Option<Expr>,
 }
 
-/// The rows of one split, on any machine, and their columns.
-///
-/// # Errors
-/// `InvalidArgument` for a text that isn't a split, or for columns that the schema hasn't.
-pub fn read_split(
-    store: Store,
-    read: SplitRead<'_>,
-    split: &str,
-) -> Result<(SchemaRef, BoxStream<'static, Result<RecordBatch>>)> {
-    let (constants, files) = Split::parse(split)?.into_parts();
-    let table = Arc::new(StructType::from_json(read.schema_json)?);
-    let bind = |text| Predicate::bind(&Expr::from_json(text)?, &table);
-    let predicate = read.predicate.map(bind).transpose()?;
-    let mut spec = ReadSpec::new(table, read.partition_columns);
-    spec.mapping = Mapping::parse(read.mapping)?;
-    spec.partition_columns.extend(constants);
-    spec.predicate = predicate;
-    spec.columns = Some(read.columns);
-    let schema = spec.output_schema()?;
-    let files = stream::iter(files.into_iter().map(Ok)).boxed();
-    // A Spark task has one core, and its siblings the others.
-    Ok((schema, deltaplane_data::scan(store, files, Arc::new(spec), 1)))
+impl SplitScan {
+    /// Of a version's rows, those that meet a condition.
+    pub fn of_rows(snapshot: &Snapshot, predicate: Option<Expr>) -> Self {
+        Self::of(snapshot, snapshot.schema(), predicate)
+    }
+
+    /// Of changed rows, with the columns of a version and of its changes.
+    ///
+    /// # Errors
+    /// As `feed_schema`.
+    pub fn of_changes(snapshot: &Snapshot, predicate: Option<Expr>) -> Result<Self> {
+        Ok(Self::of(snapshot, &feed_schema(snapshot.schema())?, predicate))
+    }
+
+    fn of(snapshot: &Snapshot, schema: &StructType, predicate: Option<Expr>) -> Self {
+        let state = snapshot.state();
+        SplitScan {
+            schema: schema.to_json(),
+            mapping: state.mapping().as_str().to_owned(),
+            partition_columns: state.partition_columns().to_vec(),
+            predicate,
+        }
+    }
+
+    /// The rows of one split, on any machine, with these columns, and their schema.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for columns that the schema hasn't.
+    pub fn read(
+        &self,
+        store: Store,
+        columns: Vec<String>,
+        split: Split,
+    ) -> Result<(SchemaRef, BoxStream<'static, Result<RecordBatch>>)> {
+        let (constants, files) = split.into_parts();
+        let table = Arc::new(StructType::from_json(&self.schema)?);
+        let predicate = self.predicate.as_ref().map(|expr| Predicate::bind(expr, &table));
+        let predicate = predicate.transpose()?;
+        let mut spec = ReadSpec::new(table, self.partition_columns.clone());
+        spec.mapping = Mapping::parse(&self.mapping)?;
+        spec.partition_columns.extend(constants);
+        spec.predicate = predicate;
+        spec.columns = Some(columns);
+        let schema = spec.output_schema()?;
+        let files = stream::iter(files.into_iter().map(Ok)).boxed();
+        // A Spark task has one core, and its siblings the others.
+        Ok((schema, deltaplane_data::scan(store, files, Arc::new(spec), 1)))
+    }
 }

@@ -10,6 +10,7 @@ use deltaplane_log::{CommitRequest, PlanColumns, Snapshot, WriteMode, WriteReque
 use deltaplane_operations::write_job::{WriteJob, write_files};
 use deltaplane_protocol::actions::Add;
 use deltaplane_protocol::arrow_types::from_arrow_schema;
+use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_store::{Location, Options, Store, block_on};
 use futures::TryStreamExt;
@@ -17,8 +18,8 @@ use futures::stream::BoxStream;
 use serde_json::{Value, json};
 
 use crate::plan::{Files, Planned, plan, pruner, size_bytes, spark_uri, uris};
-use crate::replay::{self, commit_words};
-use crate::splits::{SplitRead, read_split, splits};
+use crate::replay::{Plan, Replay, Selection, commit_words};
+use crate::splits::{Split, SplitScan, change_splits, splits};
 
 /// A table with the columns `part`, by which it is partitioned, and `id`.
 struct Table {
@@ -29,11 +30,26 @@ struct Table {
 impl Table {
     /// One file each of the parts `a` with 1 and 2, and `b` with 11.
     fn new() -> Self {
+        Table::with(&[])
+    }
+
+    /// The same with these properties.
+    fn with(properties: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let location = Location::parse(dir.path().to_str().unwrap()).unwrap();
         let store = Store::open(&location, &Options::default()).unwrap();
         let table = Table { store, _dir: dir };
-        table.append("a", &[1, 2]);
+        let configuration = properties
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        table.write(
+            "a",
+            &[1, 2],
+            WriteRequest {
+                configuration: configuration.collect(),
+                ..WriteRequest::new(WriteMode::Append)
+            },
+        );
         table.append("b", &[11]);
         table
     }
@@ -51,7 +67,7 @@ impl Table {
             part,
             ids,
             WriteRequest {
-                predicate: Some(predicate.to_string()),
+                predicate: Some(Expr::from_value(predicate).unwrap()),
                 ..WriteRequest::new(WriteMode::Overwrite)
             },
         );
@@ -275,17 +291,13 @@ fn ids(rows: BoxStream<'static, Result<RecordBatch>>) -> Vec<i64> {
     columns.flat_map(|ids| ids.values().to_vec()).collect()
 }
 
-fn rows_of(table: &Table, split: &str, predicate: Option<&str>) -> Vec<i64> {
-    let snapshot = table.snapshot();
-    let schema_json = snapshot.schema().to_json();
-    let read = SplitRead {
-        schema_json: &schema_json,
-        mapping: snapshot.state().mapping().as_str(),
-        partition_columns: snapshot.state().partition_columns().to_vec(),
-        columns: vec!["id".to_owned(), "part".to_owned()],
-        predicate,
-    };
-    let (schema, rows) = read_split(table.store.clone(), read, split).unwrap();
+fn rows_of(table: &Table, split: &Split, predicate: Option<&Expr>) -> Vec<i64> {
+    let scan = SplitScan::of_rows(&table.snapshot(), predicate.cloned());
+    // As another process gets both.
+    let text = json!([scan, split]).to_string();
+    let (scan, split): (SplitScan, Split) = serde_json::from_str(&text).unwrap();
+    let columns = vec!["id".to_owned(), "part".to_owned()];
+    let (schema, rows) = scan.read(table.store.clone(), columns, split).unwrap();
     assert_eq!(schema.fields().len(), 2);
     ids(rows)
 }
@@ -298,7 +310,7 @@ fn splits_have_every_file_once_and_are_cut_by_size() {
     assert_eq!(one.len(), 1);
     let many = block_on(splits(&snapshot, None, 1)).unwrap();
     assert_eq!(many.len(), 2, "a file is never cut");
-    let read = |splits: &[String]| {
+    let read = |splits: &[Split]| {
         let mut ids: Vec<i64> = splits.iter().flat_map(|split| rows_of(&table, split, None)).collect();
         ids.sort_unstable();
         ids
@@ -313,23 +325,37 @@ fn a_predicate_prunes_splits_and_filters_their_rows() {
     let above_1 = json!({"op": "compare", "cmp": ">", "left": {"op": "column", "name": ["id"]}, "right": literal});
     let below_9 = json!({"op": "compare", "cmp": "<", "left": {"op": "column", "name": ["id"]},
         "right": {"op": "literal", "value": "9", "type": "long"}});
-    let predicate = json!({"op": "and", "args": [above_1, below_9]}).to_string();
+    let predicate = Expr::from_value(json!({"op": "and", "args": [above_1, below_9]})).unwrap();
     let found = block_on(splits(&table.snapshot(), Some(&predicate), 1)).unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(rows_of(&table, &found[0], Some(&predicate)), [2]);
 }
 
 #[test]
-fn a_text_that_is_no_split_is_refused() {
-    let read = SplitRead {
-        schema_json: r#"{"type":"struct","fields":[]}"#,
-        mapping: "none",
-        partition_columns: vec![],
-        columns: vec![],
-        predicate: None,
-    };
-    let refused = read_split(Table::new().store, read, "{}").map(drop);
+fn a_column_that_the_rows_lack_is_refused() {
+    let table = Table::new();
+    let split = block_on(splits(&table.snapshot(), None, 1)).unwrap().remove(0);
+    let scan = SplitScan::of_rows(&table.snapshot(), None);
+    let columns = vec!["_change_type".to_owned()];
+    let refused = scan.read(table.store.clone(), columns, split).map(drop);
     assert_eq!(refused.unwrap_err().kind(), Kind::InvalidArgument);
+}
+
+#[test]
+fn changed_rows_come_with_the_columns_of_changes() {
+    let table = Table::with(&[("delta.enableChangeDataFeed", "true")]);
+    let snapshot = table.snapshot();
+    let scan = SplitScan::of_changes(&snapshot, None).unwrap();
+    let columns = vec!["id".to_owned(), "_change_type".to_owned()];
+    let splits = block_on(change_splits(&snapshot, 0, None, u64::MAX)).unwrap();
+    let mut read = Vec::new();
+    for split in splits {
+        let (schema, rows) = scan.read(table.store.clone(), columns.clone(), split).unwrap();
+        assert_eq!(schema.field(1).name(), "_change_type");
+        read.extend(ids(rows));
+    }
+    read.sort_unstable();
+    assert_eq!(read, [1, 2, 11]);
 }
 
 // --- distributed replay ---
@@ -351,28 +377,15 @@ fn long_at(batch: &RecordBatch, column: &str, row: usize) -> i64 {
         .value(row)
 }
 
-/// What Spark makes of a described version: paths of the live files, by the parts of its log.
-fn replayed(store: &Store, described: &str, filters: &Value) -> BTreeSet<String> {
-    let mut request: Value = serde_json::from_str(described).unwrap();
-    let parts = |name: &str| {
-        request[name]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(Value::to_string)
-            .collect::<Vec<_>>()
-    };
-    let (checkpoint, commits) = (parts("checkpoint"), parts("commits"));
+/// What Spark makes of a version: paths of the live files, by the parts of its log.
+fn replayed(store: &Store, replay: &Replay, selection: Selection) -> BTreeSet<String> {
+    let (checkpoint, commits) = (&replay.parts.checkpoint, &replay.parts.commits);
     assert!(
         !checkpoint.is_empty() && !commits.is_empty(),
         "both kinds of parts take part"
     );
-    let more = json!({"predicate": null, "filters": filters, "show": "adds", "files": "all", "keyed": true});
-    request
-        .as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
-    let plan = || replay::Plan::parse(&request.to_string()).unwrap();
+    let text = json!(replay.plan(selection, "adds", "all").unwrap()).to_string();
+    let plan = || Plan::new(&serde_json::from_str(&text).unwrap()).unwrap();
 
     type Key = (String, Option<String>);
     let (mut named, mut newest) = (
@@ -381,7 +394,7 @@ fn replayed(store: &Store, described: &str, filters: &Value) -> BTreeSet<String>
     );
     for batch in commits
         .iter()
-        .flat_map(|part| batches(commit_words(store, part, false).unwrap().1))
+        .flat_map(|part| batches(commit_words(store, part.clone(), false).1))
     {
         for row in 0..batch.num_rows() {
             let key = (text_at(&batch, "path", row).unwrap(), text_at(&batch, "vector_id", row));
@@ -409,7 +422,7 @@ fn replayed(store: &Store, described: &str, filters: &Value) -> BTreeSet<String>
     let mut live: BTreeSet<String> = of_commits.iter().flat_map(every).map(|add| path(&add)).collect();
     for batch in checkpoint
         .iter()
-        .flat_map(|part| batches(plan().checkpoint_files(store, part).unwrap().1))
+        .flat_map(|part| batches(plan().checkpoint_files(store, part.clone()).unwrap().1))
     {
         for row in 0..batch.num_rows() {
             let key = (text_at(&batch, "path", row).unwrap(), text_at(&batch, "vector_id", row));
@@ -442,17 +455,18 @@ fn a_distributed_replay_finds_the_files_that_the_walk_finds() {
     table.replace("c", &[22]);
     let snapshot = table.snapshot();
     let filtered = [compared("LessThan", "id", "15", "long")];
-    let by_filters = json!([filtered, "UTC"]);
     for target_bytes in [1, u64::MAX] {
-        let opened = block_on(replay::describe(&snapshot, target_bytes)).unwrap();
-        let unopened = block_on(replay::describe_unopened(&table.store, None, None, target_bytes)).unwrap();
-        assert_eq!(
-            serde_json::from_str::<Value>(&opened).unwrap(),
-            serde_json::from_str::<Value>(&unopened).unwrap()
-        );
-        let all = replayed(&table.store, &opened, &Value::Null);
+        let opened = block_on(Replay::of(&snapshot, target_bytes)).unwrap();
+        let unopened = block_on(Replay::of_unopened(&table.store, None, None, target_bytes)).unwrap();
+        assert_eq!(opened.parts, unopened.parts);
+        let all = replayed(&table.store, &unopened, Selection::All);
         assert_eq!((all.len(), &all), (3, &live(&snapshot, &[])));
-        let some = replayed(&table.store, &opened, &by_filters);
+        let by_filters = Selection::Filters(filtered.to_vec(), "UTC".to_owned());
+        let some = replayed(&table.store, &opened, by_filters);
         assert_eq!((some.len(), &some), (2, &live(&snapshot, &filtered)));
+        let below_15 = json!({"op": "compare", "cmp": "<", "left": {"op": "column", "name": ["id"]},
+            "right": {"op": "literal", "value": "15", "type": "long"}});
+        let by_predicate = Selection::Predicate(Expr::from_value(below_15).unwrap());
+        assert_eq!(replayed(&table.store, &opened, by_predicate), some);
     }
 }

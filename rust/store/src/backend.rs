@@ -44,7 +44,7 @@ impl ObjectInfo {
     /// Whether both describe the same bytes: by their tags, or without tags by size and time.
     pub fn is_same(&self, other: &ObjectInfo) -> bool {
         match (&self.etag, &other.etag) {
-            (Some(one), Some(two)) => one == two,
+            (Some(first), Some(two)) => first == two,
             _ => (self.size_bytes, self.modified_ms) == (other.size_bytes, other.modified_ms),
         }
     }
@@ -126,8 +126,8 @@ pub trait Backend: Send + Sync {
     async fn read(&self, key: &str) -> Result<Bytes>;
     /// A whole object that a listing or `head` returned. If another object has its name now, either
     /// of the two.
-    async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
-        self.read(&of.key).await
+    async fn read_listed(&self, object: &ObjectInfo) -> Result<Bytes> {
+        self.read(&object.key).await
     }
     /// Reads a whole object and its `head` in one step, on stores where this takes microseconds and
     /// is as fresh as a listing. `None` on all other stores, whose callers list.
@@ -135,10 +135,10 @@ pub trait Backend: Send + Sync {
         Ok(None)
     }
     /// Several objects, each as by `read_listed`, in their order.
-    async fn read_all_listed(&self, of: Arc<[ObjectInfo]>) -> Result<Vec<Result<Bytes>>> {
-        let mut read = Vec::with_capacity(of.len());
-        for some in of.chunks(READS_AT_ONCE) {
-            read.extend(futures::future::join_all(some.iter().map(|one| self.read_listed(one))).await);
+    async fn read_all_listed(&self, objects: Arc<[ObjectInfo]>) -> Result<Vec<Result<Bytes>>> {
+        let mut read = Vec::with_capacity(objects.len());
+        for some in objects.chunks(READS_AT_ONCE) {
+            read.extend(futures::future::join_all(some.iter().map(|object| self.read_listed(object))).await);
         }
         Ok(read)
     }
@@ -148,16 +148,16 @@ pub trait Backend: Send + Sync {
     /// A part of the exact object that `head` returned, shorter where it ends; `ObjectNotFound` if
     /// another object has its name now, unless a cache has the bytes. Without this check a file
     /// read in parts could mix two contents.
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        let read = self.read_range(&of.key, range).await;
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        let read = self.read_range(&object.key, range).await;
         // Checked after reading: if the object is the same now, it was the same during the read.
-        of.expect(&self.head(&of.key).await?)?;
+        object.expect(&self.head(&object.key).await?)?;
         read
     }
     /// Several parts of it, each as by `read_part`.
-    async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    async fn read_parts(&self, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let runs = runs(ranges);
-        let reads = runs.iter().map(|run| self.read_part(of, run.clone()));
+        let reads = runs.iter().map(|run| self.read_part(object, run.clone()));
         let read = futures::future::try_join_all(reads).await?;
         ranges.iter().map(|range| part(&runs, &read, range)).collect()
     }
@@ -262,10 +262,10 @@ fn part(runs: &[Range<u64>], read: &[Bytes], range: &Range<u64>) -> Result<Bytes
         .zip(read)
         .find(|(r, _)| r.start <= range.start && range.end <= r.end);
     let (run, bytes) = holding.ok_or_else(|| Error::internal("a range was left out; please report this"))?;
-    let at = |place: u64| usize::try_from(place - run.start).map_or(bytes.len(), |n| n.min(bytes.len()));
-    match at(range.start)..at(range.end) {
-        found if found.is_empty() => Err(Error::invalid_argument(OUT_OF_RANGE)),
-        found => Ok(bytes.slice(found)),
+    let offset = |place: u64| usize::try_from(place - run.start).map_or(bytes.len(), |n| n.min(bytes.len()));
+    match offset(range.start)..offset(range.end) {
+        clipped if clipped.is_empty() => Err(Error::invalid_argument(OUT_OF_RANGE)),
+        clipped => Ok(bytes.slice(clipped)),
     }
 }
 
@@ -291,8 +291,8 @@ mod tests {
         let ranges = [4..8, 0..2, 5..5, 2..4];
         let (runs, read) = (runs(&ranges), [Bytes::from_static(b"abcdef")]);
         let of = |range: &Range<u64>| part(&runs, &read, range);
-        let found: Vec<Bytes> = ranges.iter().map(|r| of(r).unwrap()).collect();
-        assert_eq!(found, ["ef", "ab", "", "cd"]);
+        let parts: Vec<Bytes> = ranges.iter().map(|r| of(r).unwrap()).collect();
+        assert_eq!(parts, ["ef", "ab", "", "cd"]);
         assert_eq!(of(&(6..8)).unwrap_err().kind(), Kind::InvalidArgument);
     }
 }

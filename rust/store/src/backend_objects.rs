@@ -88,8 +88,8 @@ impl fmt::Debug for BackendObjects {
 impl ObjectStore for BackendObjects {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let key = key(location);
-        let found = self.0.head(&key).await.map_err(|e| failed(location, e))?;
-        let meta = meta(location, found);
+        let object = self.0.head(&key).await.map_err(|e| failed(location, e))?;
+        let meta = meta(location, object);
         options.check_preconditions(&meta)?;
         let range = match &options.range {
             Some(range) => range.as_range(meta.size).map_err(generic)?,

@@ -114,7 +114,9 @@ struct Held {
 
 impl Held {
     fn is_due(&self, now_ms: i64) -> bool {
-        let recently = self.failed.is_some_and(|at| at.elapsed() < AFTER_A_FAILURE);
+        let recently = self
+            .failed
+            .is_some_and(|failed_at| failed_at.elapsed() < AFTER_A_FAILURE);
         match self.provided.expires_ms {
             None => false,
             Some(end) if now_ms >= end => true,
@@ -179,7 +181,10 @@ impl CredentialCache {
         if held.provided.fields != refused.fields {
             return Some(Arc::clone(&held.provided));
         }
-        if held.refused.is_some_and(|at| at.elapsed() < AFTER_A_REFUSAL) {
+        if held
+            .refused
+            .is_some_and(|refused_at| refused_at.elapsed() < AFTER_A_REFUSAL)
+        {
             return None;
         }
         held.refused = Some(Instant::now());

@@ -30,20 +30,20 @@ impl Backend for DryRunStore {
     async fn read(&self, key: &str) -> Result<Bytes> {
         self.0.read(key).await
     }
-    async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
-        self.0.read_listed(of).await
+    async fn read_listed(&self, object: &ObjectInfo) -> Result<Bytes> {
+        self.0.read_listed(object).await
     }
-    async fn read_all_listed(&self, of: Arc<[ObjectInfo]>) -> Result<Vec<Result<Bytes>>> {
-        self.0.read_all_listed(of).await
+    async fn read_all_listed(&self, objects: Arc<[ObjectInfo]>) -> Result<Vec<Result<Bytes>>> {
+        self.0.read_all_listed(objects).await
     }
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
         self.0.read_range(key, range).await
     }
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        self.0.read_part(of, range).await
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        self.0.read_part(object, range).await
     }
-    async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.0.read_parts(of, ranges).await
+    async fn read_parts(&self, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.0.read_parts(object, ranges).await
     }
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
         self.0.head(key).await

@@ -16,19 +16,19 @@ const READS: usize = 4;
 /// The whole of a listed object. `first` is the first read of it.
 ///
 /// Errors: `CorruptFile` when each read has a length that neither the listing nor `head` shows.
-pub(crate) async fn whole(backend: &dyn Backend, of: &ObjectInfo, first: Result<Bytes>) -> Result<Bytes> {
+pub(crate) async fn whole(backend: &dyn Backend, object: &ObjectInfo, first: Result<Bytes>) -> Result<Bytes> {
     let mut bytes = first?;
     for read in 1..=READS {
         let length = bytes.len() as u64;
-        if length == of.size_bytes {
+        if length == object.size_bytes {
             return Ok(bytes);
         }
         // Another writer may have replaced the object since the listing (a checksum, for example).
-        let now = backend.head(&of.key).await?;
+        let now = backend.head(&object.key).await?;
         if length == now.size_bytes {
             return Ok(bytes);
         }
-        warn!(key = %of.key, length, expected = now.size_bytes, read, "the store sent another length than it lists");
+        warn!(key = %object.key, length, expected = now.size_bytes, read, "the store sent another length than it lists");
         if read == READS {
             return Err(cut(length, now.size_bytes));
         }
@@ -43,16 +43,16 @@ pub(crate) async fn whole(backend: &dyn Backend, of: &ObjectInfo, first: Result<
 /// writer replaced the object.
 pub(crate) async fn parts(
     backend: &dyn Backend,
-    of: &ObjectInfo,
+    object: &ObjectInfo,
     ranges: &[Range<u64>],
     first: Result<Vec<Bytes>>,
 ) -> Result<Vec<Bytes>> {
     let mut answer = first;
-    let is_within = ranges.iter().all(|r| r.is_empty() || r.start < of.size_bytes);
+    let is_within = ranges.iter().all(|r| r.is_empty() || r.start < object.size_bytes);
     for read in 1..=READS {
         let (length, expected) = match answer {
             Ok(parts) => {
-                let lengths = ranges.iter().map(|range| length_within(range, of.size_bytes));
+                let lengths = ranges.iter().map(|range| length_within(range, object.size_bytes));
                 let short = parts
                     .iter()
                     .zip(lengths)
@@ -63,15 +63,15 @@ pub(crate) async fn parts(
                 (part.len() as u64, expected)
             }
             // The answer of a store for an object that ends before the range begins.
-            Err(e) if e.kind() == Kind::InvalidArgument && is_within => (0, of.size_bytes),
+            Err(e) if e.kind() == Kind::InvalidArgument && is_within => (0, object.size_bytes),
             Err(e) => return Err(e),
         };
-        of.expect(&backend.head(&of.key).await?)?;
-        warn!(key = %of.key, length, expected, read, "the store sent another length than was asked for");
+        object.expect(&backend.head(&object.key).await?)?;
+        warn!(key = %object.key, length, expected, read, "the store sent another length than was asked for");
         if read == READS {
             return Err(cut(length, expected));
         }
-        answer = backend.read_parts(of, ranges).await;
+        answer = backend.read_parts(object, ranges).await;
     }
     Err(Error::internal("a checked read ended without a result"))
 }

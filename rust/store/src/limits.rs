@@ -37,13 +37,13 @@ mod tests {
 
     #[test]
     fn the_option_moves_the_limit_and_is_named() {
-        let of = |text: &str| Options::new([(MAX_COMMIT_BYTES.to_owned(), text.to_owned())]);
+        let options_of = |text: &str| Options::new([(MAX_COMMIT_BYTES.to_owned(), text.to_owned())]);
         assert!(check(&Options::default(), "k", DEFAULT_BYTES).is_ok());
         let e = check(&Options::default(), "_delta_log/1.json", DEFAULT_BYTES + 1).unwrap_err();
         assert_eq!((e.kind(), e.path()), (Kind::CorruptLog, Some("_delta_log/1.json")));
         assert!(e.to_string().contains(MAX_COMMIT_BYTES), "{e}");
-        assert!(check(&of("2 GiB"), "k", DEFAULT_BYTES + 1).is_ok());
-        assert!(check(&of("10"), "k", 11).is_err());
-        assert_eq!(most(&of("many")).unwrap_err().kind(), Kind::InvalidArgument);
+        assert!(check(&options_of("2 GiB"), "k", DEFAULT_BYTES + 1).is_ok());
+        assert!(check(&options_of("10"), "k", 11).is_err());
+        assert_eq!(most(&options_of("many")).unwrap_err().kind(), Kind::InvalidArgument);
     }
 }

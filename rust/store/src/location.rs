@@ -493,15 +493,15 @@ mod tests {
 
     #[test]
     fn relative_and_parent() {
-        let at = |t: &str| Location::parse(t).unwrap();
-        assert_eq!(at("/t").relative(&at("/t/a/b")), Some("a/b"));
-        assert_eq!(at("/t").relative(&at("/tt/a")), None);
-        assert_eq!(at("/").relative(&at("/a")), Some("a"));
-        assert_eq!(at("s3://b").relative(&at("s3://b/a")), Some("a"));
-        assert_eq!(at("s3://b").relative(&at("s3://c/a")), None);
-        let file = at("s3://b/a/f");
+        let location = |t: &str| Location::parse(t).unwrap();
+        assert_eq!(location("/t").relative(&location("/t/a/b")), Some("a/b"));
+        assert_eq!(location("/t").relative(&location("/tt/a")), None);
+        assert_eq!(location("/").relative(&location("/a")), Some("a"));
+        assert_eq!(location("s3://b").relative(&location("s3://b/a")), Some("a"));
+        assert_eq!(location("s3://b").relative(&location("s3://c/a")), None);
+        let file = location("s3://b/a/f");
         let (parent, name) = file.split_last().unwrap();
         assert_eq!((parent.as_str(), name), ("s3://b/a", "f"));
-        assert_eq!(at("/f").split_last().unwrap().0.as_str(), "/");
+        assert_eq!(location("/f").split_last().unwrap().0.as_str(), "/");
     }
 }

@@ -173,19 +173,19 @@ impl Store {
     ///
     /// A read of another length than the store lists is repeated a few times, then refused as
     /// `CorruptFile`.
-    pub async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
+    pub async fn read_listed(&self, object: &ObjectInfo) -> Result<Bytes> {
         let backend = self.backend()?;
-        let first = backend.read_listed(of).await;
-        let read = length_check::whole(backend.as_ref(), of, first).await;
-        read.map_err(|e| self.at(&of.key, e))
+        let first = backend.read_listed(object).await;
+        let read = length_check::whole(backend.as_ref(), object, first).await;
+        read.map_err(|e| self.at(&object.key, e))
     }
 
     /// As [`read_listed`](Self::read_listed), for a text of the log, which is parsed whole.
     ///
     /// `CorruptLog` if it exceeds the option `max_commit_bytes`.
-    pub async fn read_text(&self, of: &ObjectInfo) -> Result<Bytes> {
-        self.check_text(&of.key, of.size_bytes)?;
-        self.read_listed(of).await
+    pub async fn read_text(&self, object: &ObjectInfo) -> Result<Bytes> {
+        self.check_text(&object.key, object.size_bytes)?;
+        self.read_listed(object).await
     }
 
     /// Reads a text of the log without a listing, on a local store, where probing one name after
@@ -207,18 +207,22 @@ impl Store {
 
     /// Several texts, each as by [`read_text`](Self::read_text), in their order: cheaper than
     /// single reads on a local store. Texts after one that exceeds the limit aren't read.
-    pub async fn read_texts(&self, of: Vec<ObjectInfo>) -> Result<Vec<Result<Bytes>>> {
-        let refused = of.iter().map(|of| self.check_text(&of.key, of.size_bytes));
-        let refused = refused.enumerate().find_map(|(at, checked)| Some((at, checked.err()?)));
-        let mut wanted = of;
-        wanted.truncate(refused.as_ref().map_or(wanted.len(), |(at, _)| *at));
+    pub async fn read_texts(&self, objects: Vec<ObjectInfo>) -> Result<Vec<Result<Bytes>>> {
+        let refused = objects
+            .iter()
+            .map(|object| self.check_text(&object.key, object.size_bytes));
+        let refused = refused
+            .enumerate()
+            .find_map(|(index, checked)| Some((index, checked.err()?)));
+        let mut wanted = objects;
+        wanted.truncate(refused.as_ref().map_or(wanted.len(), |(index, _)| *index));
         let wanted: Arc<[ObjectInfo]> = wanted.into();
         let backend = self.backend()?;
         let read = backend.read_all_listed(wanted.clone()).await?;
         let mut checked = Vec::with_capacity(wanted.len());
-        for (of, read) in wanted.iter().zip(read) {
-            let read = length_check::whole(backend.as_ref(), of, read).await;
-            checked.push(read.map_err(|e| self.at(&of.key, e)));
+        for (object, read) in wanted.iter().zip(read) {
+            let read = length_check::whole(backend.as_ref(), object, read).await;
+            checked.push(read.map_err(|e| self.at(&object.key, e)));
         }
         checked.extend(refused.map(|(_, e)| Err(e)));
         Ok(checked)
@@ -245,20 +249,20 @@ impl Store {
     /// ranges come from one content: `ObjectNotFound` if another object has its name now, unless a
     /// cache has the bytes. A read that is shorter than the object is repeated a few times, then
     /// refused as `CorruptFile`.
-    pub async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+    pub async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
         let backend = self.backend()?;
-        let first = backend.read_part(of, range.clone()).await.map(|part| vec![part]);
-        let read = length_check::parts(backend.as_ref(), of, std::slice::from_ref(&range), first).await;
+        let first = backend.read_part(object, range.clone()).await.map(|part| vec![part]);
+        let read = length_check::parts(backend.as_ref(), object, std::slice::from_ref(&range), first).await;
         let part = read.map(|parts| parts.into_iter().next().unwrap_or_default());
-        part.map_err(|e| self.at(&of.key, e))
+        part.map_err(|e| self.at(&object.key, e))
     }
 
     /// Several ranges of it at once, in their order: close ranges cost a cache one request.
-    pub async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    pub async fn read_parts(&self, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let backend = self.backend()?;
-        let first = backend.read_parts(of, ranges).await;
-        let read = length_check::parts(backend.as_ref(), of, ranges, first).await;
-        read.map_err(|e| self.at(&of.key, e))
+        let first = backend.read_parts(object, ranges).await;
+        let read = length_check::parts(backend.as_ref(), object, ranges, first).await;
+        read.map_err(|e| self.at(&object.key, e))
     }
 
     /// Whether parts of data files are cached, so that a [`head`](Self::head) before reading them
@@ -294,8 +298,8 @@ impl Store {
     /// [`put_if_absent`](Self::put_if_absent) for bytes that are put under one name after another
     /// until one is free; `kept` is the draft of the previous call. Bytes may differ from call to
     /// call; a draft of other bytes is discarded.
-    pub async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutDraft) -> Result<PutOutcome> {
-        let put = self.backend()?.put_if_absent_again(key, bytes, kept).await;
+    pub async fn put_if_absent_again(&self, key: &str, bytes: Bytes, draft: &mut PutDraft) -> Result<PutOutcome> {
+        let put = self.backend()?.put_if_absent_again(key, bytes, draft).await;
         put.map_err(|e| self.at(key, e))
     }
 

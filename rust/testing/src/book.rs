@@ -70,7 +70,7 @@ pub struct Intent {
     pub txn: Option<(String, i64)>,
 }
 
-/// A data file, as whoever wrote it knows it.
+/// A data file, as its writer knows it.
 #[derive(Debug, Clone)]
 pub struct DataFile {
     /// Its partition.

@@ -39,7 +39,7 @@ pub enum Bug {
     TombstonesDropped,
     /// The hint moves before its checkpoint is there.
     HintFirst,
-    /// A cleaner deletes commits that no checkpoint stands in for.
+    /// A cleaner deletes commits that no checkpoint replaces.
     CommitsCleanedWithoutCheckpoint,
     /// A cleaner deletes what is promised still: its clock is a month ahead.
     CleanedTooEarly,

@@ -93,7 +93,7 @@ struct Simulation {
     running: BTreeMap<Who, Running>,
     /// How likely each place goes on.
     weights: Vec<u64>,
-    /// A place that doesn't go on until so many jumps of the clock were seen.
+    /// An actor that sleeps until the clock has made this number of jumps.
     asleep: Option<(usize, u64)>,
     starts: usize,
     traced: bool,

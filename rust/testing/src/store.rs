@@ -1,4 +1,4 @@
-//! `SimStore`: a backend whose every call waits until the scheduler serves it, and the surroundings
+//! `SimStore`: a backend whose every call waits until the scheduler serves it, and the environment
 //! of the core in a simulation: the world's clock and chance.
 
 use std::ops::Range;

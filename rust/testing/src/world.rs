@@ -167,8 +167,8 @@ impl World {
         }
     }
 
-    /// Whether names may be asked for one by one: a store that lists all at once stands for a file
-    /// system.
+    /// Whether names may be requested one by one: a store that lists all names at once represents a
+    /// file system.
     pub fn is_near(&self) -> bool {
         self.page >= 1000
     }

@@ -1,5 +1,5 @@
-"""FSCK: every kind of damage is found and named, a sound table has no finding, and repair leaves a
-table that reads."""
+"""FSCK: finds and names every kind of damage, reports nothing for a sound table, and repair leaves
+a readable table."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_repair_takes_out_what_is_gone(table: DeltaTable) -> None:
 
 
 def test_files_in_hidden_places_are_there(tmp_path: Path) -> None:
-    # what a listing leaves out is asked for by itself
+    # A file that the listing omits is checked by a request of its own.
     write_deltalake(tmp_path, pa.table({"x": [1]}))
     (name,) = DeltaTable(tmp_path).files()
     (tmp_path / "_hidden").mkdir()

@@ -1,5 +1,5 @@
-"""Copies of other writers' checkpoints in the local cache: plans by a predicate go by them and are
-the same as without, whatever becomes of the cache, of the log, and of other processes (T4).
+"""Copies of foreign checkpoints in the local cache: plans with a predicate use them and equal plans
+without a cache, whatever changes in the cache, in the log, and in other processes (T4).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ FILES = 6_000
 
 def _stats(n: int) -> str:
     low, high = {"id": n * 10, "name": f"n{n:07}"}, {"id": n * 10 + 9, "name": f"n{n:07}z"}
-    # As long as those of wide tables, and nothing that packs well: a copy of several blocks.
+    # As long as statistics of wide tables and incompressible, so that a copy has several blocks.
     others = {f"other {i}": hashlib.sha256(f"{n} {i}".encode()).hexdigest() for i in range(4)}
     return json.dumps({"numRecords": 10, "minValues": {**low, **others}, "maxValues": high, "nullCount": {"id": 0}})
 
 
 def _add(n: int) -> dict[str, Any]:
-    # No order, and no two texts that pack well.
+    # In no order, and incompressible.
     at = n * 7919 % FILES
     return {
         "path": f"day={at % 3}/f{at:06}-{at * 2654435761 % 2**64:020}.parquet",
@@ -96,7 +96,7 @@ def _checkpoint(log: Path, adds: Sequence[dict[str, Any]]) -> Path:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table whose checkpoint another writer wrote, with two commits after it."""
+    """A table with a foreign checkpoint and two commits after it."""
     table = tmp_path_factory.mktemp("foreign") / "t"
     log = table / "_delta_log"
     log.mkdir(parents=True)
@@ -147,7 +147,7 @@ def _entries(options: dict[str, str]) -> int:
 def test_plans_are_the_same_with_a_copy(table: Path, options: dict[str, str]) -> None:
     for predicate in PREDICATES:
         expected = _plan(table, predicate)
-        # The first one makes the copy, the others find it.
+        # The first plan writes the copy, the others use it.
         assert _plan(table, predicate, options) == expected, predicate
     assert len(_plan(table, PREDICATES[0])) == 10
     assert _plan(table, None, options) == _plan(table, None)
@@ -164,12 +164,12 @@ def test_there_is_none_unless_it_is_asked_for(table: Path, tmp_path: Path) -> No
     cache = tmp_path / "cache"
     expected = _plan(table, PREDICATES[0])
     assert _plan(table, PREDICATES[0], {"cache_dir": str(cache)}) == expected
-    # The checkpoint is most of what so small a cache may hold.
+    # The checkpoint takes most of this small cache.
     assert (
         _plan(table, PREDICATES[0], {"cache_dir": str(cache), "cache_checkpoints": "on", "cache_bytes": "4MiB"})
         == expected
     )
-    # Without a predicate all files are read anyhow.
+    # Without a predicate all files are read in any case.
     assert len(_plan(table, None, {"cache_dir": str(cache), "cache_checkpoints": "on"})) == FILES - 4
     assert not cache.exists()
 
@@ -180,7 +180,7 @@ def test_a_copy_follows_the_commits(table: Path, options: dict[str, str]) -> Non
     gone = before[0][0]
     log = table / "_delta_log"
     _commit(log, 3, [{"remove": {"path": gone, "dataChange": True, "deletionTimestamp": 1}}])
-    # Another schema, in which the copy has no column `new`.
+    # Another schema: the copy has no column `new`.
     _commit(log, 4, [_head(("id", "name", "new"))[1], {"add": {**_add(0), "path": "x.parquet", "stats": _stats(7)}}])
     opened.update_incremental()
     for predicate in (*PREDICATES, "id < 1000", "new IS NULL", "new = 1"):
@@ -194,7 +194,7 @@ def test_another_checkpoint_under_its_name_has_another_copy(table: Path, options
     log = table / "_delta_log"
     path = _checkpoint(log, [{**_add(n), "stats": _stats(10 * FILES)} for n in range(FILES)])
     assert path.exists()
-    # All files but the new one have other statistics now.
+    # All files but the new one get other statistics.
     assert _plan(table, "id = 50", options) == _plan(table, "id = 50")
     assert len(_plan(table, "id = 50", options)) == 1
 
@@ -210,7 +210,7 @@ def _damage(how: Callable[[bytes], bytes]) -> Callable[[Path], None]:
 
 
 def _one_block(cache: Path) -> None:
-    """Takes out what isn't read to open the copy, if there is such a block: the largest files are
+    """Deletes a block that opening the copy doesn't read, if there is one: the largest files are
     whole blocks."""
     largest = max((f for f in cache.rglob("*") if f.is_file()), key=lambda f: f.stat().st_size)
     for file in [f for f in cache.rglob("*") if f.is_file() and f.stat().st_size == largest.stat().st_size]:

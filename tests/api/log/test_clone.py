@@ -1,5 +1,5 @@
-"""CLONE: a clone shows the source's rows, then goes its own way; made again it takes only what is
-new."""
+"""CLONE: a clone has the source's rows and then changes independently; cloning again copies only
+new files."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_a_clone_has_the_sources_rows_and_goes_its_own_way(source: DeltaTable, t
     assert clone.protocol() == source.protocol()
     (entry,) = clone.history()
     assert (entry["operation"], entry["operationParameters"]["sourceVersion"]) == ("CLONE", 2)
-    # Rows that come later get ids of their own.
+    # Later rows get ids of their own.
     write_deltalake(clone, pa.table({"x": [100], "p": ["new"]}), mode="append")
     clone.delete("x < 5")
     ids = [row["_row_id"] for row in rows(clone)]
     assert len(set(ids)) == len(ids)
     assert rows(DeltaTable(source.location)) == expected
-    # What the clone deletes of its own is never the source's.
+    # Deleting the clone's own files never deletes the source's.
     clone.vacuum(0, False, False, full=True)
     assert rows(DeltaTable(source.location)) == expected
 
@@ -70,7 +70,7 @@ def test_a_shallow_clone_needs_leave_to_read_the_source(source: DeltaTable, tmp_
     with pytest.raises(exceptions.InvalidArgumentError, match="allow_external_files"):
         DeltaTable(tmp_path / "clone").to_pyarrow_table()
     assert opened(tmp_path / "clone", source).check(deep=True) == []
-    # Who makes one trusts its source, and what that is a clone of.
+    # Cloning a clone trusts its source, and the source of that source.
     opened(tmp_path / "clone", source).clone(tmp_path / "own")
     assert rows(DeltaTable(tmp_path / "own")) == expected
     with pytest.raises(exceptions.InvalidArgumentError, match="allow_external_files"):
@@ -144,7 +144,7 @@ def test_a_dry_run_tells_what_the_clone_would_take(source: DeltaTable, tmp_path:
     done = source.clone(tmp_path / "clone", shallow)
     files = {"copiedFilesSize"}
     assert {k: v for k, v in would.items() if k not in files} == {k: v for k, v in done.items() if k not in files}
-    # Of a file of vectors only those that the table has are counted.
+    # Only the table's vectors of a shared vector file are counted.
     assert 0 <= done["copiedFilesSize"] - would["copiedFilesSize"] < 1_000
     with pytest.raises(exceptions.TableAlreadyExistsError):
         source.clone(tmp_path / "clone", shallow, dry_run=True)

@@ -73,7 +73,7 @@ def test_explained_stages_add_up(tmp_table: Callable[[], str]) -> None:
     path = tmp_table()
     for n in range(3):
         write_deltalake(path, pa.table({"x": [n], "p": [n % 2]}), mode="append", partition_by=["p"])
-    # Rows of the checkpoint that are no files are no files here either.
+    # Rows of the checkpoint that aren't files don't count as files.
     DeltaTable(path).create_checkpoint()
     write_deltalake(path, pa.table({"x": [3], "p": [1]}), mode="append")
     why = DeltaTable(path).explain("x > 0 AND p = 1")
@@ -158,7 +158,7 @@ def test_statistics_are_those_that_deltalake_shows(checkpointed: bool, tmp_path:
     ids=["plain", "mapped", "vectors", "few"],
 )
 def test_a_checkpoint_changes_no_action(configuration: dict[str, str], tmp_path: Path) -> None:
-    # P051-P053, P160: what a checkpoint's structs say is what the JSON of commits says
+    # P051-P053, P160: a checkpoint's structs equal the JSON statistics of commits
     at, without = str(tmp_path / "with"), str(tmp_path / "without")
     rows = pa.table(
         {
@@ -180,7 +180,7 @@ def test_a_checkpoint_changes_no_action(configuration: dict[str, str], tmp_path:
     DeltaTable(at).create_checkpoint()
     if few in configuration:
         for path in (at, without):
-            # The checkpoint's structs have fewer columns than its files have statistics of.
+            # The checkpoint's structs have fewer columns than the files' statistics.
             DeltaTable(path).alter.set_table_properties({few: "x,f"})
     for path in (at, without):
         write_deltalake(
@@ -193,7 +193,7 @@ def test_a_checkpoint_changes_no_action(configuration: dict[str, str], tmp_path:
     assert list(Path(at, "_delta_log").glob("*.checkpoint*"))
     assert actions(at) == actions(without)
     assert len(actions(at)) >= 5
-    # NaN is no bound, whoever tells it.
+    # NaN is no bound, from either source.
     assert all(a["max"].get("f") == a["max"].get("f") for a in actions(at))
 
 

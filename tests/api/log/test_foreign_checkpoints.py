@@ -1,7 +1,7 @@
-"""Plans from checkpoints as other writers lay them out: statistics as text, as structs, as both or
-as neither, row groups of any size in any order, partitions by moments, days and texts. No file with
-a matching row is left out, and the log's commits without the checkpoint give the same plan (P063,
-P121, P164 to P170). A file that a checkpoint names twice is one file (P040, P041).
+"""Plans from foreign checkpoints of every layout: statistics as text, as structs, as both or as
+neither, row groups of any size in any order, partitions by timestamps, dates and strings. No file
+with a matching row is left out, and the log's commits without the checkpoint give the same plan
+(P063, P121, P164 to P170). A file that a checkpoint names twice is one file (P040, P041).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DATA_COLUMNS = {"n": pa.int64(), "seen": pa.timestamp("us", "UTC"), "name": pa.s
 NAMES = {pa.timestamp("us", "UTC"): "timestamp", pa.date32(): "date", pa.string(): "string", pa.int64(): "long"}
 FIRST = datetime(2024, 2, 28, 23, 59, 59, 999_000, UTC)
 
-# Bounds of moments are kept in whole milliseconds by many, so rows have none finer.
+# Many writers store bounds of timestamps in whole milliseconds, so rows have none finer.
 moments = st.integers(0, 6).map(lambda n: FIRST + timedelta(milliseconds=n * 500))
 values = {
     "at": st.none() | moments,
@@ -68,7 +68,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _key(value: Any) -> Any:
-    """Spark compares texts by their bytes."""
+    """Spark compares strings by their bytes."""
     return value.encode() if isinstance(value, str) else value
 
 
@@ -161,7 +161,7 @@ files = st.builds(
 
 @dataclass(frozen=True)
 class Layout:
-    """How a writer lays a checkpoint out."""
+    """A layout of a checkpoint."""
 
     text: bool
     structs: bool
@@ -320,7 +320,7 @@ def test_a_file_that_is_named_twice_is_one_file(row_group: int, own: bool, tmp_p
     assert planned(None) == ["f0.parquet", "f1.parquet"]
     assert planned("n < 5") == ["f0.parquet"]
     if not own:
-        # Nobody knows which of its entries is right, so it stays if one says so.
+        # Either of the two entries may be right, so the file stays if one of them may match.
         assert planned("n > 5") == ["f0.parquet", "f1.parquet"]
         why = table.explain("n > 5")
         assert why.considered - why.skipped - why.replaced == why.selected == 2

@@ -51,7 +51,7 @@ def test_a_list_for_each_partition_and_none_of_those_that_are_gone(tmp_path: Pat
     ]
     del directories["p=ü"]
     assert {name: read(found) for name, found in listed(tmp_path).items()} == directories
-    # VACUUM leaves manifests alone.
+    # VACUUM doesn't delete manifests.
     assert not [name for name in table.vacuum(0, enforce_retention_duration=False, full=True) if FOLDER in name]
 
 

@@ -1,8 +1,8 @@
-"""Tables that no correct writer leaves: each fault is refused by name with a typed error, where it
-matters and nowhere else.
+"""Tables that no correct writer produces: each fault is refused with a typed error that names it,
+where the fault matters and nowhere else.
 
-Each case changes the one commit of a small partitioned table. Opening, reading and appending either
-work or fail as the case says; what isn't said works.
+Each case changes the one commit of a small partitioned table. Opening, reading and appending each
+work or fail as the case expects; without an expectation they work.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def spoilt(good: Path, tmp_path: Path) -> Callable[[Change], Path]:
-    """Makes a table whose commit was changed."""
+    """Makes a table with a changed commit."""
 
     def make(change: Change) -> Path:
         path = tmp_path / "t"
@@ -68,7 +68,7 @@ def one(actions: list[Action], kind: str) -> Action:
 
 
 def put(kind: str, **members: Any) -> Change:
-    """Sets members of the first action of a kind; `...` takes one away."""
+    """Sets members of the first action of a kind; `...` removes one."""
 
     def change(actions: list[Action]) -> None:
         action = one(actions, kind)
@@ -123,7 +123,7 @@ def vector(**members: Any) -> Change:
 X = column("x", "long")
 LONG = 2**70
 
-# What → (the change, the error of opening, and what its text says).
+# Fault → (the change, the error of opening, and a part of its text).
 OPENING: dict[str, tuple[Change, type[DeltaError], str]] = {
     # P047, P048, P090, P092: the protocol
     "no protocol": (without("protocol"), CorruptLogError, "no protocol"),
@@ -205,7 +205,7 @@ OPENING: dict[str, tuple[Change, type[DeltaError], str]] = {
     "a domain without configuration": (added(domainMetadata={"domain": "d"}), CorruptLogError, "configuration"),
 }
 
-# What → (the change, the error of reading the rows of a table that opens).
+# Fault → (the change, the error of reading the rows of a table that opens).
 READING: dict[str, tuple[Change, type[DeltaError], str]] = {
     # P020-P022, P031: files
     **{
@@ -275,7 +275,7 @@ READING: dict[str, tuple[Change, type[DeltaError], str]] = {
     "a vector of negative size": (vector(sizeInBytes=-40), CorruptFileError, "-40"),
 }
 
-# What → (the change, the error of appending to a table that can be read).
+# Fault → (the change, the error of appending to a table that can be read).
 WRITING: dict[str, tuple[Change, type[DeltaError], str]] = {
     # P091, P092, P098: the protocol's features
     "a future writer": (protocol(1, 8), UnsupportedFeatureError, "writer version 8"),
@@ -387,7 +387,7 @@ def test_refused_when_written(case: str, spoilt: Callable[[Change], Path]) -> No
 
 
 def test_what_lies_outside_is_read_where_it_is_allowed(good: Path, spoilt: Callable[[Change], Path]) -> None:
-    """A shallow clone's files are another table's (P022): by the option they are read, and no
+    """A shallow clone's files are another table's (P022): the option allows those, and no
     others."""
     data = next(good.rglob("*.parquet"))
     path = spoilt(put("add", path=data.as_uri()))
@@ -422,7 +422,7 @@ def test_a_stored_property_can_be_set_right(spoilt: Callable[[Change], Path]) ->
         put("add", stats="{"),
         put("add", stats='{"numRecords":"x","minValues":[]}'),
         put("add", stats=None),
-        # P091: what only writers must know
+        # P091: features that only writers must support
         features("flying"),
         # P041: the same file once more
         lambda actions: actions.append({"add": copy.deepcopy(one(actions, "add"))}),
@@ -438,8 +438,8 @@ def test_read_all_the_same(change: Change, spoilt: Callable[[Change], Path]) -> 
 
 
 def test_damaged_bytes_end_in_an_error_or_in_rows(good: Path, tmp_path: Path) -> None:
-    """Data files, checkpoints and hints with bytes changed: typed errors or rows, never a panic or
-    the process's end."""
+    """Data files, checkpoints and hints with changed bytes yield typed errors or rows, never a
+    panic or a crash."""
     path = tmp_path / "t"
     shutil.copytree(good, path)
     log = path / "_delta_log"
@@ -481,8 +481,8 @@ def test_damaged_bytes_end_in_an_error_or_in_rows(good: Path, tmp_path: Path) ->
     ],
 )
 def test_a_file_without_state_is_no_checkpoint(columns: dict[str, list[Any]], good: Path, tmp_path: Path) -> None:
-    """P010, P050: neither taken for a table without files nor in the way of the commits, which tell
-    it all the same."""
+    """P010, P050: the checkpoint is neither taken for a table without files nor a hindrance to the
+    commits, which contain the same state."""
     path = tmp_path / "t"
     shutil.copytree(good, path)
     write_deltalake(path, MORE, mode="append")

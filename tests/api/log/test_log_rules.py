@@ -1,4 +1,4 @@
-"""What a log may hold without a meaning, and what no operation may touch in it."""
+"""Parts of a log without a meaning, and files that no operation may change."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ EVERYTHING = {
 
 
 def files(table: str) -> dict[str, str]:
-    """The digest of every file that stays what it is: not of the hint and of checkpoints, which may
-    be written anew."""
+    """The digest of every file that must stay unchanged: excludes the hint and checkpoints, which
+    may be rewritten."""
     return {
         str(path.relative_to(table)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in Path(table).rglob("*")
@@ -140,7 +140,7 @@ def test_statistics_may_come_in_either_form_both_or_none(
 
 
 def test_paths_don_t_lead_into_a_catalog_s_table(tmp_table: Callable[[], str]) -> None:
-    # P158: without its catalog nobody knows which commits count
+    # P158: without its catalog, a reader can't tell which commits count
     path = tmp_table()
     write_deltalake(path, ROWS, configuration={"delta.enableInCommitTimestamps": "true"})
     changed = actions(path, 0)

@@ -38,7 +38,7 @@ def test_a_checkpoint_that_cannot_be_used_is_a_warning(
     checkpoint.write_bytes(b"PAR1 cut short")
     with caplog.at_level(logging.DEBUG, "deltaplane"):
         assert DeltaTable(table).to_pyarrow_table().num_rows == 2
-        # What comes up while rows stream is delivered when the next call of the core returns.
+        # Events from streaming rows are delivered when the next call of the core returns.
         assert DeltaTable(table).version() == 1
     warnings = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert {r.name for r in warnings} == {"deltaplane.log.snapshot.open"}

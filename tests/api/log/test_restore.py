@@ -1,5 +1,5 @@
-"""RESTORE goes back to what a version was, in files, columns and properties, and to nothing that
-must only go on."""
+"""RESTORE restores a version's files, columns and properties, and nothing that may only
+increase."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_files_and_metrics(tmp_path: Path) -> None:
     assert (entry["operation"], entry["who"]) == ("RESTORE", "me")
     assert entry["operationParameters"] == {"version": 1, "timestamp": None}
     assert entry["operationMetrics"] == {name: str(value) for name, value in metrics.items()}
-    # Nothing to do is no commit.
+    # Nothing is committed if the table already equals the target.
     assert (table.restore(4)["numRestoredFiles"], table.restore(1)["numRemovedFiles"], table.version()) == (0, 0, 4)
 
 
@@ -114,7 +114,7 @@ def test_columns_and_properties_go_back_and_the_protocol_stays(tmp_path: Path) -
 
 
 def test_what_only_goes_on(tmp_path: Path) -> None:
-    # P108, P111, P140: identity values, column ids and row ids are never given twice
+    # P108, P111, P140: identity values, column ids and row ids are never allocated twice
     from deltaplane.statements import sql
 
     name = f"delta.`{tmp_path}`"
@@ -220,7 +220,7 @@ def test_any_version_of_a_random_table(
                 to = n % (table.version() + 1)
                 table.restore(to)
                 assert rows(table) == states[to]
-                # Rows keep their ids, and no two have one.
+                # Rows keep their ids, and ids are unique.
                 ids = table.scan(["_row_id"]).to_arrow()["_row_id"].to_pylist()
                 assert len(set(ids)) == len(ids)
         newest = DeltaTable(root)

@@ -1,5 +1,5 @@
-"""RESTORE and VACUUM at once, in every order of their requests: what comes back is there, or
-RESTORE was refused (P078)."""
+"""Concurrent RESTORE and VACUUM, in every order of their requests: restored files exist, or RESTORE
+was refused (P078)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from deltaplane import DeltaTable, LogStore, register_log_store, write_deltalake
 from deltaplane.exceptions import DeltaConcurrentModificationException, FileMissingError
 from stores import proofs
 
-# Whoever holds still for longer has met a fault of the test.
+# A thread that waits longer shows a fault of the test.
 PATIENCE_SECONDS = 60
-# Every so many requests of RESTORE it waits for VACUUM once; a proof that is kept is denser.
+# RESTORE waits for VACUUM before every n-th of its requests; the recorded proof uses a smaller
+# step.
 STEP = 3 if os.environ.get("DELTAPLANE_PROOFS") == "1" else 9
 
 
 class Turns:
-    """Lets one command go up to a request of its own, then another one; each command runs on a
-    thread of its own."""
+    """Runs one command up to one of its requests, then the other one; each command has a thread of
+    its own."""
 
     def __init__(self) -> None:
         self.stops: dict[str, int] = {}
@@ -37,14 +38,14 @@ class Turns:
             return
         seen = self.requests.setdefault(who, [])
         seen.append(what)
-        # Requests beside that one wait too.
+        # Requests in parallel to that one wait, too.
         if len(seen) >= self.stops.get(who, len(seen) + 1):
             self.reached[who].set()
             assert self.goes_on[who].wait(PATIENCE_SECONDS)
 
 
 class Watched(LogStore):
-    """The local disk; the location's authority says which command asks."""
+    """The local disk as a store; the location's authority identifies the calling command."""
 
     turns = Turns()
 
@@ -85,7 +86,7 @@ def restore(folder: Path, **more: Any) -> None:
 
 
 class Done:
-    """A command on a thread, and what it failed with."""
+    """A command on a thread, with its exception."""
 
     def __init__(self, command: Callable[..., None], folder: Path, **more: Any) -> None:
         self.error: Exception | None = None
@@ -100,7 +101,7 @@ class Done:
         self.thread.start()
 
     def wait_for(self, event: threading.Event) -> bool:
-        """Whether it got there rather than to its end."""
+        """Returns whether the command reached the event rather than its end."""
         while not event.wait(0.002):
             if not self.thread.is_alive():
                 return event.is_set()
@@ -112,14 +113,14 @@ class Done:
 
 
 def overwritten(folder: Path) -> None:
-    """Three files that only version 0 has, and one that the newest has."""
+    """Three files that only version 0 has, and one file of the newest version."""
     write_deltalake(folder, pa.table({"x": [1, 2, 3], "p": ["a", "b", "c"]}), partition_by="p")
     write_deltalake(folder, pa.table({"x": [9], "p": ["a"]}), mode="overwrite")
 
 
 def run(folder: Path, vacuum_stops: int, restore_stops: int | None, **more: Any) -> tuple[Turns, Done, Done]:
-    """VACUUM up to a request, then RESTORE up to one of its own or to its end, then the rest of
-    VACUUM, then of RESTORE."""
+    """Runs VACUUM up to a request, then RESTORE up to one of its own or to its end, then the rest
+    of VACUUM, then of RESTORE."""
     overwritten(folder)
     turns = Watched.turns = Turns()
     register_log_store("test-turns", Watched)
@@ -143,12 +144,12 @@ def run(folder: Path, vacuum_stops: int, restore_stops: int | None, **more: Any)
 
 
 def lost(folder: Path) -> bool:
-    """Whether the newest version names a file that is gone."""
+    """Whether the newest version names a missing file."""
     return any(not (folder / name).exists() for name in DeltaTable(folder).files())
 
 
 def counts(folder: Path) -> tuple[int, int]:
-    """Requests of a VACUUM alone, and of a RESTORE alone."""
+    """Number of requests of a VACUUM alone, and of a RESTORE alone."""
     turns = run(folder, 1_000_000, None)[0]
     return len(turns.requests["vacuum"]), len(turns.requests["restore"])
 
@@ -171,7 +172,7 @@ def test_every_order_of_their_requests(tmp_path: Path) -> None:
                 refused += 1
                 assert isinstance(second.error, (DeltaConcurrentModificationException, FileMissingError)), second.error
                 assert rows == 1
-    # Both ends were seen: before the first commit of VACUUM all is brought back, and spared.
+    # Both outcomes occurred: before VACUUM's first commit all files are restored and spared.
     assert refused
     assert done
     proofs.tell(
@@ -196,7 +197,7 @@ def test_every_order_of_their_requests(tmp_path: Path) -> None:
 
 
 def test_the_fault_is_there_where_the_vacuum_is_ignored(tmp_path: Path) -> None:
-    """What the refusal is for: VACUUM goes on to delete what came back."""
+    """Shows why RESTORE is refused: VACUUM continues and deletes restored files."""
     turns = run(tmp_path / "alone", 1_000_000, None)[0]
     deletes = [n for n, what in enumerate(turns.requests["vacuum"], 1) if what.startswith("delete ")]
     folder = tmp_path / "ignored"
@@ -211,7 +212,8 @@ def test_the_fault_is_there_where_the_vacuum_is_ignored(tmp_path: Path) -> None:
 
 
 def test_a_vacuum_that_ended_is_no_reason_to_refuse(tmp_path: Path) -> None:
-    """With its own end, a foreign one's, and beside one that is gone."""
+    """A vacuum that ended itself, a foreign one that ended, and an end beside one that never
+    ended."""
     overwritten(tmp_path)
     table = DeltaTable(tmp_path)
     write_deltalake(tmp_path, pa.table({"x": [10], "p": ["b"]}), mode="append")

@@ -1,5 +1,5 @@
-"""`DeltaTable.tail` and `OnceWriter`: new rows once, whatever the bounds and wherever a reader
-stops; what is refused."""
+"""`DeltaTable.tail` and `OnceWriter`: deliver new rows once, with any limits and any position at
+which a reader stops; and refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from deltaplane import DeltaTable, OnceWriter, exceptions, write_deltalake
 
 CHANGES = {"delta.enableChangeDataFeed": "true"}
-# What commits do to the table.
+# The kinds of commits.
 OPERATIONS = ("append", "append", "append", "overwrite", "delete", "delete all", "checkpoint", "property")
 
 
@@ -31,8 +31,7 @@ def ids(items: Any) -> list[list[int]]:
 
 
 class Model:
-    """A table and, of each of its commits, the rows that were there before and those that it
-    added."""
+    """A table with, for each commit, its rows before and its added rows."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -59,7 +58,7 @@ class Model:
             table.alter.set_table_properties({"deltaplane.test": str(first)})
             self._note([], [*before], removes=False)
         elif before:
-            # A partition: whole files, so that nothing is written anew.
+            # Deletes a whole partition, so that no file is rewritten.
             table.delete("p = 1" if operation == "delete" else None)
             if table.version() == len(self.added):
                 kept = [n for n in before if n % 2 == 0] if operation == "delete" else []
@@ -99,7 +98,7 @@ def test_it_gives_what_a_model_says_wherever_it_stops(
         if data.draw(st.booleans()):
             break
     if offset is None:
-        # Nothing was there, so nothing tells where to go on: begin with what comes.
+        # The table was empty, so there is no offset: continue from the start.
         offset = at_start
     for operation in operations[begun:]:
         model.run(operation)
@@ -119,7 +118,7 @@ def test_the_start_is_oldest_files_first(tmp_table: Callable[[], str]) -> None:
         write_deltalake(path, rows_of(10 * n), mode="append")
     items = list(DeltaTable(path).tail(max_files=2))
     assert ids(items) == [[0, 1, 2, 3, 10, 11, 12, 13], [20, 21, 22, 23, 30, 31, 32, 33], [40, 41, 42, 43]]
-    # The first file that reaches the bound is the last.
+    # The file that reaches the limit is the last one.
     assert len(list(DeltaTable(path).tail(max_bytes=1))) == 5
     assert ids(DeltaTable(path).tail(since=3)) == ids(DeltaTable(path).tail(items[1].offset)) == [[40, 41, 42, 43]]
     assert ids(DeltaTable(path).tail(since=4)) == []
@@ -177,7 +176,7 @@ def test_columns_that_change_end_it(tmp_table: Callable[[], str]) -> None:
         next(tail)
     (again,) = DeltaTable(path).tail(offset)
     assert again.to_arrow().column_names == ["id", "p", "new"]
-    # Rows of before they came are shown with nulls.
+    # Rows from before the column existed have null in it.
     assert [rows.to_arrow()["new"].null_count for rows in DeltaTable(path).tail(since=-1)] == [4, 0]
 
 
@@ -242,7 +241,7 @@ def test_a_copy_that_stops_anywhere_has_every_row_once(
         write_deltalake(here, rows_of(10 * n), mode="append")
         writer = OnceWriter(there)
         last = writer.last_version("copy")
-        # A program that trusts its own notes, which lag, repeats what is there already.
+        # A program with outdated notes repeats batches that are already in the table.
         since = None if last is None else max(last - repeats, 0)
         for rows in DeltaTable(here).tail(since):
             done = writer.append(rows, "copy", rows.version)
@@ -274,8 +273,8 @@ def test_a_batch_that_is_there_is_not_read(tmp_table: Callable[[], str]) -> None
 
 
 def test_a_start_with_more_files_than_are_kept(tmp_table: Callable[[], str]) -> None:
-    """The files that follow are found again where those in hand end; none is left out, none comes
-    twice."""
+    """Files beyond the ones in memory are found again at the end of those: none is left out, none
+    is repeated."""
     path, count = tmp_table(), 50_010
     DeltaTable.create(path, pa.schema([("id", pa.int64())]))
     times = [(n * 7919) % 1000 for n in range(count)]

@@ -1,5 +1,5 @@
-"""`advise` and `maintain`: what they say of today is what plans say, what they foretell comes true,
-and only what pays is told and done."""
+"""`advise` and `maintain`: figures of the present equal plans, predictions come true, and only
+maintenance that pays is proposed and run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROWS = 4_000
 
 
 def scattered(path: Path, target: int = 6_000, **options: Any) -> DeltaTable:
-    """Ten files, each with values from everywhere."""
+    """Ten files, each with values from the whole range."""
     chance = np.random.default_rng(7)
     for n in range(10):
         columns = {name: chance.integers(0, 1_000, 1_000) for name in ("a", "b", "c")}
@@ -41,7 +41,7 @@ def read(table: DeltaTable, predicates: list[str]) -> Reads:
 
 
 def follow(advice: Advice, table: DeltaTable) -> None:
-    """Does what the Python text says."""
+    """Runs the Python text of the advice."""
     exec(advice.commands.python or "", {"table": table})  # noqa: S102
 
 
@@ -53,16 +53,16 @@ def test_today_is_exact_and_the_model_comes_true(tmp_path: Path) -> None:
     assert ROWS <= report.sampled_rows <= 2 * ROWS
     advice = report.of("zorder")
     assert advice is not None
-    # c is in no predicate.
+    # No predicate uses c.
     assert set(advice.columns) == {"a", "b"}
     assert advice.written_bytes == report.size_bytes
     follow(advice, table)
     after = read(table, WORKLOAD)
-    # What the order does to the size of a row isn't foretold.
+    # The advice doesn't predict how the order changes the compressed size of a row.
     assert advice.then.bytes == pytest.approx(after.bytes, rel=0.4)
     assert advice.then.files == pytest.approx(after.files, rel=0.25)
-    # Of all rows: a sample depends on the files' names, and of some another curve seems to read a
-    # quarter less.
+    # Samples all rows: a sample depends on the files' names, and for some samples another curve
+    # appears to read a quarter less.
     again = table.advise(WORKLOAD, sample_rows=table.count())
     assert again.candidates[0].reads == after
     assert again.of("zorder") is None
@@ -79,17 +79,17 @@ def test_the_workload_decides_the_columns(tmp_path: Path) -> None:
     assert advice is not None
     assert advice.columns[0] == "a"
     assert advice.now == read(table, ["a = 1"]).times(1_000) + read(table, ["c = 1"])
-    # As tuples; rows of all files in any case.
+    # Predicates as tuples; they select rows of all files in any order.
     assert table.advise([[("a", ">=", 0)]], sample_rows=ROWS).of("zorder") is None
 
 
 def test_without_a_workload_look_ups_are_drawn(tmp_path: Path) -> None:
     table = scattered(tmp_path, target=60_000)
     report = table.advise(sample_rows=ROWS)
-    # A look at all rows, and four values and two ranges of each column.
+    # A read of all rows, and four values and two ranges of each column.
     assert (report.workload, report.predicates) == ("drawn", 1 + 3 * 6)
     assert "drawn from a sample" in str(report)
-    # The same each time.
+    # The result is the same each time.
     assert table.advise(sample_rows=ROWS).to_dict() == report.to_dict()
 
 
@@ -106,7 +106,7 @@ def test_partitions_are_exact(tmp_path: Path) -> None:
     whole = table.explain("p = 'y'").selected_bytes
     assert advice.now.bytes == whole + 3 * table.explain("p = 'x'").selected_bytes
     assert whole < advice.then.bytes < 2 * whole
-    # A partitioned table can't have clustering keys.
+    # A partitioned table can't have clustering columns.
     assert table.advise(["a = 4"], sample_rows=ROWS).of("cluster_by") is None
 
 
@@ -135,7 +135,7 @@ def test_small_files(tmp_path: Path) -> None:
     advice = report.of("optimize")
     assert advice is not None
     assert (advice.now.files, advice.then.files) == (61, 2)
-    # One file is written, whose sum is no order.
+    # A single file is written, so the sum doesn't depend on an order.
     assert next(one.kind for one in report) == "optimize"
     automatic = report.of("property")
     assert automatic is not None
@@ -178,8 +178,8 @@ def test_clustered_tables(tmp_path: Path) -> None:
 
 
 def aged(path: Path) -> DeltaTable:
-    """A table with small files, rows that are deleted, removed files that may go and commits that
-    wait for a checkpoint."""
+    """A table with small files, deleted rows, removed files past the retention, and commits without
+    a checkpoint."""
     properties = {
         "delta.enableDeletionVectors": "true",
         "delta.deletedFileRetentionDuration": "interval 0 seconds",
@@ -347,7 +347,7 @@ def test_a_step_that_loses_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run_optimize = table._optimized
 
     def beaten(*arguments: Any) -> Any:
-        # Another writer takes all files out after this one has planned.
+        # Another writer removes all files after the plan was made.
         snapshot = table._snapshot
         DeltaTable(tmp_path).delete()
         table._snapshot = snapshot
@@ -371,7 +371,7 @@ def test_vacuum_keeps_to_the_retention(tmp_path: Path) -> None:
 
 def test_large_logs_are_columns(tmp_path: Path) -> None:
     report: AdviceReport = scattered(tmp_path).advise(["a = 1"], sample_rows=ROWS)
-    # What is told has no list of files.
+    # The report contains no list of files.
     assert len(json.dumps(report.to_dict())) < 20_000
 
 
@@ -421,8 +421,8 @@ def test_others_write_meanwhile(tmp_path: Path) -> None:
         steps = [step for _ in range(3) for step in table.maintain().steps]
         appended.result()
     table.update_incremental()
-    # Whatever lost a race said so, and nothing is lost.
+    # Every step that lost a race is reported as lost, and no row is lost.
     assert {step.state for step in steps} <= {"done", "skipped", "lost"}
     assert table.count() == rows + 6
-    # Files that moved last may wait for the next VACUUM.
+    # The files moved last may wait for the next VACUUM.
     assert [one for one in table.check(deep=True) if one["kind"] != "orphan"] == []

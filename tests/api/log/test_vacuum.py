@@ -1,5 +1,4 @@
-"""VACUUM deletes what nothing needs and nothing else: by listing, log and inventory, on random
-tables."""
+"""VACUUM deletes exactly the unneeded files: by listing, log and inventory, on random tables."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from deltaplane import CommitProperties, DeltaTable, exceptions, write_deltalake
 
 
 def now(table: DeltaTable, dry_run: bool = False, **named: Any) -> list[str]:
-    """A vacuum that keeps nothing for later, not even what went in the millisecond before."""
+    """A vacuum without retention, even for files removed in the last millisecond."""
     start = time.time()
     while time.time() - start < 0.003:
         pass
@@ -30,7 +29,7 @@ def data_files(root: Path) -> set[str]:
 
 
 def age(root: Path, hours: float, below: str = "") -> None:
-    """Sets the modification time of every data file whose path begins with `below` to some hours
+    """Sets the modification time of every data file whose path begins with `below` to `hours` hours
     ago."""
     then = time.time() - hours * 3600
     for name in data_files(root):
@@ -100,7 +99,7 @@ def test_only_a_full_one_takes_files_that_no_commit_names_and_no_young_ones(tmp_
 
 
 def test_live_files_stay_however_their_paths_are_written(tmp_path: Path) -> None:
-    # P021: other writers spell relative paths and absolute ones into the table
+    # P021: other writers store relative and absolute paths in various spellings
     table = replaced(tmp_path, 1)
     (name,) = table.files()
     commit = tmp_path / "_delta_log/00000000000000000000.json"
@@ -133,7 +132,7 @@ def test_it_judges_by_the_newest_version(tmp_path: Path) -> None:
 
 
 def test_unknown_features_are_refused(tmp_path: Path) -> None:
-    # P150: a writer feature that isn't known, although the table can be read
+    # P150: an unknown writer feature, although the table can be read
     table = replaced(tmp_path, 2)
     protocol = '{"protocol":{"minReaderVersion":1,"minWriterVersion":7,"writerFeatures":["frobnication"]}}'
     (tmp_path / "_delta_log/00000000000000000002.json").write_text(protocol)
@@ -167,7 +166,7 @@ def test_a_lite_one_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     assert note == '{"latestCommitVersionOutsideOfRetentionWindow":2}'
     write_deltalake(table, pa.table({"x": [9]}), mode="overwrite")
     assert len(now(DeltaTable(tmp_path))) == 1
-    # Of what a checkpoint carries the tombstones are found too.
+    # Tombstones within a checkpoint are found, too.
     write_deltalake(tmp_path, pa.table({"x": [10]}), mode="overwrite")
     DeltaTable(tmp_path).create_checkpoint()
     assert len(now(DeltaTable(tmp_path))) == 1

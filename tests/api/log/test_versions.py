@@ -121,7 +121,7 @@ def test_history_is_told_without_opening_the_table(path: str, tmp_path: Path) ->
         DeltaTable.history_of(path, 0)
     with pytest.raises(TableNotFoundError):
         DeltaTable.history_of(tmp_path / "none")
-    # Commits that aren't asked for aren't read, and nobody asks whether the table can be.
+    # Commits beyond the limit aren't read, nor is it checked whether the table can be read.
     first = Path(path, "_delta_log", f"{0:020}.json")
     text = first.read_text()
     first.write_text(text.replace('"minReaderVersion":1', '"minReaderVersion":9'))
@@ -220,7 +220,7 @@ def test_a_checkpoint_can_be_asked_for_and_is_used(path: str) -> None:
 
 
 def test_applications_are_forgotten_after_their_time(tmp_table: Callable[[], str]) -> None:
-    """P045: by those who read, and by the next checkpoint; one without a time counts as past."""
+    """P045: readers and the next checkpoint forget them; one without a time counts as expired."""
     where = tmp_table()
     retention = {"delta.setTransactionRetentionDuration": "interval 1 day"}
     for app in ("old", "timeless", "new"):

@@ -1,5 +1,5 @@
-"""Owns a table beside what it must hold, in plain Python: rows, their changes and ids, by the steps
-that were made."""
+"""A table together with its expected content in plain Python: rows, their changes and ids after
+each step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ TABLES = [
 SCHEMA = pa.schema([("k", pa.int64()), ("a", pa.int64()), ("s", pa.string()), ("f", pa.float64()), ("p", pa.string())])
 NAMES = SCHEMA.names
 
-# Spark SQL with the same in Python; None is null. The first half is the core's, the other DuckDB's.
+# Spark SQL with the equivalent Python function; None is null. The core evaluates the first half,
+# DuckDB the other.
 CONDITIONS: list[tuple[str | None, Callable[[Row], bool | None]]] = [
     (None, lambda r: True),
     ("a > 2", lambda r: None if r["a"] is None else r["a"] > 2),
@@ -54,7 +55,7 @@ UPDATES: list[tuple[dict[str, str], dict[str, Any], Callable[[Row], Row]]] = [
     ({"a": "a + 1"}, {}, lambda r: {"a": None if r["a"] is None else r["a"] + 1}),
     ({"A": "null"}, {}, lambda r: {"a": None}),
     ({"s": "concat(s, 'z')"}, {"f": 2}, lambda r: {"s": None if r["s"] is None else r["s"] + "z", "f": 2.0}),
-    # Rows move to other partitions; every expression sees the old values.
+    # Rows move to other partitions; every expression reads the old values.
     ({"p": "s", "s": "p"}, {}, lambda r: {"p": r["s"], "s": r["p"]}),
     ({"f": "a"}, {}, lambda r: {"f": None if r["a"] is None else float(r["a"])}),
 ]
@@ -70,7 +71,7 @@ values = st.fixed_dictionaries(
 
 
 def key(row: Row, *more: str) -> tuple[Any, ...]:
-    """A row as something that compares: NaN equals itself, zero isn't minus zero."""
+    """A row in comparable form: NaN equals itself, and zero differs from minus zero."""
     return tuple(repr(row[name]) for name in (*NAMES, *more))
 
 
@@ -85,8 +86,7 @@ Foretold = Callable[[DryRun, list[dict[str, Any]]], None]
 def rehearsed(
     table: DeltaTable, rehearse: Callable[[], DryRun], run: Callable[[], T], check: Foretold | None = None
 ) -> T:
-    """Runs a command after its dry run, which must have left every file alone and foretold what the
-    commit did."""
+    """Runs a command after its dry run; the dry run must change no file and predict the commit."""
     before, version = contents(table.location), table.version()
     told = rehearse()
     assert contents(table.location) == before
@@ -103,8 +103,7 @@ def rehearsed(
 
 
 def foretold(told: DryRun, commit: list[dict[str, Any]]) -> None:
-    """Whether a dry run said what a commit holds: exactly but for the bytes of rows that only
-    moved."""
+    """Checks a dry run's prediction of a commit: exact, except for the bytes of moved rows."""
     info = next(action["commitInfo"] for action in commit if "commitInfo" in action)
     adds = {action["add"]["path"]: action["add"] for action in commit if "add" in action}
     removes = {action["remove"]["path"]: action["remove"] for action in commit if "remove" in action}
@@ -123,14 +122,14 @@ def foretold(told: DryRun, commit: list[dict[str, Any]]) -> None:
         changes = [action["cdc"]["size"] for action in commit if "cdc" in action]
         vectors = [adds[path]["deletionVector"]["sizeInBytes"] for path in adds.keys() & removes.keys()]
         assert told.estimated_files_written == len(new)
-        # The order of joined rows isn't certain.
+        # The order of joined rows isn't deterministic.
         assert told.estimated_bytes_written == pytest.approx(sum(new) + sum(changes) + sum(vectors), rel=0.05)
 
 
 class Model:
-    """What the table must hold, and how its rows came to be what they are."""
+    """The expected content of the table, and the history of its rows."""
 
-    # Whether a commit is what a dry run said.
+    # Checks a dry run's prediction of a commit.
     foretold: Foretold = staticmethod(foretold)
 
     def __init__(self, path: str, properties: dict[str, str], partitioned: bool) -> None:
@@ -147,7 +146,7 @@ class Model:
 
     @property
     def version(self) -> int:
-        """The version that the step under way makes."""
+        """The version that the current step makes."""
         return self.table.version() + 1
 
     def append(self, given: list[Row]) -> None:
@@ -200,7 +199,7 @@ class Model:
             now = {row["k"]: row["_row_id"] for row in tracked}
             assert None not in now.values()
             assert len(set(now.values())) == len(now)
-            # P142: whatever happened to a row, its id is what it was.
+            # P142: a row keeps its id through every change.
             assert {k: i for k, i in now.items() if k in self.ids} == {k: self.ids[k] for k in now if k in self.ids}
             self.ids |= now
 

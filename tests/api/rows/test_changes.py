@@ -1,5 +1,5 @@
-"""The change data feed: ranges by version and time, what makes a range unreadable, and every way to
-take the rows."""
+"""The change data feed: ranges by version and time, unreadable ranges, and every way to read the
+rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deltaplane import DeltaTable, write_deltalake
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError, VersionNotFoundError
 
 ON = {"delta.enableChangeDataFeed": "true"}
-# Seconds since 1970 of version 0's commit; each later one is a minute later.
+# Commit time of version 0, in seconds since 1970; each later version is a minute later.
 START = 1_700_000_000
 
 
@@ -51,7 +51,7 @@ LAST = (3, "insert", 6)
 
 
 def test_ranges_of_versions(fed: str) -> None:
-    # P131: no change files, so whole files tell
+    # P131: without change files, whole files show the changes
     table = DeltaTable(fed)
     assert changes(table) == [*ALL, LAST]
     assert changes(table, 1, 2) == ALL[2:]
@@ -62,7 +62,7 @@ def test_ranges_of_versions(fed: str) -> None:
 
 
 def test_ranges_of_times(fed: str) -> None:
-    # P132: a commit's time is its file's
+    # P132: a commit's time is its file's modification time
     table = DeltaTable(fed)
     minute = "2023-11-14T22:1{}:{}Z".format
     assert changes(table, starting_timestamp=minute(6, "20")) == [LAST] == changes(table, 3)
@@ -125,13 +125,13 @@ def test_columns_that_went_are_named(tmp_table: Callable[[], str]) -> None:
 
 
 def test_columns_of_the_feed_are_taken(tmp_table: Callable[[], str]) -> None:
-    # P133: a physical column of the name doesn't show in scans; one of the table's own is in the
-    # feed's way
+    # P133: a physical column of the name doesn't show in scans; a column of the table with that
+    # name prevents the feed
     path = tmp_table()
     mine = pa.table({"_change_type": ["mine"]})
     with pytest.raises(InvalidArgumentError, match="`_change_type` has a name that the change data feed needs"):
         write_deltalake(path, mine, configuration=ON)
-    # Another writer may have made it.
+    # Another writer may have created such a table.
     write_deltalake(path, mine)
     first = Path(path) / "_delta_log" / f"{0:020}.json"
     actions = [json.loads(line) for line in first.read_text().splitlines()]

@@ -1,5 +1,5 @@
-"""Transactions that lose a race: what they may follow (protocol.md section 5.1), and what stops
-them by name."""
+"""Transactions that lose a race: the commits onto which they rebase (protocol.md section 5.1), and
+the named conflicts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def overtaken(table: DeltaTable, meanwhile: Callable[[DeltaTable], object], **arguments: object) -> None:
-    """Writes rows and lets another writer commit while they are being written."""
+    """Writes rows while another writer commits."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from ROWS.to_batches()
@@ -64,8 +64,8 @@ HARMLESS = {
 
 @pytest.mark.parametrize("properties", HARMLESS.values(), ids=HARMLESS)
 def test_a_write_follows_what_asks_nothing_of_its_files(table: DeltaTable, properties: dict[str, str]) -> None:
-    # P073, section 5.1 rules 1 and 2: protocol and metadata changed, the next attempt builds on
-    # them
+    # P073, section 5.1 rules 1 and 2: after a change of protocol and metadata, the next attempt
+    # builds on the new ones
     overtaken(table, lambda t: t.alter.set_table_properties(properties))
     now = DeltaTable(table.location)
     assert now.version() == 2
@@ -97,7 +97,7 @@ def test_what_spoils_a_write_is_named(table: DeltaTable) -> None:
 
 
 def test_writers_and_alterations_at_once(table: DeltaTable) -> None:
-    # Real threads: every append gets in exactly once, whatever is switched on beside it.
+    # Real threads: every append is committed exactly once, with any of these features enabled.
     def append() -> None:
         for _ in range(4):
             write_deltalake(table.location, ROWS, mode="append")
@@ -202,12 +202,12 @@ def test_rows_rest_on_the_version_they_were_read_from(table: DeltaTable, other: 
         write_deltalake(table, ROWS, read_version=1, **arguments)
         assert not commit(table, 2)[0]["commitInfo"]["isBlindAppend"]
         return
-    # A whole table is also told by its files.
+    # A conflict on the whole table is also found by its files.
     expected = DeltaConcurrentModificationException if arguments == MODES["overwrite"] else conflict
     with pytest.raises(expected):
         write_deltalake(table.location, ROWS, read_version=1, **arguments)
     assert DeltaTable(table.location).version() == 2
-    # Without it only the rows that go matter, and here others' don't.
+    # Otherwise only the deleted rows matter, and here other writers' rows aren't among them.
     write_deltalake(table.location, ROWS, **arguments)
 
 

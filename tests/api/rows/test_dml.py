@@ -104,7 +104,8 @@ def test_fields_of_structs_are_assigned(tmp_path: Path) -> None:
     write_deltalake(path, pa.Table.from_pylist(rows))
     table = DeltaTable(path)
     table.update({"S.a": "i + 10", "s.b.C": "'y'"})
-    # As in Spark: updating a field of a null struct makes it a struct whose other fields are null.
+    # As in Spark, updating a field of a null struct turns it into a struct whose other fields are
+    # null.
     expected = [{"i": 1, "s": {"a": 11, "b": {"c": "y"}}}, {"i": 2, "s": {"a": 12, "b": {"c": "y"}}}]
     assert table.to_pyarrow_table().sort_by("i").to_pylist() == expected
 
@@ -132,7 +133,7 @@ def test_rules_hold_for_new_values(tmp_path: Path) -> None:
 
 
 def test_what_columns_dont_take_is_refused(tmp_path: Path) -> None:
-    # A peer's UPDATE of a missing column succeeds; nothing is stored as null for want of a cast.
+    # deltalake's UPDATE of a missing column succeeds; nothing is stored as null for lack of a cast.
     path = str(tmp_path / "t")
     table = DeltaTable.create(path, Schema([Field("x", "integer"), Field("d", "date"), Field("s", "string")]))
     write_deltalake(
@@ -231,7 +232,7 @@ def test_writers_who_meet(tmp_path: Path) -> None:
     numbers(path, partition_by=["p"])
     first, second, third = DeltaTable(path), DeltaTable(path), DeltaTable(path)
     first.update({"x": "x + 10"}, predicate="p = 0 AND x = 2")
-    # Another partition: nothing in common.
+    # Another partition, which shares no row.
     second.update({"x": "x + 100"}, predicate="p = 1")
     files = set(Path(path).rglob("*.parquet"))
     with pytest.raises(DeltaConcurrentModificationException):
@@ -252,8 +253,8 @@ def test_writers_mark_different_rows_of_one_file(tmp_path: Path) -> None:
     expected = [0, *range(4, 13), *range(14, 18), 101, 102]
     assert sorted(late[1].to_pyarrow_table()["x"].to_pylist()) == expected
     assert len(late[1].files()) == 2
-    # A row that is gone or changed meanwhile is a conflict, and so is one that came to meet the
-    # condition.
+    # A row that another writer deleted or changed is a conflict, and so is a row that began to
+    # match the condition.
     before = set(Path(path).rglob("*"))
     for wrong in ("x = 18", "x BETWEEN 2 AND 4", "x > 16"):
         with pytest.raises(DeltaConcurrentModificationException):

@@ -1,5 +1,5 @@
-"""Dry runs: nothing is written, what is read is what the command reads, and what refuses the
-command refuses them."""
+"""Dry runs: write nothing, read the same files as the command, and are refused for the same
+reasons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NEW = pa.table({"k": [3, 50], "p": ["b", "c"], "n": [7, 8]})
 
 
 class Noted(NamedTuple):
-    """A place, and which data files were read there and what was written since it was emptied."""
+    """A store that records the data files read and the files written since it was reset."""
 
     location: str
     read: set[str]
@@ -82,7 +82,7 @@ def merger(table: DeltaTable, on: str = "t.k = s.k") -> Any:
     return table.merge(NEW, on, source_alias="s", target_alias="t")
 
 
-# Each with and without a dry run.
+# Each runs with and without a dry run.
 COMMANDS: dict[str, Callable[..., Any]] = {
     "delete some": lambda t, **dry: t.delete("n > 1", **dry),
     "delete partitions": lambda t, **dry: t.delete("p = 'a'", **dry),
@@ -125,7 +125,7 @@ def test_what_is_read_is_what_the_command_reads(
     rehearsal = set(seen.read)
     seen.clear()
     COMMANDS[name](table)
-    # A purge looks at the footer of each file, and counts those whose rows it reads.
+    # A purge reads the footer of each file, and counts the files whose rows it reads.
     assert told.files_read == (0 if name == "purge" else len(seen.read))
     assert rehearsal <= seen.read
     assert bool(seen.written) == told.changed
@@ -137,7 +137,7 @@ def test_what_is_read_is_what_the_command_reads(
 def test_a_dry_run_foretells_the_commit(
     tmp_path_factory: pytest.TempPathFactory, properties: dict[str, str], names: list[str]
 ) -> None:
-    # P070: nothing is visible, and nothing is left either
+    # P070: neither visible nor other files remain
     path = str(tmp_path_factory.mktemp("dry") / "t")
     write_deltalake(path, DATA, partition_by="p", configuration=properties)
     table = DeltaTable(path)
@@ -212,7 +212,7 @@ def test_commits_that_came_meanwhile_refuse_it(table: DeltaTable) -> None:
     write_deltalake(table, NEW, mode="append")
     with pytest.raises(ConcurrentAppendException):
         late.delete("k = 3", dry_run=True)
-    # No new file can hold such a row.
+    # No new file can contain such a row.
     assert late.delete("k = 2", dry_run=True).changed
 
 

@@ -1,7 +1,8 @@
-"""Keys at the ends of their types: nothing doubles, nothing is lost, whatever finds the rows.
+"""Keys at the ends of their types' ranges: no row is duplicated or lost, whichever way finds the
+rows.
 
-Python's calendar has the years 1 to 9999, a column's types have more; a value that passes through a
-text or a `datetime` is lost.
+Python's calendar covers the years 1 to 9999, a column's types cover more; a value that passes
+through a text or a `datetime` is lost.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def decimals(scale: int) -> Callable[[list[int]], pa.Array]:
 
 
 EXACT = decimal.Context(prec=60)
-# What makes the column, its extreme values, and more than sixty-four others, so that keys are
-# looked for by their range.
+# A function that makes the column, its extreme values, and more than 64 others, so that keys are
+# looked up by range.
 KEYS: dict[str, tuple[Callable[[list[Any]], pa.Array], list[Any], list[Any]]] = {
     **{
         f"int{bits}": (
@@ -78,12 +79,12 @@ KEYS: dict[str, tuple[Callable[[list[Any]], pa.Array], list[Any], list[Any]]] = 
     "timestamp_ntz": (moments(NTZ), MOMENTS, list(range(100, 180))),
 }
 MATCHING = {"source_alias": "s", "target_alias": "t"}
-# Types whose values make names of folders that a file system takes.
+# Types whose values are valid names of folders in a file system.
 PARTITIONED = ("int8", "int64", "decimal(38,0)", "boolean", "date", "timestamp", "timestamp_ntz")
 
 
 def bits(column: pa.ChunkedArray) -> list[Any]:
-    """Values that Python can hold, in order."""
+    """The values in a form that Python can hold, in order."""
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
         column = column.cast(pa.int32() if pa.types.is_date(column.type) else pa.int64())
     return sorted(map(repr, column.to_pylist()))
@@ -106,7 +107,7 @@ def check_keys(path: str, rows: pa.Table, partition_by: str | None) -> None:
     for options in ({"replace_using": ["x"]}, {"replace_on": "t.x = s.x", **MATCHING}):
         write_deltalake(path, rows, mode="overwrite", **options)
         same(str(options))
-    # Every key by itself, so that files are pruned by it.
+    # Each key by itself, so that it prunes files.
     for start in range(0 if count > 64 else min(count, 4)):
         done = DeltaTable(path).merge(rows.slice(start, 1), "t.x = s.x", **MATCHING).when_matched_delete().execute()
         assert done["num_target_rows_deleted"] == 1

@@ -1,5 +1,5 @@
-"""The rows in which two versions differ, against a naive model in Python: every version's rows are
-remembered, and compared."""
+"""Rows in which two versions differ, against a naive model in Python that stores and compares every
+version's rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plain(value: Any) -> str:
 
 
 def naive(before: Iterable[Row], after: Iterable[Row], names: list[str], keys: list[str]) -> Counter[Any]:
-    """The changes by key, with both rows, where rows of the versions are multisets."""
+    """The changes by key, with both rows, for versions whose rows are multisets."""
     old, new = (Counter(tuple(plain(row.get(name)) for name in names) for row in rows) for rows in (before, after))
     sides: dict[Any, tuple[list[Any], list[Any]]] = {}
     for side, left in enumerate((old - new, new - old)):
@@ -58,8 +58,8 @@ def told(table: DeltaTable, one: int, other: int, names: list[str], keys: list[s
 
 
 class Remembered(Model):
-    """A table, and the rows of each version by the columns' first names, with the names that each
-    version has for them."""
+    """A table, and the rows of each version by the columns' original names, with each version's
+    names for them."""
 
     def __init__(self, path: str, properties: dict[str, str], partitioned: bool) -> None:
         super().__init__(path, properties, partitioned)

@@ -205,7 +205,7 @@ class Merged(Model):
         gone = {id(row) for row, _ in done}
         self.rows = [row for row in self.rows if id(row) not in gone]
         self.rows += [new for _, new in done if new is not None] + new_rows
-        # Rows that changed their number aren't followed any more.
+        # Rows that changed their number aren't tracked any further.
         self.ids = {}
 
 
@@ -254,7 +254,7 @@ def test_what_stands_before_a_part_that_fails_guards_it(tmp_path: Path, on: str)
     source = pa.table({"id": [1, 2, 7], "d": [0, 4, 0]})
     merged(table, source, on).when_matched_update({"n": "t.n + 1"}).execute()
     assert rows(table) == [{"id": 1, "n": 10}, {"id": 2, "n": 21}]
-    # A key that fails on its own says nothing about the rest either.
+    # A key that fails on its own doesn't restrict the other rows either.
     guarded = "s.d <> 0 AND t.id = CAST(8 / s.d AS LONG)"
     merged(table, source, guarded).when_matched_update({"n": "0"}).execute()
     assert rows(table) == [{"id": 1, "n": 10}, {"id": 2, "n": 0}]
@@ -263,13 +263,13 @@ def test_what_stands_before_a_part_that_fails_guards_it(tmp_path: Path, on: str)
 
 
 def test_rows_are_found_by_keys_that_can_fail(tmp_path: Path) -> None:
-    # Behind a guard every pair of rows would be looked at.
+    # With a guard, the join would compare every pair of rows.
     table = made(tmp_path, TWO)
     source = pa.table({"id": ["1", "2"], "n": [10, 9]})
     on = "t.n = s.n AND t.id = CAST(s.id AS BIGINT)"
     plan = MergePlan(
-        schema_json=table.schema().to_json(),
-        source_json=schema_from_arrow(source.schema).to_json(),
+        schema=table._snapshot.schema,
+        source_fields=schema_from_arrow(source.schema).to_value()["fields"],
         predicate=on,
         clauses=[Clause("matched", "delete")],
         source_alias="s",
@@ -281,7 +281,7 @@ def test_rows_are_found_by_keys_that_can_fail(tmp_path: Path) -> None:
 
 
 def test_clauses_apply_in_their_order_to_their_own_rows(tmp_path: Path) -> None:
-    # Two files whose rows stand at the same places.
+    # Two files with rows at equal positions.
     table = made(tmp_path, pa.table({"id": [1, 2], "n": [10, 20]}))
     write_deltalake(table.location, pa.table({"id": [3, 4], "n": [30, 40]}), mode="append")
     table.update_incremental()
@@ -289,7 +289,7 @@ def test_clauses_apply_in_their_order_to_their_own_rows(tmp_path: Path) -> None:
     merger = merger.when_matched_update({"n": "s.n"}, "s.n > 5").when_matched_delete()
     merger.when_not_matched_insert_all().when_not_matched_by_source_update({"n": "-1"}).execute()
     assert {row["id"]: row["n"] for row in rows(table)} == {1: -1, 3: 7, 4: -1, 9: 9}
-    # A match to which no clause applies is one.
+    # A match without an applicable clause is still a match.
     merger = merged(table, pa.table({"id": [3, 5], "n": [0, 5]})).when_matched_delete("s.n > 3")
     merger.when_not_matched_insert_all().execute()
     assert {row["id"]: row["n"] for row in rows(table)} == {1: -1, 3: 7, 4: -1, 5: 5, 9: 9}
@@ -337,7 +337,7 @@ def test_nothing_to_do_commits_nothing(tmp_path: Path) -> None:
     assert (none["num_target_rows_inserted"], none["num_target_files_added"]) == (0, 0)
     merged(table, pa.table({"id": [7]})).when_matched_delete().execute()
     assert table.version() == 0
-    # Without a source, every row of the table is one that it doesn't match.
+    # With an empty source, every row of the table is unmatched.
     assert merged(table, TWO.slice(0, 0)).when_not_matched_by_source_delete("t.id = 1").execute()[
         "num_target_rows_deleted"
     ] == 1  # fmt: skip
@@ -349,11 +349,11 @@ def test_several_source_rows_may_delete_one_but_not_change_it(tmp_path: Path) ->
     twice = pa.table({"id": [2, 2], "n": [1, 2]})
     with pytest.raises(InvalidArgumentError, match="MULTIPLE_SOURCE_ROW_MATCHING"):
         merged(table, twice).when_matched_update_all().execute()
-    # A condition that one of them meets makes it clear what is meant.
+    # A condition that only one of the rows satisfies makes the result unambiguous.
     merged(table, twice).when_matched_update_all("s.n = 2").execute()
     assert rows(table)[1] == {"id": 2, "n": 2}
     done = merged(table, twice).when_matched_delete().when_not_matched_insert_all().execute()
-    # Both source rows had their match.
+    # Both source rows had a match.
     assert (done["num_target_rows_deleted"], done["num_target_rows_inserted"]) == (1, 0)
     assert rows(table) == [{"id": 1, "n": 10}]
 
@@ -368,7 +368,7 @@ def test_files_that_cannot_match_go_unread(tmp_path: Path) -> None:
         Path(files[low]).write_bytes(b"not a Parquet file any more")
     metrics = merged(table, pa.table({"id": [21, 22, 90], "p": ["b", "b", "a"]}), "t.id = s.id AND t.p = s.p")
     done = metrics.when_matched_delete("s.id < 50").when_not_matched_insert_all("s.p = 'c'").execute()
-    # The file of the ids from 30 is in another partition, those from 1 and 10 are below.
+    # The file with ids from 30 is in another partition; the ids from 1 and 10 are smaller.
     assert (done["num_target_rows_deleted"], done["num_target_files_removed"]) == (2, 1)
 
 
@@ -421,7 +421,7 @@ def test_every_type_comes_back_as_it_was(tmp_path: Path) -> None:
     merged(table, pa.table({"id": [1, 2]})).when_matched_update({"byte": "5"}).execute()
     expected = data.set_column(1, "byte", pa.array([5, 5], pa.int8()))
     assert table.to_pyarrow_table().sort_by("id").to_pylist() == expected.to_pylist()
-    # Whole values of the source go in as they are.
+    # Whole values of the source are stored unchanged.
     data = data.set_column(0, "id", pa.array([2, 3]))
     merged(table, data).when_matched_update_all().when_not_matched_insert_all().execute()
     assert rows(table)[1:] == data.to_pylist()
@@ -577,7 +577,7 @@ def test_another_writer_of_rows_without_a_match_wins(tmp_path: Path) -> None:
     table = made(tmp_path, TWO)
     merger = merged(table, pa.table({"id": [2], "n": [0]})).when_not_matched_by_source_delete()
     write_deltalake(table.location, pa.table({"id": [70], "n": [7]}), mode="append")
-    # A merge after the other writer would delete its row.
+    # A merge after the other writer's commit would delete that writer's row.
     with pytest.raises(ConcurrentAppendException):
         merger.execute()
     assert [row["id"] for row in rows(DeltaTable(table.location))] == [1, 2, 70]
@@ -591,7 +591,7 @@ def test_two_merges_never_insert_one_key_twice(tmp_path: Path) -> None:
     with pytest.raises(ConcurrentAppendException):
         second.execute()
     assert rows(DeltaTable(table.location))[2:] == [{"id": 3, "n": 0}]
-    # Keys that no other writer's files can hold don't meet.
+    # Keys that no file of another writer can contain don't conflict.
     older = DeltaTable(table.location, version=0)
     merged(older, pa.table({"id": [70], "n": [1]})).when_not_matched_insert_all().execute()
     assert len(rows(DeltaTable(table.location))) == 4

@@ -1,5 +1,5 @@
-"""MERGE with an evolving schema inside of structs: a model says what is left, in both ways of
-deleting and with the change feed."""
+"""MERGE with an evolving schema inside structs, against a model, in both ways of deleting and with
+the change feed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_nested_fields_become_what_a_model_says(
 
 
 def fields_of(of: pa.DataType) -> Any:
-    """A type's fields at every depth, whatever the case of their names and their order."""
+    """A type's fields at every depth, independent of case and order."""
     if pa.types.is_struct(of):
         return {f.name.lower(): fields_of(f.type) for f in of}
     return [fields_of(of.value_type)] if pa.types.is_list(of) else str(of)

@@ -1,5 +1,5 @@
-"""What a merge takes its rows from: data in memory as often as it is executed, a stream once,
-Arrow's rarer layouts, and what it says of arguments that are none.
+"""Sources of a merge: data in memory for any number of executions, a stream for one, rare Arrow
+layouts, and errors for invalid arguments.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_one_alias_for_both_tables_is_ambiguous(path: str, source_alias: str, ta
     merger = table.merge(SOURCE, "a.id = a.id", source_alias=source_alias, target_alias=target_alias)
     with pytest.raises(InvalidArgumentError, match="column of either table, which are both called `a`"):
         merger.when_matched_delete().execute()
-    # What only one of them has is no question.
+    # A name that only one side has isn't ambiguous.
     other = table.merge(SOURCE.rename_columns(["key", "w"]), "a.id = a.key", source_alias="a", target_alias="a")
     assert other.when_matched_update({"v": "a.w"}).execute()["num_target_rows_updated"] == 1
 

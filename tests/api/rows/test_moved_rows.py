@@ -1,5 +1,5 @@
-"""Commands that mark rows and commands that move them, at once: either follows the other where it
-knows the rows again."""
+"""Commands that mark rows and concurrent commands that move them: each rebases onto the other if it
+can relocate the rows."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def path(tmp_path: Path, request: pytest.FixtureRequest) -> str:
 
 
 def pieces(path: str, properties: dict[str, str], partition: str = "") -> str:
-    """Small files whose numbers go on from file to file, each in both partitions if there are
-    some."""
+    """Small files with consecutive numbers; each partition, if there are some, is in every file."""
     for n in range(FILES):
         x = range(n * ROWS, (n + 1) * ROWS)
         data = pa.table({"x": x, "y": [i * 7 % 40 for i in x], "z": [0] * ROWS, "p": [i % 2 for i in range(ROWS)]})
@@ -51,8 +50,8 @@ def without(*gone: int) -> list[int]:
 
 
 def test_what_others_delete_stays_deleted_in_joined_files(path: str) -> None:
-    # P121, P122: vectors of files that were joined are carried over, those from before and those
-    # from meanwhile
+    # P121, P122: vectors of joined files are carried over, older ones and those of concurrent
+    # commits
     DeltaTable(path).delete("x IN (1, 30)")
     stale = DeltaTable(path)
     DeltaTable(path).delete("x IN (0, 2, 9)")
@@ -193,8 +192,7 @@ MOVES: dict[str, Callable[[DeltaTable], Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("move", MOVES)
 def test_rows_are_found_again_by_their_ids(tmp_path: Path, change: str, move: str) -> None:
-    # P142: moved rows keep their ids, so that who marks them finds them in the files that they
-    # moved to
+    # P142: moved rows keep their ids, so a command that marks them finds them in their new files
     path = pieces(str(tmp_path / "t"), TRACKED)
     stale, (run, left) = DeltaTable(path), CHANGES[change]
     MOVES[move](DeltaTable(path))

@@ -1,5 +1,5 @@
-"""Parts of structs, arrays and maps that have another type than the table's: each statement casts
-them as it does a column."""
+"""Parts of structs, arrays and maps with another type than the table's: each statement casts them
+as it casts a column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 
 @dataclass(frozen=True)
 class Leaf:
-    """A value's type and its column's, values, and what a column stores of one."""
+    """A value's type, its column's type, values, and the stored results."""
 
     given: pa.DataType
     to: pa.DataType
@@ -52,7 +52,7 @@ LEAVES = (
 
 
 class Shape:
-    """A random type in two forms, values of it, and what a column stores of them."""
+    """A random type in two forms, values of it, and the stored results."""
 
     def __init__(self, draw: random.Random, depth: int) -> None:
         self.kind = draw.choice(("struct", "list", "map")) if depth else "leaf"
@@ -63,7 +63,7 @@ class Shape:
         self.parts = [Shape(draw, draw.randrange(depth)) for _ in range(draw.randint(1, 2))]
         first = self.parts[0]
         if self.kind == "struct":
-            # Fields are found by their names, whatever their case and order.
+            # Fields are matched by name, independent of case and order.
             given = [(f"F{i}", part.given) for i, part in enumerate(self.parts)]
             self.given = pa.struct(given[::-1])
             self.to = pa.struct([(f"f{i}", part.to) for i, part in enumerate(self.parts)])

@@ -1,5 +1,5 @@
-"""OPTIMIZE against a model in plain Python: rows, ids and the change feed stay; what is good stays
-where it is; others may append meanwhile, and who changes the same files is told so.
+"""OPTIMIZE against a model in plain Python: rows, ids and the change feed stay the same; good files
+stay in place; concurrent appends succeed, and commands that change the same files get a conflict.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CURVES = ("zorder", "hilbert", "kdtree")
 
 
 class Arranged(Model):
-    """A table whose rows are also moved about."""
+    """A table whose rows OPTIMIZE also moves."""
 
     def __init__(self, path: str, properties: dict[str, str], layout: str) -> None:
         super().__init__(path, properties, layout == "partitioned")
@@ -80,7 +80,7 @@ def test_rows_ids_and_changes_stay(
 
 
 def pieces(path: str, files: int = 6, rows: int = 4, **more: Any) -> DeltaTable:
-    """A table of small files, whose numbers go on from file to file."""
+    """A table of small files with consecutive numbers."""
     for n in range(files):
         data = pa.table({"x": range(n * rows, (n + 1) * rows), "p": [n % 2] * rows})
         write_deltalake(path, data, mode="append", **more)
@@ -315,7 +315,7 @@ def test_files_are_skipped_as_the_paper_says(tmp_path: Path, curve: Any, least: 
     for name in names:
         looked_for = chance.choice(data[name].to_numpy(), 60)
         skipped.append(np.mean([100 - len(table.files([(name, "=", int(v))])) for v in looked_for]))
-    # Chance of the values that are looked for, half a percent of it.
+    # Probability of the looked-up values, with a tolerance of half a percent.
     assert min(skipped) > least - 1.5, skipped
     assert np.mean(skipped) > average - 1, skipped
 

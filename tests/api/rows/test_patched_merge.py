@@ -1,5 +1,5 @@
-"""MERGE of files that keep columns byte for byte, and of rows of which only what is needed is
-read."""
+"""MERGE with files that keep columns byte for byte, and with rows of which only the needed columns
+are read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from interop.verifier import verify
 
 @pytest.fixture
 def patches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many files each command patched."""
+    """The number of files that each command patched."""
     found: list[int] = []
     plain = Rewriting.patch
 
@@ -42,14 +42,13 @@ def merger(path: str, source: Any, on: str = "t.id = s.id") -> TableMerger:
 
 
 def changed(ids: list[int | None]) -> pa.Table:
-    """New rows of the table's columns, with these ids."""
+    """New rows with the table's columns and these ids."""
     rows = data(len(ids))
     return rows.set_column(0, "id", pa.array(ids, pa.int64())).set_column(3, "amount", pa.array([-1.0] * len(ids)))
 
 
 def expected(before: pa.Table, new: pa.Table) -> pa.Table:
-    """The rows before with those of the same id replaced, and the others of the new ones beside
-    them."""
+    """The previous rows, replaced by new ones with the same id, and the remaining new rows."""
     stays = before.filter(pc.invert(pc.is_in(before.column("id"), new.column("id"))))
     return pa.concat_tables([stays, new]).sort_by("id")
 
@@ -70,7 +69,7 @@ def test_columns_that_keep_their_values_stay_as_they_are(tmp_path: Path, patches
     assert (done["num_target_files_removed"], done["num_target_files_added"]) == (2, 3)
     assert DeltaTable(path).to_pyarrow_table().sort_by("id").equals(expected(before, new))
     now = {Path(path) / name for name in DeltaTable(path).files()}
-    # The key is what it was: its pages are the old files'.
+    # The key is unchanged: its pages are those of the old files.
     old = sorted(chunks(file, "id")[0][0] for file in files - now)
     kept = sorted(chunks(file, "id")[0][0] for file in now - files if file.stat().st_size > 1 << 20)
     assert kept == old
@@ -179,7 +178,7 @@ def test_vectors_columns_and_rules_decide_for_each_file(tmp_path: Path, patches:
 
 
 class Patched(Merged):
-    """The model, where a dry run doesn't tell in which files rows end."""
+    """The model, for commands whose dry run can't predict the files of the rows."""
 
     foretold = staticmethod(lambda told, commit: None)
 
@@ -190,7 +189,7 @@ class Patched(Merged):
 def test_patched_merges_do_what_a_model_does(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, partitioned: bool, more: Any, steps: Any
 ) -> None:
-    # Files of any size keep what stays.
+    # Files of any size are patched.
     monkeypatch.setattr(command, "PATCHED_BYTES", 0)
     model = Patched(str(tmp_path_factory.mktemp("merge") / "t"), {}, partitioned)
     model.append([{"a": i % 4, "s": "ab"[i % 2], "f": float(i), "p": "xy"[i % 2]} for i in range(6)])

@@ -1,5 +1,5 @@
-"""UPDATE of files that keep their other columns byte for byte: values, statistics, indexes, and
-where it isn't done."""
+"""UPDATE with files that keep their other columns byte for byte: values, statistics, indexes, and
+the cases without patching."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from deltaplane.exceptions import ConstraintViolationError
 from deltaplane.properties import WriterProperties
 
 ROWS = 60_000
-# Tables where rows have more to them than their values.
+# Tables whose rows have more state than their values.
 more_than_values = pytest.mark.parametrize(
     "properties",
     [
@@ -35,7 +35,7 @@ more_than_values = pytest.mark.parametrize(
 
 
 def data(rows: int = ROWS) -> pa.Table:
-    """Rows of many types that hardly compress, so that their file is worth being patched."""
+    """Incompressible rows of many types, so that patching their file pays."""
     random = np.random.default_rng(7)
     numbers = random.integers(-(1 << 60), 1 << 60, rows)
     ids = pa.array(np.arange(rows))
@@ -56,7 +56,7 @@ def data(rows: int = ROWS) -> pa.Table:
 
 @pytest.fixture
 def patches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many files each command patched."""
+    """The number of files that each command patched."""
     found: list[int] = []
     plain = Rewriting.patch
 
@@ -79,7 +79,7 @@ def stats_of(path: str) -> dict[str, Any]:
 
 
 def chunks(file: Path, column: str) -> list[tuple[bytes, dict[str, Any] | None]]:
-    """The bytes of a column's chunks, and what the footer says of their values."""
+    """The bytes of a column's chunks, and the statistics in the footer."""
     footer, whole, found = pq.ParquetFile(file).metadata, file.read_bytes(), []
     for group in range(footer.num_row_groups):
         for at in range(footer.num_columns):
@@ -130,7 +130,7 @@ def test_other_columns_stay_as_they_are(
     if len(DeltaTable(plain).files()) == 1:
         assert {k: told[k] for k in ("min", "max", "null_count")} == {k: anew[k] for k in ("min", "max", "null_count")}
     assert told["num_records"] == ROWS
-    # Pages and row groups are left out by what indexes and footers say.
+    # Indexes and footers prune pages and row groups.
     for condition in ("id = 30000", "number IS NULL AND id < 20", "amount > 1.5", "at >= '2030-01-01'"):
         assert DeltaTable(path).to_pyarrow_table(filters=condition).num_rows == len(
             DeltaTable(plain).to_pyarrow_table(filters=condition)
@@ -171,7 +171,7 @@ def test_files_of_another_shape_are_written_anew(tmp_path: Path, patches: list[i
     DeltaTable(path).alter.set_table_properties({"delta.enableDeletionVectors": "false"})
     DeltaTable(path).update({"amount": "-1.0"}, predicate="id = 5")
     assert patches == [], "rows are deleted by a vector (P123)"
-    # The file is whole again, but lacks a column that came later.
+    # The file has all its rows again, but lacks a column that was added later.
     assert DeltaTable(path).to_pyarrow_table().num_rows == ROWS - 1
     write_deltalake(path, pa.table({"id": [-1], "later": [1]}), mode="append", schema_mode="merge")
     DeltaTable(path).update({"amount": "-2.0"}, predicate="id = 6")

@@ -1,5 +1,5 @@
-"""Every admitted function filters rows wherever a condition is taken, in a scan as in a command:
-one meaning everywhere."""
+"""Every admitted function filters rows in every place that accepts a condition, in scans and
+commands alike, with one meaning."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY = "row_number"
 def table(tmp_path_factory: pytest.TempPathFactory) -> DeltaTable:
     path = str(tmp_path_factory.mktemp("filters") / "t")
     rows = rows_of_all_types(drawn=5)
-    # First, since only the first columns have statistics.
+    # The first column, since only the first columns have statistics.
     rows = rows.add_column(0, KEY, pa.array(range(rows.num_rows), pa.int64()))
     for start, length in ((0, 10), (10, 20), (30, rows.num_rows - 30)):
         write_deltalake(path, rows.slice(start, length), mode="append")
@@ -42,7 +42,7 @@ def expressions_by_function() -> dict[str, list[str]]:
 
 
 def rows_of(batch: pa.RecordBatch, condition: str, schema_json: str) -> list[int] | None:
-    """The rows by the compiled condition alone; None where it fails for a row."""
+    """The rows that satisfy the compiled condition; None if it fails for a row."""
     try:
         met = compile_boolean(condition, schema_json).met(batch)
     except DeltaError:
@@ -62,9 +62,9 @@ def test_a_scan_takes_every_function(table: DeltaTable) -> None:
 def test_all_readers_and_commands_find_the_rows_of_the_compiled_condition(table: DeltaTable) -> None:
     whole = table.to_pyarrow_table().combine_chunks().to_batches()[0]
     schema_json, judged = table.schema().to_json(), 0
-    # Rows that a part of the condition leaves out needn't be evaluated, so they can't fail either.
+    # Rows that a part of the condition excludes needn't be evaluated, so they can't fail.
     batch = whole.filter(pc.greater_equal(whole[KEY], 7))
-    # All functions go the same way, so that a sample of them suffices.
+    # All functions take the same path, so a sample of them suffices.
     for _, texts in sorted(expressions_by_function().items())[::30]:
         text = texts[0]
         condition = f"{KEY} >= 7 AND ({text}) IS NOT NULL"

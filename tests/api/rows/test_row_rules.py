@@ -141,7 +141,7 @@ def default(of: str, sql: str) -> list[Field]:
     ],
 )
 def test_what_can_not_be_declared(tmp_table: Table, fields: list[Field], why: str) -> None:
-    # P104, P105, P107: what delta-spark 4.4.0 refuses too, as measured
+    # P104, P105, P107: refused by delta-spark 4.4.0 as well, as measured
     path = tmp_table()
     with pytest.raises((InvalidArgumentError, UnsupportedExpressionError), match=why) as refused:
         DeltaTable.create(path, Schema(fields))
@@ -189,7 +189,7 @@ def test_a_new_schema_must_fit_the_constraints_that_stay(tmp_table: Table) -> No
 
 
 def test_rules_over_identity_values_are_refused(tmp_table: Table) -> None:
-    # P103, P108: the values are handed out later, and null would be judged
+    # P103, P108: identity values are allocated later, so a check would see null
     identity = {f"delta.identity.{k}": v for k, v in (("start", 1), ("step", 1), ("allowExplicitInsert", True))}
     path = made(tmp_table(), A, Field("id", "long", metadata=identity), few="id < 3")
     with pytest.raises(UnsupportedFeatureError, match=r"`id < 3` uses the identity column `id`"):
@@ -206,7 +206,7 @@ def test_an_error_in_a_condition_stops_the_write(tmp_table: Table) -> None:
 
 
 def test_nan_is_above_all(tmp_table: Table) -> None:
-    # A peer takes NaN for less than a bound.
+    # deltalake treats NaN as less than a bound.
     path = made(tmp_table(), Field("d", "double"), small="d < 100")
     with pytest.raises(ConstraintViolationError, match="nan"):
         append(path, {"d": [math.nan]})
@@ -222,7 +222,7 @@ GENERATED = (
 
 
 def test_generated_columns_are_computed(tmp_table: Table) -> None:
-    # P105. A peer stores what the data has, or a literal, without looking.
+    # P105. deltalake stores the data's value, or a literal, without a check.
     path = made(tmp_table(), *GENERATED)
     late = dt.datetime(2024, 1, 1, 23, 30, tzinfo=UTC)
     append(path, {"at": [late, None], "n": pa.array([3, None], pa.int32())})

@@ -239,7 +239,7 @@ def test_metadata_is_carried_forward(table: DeltaTable) -> None:
 
 
 def test_a_property_brings_its_feature_in_the_same_commit(table: DeltaTable) -> None:
-    # P093, P094: what was implied is listed
+    # P093, P094: implied features are listed
     plan = table.alter.set_table_properties({"delta.enableDeletionVectors": "true"})
     assert plan.added_features == ["deletionVectors"]
     assert plan.version == 1
@@ -266,7 +266,7 @@ def test_instructions_are_followed_and_not_stored(table: DeltaTable, tmp_path: P
 
 
 def test_versions_and_features_can_be_asked_for(table: DeltaTable) -> None:
-    # P075, P094: the weakest protocol that names the set
+    # P075, P094: the lowest protocol with the same features
     assert table.alter.upgrade_protocol(1, 2).changed is False
     assert str(table.alter.upgrade_protocol(1, 3).after) == "(1, 3)"
     assert str(table.alter.upgrade_protocol(3, 7).after) == "(1, 3)"
@@ -313,7 +313,7 @@ def test_features_in_files_or_history_are_dropped_with_care(table: DeltaTable) -
 
 
 def test_files_are_written_anew_before_their_feature_goes(table: DeltaTable) -> None:
-    # P098: marked rows and old types
+    # P098: deleted rows and old types
     table.alter.set_table_properties({"delta.enableDeletionVectors": "true", "delta.enableTypeWidening": "true"})
     write_deltalake(table.location, table.to_pyarrow_table(), mode="append")
     table = DeltaTable(table.location)
@@ -332,7 +332,7 @@ def test_files_are_written_anew_before_their_feature_goes(table: DeltaTable) -> 
     operations = [e["operation"] for e in after.history(7)]
     assert operations == ["DROP FEATURE", *["Empty Commit"] * 3, "SET TBLPROPERTIES", "REORG", "CHANGE COLUMN"]
     assert {e["why"] for e in after.history(6)} == {"readers"}
-    # The purge took the marked rows out too: what is left of them is in old versions.
+    # The purge removed the deleted rows as well: only old versions contain them.
     table.alter.drop_feature("deletionVectors")
     assert "ADD DELETION VECTORS TOMBSTONES" in [e["operation"] for e in DeltaTable(table.location).history()]
     assert DeltaTable(table.location).to_pyarrow_table().equals(rows)
@@ -501,7 +501,7 @@ def test_columns_that_a_constraint_uses_keep_their_type(table: DeltaTable) -> No
 
 
 def test_rows_added_meanwhile_are_a_conflict(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    # P103: nobody has judged those rows
+    # P103: those rows were never checked
     real = TableAlterer._judged
 
     def overtaken(alterer: TableAlterer, name: str, expression: str) -> int:

@@ -21,7 +21,7 @@ ROWS = pa.table(
 
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaTable:
-    """A partitioned table that got its mapping after its first rows."""
+    """A partitioned table that got column mapping after its first rows."""
     write_deltalake(tmp_path / "t", ROWS, partition_by=["p"])
     table = DeltaTable(tmp_path / "t")
     plan = table.alter.set_table_properties({"delta.columnMapping.mode": "name"})

@@ -1,5 +1,5 @@
-"""Column mapping on write: ids and physical names in schema, files and log, and what reads them
-back (P110-P116)."""
+"""Column mapping on write: ids and physical names in schema, files and log, and reading them back
+(P110-P116)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_files_and_log_have_physical_names(mode: str, tmp_table: Callable[[], st
     path = tmp_table()
     create(path, mode, rows(), partition_by="p,q")
     metadata, protocol = actions(path, "metaData")[0], actions(path, "protocol")[0]
-    # P092: what delta-spark makes of such a table.
+    # P092: the protocol that delta-spark gives such a table.
     assert (protocol["minReaderVersion"], protocol["minWriterVersion"]) == (2, 7)
     assert sorted(protocol["writerFeatures"]) == ["appendOnly", "columnMapping", "invariants"]
     assert "readerFeatures" not in protocol
@@ -141,10 +141,12 @@ def test_new_columns_get_new_ids(tmp_table: Callable[[], str]) -> None:
     assert actions(path, "metaData")[-1]["configuration"]["delta.columnMapping.maxColumnId"] == "13"
     read = by_id(DeltaTable(path).to_pyarrow_table())
     assert read["new;"].to_pylist() == [None] * 4 + [1.5]
-    # Columns that replace all others are new ones, even under old names: ids are never used again
-    # (P110).
+    # Columns that replace all others get the ids of old ones with the same path and type back, as in
+    # delta-spark; the struct, which has a field less, is a new column (P110).
     write_deltalake(path, rows(), mode="overwrite", schema_mode="overwrite")
-    assert min(i for i, _ in mapping(path).values()) == 14
+    replaced = mapping(path)
+    assert replaced.pop("s")[0] == 14
+    assert replaced == {n: before[n] for n in before if n != "s"}
     assert by_id(DeltaTable(path).to_pyarrow_table()).to_pylist() == rows().to_pylist()
 
 
@@ -156,7 +158,7 @@ def test_names_that_files_cannot_hold_need_mapping(tmp_table: Callable[[], str])
 
 
 def rewrite_schema(path: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Commits the table's metadata with its schema changed, as an ALTER of another program does."""
+    """Commits the table's metadata with a changed schema, as another program's ALTER does."""
     metadata = actions(path, "metaData")[-1]
     schema = json.loads(metadata["schemaString"])
     change(schema)
@@ -167,7 +169,7 @@ def rewrite_schema(path: str, change: Callable[[dict[str, Any]], None]) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_renamed_swapped_and_dropped_columns(mode: str, tmp_table: Callable[[], str]) -> None:
-    """P113: names in files mean nothing, not even where one is another column's now."""
+    """P113: names in files have no meaning, even if another column now has such a name."""
     path = tmp_table()
     create(path, mode, rows())
 
@@ -187,7 +189,7 @@ def test_renamed_swapped_and_dropped_columns(mode: str, tmp_table: Callable[[], 
 
 
 def test_a_file_without_ids_is_refused_in_mode_id(tmp_table: Callable[[], str]) -> None:
-    """P113: nulls for all its rows would be a silent loss."""
+    """P113: reading nulls for all its rows would silently lose data."""
     path = tmp_table()
     create(path, "id", pa.table({"a": [1]}))
     file = Path(path, actions(path, "add")[0]["path"])
@@ -213,8 +215,8 @@ def test_broken_mappings_are_refused(change: Callable[[Any], Any], problem: str,
 
 
 def test_an_existing_table_gets_a_mapping(tmp_table: Callable[[], str]) -> None:
-    """P111, P114: its files keep the names, renamed columns find theirs, new and dropped ones never
-    meet."""
+    """P111, P114: the files keep their names, renamed columns map to them, and new columns never
+    map to dropped ones."""
     path = tmp_table()
     write_deltalake(path, pa.table({"a": [1], "s": [{"x": 1}], "old": ["gone"]}))
     table = DeltaTable(path)

@@ -39,8 +39,8 @@ def add_stats(table: str, version: int) -> dict[str, Any]:
 
 
 def test_variants_are_written_and_read(tmp_path: Path) -> None:
-    """P154, P169: the Arrow extension type makes the column; a struct of the two parts goes into it
-    as well."""
+    """P154, P169: the Arrow extension type creates a variant column; a struct of the two parts can
+    be stored in it as well."""
     table = str(tmp_path / "t")
     rows = pa.table({"v": pa.array([OBJECT, None, ONE], PARTS)}).cast(pa.schema([VARIANT]))
     write_deltalake(table, rows)
@@ -106,7 +106,8 @@ def identity(start: int = 1, step: int = 1, explicit: bool = False) -> dict[str,
 
 @pytest.fixture
 def counted(tmp_path: Path) -> str:
-    """A table with an identity column of its own, one that takes values, and a plain column."""
+    """A table with an identity column without user values, one with user values, and a plain
+    column."""
     schema = Schema(
         [
             Field("id", "long", nullable=False, metadata=identity(10, 5)),
@@ -144,7 +145,8 @@ def test_identity_values_go_on_where_they_stopped(counted: str) -> None:
 
 
 def test_given_identity_values(counted: str) -> None:
-    """P109: values only where the table lets users give them, and they don't move the mark."""
+    """P109: users can insert values only if the column allows it, and these don't move the
+    high-water mark."""
     with pytest.raises(SchemaMismatchError, match=r"DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED.*`id`"):
         write_deltalake(counted, pa.table({"id": [1], "v": ["x"]}), mode="append")
     write_deltalake(counted, pa.table({"back": [1000], "v": ["x"]}), mode="append")
@@ -153,8 +155,8 @@ def test_given_identity_values(counted: str) -> None:
 
 
 def test_two_writers_never_hand_out_a_value_twice(counted: str) -> None:
-    """P108: both planned from one mark; the second to commit is refused, and goes on behind the
-    first when it retries."""
+    """P108: both plan from one mark; the second commit is refused, and its retry continues behind
+    the first."""
     from deltaplane import _native
     from deltaplane.write.intent import write_request
 
@@ -169,8 +171,8 @@ def test_two_writers_never_hand_out_a_value_twice(counted: str) -> None:
 
 
 def test_who_hands_out_no_value_follows_a_commit_of_marks(counted: str) -> None:
-    """5.1 rule 2: metadata that says only how far identity columns went is no conflict for who
-    changes none."""
+    """5.1 rule 2: metadata that only moves identity columns' marks doesn't conflict with writers
+    that allocate no values."""
     from deltaplane import _native
     from deltaplane.write.intent import write_request
 
@@ -227,7 +229,7 @@ INNER = StructType([Field("x", "long", nullable=False), Field("y", "long")])
     [
         ({"p": [1, None], "s": [{"x": 1, "y": 1}, {"x": 1, "y": 1}]}, "p"),
         ({"p": [1, 1], "s": [{"x": 1, "y": 1}, {"x": None, "y": 1}]}, r"s\.x"),
-        # A null parent violates too.
+        # A null parent violates the constraint, too.
         ({"p": [1, 1], "s": [{"x": 1, "y": 1}, None]}, r"s\.x"),
     ],
 )
@@ -244,7 +246,7 @@ def test_not_null_at_every_level(tmp_path: Path, rows: dict[str, Any], column: s
 
 
 def test_not_null_inside_arrays(tmp_path: Path) -> None:
-    """P102: refused where a schema asks for it, dropped where Arrow data only happens to say it."""
+    """P102: refused if a schema declares it, dropped if it is only a property of the Arrow data."""
     with pytest.raises(InvalidArgumentError, match=r"DELTA_NESTED_NOT_NULL_CONSTRAINT.*`a`"):
         DeltaTable.create(str(tmp_path / "t"), Schema([Field("a", ArrayType(INNER))]))
     kind = pa.list_(pa.struct([pa.field("x", pa.int64(), nullable=False)]))
@@ -253,7 +255,7 @@ def test_not_null_inside_arrays(tmp_path: Path) -> None:
 
 
 def test_lengths_of_char_and_varchar(tmp_path: Path) -> None:
-    """P102: characters are counted, nothing is padded or cut."""
+    """P102: lengths are in characters; nothing is padded or truncated."""
     table = str(tmp_path / "t")
     kinds = {"c": "char(3)", "v": "varchar(4)"}
     DeltaTable.create(
@@ -267,8 +269,8 @@ def test_lengths_of_char_and_varchar(tmp_path: Path) -> None:
 
 
 def test_void(tmp_path: Path) -> None:
-    """P181: void columns are read as nulls and are in no file; they are refused where files can't
-    leave them out."""
+    """P181: void columns are read as nulls and are in no file; they are refused in places that
+    files can't leave out."""
     table = str(tmp_path / "t")
     write_deltalake(table, pa.table({"n": pa.nulls(2), "s": [{"v": None, "x": 1}, None], "x": [1, 2]}))
     read = DeltaTable(table).to_pyarrow_table()

@@ -71,7 +71,7 @@ def test_defaults_of_version_3_are_literals(tmp_table: Callable[[], str]) -> Non
 
 @pytest.mark.parametrize("version", ["V1", "V2"])
 def test_existing_tables_become_compatible(tmp_table: Callable[[], str], version: str) -> None:
-    """P155: as delta-spark 4.4.0 lets them."""
+    """P155: as delta-spark 4.4.0 allows."""
     path = tmp_table()
     write_deltalake(path, LIST.select(["p"]) if version == "V1" else LIST)
     table, key = DeltaTable(path), f"delta.enableIcebergCompat{version}"
@@ -106,7 +106,7 @@ def test_what_stands_in_the_way_of_an_existing_table(tmp_table: Callable[[], str
         return table
 
     refused("icebergCompatV1 .* without the partition columns", "V1", partition_by="p")
-    # The protocol asks it of new files alone.
+    # The protocol requires it of new files only.
     write_deltalake(path := tmp_table(), LIST, partition_by="p", configuration=MAPPED)
     DeltaTable(path).alter.set_table_properties({"delta.enableIcebergCompatV2": "true"})
     write_deltalake(path, LIST, mode="append")
@@ -128,7 +128,7 @@ def test_what_stands_in_the_way_of_an_existing_table(tmp_table: Callable[[], str
 
 
 def test_existing_tables_get_version_3(tmp_table: Callable[[], str]) -> None:
-    """P155: with row ids for the rows that are there; rows may be deleted by vectors."""
+    """P155: existing rows get row ids; rows may be deleted by vectors."""
     path = tmp_table()
     write_deltalake(path, LIST, configuration={"delta.enableDeletionVectors": "true"})
     table = DeltaTable(path)
@@ -140,7 +140,7 @@ def test_existing_tables_get_version_3(tmp_table: Callable[[], str]) -> None:
     table.update(updates={"p": "'c'"})
     ids = table.to_pyarrow_table(columns=["p", "_row_id"]).to_pylist()
     assert ids == [{"p": "c", "_row_id": 1}]
-    # P141: Iceberg readers know the columns of row ids by these ids.
+    # P141: Iceberg readers recognise the columns of row ids by these field ids.
     names = [v for k, v in sorted(table.metadata().configuration.items()) if "materializedRow" in k]
     file = pq.read_schema(Path(path, table.files()[0]))
     found = {file.field(name).metadata[b"PARQUET:field_id"] for name in names}
@@ -150,15 +150,15 @@ def test_existing_tables_get_version_3(tmp_table: Callable[[], str]) -> None:
 
 
 def test_version_3_where_rows_have_ids_already(tmp_table: Callable[[], str]) -> None:
-    """P155: unless files hold them in columns that Iceberg readers don't know; delta-spark refuses
-    all such tables."""
+    """P155: refused if files store ids in columns that Iceberg readers don't know; delta-spark
+    refuses all such tables."""
     path = tmp_table()
     tracked = {**MAPPED, "delta.enableRowTracking": "true"}
     write_deltalake(path, LIST, configuration=tracked)
     DeltaTable(path).alter.set_table_properties({"delta.enableIcebergCompatV3": "true"})
     DeltaTable(path).update(updates={"p": "'x'"}, predicate="p = 'a'")
     verify(path)
-    # Off and on again: what was rewritten meanwhile counts.
+    # Disabled and enabled again: files rewritten in between count.
     table = DeltaTable(path)
     table.alter.set_table_properties({"delta.enableIcebergCompatV3": "false"})
     table.alter.set_table_properties({"delta.enableIcebergCompatV3": "true"})
@@ -193,7 +193,8 @@ def test_version_2_gives_ids_to_elements(tmp_table: Callable[[], str]) -> None:
     [{"delta.enableMaterializePartitionColumnsFeature": "true"}, {"delta.writePartitionColumnsToParquet": "true"}],
 )
 def test_partition_columns_in_files(configuration: dict[str, str], tmp_table: Callable[[], str]) -> None:
-    """P156: they stand last, have no statistics, and readers still use the log's values."""
+    """P156: partition columns are last and have no statistics, and readers still use the log's
+    values."""
     path = tmp_table()
     data = pa.table({"p": pa.array([1, 2, None], pa.int32()), "v": ["a", "b", "c"]})
     write_deltalake(path, data, partition_by="p", configuration=configuration)

@@ -82,7 +82,7 @@ def test_create_modes() -> None:
 
 
 def test_replacing_a_table_takes_what_it_is_given() -> None:
-    # P024, P093: as delta-spark's REPLACE, which forgets other properties
+    # P024, P093: as in delta-spark's REPLACE, which drops other properties
     where, x = "memory://schema/replace", pa.schema({"x": pa.int64()})
     first = DeltaTable.create(where, x, configuration={"delta.appendOnly": "false", "owner": "a"}, description="d")
     write_deltalake(first, pa.table({"x": [1]}), mode="append")
@@ -94,7 +94,7 @@ def test_replacing_a_table_takes_what_it_is_given() -> None:
     assert {"deletionVectors", "checkConstraints"} <= features
     with pytest.raises(ConstraintViolationError):
         write_deltalake(table, pa.table({"x": [7]}), mode="append")
-    # Nothing given: everything stays.
+    # Without arguments everything stays.
     table = DeltaTable.create(where, pa.schema({"x": pa.int64(), "y": pa.string()}), mode="overwrite")
     assert (table.metadata().configuration, table.metadata().name) == (given, "n")
     mapped = DeltaTable.create(where, x, mode="overwrite", configuration={"delta.columnMapping.mode": "name"})
@@ -104,7 +104,7 @@ def test_replacing_a_table_takes_what_it_is_given() -> None:
     for wrong in ({"delta.nope": "1"}, {"delta.columnMapping.mode": "none"}):
         with pytest.raises(DeltaError):
             DeltaTable.create(where, x, mode="overwrite", configuration=wrong)
-    # P140: no file without row ids stays, so that row tracking may begin.
+    # P140: no file without row ids remains, so row tracking may be enabled.
     tracked = DeltaTable.create(where, x, mode="overwrite", configuration={"delta.enableRowTracking": "true"})
     write_deltalake(tracked, pa.table({"x": [3, 4]}), mode="append")
     assert tracked.scan(["_row_id"]).to_arrow()["_row_id"].to_pylist() == [0, 1]

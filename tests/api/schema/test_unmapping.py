@@ -1,4 +1,4 @@
-"""Column mapping that ends: files written anew under the columns' names, and the feature dropped
+"""Ending column mapping: files are rewritten with the columns' names, and the feature is dropped
 (P098, P114)."""
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def written(path: str, configuration: dict[str, str], **options: Any) -> DeltaTa
 
 
 def renamed(table: DeltaTable) -> DeltaTable:
-    """The table whose files know none of its columns by name."""
+    """A table whose files contain none of its column names."""
     table.alter.rename_column("id", "key")
     table.alter.rename_column("s.x", "z")
     table.alter.rename_column("p", "part")
@@ -74,8 +74,8 @@ def all_rows(table: DeltaTable, *more: str) -> list[dict[str, Any]]:
 
 
 def test_files_get_the_columns_names(tmp_table: Callable[[], str]) -> None:
-    """One commit in which no row changes: ids, partitions, statistics, vectors and the feed come
-    out right."""
+    """One commit without changed rows: ids, partitions, statistics, vectors and the feed stay
+    correct."""
     path = tmp_table()
     table = written(path, EVERYTHING, partition_by="p")
     table.delete("id = 2")
@@ -118,7 +118,7 @@ def test_files_get_the_columns_names(tmp_table: Callable[[], str]) -> None:
 
 
 def test_the_feature_goes(tmp_table: Callable[[], str]) -> None:
-    """P098: old versions stay behind protected checkpoints, or have to become old enough."""
+    """P098: old versions stay behind protected checkpoints, or must become old enough."""
     path = tmp_table()
     table = renamed(written(path, NAMED))
     before, version = all_rows(table), table.version()
@@ -136,7 +136,7 @@ def test_the_feature_goes(tmp_table: Callable[[], str]) -> None:
 
 
 def test_clustering_columns_keep_their_meaning(tmp_table: Callable[[], str]) -> None:
-    """P112, P152: the domain names columns as files do."""
+    """P112, P152: the domain stores the columns' physical names."""
     path = tmp_table()
     write_deltalake(path, rows(1, 2), configuration=NAMED)
     table = DeltaTable(path)
@@ -164,8 +164,7 @@ def test_empty_tables_and_files_that_fit(tmp_table: Callable[[], str]) -> None:
 
 
 def test_who_comes_between(tmp_table: Callable[[], str]) -> None:
-    """A file that is added meanwhile has the old names; a write that was planned before would bring
-    some."""
+    """A file added concurrently has the old names; a write planned before would add some."""
     path = tmp_table()
     table = renamed(written(path, NAMED))
     old = _native.Snapshot.open(path)
@@ -203,13 +202,14 @@ def test_what_needs_the_mapping_is_named(tmp_table: Callable[[], str]) -> None:
 
 
 def test_changes_do_not_cross_the_end_of_a_mapping(tmp_table: Callable[[], str]) -> None:
-    """P132: names of older files may mean other columns now; delta-spark 4.4.0 gives nulls."""
+    """P132: names in older files may belong to other columns now; delta-spark 4.4.0 returns
+    nulls."""
     path = tmp_table()
     table = renamed(written(path, {**NAMED, "delta.enableChangeDataFeed": "true"}))
     table.alter.set_table_properties(NONE)
     ended = table.version()
     write_deltalake(path, pa.table({"key": [7]}), mode="append")
-    # With a new mapping the names are the same and mean others.
+    # With a new mapping, the same names denote other columns.
     for mapped in (False, True):
         if mapped:
             DeltaTable(path).alter.set_table_properties(NAMED)

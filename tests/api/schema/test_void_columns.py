@@ -1,5 +1,4 @@
-"""A column that came with nulls alone takes the type of the first data that has one (P153,
-P181)."""
+"""A column created with nulls only takes the type of the first data that has one (P153, P181)."""
 
 from __future__ import annotations
 

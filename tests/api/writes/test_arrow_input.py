@@ -1,5 +1,5 @@
-"""Arrow data as other programs make it: text that isn't UTF-8, batches beyond 2 GiB, types that
-Arrow doesn't know."""
+"""Arrow data from other programs: strings that aren't UTF-8, batches beyond 2 GiB, types outside of
+Arrow's specification."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORDS = [b"fine", b"also", b"good", b"caf\xe9", b"last"]
 
 
 def _latin(words: list[bytes] = WORDS) -> pa.Array:
-    """Bytes under the name of text, which no library in between looks at."""
+    """Bytes declared as a string, which no library on the way checks."""
     return pa.Array.from_buffers(pa.string(), len(words), pa.array(words, pa.binary()).buffers())
 
 
@@ -45,7 +45,7 @@ def test_a_data_file_of_another_program_is_refused_by_column_and_row(encoding: s
     if encoding == "DELTA_BYTE_ARRAY":
         of["column_encoding"] = {"s.x": encoding, "y": "PLAIN"}
     pq.write_table(other, file, **of)
-    # A dictionary is checked before the rows that point to it.
+    # A dictionary is checked before the rows that refer to it.
     place = "the row group that begins with row 0" if encoding == "dictionary" else "row 3"
     for predicate in (None, "y > 1"):
         with pytest.raises(CorruptFileError, match=rf"`s\.x`.*in {place} of the file.*UTF-8"):
@@ -55,7 +55,7 @@ def test_a_data_file_of_another_program_is_refused_by_column_and_row(encoding: s
 
 @pytest.mark.slow
 def test_more_than_two_gib_of_text_in_one_batch_is_written() -> None:
-    # All views point to one buffer of a mebibyte, so that neither the data nor its pieces take much
+    # All views refer to one buffer of a mebibyte, so that neither the data nor its pieces take much
     # memory.
     rows, size = 2300, 1 << 20
     views = struct.pack("<i4sii", size, b"aaaa", 0, 0) * rows

@@ -1,5 +1,5 @@
-"""What an append takes, every write takes: all Arrow layouts of columns, in one table, through
-every command that takes rows."""
+"""Every write accepts the Arrow layouts that an append accepts: all of them, in one table, through
+every command with rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def numbers(of: pa.DataType) -> pa.Array:
 
 
 OFFSETS = pa.array([0, 1, 1, 3], pa.int32())
-# Those that can be keys of a merge.
+# Layouts of types that can be keys of a merge.
 SIMPLE: dict[str, pa.Array] = {
     "dictionary": words(pa.string(), pa.int8()),
     "polars_categorical": words(pa.string_view(), pa.uint32()),
@@ -114,7 +114,7 @@ def test_every_write_takes_every_layout(tmp_path: Path, ruled: bool) -> None:
     write_deltalake(path, ROWS)
     if ruled:
         table = DeltaTable(path)
-        # Every column is evaluated.
+        # The constraint evaluates every column.
         table.alter.add_constraint({"known": " AND ".join(f"({n} IS NULL OR k > 0)" for n in ROWS.column_names)})
     expected = DeltaTable(path).to_pyarrow_table().sort_by("k").to_pylist()
     sliced = pa.concat_tables([ROWS.slice(1, 1), ROWS]).slice(1)

@@ -1,5 +1,5 @@
-"""What Arrow fields say in their metadata: kept, typed, dropped or refused, and given back (P103,
-P105, P107, P108, P111)."""
+"""Metadata of Arrow fields: retained, typed, dropped or refused, and returned (P103, P105, P107,
+P108, P111)."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def _metadata(table: DeltaTable, name: str = "y") -> dict[str, Any]:
 
 
 def _made(way: str, path: Path, schema: pa.Schema) -> DeltaTable:
-    """A table whose column `y` came to it in one of the ways in which a table takes a schema
-    over."""
+    """A table whose column `y` was added in one of the ways in which a table takes over a
+    schema."""
     where = str(path)
     if way == "create":
         return DeltaTable.create(where, schema)

@@ -1,5 +1,5 @@
-"""Writes of many rows to clustered tables bring them in order (P152); few stay as they come, and no
-row is lost either way."""
+"""Large writes to clustered tables order their rows (P152); small ones don't, and no row is lost
+either way."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ FROM = "deltaplane.clusterFromBytes"
 
 
 def points(rows: int = ROWS, first: int = 0) -> pa.Table:
-    """Two columns of noise and one that tells rows apart; the third is long, so that files are
-    cut."""
+    """Two columns of noise and a unique one; the third is long, so that several files are
+    written."""
     chance = np.random.default_rng(7)
     columns: dict[str, Any] = {name: chance.integers(0, 1 << 20, rows) for name in "xy"}
     columns["id"] = np.arange(first, first + rows)
@@ -28,7 +28,7 @@ def points(rows: int = ROWS, first: int = 0) -> pa.Table:
 
 
 def share_read(table: DeltaTable) -> float:
-    """What part of the files look-ups of single values read, of x and y on average."""
+    """The share of files that look-ups of single values in x and y read on average."""
     values = points(20)
     files = len(table.files())
     read = [len(table.files([(name, "=", v)])) for name in "xy" for v in values[name].to_pylist()]
@@ -69,7 +69,7 @@ def test_few_rows_stay_as_they_come_and_wait_for_others(tmp_path: Path) -> None:
     table = created(tmp_path, ["x"])
     write_deltalake(table, data, mode="append")
     assert table.to_pyarrow_table()["id"].to_pylist() == list(range(1_000))
-    # Sorted or not, new files are those that the next OPTIMIZE takes.
+    # Ordered or not, the next OPTIMIZE includes new files.
     table.alter.set_table_properties({FROM: "1"})
     write_deltalake(table, points(1_000, 1_000), mode="append")
     assert table.optimize.compact()["numFilesRemoved"] == 2

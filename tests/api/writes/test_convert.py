@@ -1,5 +1,5 @@
-"""CONVERT names the files that are there, with the values of their directories, and never touches
-them."""
+"""CONVERT adds the existing files with the partition values of their directories, and never changes
+the files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""COPY INTO: each file's rows once, whoever loads them, in the table's types; and what it leaves
-for other programs."""
+"""COPY INTO: loads each file's rows once, also with concurrent loaders, in the table's types; and
+its notes for other programs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_loader_that_is_killed_leaves_nothing_loaded(
 
 
 def test_the_commit_and_the_notes_stay_small(table: DeltaTable, files: Path) -> None:
-    # P002, P076: one action, however many files; other programs pass over the notes
+    # P002, P076: one action, however many files; other programs ignore the notes
     for turn in range(9):
         for number in range(turn * 20, turn * 20 + 20):
             put(files, f"{number}", number)
@@ -186,7 +186,7 @@ def test_csv(table: DeltaTable, files: Path, name: str, expected: list[Any]) -> 
     assert [tuple(row.values()) for row in table.to_pyarrow_table().to_pylist()] == expected
 
 
-# What Spark makes of each, but for the doubled quote.
+# Spark's result for each text, except for the doubled quote.
 BACKSLASHES = {
     r"C:\temp\new": r"C:\temp\new",
     r'"C:\temp\new"': r"C:\temp\new",
@@ -203,7 +203,7 @@ BACKSLASHES = {
 
 @pytest.mark.parametrize("block", ["", " " * (1 << 20)])
 def test_a_backslash_escapes_between_quotes_alone(table: DeltaTable, files: Path, block: str) -> None:
-    # The second time what is looked at stands around the end of a block.
+    # In the second run the examined text is at the end of a block.
     rows = [f"{number},{text}\n" for number, text in enumerate(BACKSLASHES)]
     filled = f"-1,{block[: -sum(map(len, rows)) // 2]}\n"
     (files / "a.csv").write_text(filled + "".join(rows))
@@ -443,7 +443,7 @@ def test_the_statement(table: DeltaTable, files: Path) -> None:
     sql(f"COPY INTO t FROM '{files}' FILEFORMAT = CSV {options}", tables={"t": table})
     assert held(table) == Counter([1, 2, 7])
     write_deltalake(table, pa.table({"x": [8], "s": ["z"]}), mode="overwrite")
-    # Rows that were deleted aren't loaded again by a later load.
+    # A later load doesn't load deleted rows again.
     assert load(table, files, files=["a/1"]).version is None
 
 

@@ -1,5 +1,4 @@
-"""Rows that the user's own source fails to give: one error for it in every command, with what the
-source raised."""
+"""A user's source that fails: one error in every command, with the source's exception."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ def failing(error: Exception) -> Iterator[pa.RecordBatch]:
 
 
 class Exported:
-    """Gives its rows through a stream in C, which has words for an error and no exception."""
+    """Returns its rows through a C stream, which transports an error's text but no exception."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -117,7 +116,7 @@ def test_values_and_sources_that_fail_elsewhere(table: DeltaTable, command: str)
     connection = duckdb.connect()
     sources: list[tuple[Any, str]] = [
         ((1 // 0 for _ in range(1)), "by zero"),
-        # No frame comes of it, which is what its type complains of.
+        # Evaluating it yields no frame, which is the text of Polars' error.
         (pl.LazyFrame({"x": [1]}).map_batches(lambda _: 1 // 0), "by zero"),  # type: ignore[arg-type,return-value]
         (connection.sql(boom), "boom"),
         (iter([pa.record_batch({"x": [1]}), 5]), "TypeError"),

@@ -1,5 +1,5 @@
-"""Bounds of floating-point columns in the files of every writer: NaN, which Spark orders above all
-numbers, and both zeros are found by whoever prunes row groups and pages by them. Also owns the rows
+"""Bounds of floating-point columns in the files of every writer: readers that prune row groups and
+pages by them find NaN, which Spark orders above all numbers, and both zeros. Also defines the rows
 of the same test on Spark."""
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from deltaplane.properties import WriterProperties
 
 FLOATS = {"x": "double", "f": "float", "s.x": "double", "s.f": "float"}
 NAN = math.nan
-# What a file holds. The last one has no dictionary and three pages, of which one has the NaN.
+# The content of each file. The last one has no dictionary and three pages, one of which has the
+# NaN.
 CHUNKS: list[list[float | None]] = [
     [0.0, NAN, None],
     [5.0, NAN, 5.0],
@@ -34,7 +35,7 @@ CHUNKS: list[list[float | None]] = [
     [None, None],
     [NAN if i == 25_000 else -0.0 if i == 7 else float(i - 30_000) for i in range(50_000)],
 ]
-# `{0}` stands for a column, `{1}` for its type.
+# `{0}` is replaced by a column, `{1}` by its type.
 CONDITIONS = [
     *(f"{{0}} = {{1}}({value})" for value in ("5", "0.0", "-0.0", "'NaN'", "'Infinity'")),
     *(f"{{0}} {op} {{1}}({value})" for op in ("<>", ">", ">=", "<=") for value in ("5", "-0.0", "0.0")),
@@ -127,7 +128,7 @@ def _z_order(path: str, rows: pa.Table) -> None:
 
 
 def write_files(rows: pa.Table, folder: Path) -> None:
-    """pyarrow's files leave NaN out of their bounds, in footers and in page indexes."""
+    """pyarrow leaves NaN out of the bounds in footers and page indexes."""
     for c in range(len(CHUNKS)):
         (folder / f"c={c}").mkdir(parents=True)
         own = rows.filter(pa.compute.equal(rows["c"], c)).drop_columns(["c"])
@@ -182,8 +183,8 @@ def files(path: str) -> list[str]:
 
 
 def expected(connection: duckdb.DuckDBPyConnection, condition: str, where: str = "held") -> int:
-    """How many rows meet a condition, by DuckDB, whose order of NaN and zeros is Spark's: of a
-    table in memory, which has no bounds that could be wrong, or of Parquet files."""
+    """The number of matching rows by DuckDB, which orders NaN and zeros as Spark does: of a table
+    in memory, which has no bounds that could be wrong, or of Parquet files."""
     text = re.sub(r"(double|float)\(([^)]*)\)", r"CAST(\2 AS \1)", condition).replace("<=>", "IS NOT DISTINCT FROM")
     found = connection.execute(f"SELECT count(*) FROM {where} WHERE {text}").fetchone()
     assert found is not None
@@ -216,7 +217,7 @@ def test_every_row_is_found(writer: str, memory: duckdb.DuckDBPyConnection, tmp_
 
 
 def assert_bounds_hold(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> None:
-    """Footers and page indexes have bounds where no value is NaN, and only there."""
+    """Footers and page indexes have bounds exactly if no value is NaN."""
     bounded = set()
     for path in paths:
         parquet = pq.ParquetFile(path)
@@ -232,7 +233,7 @@ def assert_bounds_hold(connection: duckdb.DuckDBPyConnection, paths: list[str]) 
             indexed = parquet.metadata.row_group(group).column(at).has_column_index
             if any(map(math.isnan, values)):
                 assert (low, high, indexed) == (None, None, False), (path, column)
-            # DuckDB doesn't show infinities.
+            # DuckDB doesn't report infinite bounds.
             elif values and all(map(math.isfinite, values)):
                 bounded.add(column)
                 assert indexed, (path, column)

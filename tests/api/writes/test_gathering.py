@@ -1,5 +1,5 @@
-"""Leader and followers: who handles whose item, the door, the delay, closing, and a leader that is
-interrupted."""
+"""Leader and followers: which thread handles which item, admission, the delay, closing, and an
+interrupted leader."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ HOUR = 3600.0
 
 
 class Handler:
-    """Doubles numbers, group by group. While `open` is not set, a group that began waits; `fails`
-    ends the next one."""
+    """Doubles numbers, group by group. While `open` is not set, a started group waits; `fails`
+    makes the next group fail."""
 
     def __init__(self) -> None:
         self.open, self.began = threading.Event(), threading.Semaphore(0)
@@ -49,7 +49,7 @@ def bring(to: LeaderBatcher[int, int], item: int) -> int:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Lets other threads go on until something holds."""
+    """Runs other threads until a condition is true."""
     pause = threading.Event()
     while not holds():
         pause.wait(0.001)
@@ -59,7 +59,7 @@ def until(holds: Callable[[], bool]) -> None:
 def one_under_way(
     to: LeaderBatcher[int, int], handler: Handler, others: Sequence[int]
 ) -> Iterator[tuple[Future[int], list[Future[int]]]]:
-    """The item 0 is being handled, the others wait in their order."""
+    """The item 0 is being handled, the others wait in order."""
     with ThreadPoolExecutor(len(others) + 1) as pool:
         try:
             first = pool.submit(bring, to, 0)

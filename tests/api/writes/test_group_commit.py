@@ -1,4 +1,5 @@
-"""`GroupWriter`: which appends share a commit, who fails alone, what is skipped, closing, forks."""
+"""`GroupWriter`: which appends share a commit, which fail alone, which are skipped, closing,
+forks."""
 
 from __future__ import annotations
 
@@ -187,8 +188,8 @@ def test_what_an_application_has_done_is_skipped_alone(gate: Gate) -> None:
 
 
 def test_versions_of_one_application_are_committed_one_after_the_other(gate: Gate) -> None:
-    # P076: one action for each application in a commit, and the lower version first, which would be
-    # skipped behind the other
+    # P076: one action for each application in a commit, and the lower version first, since the
+    # higher one would make it skipped
     writer = GroupWriter(gate.table)
     appends: Appends = [
         (rows(2), ("a", 2)),

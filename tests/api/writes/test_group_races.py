@@ -1,5 +1,5 @@
-"""`GroupWriter` beside other writers, on tables that change, and when the store or the process
-fails."""
+"""`GroupWriter` with concurrent writers, on changing tables, and with failures of the store or the
+process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_other_processes_append_too(table: str) -> None:
     assert "failed" not in told
     written = [n for n, result in enumerate(results, 1) if result.skipped is None]
     assert ids(table) == sorted([0, *written, *range(1000, 1000 + appends)])
-    # Versions of an application that were overtaken are skipped; whatever has none is there.
+    # Outdated versions of an application are skipped; all appends without a version are committed.
     assert {n for n in range(1, 31) if n % 3 == 0} <= set(written)
     versions = [entry["version"] for entry in DeltaTable(table).history()]
     assert versions == list(reversed(range(len(versions))))
@@ -107,7 +107,7 @@ def test_a_table_that_changed_has_rows_written_anew(gate: Gate) -> None:
     gate.open.set()
     with GroupWriter(gate.table) as writer:
         writer.append(rows(1))
-        # Before the plan of the commit, and between that and the commit.
+        # Before the plan of the commit, and between plan and commit.
         widened(gate.base)
         assert writer.append(rows(2)).version == 3
         gate.before = lambda: DeltaTable(gate.base).alter.add_columns(Field("more", "string"))
@@ -146,7 +146,8 @@ def test_rows_are_judged_by_the_table_as_it_is(gate: Gate) -> None:
             writer.append(stream(3000))
         alter.add_columns(Field("must", "long"))
         assert writer.append(pa.table({"id": [4], "must": [1]})).version == 10
-        # What doesn't fit any more is told as what it is, though it was planned for when it did.
+        # Data that doesn't fit any more gets the specific error, though it fitted when it was
+        # planned.
         write_deltalake(gate.base, pa.table({"must": [5]}), mode="overwrite", schema_mode="overwrite")
         with pytest.raises(SchemaMismatchError):
             writer.append(rows(5))
@@ -154,7 +155,8 @@ def test_rows_are_judged_by_the_table_as_it_is(gate: Gate) -> None:
 
 
 def test_a_whole_group_is_written_anew(gate: Gate) -> None:
-    # All planned before the change that wins over the first commit, and all are written anew.
+    # All appends are planned before the change that wins over the first commit, and all are
+    # rewritten.
     writer = GroupWriter(gate.table)
     gate.open.set()
     writer.append(rows(1))
@@ -173,7 +175,7 @@ def test_files_of_an_old_plan_do_not_slip_in_with_those_of_a_new_one(gate: Gate)
     gate.came = threading.Semaphore(0)
     with behind_a_commit(gate, writer, []), ThreadPoolExecutor(2) as pool:
         DeltaTable(gate.base).alter.add_constraint({"small": "id < 100"})
-        # Another type of data is planned for on its own.
+        # Data of another type gets its own plan.
         new = pool.submit(writer.append, pa.table({"id": pa.array([2], pa.int32())}))
         until(lambda: writer.waiting == 1)
         old = pool.submit(writer.append, rows(100))
@@ -202,11 +204,11 @@ def test_there_must_be_a_table(tmp_path: Path) -> None:
 
 
 def test_a_failed_commit_is_told_to_everybody_in_its_group(gate: Gate) -> None:
-    # Each repetition of the put fails, too.
+    # Each retry of the put fails, too.
     gate.failures = 100
     writer = GroupWriter(gate.table, storage_options={"retry_timeout": "300ms"})
     with behind_a_commit(gate, writer, [(rows(n), (f"app {n}", 1)) for n in (1, 2, 3)]) as waiting:
-        # The first commit is at the gate already; the failure is the second one's.
+        # The first commit is already at the gate; the failure hits the second one.
         gate.before = lambda: setattr(gate, "before", lambda: setattr(gate, "failure", TimeoutError("no answer")))
         gate.open.set()
         errors = [one.exception() for one in waiting]

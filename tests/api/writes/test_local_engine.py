@@ -1,4 +1,4 @@
-"""The embedded engine: its limit and its rows stay what they are while it gives memory back."""
+"""The embedded engine: its memory limit and its rows stay the same while it releases memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Commands that look at many files, or copy them, say how far they have come; who is told may end
-them."""
+"""Commands on many files report their progress; the callback may end them."""
 
 from __future__ import annotations
 
@@ -20,7 +19,8 @@ Command = Callable[[Callable[[CareProgress], object]], object]
 
 @pytest.fixture
 def table(tmp_path: Path) -> DeltaTable:
-    """Seven files of the first version, of which the second has none, in seven partitions."""
+    """Seven files of the first version, in seven partitions, none of which the second version
+    has."""
     root = tmp_path / "t"
     for x in range(2):
         rows = pa.table({"p": range(7), "x": [x] * 7})
@@ -80,7 +80,7 @@ def test_what_it_raises_ends_the_command_and_leaves_the_table(name: str, table: 
         of(name, table, tmp_path / "other")(stop)
     assert DeltaTable(table.location).version() == 1
     assert not DeltaTable.is_deltatable(str(tmp_path / "other"))
-    # It can be run again, and then does all of it.
+    # The command can be repeated, and then completes.
     of(name, table, tmp_path / "other")(lambda _: None)
     if name != "restore":
         assert DeltaTable(table.location).to_pyarrow_table().sort_by("p").equals(rows)
@@ -100,7 +100,7 @@ def test_a_vacuum_that_was_ended_while_it_deleted_says_so(table: DeltaTable) -> 
 
 
 def test_other_threads_run_while_it_is_told(table: DeltaTable) -> None:
-    # The function waits for another thread that needs the interpreter.
+    # The callback waits for another thread that needs the interpreter.
     def wait(_: CareProgress) -> None:
         other = threading.Thread(target=lambda: sum(range(1_000)))
         other.start()

@@ -1,4 +1,4 @@
-"""Rows of every kind of frame go in and come out the same."""
+"""Rows of every kind of data frame are written and read back unchanged."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_partition_values_come_back(tmp_table: Callable[[], str], values: pa.Arr
     data = pa.table({"p": values, "n": list(range(len(values)))})
     write_deltalake(path, data, partition_by="p")
     back = DeltaTable(path).to_pyarrow_table().sort_by("n")
-    # An empty text is no partition value: Delta stores it as null.
+    # An empty string is no partition value: Delta stores it as null.
     expected = [None if value == "" else value for value in values.to_pylist()]
     assert back["p"].to_pylist() == expected
     assert back.schema.names == ["p", "n"]

@@ -1,4 +1,4 @@
-"""Variants in typed columns: when files get some, and that rows come back as they were (P154)."""
+"""Variants in typed columns: which files get some, and that rows are read back unchanged (P154)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ON = {"delta.enableVariantShredding": "true"}
 
 
 def number(i: int) -> dict[str, bytes]:
-    """A whole number of one byte, in the encoding of the Parquet project."""
+    """An integer of one byte, in the encoding of the Parquet project."""
     return {"metadata": b"\x01\x00\x00", "value": b"\x0c" + i.to_bytes(1, "little", signed=True)}
 
 
@@ -45,8 +45,7 @@ def variants(*values: Any) -> pa.Table:
 
 
 def same(v: dict[str, bytes] | None) -> tuple[bytes, bytes] | None:
-    """A variant without its first byte, which says whether names are sorted and nothing of the
-    value."""
+    """A variant without its first byte, which only tells whether names are sorted."""
     return v and (v["metadata"][1:], v["value"])
 
 
@@ -79,8 +78,8 @@ def test_the_property_says_how_new_files_are(path: str) -> None:
     commit = Path(path, "_delta_log", f"{table.version():020d}.json").read_text().splitlines()
     (add,) = (json.loads(line)["add"] for line in commit if line.startswith('{"add"'))
     assert json.loads(add["stats"])["nullCount"] == {"i": 0, "v": 1}
-    # P169: of both fields, whose values stand in typed columns; the rows that are no objects don't
-    # have them.
+    # P169: bounds of both fields, whose values are in typed columns; rows that aren't objects have
+    # none.
     there = (1, {"$['a']": 0, "$['b']": "text"}, {"$['a']": 4, "$['b']": "text"})
     assert bounds(path)[-1] == there
     assert bounds(path)[0] == (1, {}, {})
@@ -105,7 +104,7 @@ def test_each_file_has_the_columns_of_its_own_rows(path: str) -> None:
         write_deltalake(path, rows, mode="append")
     table = DeltaTable(path)
     assert sorted(map(str, typed(table))) == ["None", "None", "int64", "string"]
-    # Rewritten together they are of no one kind.
+    # Rewritten together, the values have no common type.
     before = column(table.to_pyarrow_table())
     table.optimize.compact()
     table.update(updates={"i": "9"}, predicate="i = 0")
@@ -114,7 +113,7 @@ def test_each_file_has_the_columns_of_its_own_rows(path: str) -> None:
 
 
 def test_bounds_stay_through_checkpoints_and_marked_rows(path: str) -> None:
-    """P169, P166: another's bounds mean nothing to a plan either, whatever they are."""
+    """P169, P166: plans ignore another writer's bounds, whatever they are."""
     DeltaTable(path).alter.set_table_properties(ON | {"delta.enableDeletionVectors": "true"})
     write_deltalake(path, variants(number(3), number(-5), None), mode="append")
     table = DeltaTable(path)
@@ -131,8 +130,8 @@ def test_bounds_stay_through_checkpoints_and_marked_rows(path: str) -> None:
 
 
 def test_variants_in_structs_have_columns_too(tmp_table: Callable[[], str]) -> None:
-    """Those in lists stay as they are; with column mapping nothing changes for the parts of a
-    variant."""
+    """Variants in lists aren't shredded; with column mapping the parts of a variant stay the
+    same."""
     path = tmp_table()
     schema = Schema(
         [Field("s", StructType([Field("v", "variant"), Field("x", "long")])), Field("l", ArrayType("variant"))]

@@ -1,4 +1,4 @@
-"""What each mode of a write does to a table, and what is refused without leaving a trace."""
+"""The effect of each write mode on a table, and refusals that leave no trace."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_predicate_replaces_rows_with_a_new_column(path: str) -> None:
         write_deltalake(path, new, mode="overwrite", predicate="x > 1")
     write_deltalake(path, new, mode="overwrite", predicate="x > 1", schema_mode="merge")
     assert DeltaTable(path).to_pyarrow_table().sort_by("x")["more"].to_pylist() == [None, "m"]
-    # Nothing is there that it could replace.
+    # There is no row that it could replace.
     write_deltalake(path, new.set_column(1, "x", pa.array([50])), mode="overwrite", predicate="x = 50")
     assert DeltaTable(path).count() == 3
 
@@ -119,7 +119,7 @@ def test_only_written_partitions_are_replaced(path: str, tmp_table: Callable[[],
         assert pairs(path) == [("a", 1), ("b", 5), (None, 6)]
     write_deltalake(path, new.slice(0, 0), mode="overwrite", partition_overwrite_mode="dynamic")
     assert DeltaTable(path).count() == 3
-    # Without partitions it is an overwrite of all.
+    # Without partitions it overwrites all rows.
     plain = tmp_table()
     write_deltalake(plain, TWO)
     write_deltalake(plain, TWO.slice(1), mode="overwrite", partition_overwrite_mode="dynamic")

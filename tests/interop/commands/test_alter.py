@@ -1,4 +1,5 @@
-"""ALTER between engines: what we change the others read and write on, and the other way round."""
+"""ALTER between engines: other engines read and write tables that deltaplane changed, and the
+reverse."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ def test_we_alter_they_read_and_write_on(delta_spark: DeltaSpark, tmp_table: Cal
         "ours",
         {"delta.checkpointInterval": "4", "owner": "us"},
     )
-    # The reference refuses what isn't its own before it gets to its history: ours it takes.
+    # delta-spark refuses commits of others before it reads the history, but accepts deltaplane's.
     operations = delta_spark.sql(f"describe history delta.`{path}`")["operation"].to_pylist()
     assert operations[-6:] == [
         "SET TBLPROPERTIES",

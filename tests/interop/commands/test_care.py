@@ -1,5 +1,5 @@
-"""What VACUUM, RESTORE and their kin leave is what delta-spark and deltalake leave, and what those
-read."""
+"""VACUUM, RESTORE and the like have the same results as in delta-spark and deltalake, and those
+read the tables."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_same_files_go(delta_spark: DeltaSpark, tmp_path: Path, vectors: boo
     assert data_files(copies[3]) == data_files(copies[2])
     if not vectors:
         deltalake.DeltaTable(copies[1]).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
-        # deltalake knows hidden names at the root only.
+        # deltalake recognises hidden names only in the root.
         assert data_files(tmp_path / "ours") - {"dir/_y/z"} == data_files(copies[1])
     for vacuumed in (tmp_path / "ours", copies[3]):
         assert_same(delta_spark.read(str(vacuumed)), expected)
@@ -72,8 +72,8 @@ def test_the_same_files_go(delta_spark: DeltaSpark, tmp_path: Path, vectors: boo
 
 
 def test_what_restore_leaves(delta_spark: DeltaSpark, tmp_path: Path) -> None:
-    # P200: with vectors, identity values and another schema in between; then delta-spark goes on,
-    # and restores too
+    # P200: with vectors, identity values and another schema in between; then delta-spark continues,
+    # and restores, too
     path = str(tmp_path / "t")
     table = f"delta.`{path}`"
     delta_spark.execute(
@@ -92,7 +92,7 @@ def test_what_restore_leaves(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     delta_spark.execute(f"INSERT INTO {table} (x) VALUES (1000)")
     highest = max(expected["id"].to_pylist())
     assert delta_spark.counts(path, [f"x = 1000 AND id <= {highest}", "x = 1000"]) == [0, 1]
-    # The same done by delta-spark has the same metrics.
+    # delta-spark's own restore has the same metrics.
     theirs = delta_spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 2").to_pylist()[0]
     DeltaTable(path).restore(ours.version())
     again = DeltaTable(path).restore(2)
@@ -105,7 +105,8 @@ def test_what_restore_leaves(delta_spark: DeltaSpark, tmp_path: Path) -> None:
 
 
 def test_clones_and_converted_directories(delta_spark: DeltaSpark, tmp_path: Path) -> None:
-    # P021, P022: delta-spark reads absolute paths of files and of vectors, and we its clones
+    # P021, P022: delta-spark reads absolute paths of files and of vectors, and deltaplane reads its
+    # clones
     source = tmp_path / "so urce"
     with_garbage(source, vectors=True)
     expected = DeltaTable(source).to_pyarrow_table()

@@ -1,5 +1,5 @@
-"""delta-spark and deltalake read what our DELETE and UPDATE leave: rows, changes and row ids; and
-go on from there."""
+"""delta-spark and deltalake read tables after deltaplane's DELETE and UPDATE: rows, changes and row
+ids; and continue."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_delta_spark_reads_what_commands_leave(delta_spark: DeltaSpark, tmp_tabl
             ours = table.scan(["k", "_row_id", "_row_commit_version"]).to_arrow().rename_columns(["k", "i", "v"])
             assert ids(ours.to_pylist()) == theirs
             assert {v for _, v in theirs.values()} == {0, 2, 3}
-        # They go on from our files, we from theirs.
+        # The others continue on deltaplane's files, and deltaplane on theirs.
         delta_spark.sql(f"UPDATE delta.`{path}` SET n = -1 WHERE k IN (5, 16, 17)")
         delta_spark.sql(f"DELETE FROM delta.`{path}` WHERE k BETWEEN 30 AND 33")
         table.update_incremental()
@@ -71,7 +71,7 @@ def test_deltalake_reads_what_commands_leave(tmp_table: Callable[[], str]) -> No
     table.update({"n": "k / 2"}, predicate="k >= 30 AND k % 2 = 1")
     theirs = deltalake.DeltaTable(path)
     assert_same(table.to_pyarrow_table(), theirs.to_pyarrow_table())
-    # Its feed has versions without a sign and times without a zone.
+    # deltalake's feed has unsigned versions and times without a zone.
     columns = ["k", "n", "_change_type", "_commit_version"]
     feed = pa.table(theirs.load_cdf(starting_version=0)).select(columns)
     feed = feed.set_column(3, "_commit_version", feed["_commit_version"].cast(pa.int64()))

@@ -1,4 +1,4 @@
-"""Statements that fail: delta-spark's error condition and SQL state are ours."""
+"""Failing statements: deltaplane has delta-spark's error condition and SQL state."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# On tables that delta-spark made: `t` (id int NOT NULL, v string, with a CHECK constraint), `p`
+# The tables, made by delta-spark: `t` (id int NOT NULL, v string, with a CHECK constraint), `p`
 # (partitioned by v), `a` (append-only), `c` (clustered by id), `f` (with a change feed), `n` (with
-# a column of the feed's name); `s` is a view with two rows of one id, `nowhere` no table, `folder`
-# one without a log, `files` one with a file.
+# a column of the feed's name); `s` is a view with two rows of one id, `nowhere` is no table,
+# `folder` one without a log, `files` one with a file.
 STATEMENTS = """
 SELECT * FROM {nowhere}
 SELECT * FROM {folder}
@@ -165,8 +165,9 @@ def test_a_statement_fails_the_same(
     assert error.getCondition() is not None, error
     said = str(theirs.value)
     assert error.getCondition() in said
-    # PySpark fails to fill in some texts of delta-spark's: then it is the state of that failure.
+    # PySpark fails to format some of delta-spark's texts; the state is then that of the formatting
+    # failure.
     if f"[{error.getCondition()}" in said and "SQLSTATE: " in said:
         assert f"SQLSTATE: {error.getSqlState()}" in said
-    # What Spark refuses by itself stays its own.
+    # Errors raised by Spark itself aren't deltaplane's.
     assert isinstance(error, DeltaError) is ("SQLSTATE" not in str(error))

@@ -1,8 +1,8 @@
-"""Every table feature, and every change of a table that we make: we create, append and change,
-delta-spark merges, deltalake appends where it can, we append, update and delete, and all see the
-same rows.
+"""Every table feature, and every change of a table: deltaplane creates, appends and changes,
+delta-spark merges, deltalake appends if it can, deltaplane appends, updates and deletes, and all
+read the same rows.
 
-Few tables with many things each: a commit of delta-spark is slow."""
+Few tables with many features each, since a commit of delta-spark is slow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = (
     Field("name", "string"),
     Field("s", StructType([Field("x", "short"), Field("y", "string")])),
 )
-# One commit that changes the row 1, deletes 2, keeps 3 and adds 100.
+# One commit that changes row 1, deletes 2, keeps 3 and inserts 100.
 MERGE = (
     "MERGE INTO {t} t USING (SELECT explode(array(1L, 2L, 100L)) AS k) s ON t.{id} = s.k "
     "WHEN MATCHED AND s.k = 1 THEN UPDATE SET {set} WHEN MATCHED THEN DELETE "
@@ -48,9 +48,9 @@ MAPPED = {"delta.columnMapping.mode": "name"}
 
 @dataclass(frozen=True)
 class Turn:
-    """One table: how we make it, what delta-spark does to it, and how we go on."""
+    """One table: its creation by deltaplane, delta-spark's changes, and the continuation."""
 
-    # Features that it has by then.
+    # The table's features by then.
     has: tuple[str, ...]
     configuration: Mapping[str, str] = field(default_factory=dict)
     more: tuple[Field, ...] = ()
@@ -59,15 +59,15 @@ class Turn:
     create: Mapping[str, Any] = field(default_factory=dict)
     change: Callable[[DeltaTable], object] = lambda table: None
     theirs: tuple[str, ...] = (merge(),)
-    # The columns that we append at the end.
+    # The columns appended at the end.
     last: Mapping[str, pa.Array] = field(default_factory=lambda: {"id": pa.array([200])})
     deltalake: bool = False
-    # A column that doesn't cross as Arrow.
+    # A column that can't be transferred as Arrow.
     hidden: str = ""
 
 
 def renamed_and_more(table: DeltaTable) -> None:
-    """Whatever can be done to the columns of a mapped table."""
+    """All changes of columns that a mapped table supports."""
     alter = table.alter
     alter.rename_column("id", "key no")
     alter.rename_column("s.x", "z")
@@ -86,7 +86,7 @@ def renamed_and_more(table: DeltaTable) -> None:
 
 
 def changed_for_all(table: DeltaTable) -> None:
-    """What can be done to a table that stays as plain as it was."""
+    """Changes of a table that keep its protocol simple."""
     alter = table.alter
     alter.add_columns(Field("late", "date"), after="id")
     alter.reorder("s.y", first=True)
@@ -101,7 +101,7 @@ def changed_for_all(table: DeltaTable) -> None:
 
 
 def dropped_features(table: DeltaTable) -> None:
-    """Features that come and go again, so that only the protocol's history has them."""
+    """Features that are added and dropped again, so that only the history contains them."""
     several = ["changeDataFeed", "checkConstraints", "inCommitTimestamp", "clustering", "vacuumProtocolCheck"]
     table.alter.add_feature(several, allow_protocol_versions_increase=True)
     table.alter.set_table_properties(on("enableInCommitTimestamps", "enableChangeDataFeed", "appendOnly"))
@@ -113,7 +113,7 @@ def dropped_features(table: DeltaTable) -> None:
 
 
 def dropped_with_traces(table: DeltaTable) -> None:
-    """Features that files and old versions bear traces of, all gone again."""
+    """Features that leave traces in files and old versions, all dropped again."""
     alter = table.alter
     alter.set_table_properties({**on("enableDeletionVectors", "enableTypeWidening"), **MAPPED})
     alter.set_table_properties({"delta.checkpointPolicy": "v2"})
@@ -269,7 +269,7 @@ TURNS: dict[str, Turn] = {
     ),
 }
 
-# Features that take their turns elsewhere, or that only tables of others have.
+# Features that other tests cover, or that only foreign tables have.
 ELSEWHERE = {
     "variantShredding-preview": "tests/corpus: delta-spark makes no new ones",
     "variantType-preview": "tests/corpus: delta-spark makes no new ones",
@@ -322,8 +322,8 @@ def test_all_write_in_turn(delta_spark: DeltaSpark, tmp_table: Callable[[], str]
     paths = {name: tmp_table() for name in TURNS}
     for name, turn in TURNS.items():
         make(paths[name], turn)
-    # One after the other: side by side, Spark's analysis of another table's statement failed at
-    # times, for both kinds.
+    # One after the other: in parallel, Spark's analysis of another table's statement failed at
+    # times, for both engines.
     for name, turn in TURNS.items():
         for statement in turn.theirs:
             delta_spark.execute(statement.format(t=f"delta.`{paths[name]}`"))

@@ -1,5 +1,5 @@
-"""delta-spark and deltalake read and write tables that were loaded by files, whose rows were
-replaced, or that were replaced."""
+"""delta-spark and deltalake read and write tables after COPY INTO, after replaced rows, and after
+CREATE OR REPLACE."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_delta_spark_keeps_the_memory_of_loads(
         put(folder, f"{number}.parquet", 2 * number)
         assert copy_into(path, folder, "parquet").num_loaded_files == 1
     assert_same(DeltaTable(path).to_pyarrow_table(), delta_spark.read(path))
-    # Two of its commits make a checkpoint of its own.
+    # Two of delta-spark's commits trigger a checkpoint of its own.
     for _ in range(3):
         delta_spark.sql(f"UPDATE delta.`{path}` SET n = n + 1 WHERE k = 3")
     put(folder, "more.parquet", 10)
@@ -83,7 +83,7 @@ def test_delta_spark_reads_a_replaced_table(delta_spark: DeltaSpark, tmp_table: 
     assert {"columnMapping", "deletionVectors", "checkConstraints"} <= set(said["tableFeatures"])
     delta_spark.sql(f"INSERT INTO delta.`{path}` VALUES (100, 1, 'z')")
     assert_same(DeltaTable(path).to_pyarrow_table(), delta_spark.read(path))
-    # The version before has its own columns and properties.
+    # The previous version has its own columns and properties.
     assert DeltaTable(path, version=0).count() == 20
     with pytest.raises(ConstraintViolationError):
         write_deltalake(path, pa.table({"k": [1], "n": [500], "p": ["a"]}), mode="append")

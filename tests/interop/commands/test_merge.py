@@ -1,5 +1,5 @@
-"""The same MERGE run by us and by delta-spark leaves the same rows and changes; each reads what the
-other left."""
+"""The same MERGE run by deltaplane and by delta-spark yields the same rows and changes; each reads
+the other's table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEED = "SELECT k, n, d, p, s, _change_type FROM table_changes_by_path('{}', 1, 1
 
 @dataclass(frozen=True)
 class When:
-    """A clause: None for the values of `*`, `delete` where the rows go."""
+    """A clause: None for the values of `*`, `delete` for deleting the rows."""
 
     kind: str
     values: Mapping[str, str] | str | None
@@ -132,8 +132,8 @@ def test_merges_leave_what_delta_sparks_do(delta_spark: DeltaSpark, tmp_table: C
     on, clauses = CASES[name]
     given, theirs = tmp_table(), tmp_table()
     write_deltalake(given, source())
-    # Which rows are left doesn't depend on a table's properties; theirs has ours of one kind, then
-    # of the other.
+    # The resulting rows don't depend on a table's properties; delta-spark's table has different
+    # ones in each case.
     properties = list(TABLES.values())[list(CASES).index(name) % len(TABLES)]
     write_deltalake(theirs, target(), partition_by=["p"], configuration=properties)
     whens = "\n".join(clause.sql for clause in clauses)

@@ -1,8 +1,8 @@
-"""A MERGE with an evolving schema over structs in structs, arrays and maps leaves what
-delta-spark's leaves: types and rows.
+"""A MERGE with an evolving schema over structs in structs, arrays and maps yields delta-spark's
+types and rows.
 
-Each table has several columns, each a random case of its own: a type, the source's form of it
-(fields dropped, added and of other types, names in another case), and values of both.
+Each table has several columns, each a random case: a type, the source's form of it (fields dropped,
+added and of other types, names in another case), and values of both.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COLUMNS = 8
-# Types of a value in the source, and those that its column has: a cast that holds each of the
-# values.
+# Types of source values, and types of their columns that can hold each of the values.
 LEAVES = {
     pa.int64(): (pa.int64(), pa.int32(), pa.string(), pa.float64()),
     pa.int32(): (pa.int32(), pa.int64(), pa.string()),
@@ -47,7 +46,7 @@ VALUES = {
 
 
 def pair(draw: random.Random, depth: int) -> tuple[pa.DataType, pa.DataType]:
-    """A type of the table, and of the source's column."""
+    """A type of the table, and the type of the source's column."""
     kind = draw.choice(("struct", "struct", "list", "map")) if depth else "leaf"
     if kind == "leaf":
         given = draw.choice(list(LEAVES))

@@ -1,5 +1,5 @@
-"""What OPTIMIZE of one engine leaves, the others read, and go on from: delta-spark with vectors,
-ids, mapping and clustering, deltalake with plain tables.
+"""Engines read each other's tables after OPTIMIZE, and continue: delta-spark with vectors, ids,
+mapping and clustering, deltalake with plain tables.
 """
 
 from __future__ import annotations

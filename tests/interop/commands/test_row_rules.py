@@ -1,5 +1,5 @@
-"""Tables of delta-spark with constraints, generated columns and defaults: both write, both refuse
-the same rows, both read the same (P103, P105, P107)."""
+"""Tables of delta-spark with constraints, generated columns and defaults: both engines write them,
+refuse the same rows and read the same (P103, P105, P107)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_both_take_and_refuse_the_same_rows(delta_spark: DeltaSpark, tmp_path: P
             delta_spark.write(mirror, data(row))
     expected = by_id(delta_spark.read(mirror))
     assert by_id(delta_spark.read(path)) == expected == by_id(DeltaTable(path).scan().to_arrow())
-    # delta-spark goes on where we wrote.
+    # delta-spark continues after deltaplane's write.
     delta_spark.write(path, data({"id": 8, "at": None, "amount": 1}))
     assert by_id(DeltaTable(path).scan().to_arrow())[-1] == {
         **dict.fromkeys(TYPES),
@@ -97,7 +97,7 @@ def test_both_take_and_refuse_the_same_rows(delta_spark: DeltaSpark, tmp_path: P
     verify(path)
 
 
-# Column, and whether delta-spark 4.4.0 and deltaplane take it.
+# Column, and whether delta-spark 4.4.0 and deltaplane accept it.
 DECLARED = [
     ("g INT GENERATED ALWAYS AS (a + 1)", True),
     ("g BIGINT GENERATED ALWAYS AS (a + 1)", False),
@@ -148,7 +148,7 @@ def test_both_declare_the_same(delta_spark: DeltaSpark, tmp_path: Path) -> None:
             DeltaTable.create(str(tmp_path / f"{i}-ours"), Schema(fields))
 
 
-# Constraints with intervals and lambda functions, a row that meets it and one that doesn't.
+# Constraints with intervals and lambda functions, with a valid and an invalid row.
 _AT = dt.datetime(2024, 1, 31, 10, tzinfo=UTC)
 TIMED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("at <= day + INTERVAL '1 12:00' DAY TO MINUTE", {"day": _AT.date()}, {"day": dt.date(2024, 1, 29)}),
@@ -168,7 +168,7 @@ _TIMED_TYPES = {
 }
 
 
-# With a column in a lambda function, also in one inside of it.
+# Conditions with a column in a lambda function, also in a nested one.
 CAPTURED = ["exists(list, y -> y = id)", "forall(list, x -> exists(list, y -> y >= x))"]
 
 
@@ -176,8 +176,8 @@ CAPTURED = ["exists(list, y -> y = id)", "forall(list, x -> exists(list, y -> y 
 def test_both_hold_constraints_with_intervals_and_lambdas(
     delta_spark: DeltaSpark, tmp_path: Path, check: str, good: dict[str, Any], bad: dict[str, Any]
 ) -> None:
-    """P103: delta-spark's own ALTER TABLE can't read a lambda function, but it holds a constraint
-    with one."""
+    """P103: delta-spark's own ALTER TABLE can't parse a lambda function, but it enforces a
+    constraint with one."""
     path = str(tmp_path)
     fields = [("id", "integer"), ("at", "timestamp"), ("day", "date")]
     DeltaTable.create(
@@ -201,7 +201,7 @@ def test_both_hold_constraints_with_intervals_and_lambdas(
 def test_columns_in_lambdas_are_refused_since_delta_spark_fails_with_them(
     delta_spark: DeltaSpark, tmp_path: Path, check: str
 ) -> None:
-    """P103: a table that has such a constraint all the same is held to it here."""
+    """P103: deltaplane still enforces such a constraint of an existing table."""
     path = str(tmp_path)
     schema = Schema([Field("id", "integer"), Field("list", ArrayType("integer"))])
     with pytest.raises(UnsupportedExpressionError, match="names the column"):

@@ -1,5 +1,5 @@
-"""The same statements by Spark without a jar and by delta-spark leave the same rows, changes and
-metrics; each reads what the other left. Owns the statements that `test_merge` doesn't have."""
+"""The same statements by Spark without a jar and by delta-spark yield the same rows, changes and
+metrics; each reads the other's table. Defines the statements that `test_merge` lacks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STATEMENTS: list[tuple[Callable[[SparkTable], None], str]] = [
 
 
 def same(delta_spark: DeltaSpark, ours: str, theirs: str) -> None:
-    """Whether two tables hold the same, and said the same of their last version."""
+    """Whether two tables have the same rows and the same metrics of their last version."""
     expected = delta_spark.read(theirs)
     assert_same(DeltaTable(ours).to_pyarrow_table(), expected)
     assert_same(delta_spark.read(ours), expected)
@@ -93,8 +93,8 @@ def test_merges_leave_what_delta_sparks_do(
     same(delta_spark, ours, theirs)
 
 
-# What is stored into a column: whether a statement casts it, and fails for a value that can't be,
-# is delta-spark's rule.
+# Storing values in columns: delta-spark's rules for when a statement casts, and fails for values
+# out of range.
 CASTS = [
     *(("int", "' 12 '"), ("int", "'x'"), ("int", "5000000000L"), ("int", "true"), ("int", "date'2024-01-31'")),
     *(("string", "array(1)"), ("array<int>", "array('1', '2')"), ("struct<a: int>", "named_struct('a', '5')")),
@@ -134,5 +134,5 @@ def test_history_and_details_have_delta_sparks_columns(
     theirs = delta_spark.sql(f"DESCRIBE HISTORY delta.`{path}`")
     assert table.history().columns == theirs.schema.names
     theirs = delta_spark.sql(f"DESCRIBE DETAIL delta.`{path}`")
-    # What they add of their own is none of a table's.
+    # delta-spark's additional columns aren't the table's.
     assert [name for name in theirs.schema.names if name in table.detail().columns] == table.detail().columns

@@ -1,5 +1,5 @@
-"""Streams and change feeds that end with an error: delta-spark's condition is ours, for those who
-catch it and those who listen."""
+"""Streams and change feeds that end with an error: deltaplane has delta-spark's condition, in the
+exception and for listeners."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ DROPPED = ["ALTER TABLE {t} DROP COLUMN v"]
 
 @dataclass(frozen=True)
 class Case:
-    """A table with two rows in version 1, perhaps read by a first run, then changed and read by a
-    second one."""
+    """A table with two rows in version 1, optionally read by a first run, then changed and read by
+    a second one."""
 
     then: Sequence[str] = ()
     options: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +95,7 @@ def enabled(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 def condition(run: Callable[[], Any]) -> str:
-    """The condition in an error's text, else how many rows there were."""
+    """The condition in an error's text, or the number of rows."""
     from pyspark.errors import PySparkException
 
     try:

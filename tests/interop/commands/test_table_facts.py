@@ -1,5 +1,5 @@
-"""What statements say of a table, and the history of its upkeep, on Spark: as delta-spark says
-it."""
+"""Statements that describe a table, and the history of its maintenance, on Spark: equal to
+delta-spark's."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_table_is_described_the_same(
         theirs = delta_spark.sql(text).to_pylist()
         ours = [row.asDict() for row in enabled.sql(text).collect()]
         if "does not have property" in str(theirs):
-            # Theirs has the catalog's name before a path.
+            # delta-spark's message has the catalog's name before a path.
             assert "does not have property: own" in str(ours)
             continue
         assert ours == theirs, statement

@@ -1,8 +1,8 @@
-"""Random logs without data files: commits, compactions and one checkpoint of any kind, all that a
-plan has to reconcile.
+"""Random logs without data files: commits, compactions and one checkpoint of any kind, for testing
+reconciliation.
 
-The same seed gives the same log. Checkpoints of other writers are made of deltaplane's own, with
-other columns and files. Knows nothing of Spark.
+The same seed yields the same log. Foreign checkpoints are made from deltaplane's own by changing
+columns and files. Uses no Spark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from deltaplane import DeltaTable
 
 Action = dict[str, Any]
-# What a file's key is: its decoded path, and its vector, which is none for most.
+# A file's key: its decoded path, and its vector's id, None for most files.
 Live = dict[tuple[str, str | None], Action]
 
 TEXTS = ["a", "b", "a/b %", "ä+ü", "", None]
@@ -40,7 +40,7 @@ PREDICATES = [
 
 
 class RandomLog:
-    """A table's folder with a random log; `kind` says which checkpoint is in it."""
+    """A table's folder with a random log; `kind` selects the checkpoint."""
 
     def __init__(self, root: Path, seed: int) -> None:
         self._random = random.Random(seed)
@@ -110,7 +110,7 @@ class RandomLog:
             "q": self._random.choice(["1", "2", "3", None]),
         }
         add = {
-            # A name that has to be decoded, and one that decodes to another percent sign.
+            # A name with escapes, and one that decodes to another percent sign.
             "path": f"{self._random.choice(['f', 'a b', '100%25', 'ü'])}-{self._files}.parquet",
             "partitionValues": {self._name(name): values[name] for name in self._partitions},
             "size": self._random.randint(0, 1 << 40),
@@ -151,7 +151,7 @@ class RandomLog:
         return {"remove": self._spelled(remove)}
 
     def _spelled(self, action: Action) -> Action:
-        """The same file under another spelling of its path (P021)."""
+        """The same file with another spelling of its path (P021)."""
         if self._random.random() < 0.7:
             return action
         return {**action, "path": action["path"].replace("-", quote("-").replace("-", "%2D"))}
@@ -176,7 +176,7 @@ class RandomLog:
             yield self._added(self._random.choice(self._gone))
 
     def _contradict(self) -> Iterator[Action]:
-        """A file twice in one commit: whatever that means, both walks have to mean the same."""
+        """A file twice in one commit: both replays must interpret it alike."""
         if self._random.random() < 0.2:
             for add in self._some_live():
                 yield {"remove": {"path": add["path"], "dataChange": True}}
@@ -189,8 +189,8 @@ class RandomLog:
         DeltaTable(self.path).create_checkpoint()
 
     def _of_own(self) -> pa.Table:
-        """deltaplane's classic checkpoint, taken away; some of its files may stand there twice, as
-        no writer should have it."""
+        """Replaces deltaplane's classic checkpoint; some of its files may occur twice in it, which
+        is invalid."""
         self._own()
         path = self._log / f"{self.version:020}.checkpoint.parquet"
         table = pq.read_table(path)
@@ -240,7 +240,7 @@ class RandomLog:
     def _v2_parquet(self) -> None:
         rows = self._of_own()
         files = _actions(rows)
-        # Some of the files stand in the top file itself.
+        # Some of the files are in the top-level file itself.
         inside = files.num_rows // 3
         sidecars = [{"sidecar": sidecar} for sidecar in self._sidecars(files.slice(inside))]
         version = {"checkpointMetadata": {"version": self.version}}
@@ -269,7 +269,7 @@ def _actions(rows: pa.Table) -> pa.Table:
 
 
 def _without(rows: pa.Table, members: tuple[str, ...]) -> pa.Table:
-    """The same without these members of the adds."""
+    """The rows without these members of the adds."""
     at = rows.schema.get_field_index("add")
     column = rows["add"].combine_chunks()
     fields = [f for f in column.type if f.name not in members]
@@ -279,7 +279,7 @@ def _without(rows: pa.Table, members: tuple[str, ...]) -> pa.Table:
 
 
 def _plain(add: Action) -> Action:
-    """An add of a checkpoint as a line has it."""
+    """An add of a checkpoint in the form of a commit."""
     names = ("path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "deletionVector")
     found = {name: add[name] for name in names if add.get(name) is not None}
     vector = found.get("deletionVector")

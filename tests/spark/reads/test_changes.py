@@ -1,5 +1,4 @@
-"""The change data feed in Spark: the rows of `load_cdf`, split into tasks, through the data
-source."""
+"""The change data feed through the data source: the rows of `load_cdf`, split into tasks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Variants and identity columns through Spark: the native scan reads what it and the core wrote,
-and the other way."""
+"""Variants and identity columns through Spark: the native scan and the core read each other's
+files."""
 
 from __future__ import annotations
 

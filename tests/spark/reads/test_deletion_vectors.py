@@ -1,8 +1,8 @@
-"""Rows that deletion vectors delete stay deleted in the native scan, in views that follow a table
-and in the data source.
+"""Rows deleted by deletion vectors stay deleted in the native scan, in live views and in the data
+source.
 
-The tables are the corpus's, written by delta-spark; the Rust reader, which the corpus tests check,
-says what is right.
+The corpus's tables, written by delta-spark; the expected rows come from the Rust reader, which the
+corpus tests check.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ CORPUS = Path(os.environ.get("DELTAPLANE_SHARED", ROOT.parent / "shared")) / "co
 if not CORPUS.is_dir():
     pytest.skip("the corpus of tables isn't beside the checkout", allow_module_level=True)
 
-# Case → conditions: on what statistics know, on partitions, on a row's place among the deleted
-# ones.
+# Case → conditions: on columns with statistics, on partitions, on a row's position among the
+# deleted ones.
 CASES = {
     "ref-dv-delete-update-merge": ["id > 10", "grp = 1"],
     "ref-dv-large-bitmaps": ["id between 65000 and 66000", "g = 3"],
@@ -97,7 +97,7 @@ def test_the_data_source_applies_vectors(spark: SparkSession) -> None:
 
 
 def test_a_scan_without_a_place_for_vectors_says_so(spark: SparkSession) -> None:
-    # As in a view that was made before the table got the feature.
+    # Like a view created before the table got the feature.
     jvm = _internals.Jvm.of(spark)
     snapshot = _native.Snapshot.open(table("ref-dv-inline"))
     jobs = _replay.JobPlans(spark, None, math.inf)

@@ -1,5 +1,5 @@
-"""What the optimiser is told of a scan: its table, version and files in plans, and the size and
-rows of the files that are left."""
+"""The optimizer's information about a scan: table, version and files in plans, and the size and
+rows of the remaining files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def table(tmp_path: Path) -> str:
-    """Eight files of a thousand rows each, with ids that follow each other."""
+    """Eight files of a thousand rows each, with consecutive ids."""
     import pyarrow as pa
 
     location = str(tmp_path / "things")

@@ -1,5 +1,4 @@
-"""The probe, scan plans on their way to the JVM, and what happens where the native scan can't
-run."""
+"""The probe, the transfer of scan plans to the JVM, and sessions that can't run the native scan."""
 
 from __future__ import annotations
 
@@ -20,7 +19,8 @@ pytestmark = pytest.mark.spark
 
 
 def test_the_jvm_reads_what_the_core_writes(spark: SparkSession, path: str) -> None:
-    """Values of partitions and files as the log has them: a long text, one with odd signs, none."""
+    """Values of partitions and files arrive unchanged: a long text, one with special characters,
+    null."""
     texts = ["x" * 200, "a b%/é", None]
     rows = [(i, text) for i in range(2) for text in texts]
     for _ in range(2):
@@ -85,7 +85,7 @@ def test_missing_classes_are_named(spark: SparkSession, monkeypatch: pytest.Monk
 
 
 def test_planning_calls_nothing_of_the_jvm(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many calls as a query of plain files: all of them PySpark's own."""
+    """As many JVM calls as a query of plain files, all of them PySpark's own."""
     from py4j.clientserver import JavaClient
 
     rows = spark.range(20).selectExpr("id", "id % 3 AS p")
@@ -95,7 +95,7 @@ def test_planning_calls_nothing_of_the_jvm(spark: SparkSession, path: str, monke
     send = JavaClient.send_command
 
     def counted(self: JavaClient, command: str, *arguments: Any, **named: Any) -> Any:
-        # References that are let go of are told when Python gets to it.
+        # py4j reports released references at a time that Python chooses.
         if not command.startswith("m"):
             calls.append(command)
         return send(self, command, *arguments, **named)

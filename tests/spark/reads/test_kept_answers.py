@@ -1,5 +1,5 @@
-"""What the JVM's file index was told of a version isn't asked again: never about another version,
-and no more than is small."""
+"""The JVM's file index caches answers about a version: it never uses them for another version, and
+only caches small ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# An answer with bytes, and one without, which says that the known one holds.
+# An answer with bytes, and one without, which confirms the cached one.
 ANEW, AS_BEFORE = "anew", "as before"
 
 
@@ -48,13 +48,12 @@ def test_a_version_s_answer_is_asked_for_once(spark: SparkSession, path: str, an
         assert sorted(row.id for row in frame.where("p = 1 AND id < 9").collect()) == [1, 4, 7]
         assert frame.count() == 30
     assert answers == [ANEW, ANEW]
-    # Files are told apart by the filters, and Spark's own evaluation still leaves those of the
-    # partitions.
+    # Filters distinguish files, and Spark's own evaluation selects the partitions.
     assert frame.where("p = 2 AND id < 9").count() == 3
     assert frame.where("p + 1 = 2").count() == 10
     assert [plan.directories for plan in frame._deltaplane_index.plans[-2:]] == [1, 1]  # type: ignore[attr-defined]
     assert answers == [ANEW] * 4
-    # A frame is one version's, whatever others write.
+    # A frame stays at one version, whatever other writers commit.
     write(spark, path, 30, 60)
     assert frame.count() == 30
     assert answers == [ANEW] * 4
@@ -116,7 +115,8 @@ def test_answers_that_are_kept_are_small_together(spark: SparkSession, path: str
     for name in "abcd":
         kept.put(name, found(1 << 20))
     assert held("a", "b", "c", "d", "e") == ["a", "b", "c", "d"]
-    # The one that was asked for longest ago goes; one that is too large alone doesn't come.
+    # The least recently used answer is evicted; an answer that exceeds the limit alone isn't
+    # cached.
     assert held("a") == ["a"]
     kept.put("e", found(1 << 20))
     assert held("a", "b", "c", "d", "e") == ["a", "c", "d", "e"]

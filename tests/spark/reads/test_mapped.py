@@ -56,7 +56,7 @@ def test_filters_reach_files_through_the_names(spark: SparkSession, path: str, m
     assert df.columns == ["the id", "p,q", "s", "l"]
     assert [(f.name, f.dataType.simpleString()) for f in df.schema] == nested(spark, 0).dtypes
     assert_same(df.toArrow(), DeltaTable(path).to_pyarrow_table())
-    # By id, nested fields stay together, and out of the reach of what skips files.
+    # By id, nested fields are read together, which prevents skipping by them.
     for condition, by_name, by_id, count in [
         ("`the id` = 12", 1, 1, 1),
         ("`p,q` = 'p20'", 1, 1, 10),
@@ -75,7 +75,7 @@ def test_filters_reach_files_through_the_names(spark: SparkSession, path: str, m
 
 
 def test_the_portable_source_adds_columns(spark: SparkSession, path: str) -> None:
-    """The committing process plans again: it must come to the same physical names as the tasks."""
+    """The committing process plans again and must generate the same physical names as the tasks."""
     dp.write(nested(spark, 0), path, configuration={"delta.columnMapping.mode": "name"})
     more = nested(spark, 10).selectExpr("*", "1.5D AS `new;`")
     more.write.format("deltaplane").mode("append").option("mergeSchema", "true").save(path)

@@ -1,5 +1,5 @@
-"""Distributed plans: a Spark job's files are those of the core's own walk, whatever the log looks
-like; scans planned by one."""
+"""Distributed plans: a Spark job finds the same files as the core's own replay, for any log; and
+scans planned by such jobs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = Path(os.environ.get("DELTAPLANE_SHARED", ROOT.parent / "shared")) / "corpus"
-# Layouts of logs by other writers, and what may be odd about a file's action.
+# Foreign layouts of logs, and unusual properties of file actions.
 CASES = [
     "deltars-checkpoint-v2-table",
     "golden-dv-partitioned-with-checkpoint",
@@ -59,12 +59,12 @@ CASES = [
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several tasks for a log of some kilobytes."""
+    """Splits a log of some kilobytes into several tasks."""
     monkeypatch.setattr(_replay, "PART_BYTES", 1500)
 
 
 def in_microseconds(table: pa.Table) -> pa.Table:
-    """The same with the only unit that Spark has."""
+    """The table with timestamps in microseconds, Spark's only unit."""
 
     def of(kind: pa.DataType) -> pa.DataType:
         if pa.types.is_timestamp(kind):
@@ -75,7 +75,7 @@ def in_microseconds(table: pa.Table) -> pa.Table:
 
 
 def check(spark: SparkSession, table: DeltaTable, predicate: str | None = None) -> int:
-    """The job's files are the walk's; how many."""
+    """Compares the job's files with the replay's; returns their number."""
     found = dp.plan(spark, table.location, predicate, table.version()).toArrow()
     assert_same(found, in_microseconds(table.plan(predicate).read_all()))
     return found.num_rows
@@ -94,7 +94,7 @@ def test_a_job_finds_what_the_walk_finds(
 ) -> None:
     # P021, P040 to P043, P050 to P056, P164 to P170
     if seed >= len(KINDS):
-        # As if the commits named more keys than every executor should hold.
+        # Acts as if the commits named more keys than may be broadcast.
         monkeypatch.setattr(_replay, "_BROADCAST_BYTES", -1)
     log = RandomLog(tmp_path / "table", seed)
     table = DeltaTable(log.path)
@@ -104,8 +104,8 @@ def test_a_job_finds_what_the_walk_finds(
 
 
 def test_the_random_logs_are_of_every_kind(tmp_path: Path) -> None:
-    """What the test above relies on: files live in checkpoints and behind them, with vectors and
-    without, and predicates rule some out and keep some."""
+    """The condition for the test above: files are in checkpoints and in later commits, with vectors
+    and without, and predicates exclude some and select some."""
     held: set[str] = set()
     vectors = kept = live = 0
     for seed in range(2 * len(KINDS)):
@@ -126,8 +126,8 @@ def test_the_random_logs_are_of_every_kind(tmp_path: Path) -> None:
 
 
 def parts_of(table: DeltaTable) -> set[str]:
-    said = json.loads(_replay._native.replay_json(table._snapshot, 1 << 20))
-    return {next(iter(part)) for part in [*said["checkpoint"], *said["commits"]]}
+    replay = _replay._native.Replay.of(table._snapshot, 1 << 20)
+    return {part.kind for part in [*replay.checkpoint, *replay.commits]}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -147,7 +147,7 @@ def test_columns_are_those_of_add_actions(spark: SparkSession, path: str) -> Non
     frame = dp.plan(spark, path)
     assert_same(frame.drop("deletion_vector").toArrow(), in_microseconds(table.get_add_actions()))
     assert [r.x for r in frame.where("deletion_vector IS NOT NULL").select("min.x").collect()] == [5]
-    # Written down as a frame of Spark's own, from which others go on.
+    # Stored as a frame of Spark's own, from which other frames are derived.
     assert frame.groupBy("partition.p").count().where("p = 'z'").collect()[0]["count"] == 1
 
 
@@ -240,7 +240,7 @@ def test_what_can_t_be_planned_is_refused_before_any_task(spark: SparkSession, p
 
 @pytest.fixture
 def ten_files(spark: SparkSession, path: str) -> str:
-    """Rows 0 to 99 in ten files, of which some are in a checkpoint, one has a vector and one was
+    """Rows 0 to 99 in ten files: some are in a checkpoint, one has a vector and one was
     replaced."""
     on = {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "name"}
     for first in range(0, 100, 10):
@@ -359,5 +359,5 @@ def test_no_job_without_the_native_scan(spark: SparkSession, path: str, monkeypa
     with pytest.raises(exceptions.UnsupportedFeatureError, match="there is none"):
         dp.read(spark, path, distributed_plan=True)
     assert dp.read(spark, path).count() == 1
-    # The frame of files needs none of Spark's internals.
+    # The frame of files uses no Spark internals.
     assert dp.plan(spark, path).count() == 1

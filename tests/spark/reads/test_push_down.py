@@ -1,6 +1,5 @@
-"""Filters that Spark pushes into Parquet files: no row is lost by bounds, page indexes or
-dictionaries of any writer's files, with every setting as users have it, and row groups are skipped
-all the same."""
+"""Filters that Spark pushes into Parquet files: bounds, page indexes or dictionaries of any
+writer's files lose no row with any user setting, and row groups are still skipped."""
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ memory = bounds.memory
 
 
 def counts_by(frame: DataFrame, conditions: list[str], by: str) -> dict[tuple[str, Any], int]:
-    """How many rows meet each condition, each planned as a scan of its own, for each value of a
-    column."""
+    """The number of rows that match each condition, each planned as its own scan, for each value of
+    a column."""
     frame.createOrReplaceTempView("counted")
     texts = [f"SELECT {i} AS i, {by} AS of FROM counted WHERE {c}" for i, c in enumerate(conditions)]
     rows = frame.sparkSession.sql(f"SELECT i, of, count(*) AS n FROM ({' UNION ALL '.join(texts)}) GROUP BY i, of")
@@ -53,7 +52,7 @@ def counts(frame: DataFrame, conditions: list[str]) -> dict[str, int]:
 
 
 def counts_of_all(frame: DataFrame, conditions: list[str]) -> dict[str, int]:
-    """The same by one pass over every row, which can leave none out."""
+    """The same numbers from one pass over all rows, which can't skip any."""
     counted = [f"count_if({c}) AS n{i}" for i, c in enumerate(conditions)]
     return dict(zip(conditions, frame.selectExpr(*counted).collect()[0], strict=True))
 
@@ -157,8 +156,8 @@ def test_filters_on_other_types_find_every_row(spark: SparkSession, tmp_path: Pa
 
 
 def test_row_groups_are_skipped(spark: SparkSession, tmp_path: Path) -> None:
-    """By columns of other types beside a float, and by a float where NaN can't match, in files
-    whose bounds say so."""
+    """By columns of other types beside a float, and by a float if NaN can't match, in files with
+    suitable bounds."""
     path = tmp_path / "t"
     path.mkdir()
     numbers = list(range(10_000))
@@ -180,7 +179,7 @@ def test_row_groups_are_skipped(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def decoded(frame: DataFrame) -> int:
-    """Rows that Spark's scan gives to the filters above it."""
+    """The number of rows that Spark's scan passes to the filters above it."""
     execution = frame._jdf.queryExecution()
     execution.toRdd().count()
     leaves = execution.executedPlan().collectLeaves()
@@ -191,7 +190,7 @@ def decoded(frame: DataFrame) -> int:
 def test_a_reader_that_filters_rows_finds_every_row(
     spark: SparkSession, memory: DuckDBPyConnection, conf: dict[str, str], tmp_path: Path
 ) -> None:
-    """Users may have Spark's row reader filter, too."""
+    """Users may enable filtering in Spark's row reader, too."""
     conf["spark.sql.parquet.enableVectorizedReader"] = "false"
     conf["spark.sql.parquet.recordLevelFilter.enabled"] = "true"
     path = str(tmp_path / "t")

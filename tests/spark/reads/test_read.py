@@ -1,5 +1,5 @@
-"""The native scan: versions, evolved schemas, pruning that prunes and never loses a row, Spark's
-own plans around it."""
+"""The native scan: versions, evolved schemas, pruning that never loses a row, and Spark's own plans
+around it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def numbers(spark: SparkSession, start: int, end: int) -> DataFrame:
 
 @pytest.fixture
 def ten_files(spark: SparkSession, path: str) -> str:
-    """A hundred rows in ten files whose ranges don't overlap."""
+    """A hundred rows in ten files with disjoint ranges."""
     dp.write(
         spark.range(100)
         .repartitionByRange(10, "id")
@@ -54,14 +54,14 @@ def test_time_travel_by_version_and_timestamp(spark: SparkSession, path: str) ->
     with pytest.raises(exceptions.InvalidArgumentError, match="not both"):
         dp.read(spark, path, version=1, timestamp="2024-01-01")
     assert dp.read(spark, path, timestamp="2023-11-14T22:13:22Z").count() == 30
-    # To the millisecond: what follows the newest commit means no version.
+    # To the millisecond: a timestamp after the newest commit means no version.
     with pytest.raises(
         AnalysisException, match=r"22\.001Z is after the newest commit: version 2 .* at 2023-11-14T22:13:22\.000Z"
     ):
         dp.read(spark, path, timestamp="2023-11-14T22:13:22.001Z")
     with pytest.raises(AnalysisException, match="is after the newest commit: version 2"):
         spark.read.format("deltaplane").option("timestampAsOf", "2200-01-01").load(path)
-    # Scripts for deltalake rely on it.
+    # Scripts for deltalake rely on this behaviour.
     assert DeltaTable(path, version="2200-01-01").version() == 2
     future = f"SELECT id FROM delta.`{path}` TIMESTAMP AS OF '2200-01-01'"
     assert deltaplane.sql(future).num_rows == 30
@@ -140,7 +140,7 @@ PARTITION_CONDITIONS = [
 
 
 def test_partition_filters_are_exact(spark: SparkSession, path: str) -> None:
-    # Spark takes the index's word for these: it never applies them to rows.
+    # Spark trusts the index for these filters and never applies them to rows.
     df = spark.range(0, 48, 1, 1).selectExpr(
         "id", "IF(id % 5 = 4, NULL, int(id % 5)) AS p", "substr('abc', int(id % 3) + 1, 1) AS q"
     )
@@ -156,8 +156,8 @@ def test_partition_filters_are_exact(spark: SparkSession, path: str) -> None:
 
 def test_dynamic_partition_pruning(spark: SparkSession, tmp_path: Path, path: str) -> None:
     dp.write(spark.range(100).selectExpr("id", "id % 10 AS p"), path, partition_by="p")
-    # Files, and a second column to filter by: from anything simpler Spark infers `p = 3` while it
-    # optimises.
+    # Filters on files and on a second column: from simpler filters Spark infers `p = 3` during
+    # optimization.
     spark.range(10).selectExpr("id AS day", "concat('day ', id) AS label").write.parquet(str(tmp_path / "days"))
     days, table = spark.read.parquet(str(tmp_path / "days")), dp.read(spark, path)
     joined = table.join(days.where("label = 'day 3'"), days.day == table.p)
@@ -174,7 +174,7 @@ def test_joins_subqueries_unions_and_caching(spark: SparkSession, ten_files: str
     cached = df.cache()
     try:
         assert cached.count() == 100
-        # Another frame of the same version is the same relation to Spark.
+        # Another frame of the same version is the same relation for Spark.
         assert "InMemoryTableScan" in dp.read(spark, ten_files)._jdf.queryExecution().executedPlan().toString()
     finally:
         cached.unpersist()

@@ -1,5 +1,5 @@
-"""What Spark writes is what Spark, the data source and Arrow read: all types, partition values,
-names, schemas."""
+"""Rows that Spark writes are read equally by Spark, the data source and Arrow: all types, partition
+values, names, schemas."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def every_type(spark: SparkSession) -> DataFrame:
 
 
 def cast_to(rows: DataFrame, columns: str) -> DataFrame:
-    """The rows under the names and types of a DDL text."""
+    """The rows with the names and types of a DDL text."""
     from pyspark.sql.types import StructType
 
     schema = StructType.fromDDL(columns)
@@ -52,7 +52,7 @@ def cast_to(rows: DataFrame, columns: str) -> DataFrame:
 
 
 def texts(df: DataFrame) -> list[str]:
-    """Rows as sorted text, NaN and all."""
+    """Rows as sorted text, including NaN."""
     return sorted(str(row) for row in df.collect())
 
 

@@ -1,8 +1,8 @@
 """`_metadata` on Spark: row ids and commit versions of tables with row tracking, fields of files,
 over every kind of scan.
 
-What is expected are delta-spark's answers to the same statements (delta-spark 4.4 on Spark 4.2),
-and, for rows that random commands change, a model: a row keeps its id for life, and its commit
+Expected values are delta-spark's results of the same statements (delta-spark 4.4 on Spark 4.2),
+and, for rows changed by random commands, a model: a row keeps its id for life, and its commit
 version is that of its last change.
 """
 
@@ -38,7 +38,7 @@ FILE_FIELDS = [
 ]
 TRACKED_FIELDS = [*FILE_FIELDS, "row_id", "base_row_id", "default_row_commit_version", "row_commit_version"]
 TRACKED = {"delta.enableRowTracking": "true"}
-# Column mapping and deletion vectors: each reads files its own way.
+# Column mapping and deletion vectors: each combination reads files differently.
 KINDS = [(mapping, vectors) for mapping in ("none", "name", "id") for vectors in (False, True)]
 
 
@@ -59,7 +59,7 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def test_ids_and_versions_are_delta_sparks(enabled: SparkSession, name: str) -> None:
-    """P140 to P143: what delta-spark shows after each of these commands, id by id."""
+    """P140 to P143: delta-spark's ids after each of these commands."""
     sql = enabled.sql
     asked = f"SELECT id, p, _metadata.row_id, _metadata.row_commit_version FROM {name} ORDER BY id"
     sql(
@@ -112,8 +112,7 @@ def test_fields_of_the_column_are_delta_sparks(enabled: SparkSession, name: str)
 
 
 def test_without_row_tracking_spark_names_the_fields_that_there_are(enabled: SparkSession, name: str) -> None:
-    """The condition that delta-spark has, also where the feature is supported only, and after it
-    was disabled."""
+    """delta-spark's condition, also if the feature is only supported, and after it was disabled."""
     sql = enabled.sql
     sql(f"CREATE TABLE {name} (id BIGINT) USING delta TBLPROPERTIES ('delta.feature.rowTracking' = 'supported')")
     sql(f"INSERT INTO {name} VALUES (1)")
@@ -129,7 +128,7 @@ def test_without_row_tracking_spark_names_the_fields_that_there_are(enabled: Spa
 
 @pytest.fixture(params=KINDS, ids=lambda kind: f"{kind[0]}{' vectors' if kind[1] else ''}")
 def changed(spark: SparkSession, path: str, request: pytest.FixtureRequest) -> str:
-    """Six rows, two of them rewritten, whose columns have names of fields of `_metadata`."""
+    """Six rows, two of them rewritten, with columns named like fields of `_metadata`."""
     made = spark.range(0, 6, 1, 1).selectExpr(
         "id", "cast(id % 2 AS string) AS p", "named_struct('a', cast(id AS int), 'b', 1) AS s", "1L AS file_size",
         "999L AS row_id", "888L AS base_row_id",
@@ -147,8 +146,8 @@ def test_ids_go_with_everything_that_queries_do(spark: SparkSession, changed: st
     )
     versions = dict(rows(table.select("id", "_metadata.row_commit_version")))
     assert versions == {key: int(key > 100) for key in ids}
-    # Filters: on the id alone, on partitions and nested fields beside it, on files' fields with
-    # names of columns.
+    # Filters: on the id alone, on partitions and nested fields with it, on fields of `_metadata`
+    # named like columns.
     for row_id in range(7):
         found = [row.id for row in table.where(f"_metadata.row_id = {row_id}").collect()]
         assert found == [key for key, other in ids.items() if other == row_id]
@@ -156,7 +155,7 @@ def test_ids_go_with_everything_that_queries_do(spark: SparkSession, changed: st
     assert rows(table.where("_metadata.row_id = 1 AND s.a > 1").select("id")) == [(102,)]
     assert table.where("_metadata.file_size > 100").count() == 6
     assert table.where("_metadata.base_row_id < 100 AND _metadata.row_id IS NOT NULL").count() == 6
-    # Joins on ids, with itself too, where Spark renames one side's columns.
+    # Joins on ids, also of the table with itself, for which Spark renames one side's columns.
     left, right = table.alias("l"), table.alias("r")
     next_one = F.expr("l._metadata.row_id = r._metadata.row_id + 1")
     by_id = {row_id: key for key, row_id in ids.items()}
@@ -166,13 +165,13 @@ def test_ids_go_with_everything_that_queries_do(spark: SparkSession, changed: st
     assert rows(renamed) == sorted((by_id[n + 1], by_id[n]) for n in range(5))
     filtered = left.join(right.where("r.id < 3"), next_one).select("l.id", "r.id")
     assert rows(filtered) == [(102, 0), (103, 1)]
-    # Order, groups, and the column asked for twice.
+    # Order, groups, and the column selected twice.
     ordered = table.orderBy(F.col("_metadata.row_id").desc()).select("id").collect()
     assert [row.id for row in ordered] == [5, 103, 1, 4, 102, 0]
     assert table.groupBy("_metadata.row_id").count().where("count > 1").count() == 0
     assert rows(table.select("id", "_metadata").select("id", "_metadata.row_id")) == sorted(ids.items())
     assert rows(table.select("id", "_metadata.row_index").select("id", "_metadata.row_id")) == sorted(ids.items())
-    # Nothing of it where it isn't asked for.
+    # The column is hidden unless a query names it.
     assert table.union(table).columns == table.columns == ["id", "p", "s", "file_size", "row_id", "base_row_id"]
     assert table.select("id").distinct().count() == 6
 
@@ -192,7 +191,7 @@ def test_fields_of_files_are_those_of_the_log(spark: SparkSession, changed: str)
 
 
 def test_no_filter_on_ids_reaches_parquet(spark: SparkSession, changed: str) -> None:
-    """Files store ids of rewritten rows only: their bounds say nothing of the others."""
+    """Files store ids of rewritten rows only, so their bounds don't cover the others."""
     frame = dp.read(spark, changed).where("_metadata.row_id = 2 AND _metadata.row_id IS NOT NULL").select("id")
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert "PushedFilters: []" in plan
@@ -220,7 +219,7 @@ def test_a_column_called_metadata_is_what_the_name_means(spark: SparkSession, pa
 
 
 def test_the_column_can_be_stored(spark: SparkSession, path: str) -> None:
-    """Its notes, by which Spark knows it, don't get into another table's schema."""
+    """Its metadata, by which Spark recognises it, isn't copied to another table's schema."""
     dp.write(spark.range(3), path, configuration={**TRACKED, "delta.enableDeletionVectors": "true"})
     dp.write(dp.read(spark, path).select("id", "_metadata"), path + " copy")
     copy = dp.read(spark, path + " copy")
@@ -260,8 +259,8 @@ class Model:
         self.next = 0
 
     def check(self) -> None:
-        """Compares with Spark's answer and with the embedded engine's; new rows get the ids that
-        they have there."""
+        """Compares with the results of Spark and of the embedded engine; takes over the ids of new
+        rows."""
         version = DeltaTable(self.path).version()
         shown = ["k", "v", "_metadata.row_id", "_metadata.row_commit_version"]
         found = {row[0]: tuple(row[1:]) for row in dp.read(self.spark, self.path).select(*shown).collect()}
@@ -330,8 +329,8 @@ class Model:
 
 @pytest.mark.parametrize(("mapping", "vectors"), [("none", True), ("name", False), ("id", True)])
 def test_random_commands_keep_ids(spark: SparkSession, path: str, mapping: str, vectors: bool) -> None:
-    """A row has one id for life, no two rows have the same, and its version is that of the last
-    commit that changed it; whoever runs the commands, and whoever reads."""
+    """A row has one id for life, ids are unique, and its version is that of the last commit that
+    changed it, for all engines that run the commands and all readers."""
     write_deltalake(
         path, pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], pa.int64())}),
         configuration=properties(mapping, vectors),
@@ -349,7 +348,7 @@ SECONDS = 120
 
 
 def streamed(frame: DataFrame, path: str) -> list[tuple[Any, ...]]:
-    """Rows that came since the last call with this path."""
+    """New rows since the last call with this path."""
     found: list[tuple[Any, ...]] = []
     writer = frame.writeStream.foreachBatch(lambda batch, _: found.extend(rows(batch)))
     query = writer.option("checkpointLocation", f"{path}-query").trigger(availableNow=True).start()
@@ -360,7 +359,7 @@ def streamed(frame: DataFrame, path: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("vectors", [False, True])
 def test_streams_show_what_a_batch_shows(spark: SparkSession, path: str, vectors: bool) -> None:
-    """delta-spark's streams have no `_metadata`; Spark's own streams of files have."""
+    """delta-spark's streams have no `_metadata`; Spark's own file streams have."""
     dp.write(spark.range(0, 4, 1, 1), path, configuration=properties("name", vectors))
     DeltaTable(path).delete("id = 1")
     shown = ["id", "_metadata.file_name", "_metadata.row_index", "_metadata.row_id", "_metadata.row_commit_version"]
@@ -372,7 +371,7 @@ def test_streams_show_what_a_batch_shows(spark: SparkSession, path: str, vectors
     assert first == rows(dp.read(spark, path).select(*shown).where("_metadata.row_id <> 3"))
     assert [(row[0], *row[2:]) for row in first] == [(0, 0, 0, 0), (2, 1 + vectors, 2, 0)]
     dp.write(spark.range(4, 6, 1, 1), path, mode="append")
-    # A file that is written again takes ids, though its rows keep theirs.
+    # A rewritten file allocates ids, though its rows keep theirs.
     next_id = 4 if vectors else 7
     came = [(row[0], *row[2:]) for row in streamed(asked, path)]
     assert came == [(4, 0, next_id, 2), (5, 1, next_id + 1, 2)]
@@ -399,7 +398,7 @@ def test_streams_of_tables_by_name_and_without_row_tracking(enabled: SparkSessio
 
 
 def test_a_stream_keeps_the_fields_that_it_was_defined_with(spark: SparkSession, path: str) -> None:
-    """Also where row tracking is enabled between the definition and the start of the query."""
+    """Also if row tracking is enabled between the definition and the start of the query."""
     dp.write(spark.range(0, 2, 1, 1), path)
     frame = dp.read_stream(spark, path).select("id", "_metadata.row_index", "_metadata")
     DeltaTable(path).alter.set_table_properties(TRACKED)
@@ -410,8 +409,8 @@ def test_a_stream_keeps_the_fields_that_it_was_defined_with(spark: SparkSession,
 
 
 def test_rows_from_before_row_tracking_have_no_made_up_ids(spark: SparkSession, path: str) -> None:
-    """A stream whose columns are those of a version without row tracking, and one that begins with
-    a file that has no ids."""
+    """A stream with the columns of a version without row tracking, and one that begins with a file
+    without ids."""
     dp.write(spark.range(0, 2, 1, 1), path)
     DeltaTable(path).alter.set_table_properties(TRACKED)
     options: dict[str, Any] = {"startingVersion": 0, "ignoreChanges": True}

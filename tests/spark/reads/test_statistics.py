@@ -1,5 +1,5 @@
-"""What the cost-based optimiser is told of columns: only what the log has exactly, of the files
-that are left, and only where it asks."""
+"""Column statistics for the cost-based optimizer: only exact facts of the remaining files, and only
+at the optimizer's request."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ CBO = "spark.sql.cbo.enabled"
 
 @pytest.fixture
 def table(path: str) -> str:
-    """Eight files of a thousand rows: ids that follow each other, one of five days a file, ten `k`,
-    some nulls, two shops."""
+    """Eight files of a thousand rows: consecutive ids, one of five days in each file, ten values of
+    `k`, some nulls, two shops."""
     for n in range(8):
         ids = range(1000 * n, 1000 * (n + 1))
         rows = {
@@ -54,7 +54,7 @@ def rows_of(frame: DataFrame) -> int:
 
 
 def columns_of(frame: DataFrame) -> dict[str, ColumnStatistics]:
-    """What the leaf of a plan says of its columns."""
+    """The column statistics of a plan's leaf."""
 
     def of(option: Any, kind: type) -> Any:
         return kind(str(option.get())) if option.isDefined() else None
@@ -81,7 +81,7 @@ def test_columns_are_told_exactly(spark: SparkSession, table: str, conf: dict[st
     assert columns_of(frame) == {
         "id": ColumnStatistics(0, None, "0", "7999"),
         "day": ColumnStatistics(0, 5, str(days[0]), str(days[1])),
-        # Ten values, of which the log says nothing but the first and the last.
+        # Ten values, of which the log only contains the first and the last.
         "k": ColumnStatistics(0, None, "0", "9"),
         "gap": ColumnStatistics(2000, None, str(min(gaps)), str(max(gaps))),
         "word": ColumnStatistics(4000),
@@ -107,7 +107,7 @@ def test_estimates_after_filters(spark: SparkSession, table: str, conf: dict[str
         assert least <= rows_of(frame.where(condition)) <= most, condition
     assert rows_of(frame.groupBy("day").count()) == 5
     assert rows_of(frame.groupBy("shop").count()) == 3
-    # Under another name, and joined with itself.
+    # With an alias, and joined with itself.
     days = frame.alias("t").where("t.id < 2000")
     assert columns_of(days)["day"].distinct == 2
     assert columns_of(days)["id"] == ColumnStatistics(0, None, "0", "1999")
@@ -206,7 +206,7 @@ def test_renamed_columns(spark: SparkSession, path: str, conf: dict[str, str]) -
 def statistics(
     spark: SparkSession, snapshot: _native.Snapshot, filters: list[str], files: str = "all"
 ) -> dict[str, ColumnStatistics]:
-    """Of all files, whatever these conditions are."""
+    """The statistics of all files, whatever the conditions are."""
     plan = _native.spark_plan(snapshot, [], "UTC", files, True)
     return column_statistics(snapshot, plan, [Condition(text) for text in filters], files)
 
@@ -227,7 +227,7 @@ def test_files_without_statistics_say_nothing(spark: SparkSession, path: str) ->
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_said_is_true(spark: SparkSession, path: str, seed: int) -> None:
-    """Of random files: every number is that of the rows."""
+    """For random files every number equals that of the rows."""
     chance = random.Random(seed)
     rows: list[dict[str, Any]] = []
     kinds = {"a": pa.int64(), "b": pa.int8(), "d": pa.date32(), "s": pa.string(), "p": pa.int16()}

@@ -1,4 +1,4 @@
-"""The live view: newest version at each query, one version per query, a clear error when its
+"""The live view: newest version at each query, one version per query, and a clear error if its
 columns change."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Type widening in Spark's native scan: files with the older types, read, pruned and filtered as
+"""Type widening in Spark's native scan: files with older types are read, pruned and filtered under
 the newer ones."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Owns a standalone Spark cluster on loopback: a master and workers, each a process group that can
-be killed by its pid.
+"""A standalone Spark cluster on loopback: a master and workers, each a process group that can be
+killed by its pid.
 
-Knows nothing of deltaplane but that tasks need its package.
+Independent of deltaplane, except that tasks need its package.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def _spark_home() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """What all processes of the cluster and its driver share."""
+    """The environment of all processes of the cluster and its driver."""
     package = str(Path(__file__).resolve().parents[3] / "python")
     return {
         **os.environ,
         "SPARK_HOME": str(_spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        # A worker would look for it in a checkout of Spark.
+        # Otherwise a worker looks for it in a checkout of Spark.
         "SPARK_SCALA_VERSION": "2.13",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")]),
@@ -43,7 +43,7 @@ def environment() -> dict[str, str]:
 
 @dataclass
 class Process:
-    """One JVM with all that it starts."""
+    """One JVM with its child processes."""
 
     popen: subprocess.Popen[bytes]
     log: Path
@@ -54,7 +54,7 @@ class Process:
         self.popen.wait()
 
     def said(self, pattern: str) -> str:
-        """What its log holds by a pattern, once it does."""
+        """Waits until the log matches a pattern; returns the group."""
         deadline = time.monotonic() + SECONDS
         while (found := re.search(pattern, self.log.read_text())) is None:
             assert self.popen.poll() is None, self.log.read_text()
@@ -74,7 +74,7 @@ def _start(log: Path, main: str, *arguments: str) -> Process:
 
 @dataclass
 class Cluster:
-    """Where the master listens, and the workers, of one core each."""
+    """The master's address, and the workers, with one core each."""
 
     url: str
     workers: list[Process]
@@ -82,14 +82,14 @@ class Cluster:
     _started: int = 0
 
     def add_worker(self) -> None:
-        """One more."""
+        """Starts another worker."""
         self._started += 1
         place = ["--cores", "1", "--memory", "1g", "--work-dir", str(self._scratch / f"work-{self._started}")]
         worker = _start(self._scratch / f"worker-{self._started}.log", "worker.Worker", *_LISTEN, *place, self.url)
         self.workers.append(worker)
 
     def lose(self, pid: int) -> None:
-        """Kills the worker with this process id, with its executors, and begins another."""
+        """Kills the worker with this process id, with its executors, and starts another one."""
         (lost,) = (worker for worker in self.workers if worker.popen.pid == pid)
         lost.kill()
         self.workers.remove(lost)
@@ -98,12 +98,12 @@ class Cluster:
 
 @contextmanager
 def cluster(scratch: Path, workers: int) -> Iterator[Cluster]:
-    """A cluster for a block."""
+    """Runs a cluster during a block."""
     master = _start(scratch / "master.log", "master.Master", *_LISTEN)
     running = Cluster("", [], scratch)
     try:
         url = master.said(r"Starting Spark master at (\S+)")
-        # Port 0 stands in that line; the one that the system chose follows.
+        # The first line of the log shows port 0; the port that the system chose follows.
         port = master.said(r"Successfully started service 'sparkMaster' on port (\d+)")
         running.url = re.sub(r":\d+$", f":{port}", url)
         for _ in range(workers):

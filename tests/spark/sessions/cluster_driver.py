@@ -1,7 +1,7 @@
-"""The driver of `test_cluster.py`: does one job for each line that it reads, and says in one line
-how many rows it left.
+"""The driver of `test_cluster.py`: runs one job for each line that it reads, and prints the number
+of remaining rows.
 
-Each job stands still in its tasks, at a row of theirs, until the test opens the job's gate.
+Each job stops in its tasks, at one of their rows, until the test opens the job's gate.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ GATE_SECONDS = 120
 
 
 def gate(place: Path) -> Callable[[], None]:
-    """What a task calls: tells that it is here, under the session of the worker that it belongs to,
-    and waits."""
+    """A function for tasks: reports its arrival, under the session of its worker, and waits."""
     arrived, opened = str(place / "arrived"), str(place / "open")
 
     def wait() -> None:
@@ -39,7 +38,7 @@ def gate(place: Path) -> Callable[[], None]:
 
 
 def gated(value: Any, place: Path) -> Any:
-    """A column's value, which tasks wait for."""
+    """A column's value, for which tasks wait."""
     from pyspark.sql import functions as F
 
     wait = gate(place)
@@ -78,7 +77,7 @@ def merge(spark: Any, path: str, place: Path, rows: int) -> None:
 
     from deltaplane.spark import DeltaTable
 
-    # Half of it matches; of that half a tenth is deleted.
+    # Half of it matches; a tenth of that half is deleted.
     source = spark.range(rows // 2, rows + rows // 2, 1, 4).withColumn("n", F.col("id") * 10)
     merging = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), "t.id = s.id")
     merging = merging.whenMatchedDelete("s.id % 10 = 0")

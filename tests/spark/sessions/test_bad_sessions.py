@@ -1,4 +1,4 @@
-"""Sessions and tables that aren't as they should be: each error says the remedy."""
+"""Invalid sessions and tables: each error names the remedy."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def with_jar(spark: SparkSession) -> Iterator[None]:
-    """This thread of the JVM sees delta-spark's classes, as it does in a session that was started
-    with the jar."""
+    """Makes this JVM thread see delta-spark's classes, as in a session that was started with the
+    jar."""
     jvm: Any = spark._jvm
     thread = jvm.java.lang.Thread.currentThread()
     before = thread.getContextClassLoader()

@@ -1,5 +1,5 @@
-"""A standalone cluster that loses a worker in the midst of a write, an UPDATE, a MERGE: each goes
-on, every row is there once."""
+"""A standalone cluster that loses a worker during a write, an UPDATE, a MERGE: each continues, and
+every row is written once."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ DRIVER = Path(__file__).with_name("cluster_driver.py")
 
 @dataclass
 class Driver:
-    """A session on the cluster that does one job after the other."""
+    """A session on the cluster that runs jobs one after the other."""
 
     cluster: Cluster
     popen: subprocess.Popen[str]
     log: Path
 
     def does(self, job: str, path: Path, place: Path) -> int:
-        """How many rows a job left that lost the worker of its first task before any of its tasks
-        was through."""
+        """The number of remaining rows after a job that lost the worker of its first task before
+        any task had finished."""
         assert self.popen.stdin is not None
         assert self.popen.stdout is not None
         place.mkdir()
@@ -50,7 +50,7 @@ class Driver:
         raise AssertionError(self.log.read_text())
 
     def _waiting_worker(self, arrived: Path) -> int:
-        """The process id of a worker with a task that waits."""
+        """The process id of a worker with a waiting task."""
         deadline = time.monotonic() + 2 * SECONDS
         while True:
             for file in arrived.glob("*"):

@@ -1,5 +1,5 @@
-"""Sessions that are set up as delta-spark's documentation says, without its jar: what scripts have
-before their one import."""
+"""Sessions configured as in delta-spark's documentation, without its jar: the setup of scripts
+before their one changed import."""
 
 from __future__ import annotations
 

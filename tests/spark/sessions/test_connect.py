@@ -1,5 +1,5 @@
-"""Spark Connect: rows and streams of the data source, commands of tables; what needs a classic
-session says so by name."""
+"""Spark Connect: rows and streams of the data source, commands of tables; operations that need a
+classic session name it in the error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from interop.jars import delta_jars
 
 pytestmark = [needs_data_source, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
-# One client for all: its server is a JVM of its own.
+# One client for all tests: its server is a separate JVM.
 CLIENT = """
     import sys
     import deltaplane
@@ -95,10 +95,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def said(place: str) -> list[str]:
-    """What the client printed."""
+    """The client's output."""
     pytest.importorskip("grpc", reason="Spark Connect's packages aren't installed")
-    # The server's port is fixed unless Spark believes that it is tested: then the system chooses
-    # one.
+    # The server's port is fixed unless SPARK_TESTING is set: then the system chooses a port.
     environment = {**os.environ, "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-c", textwrap.dedent(CLIENT), place]
     run = subprocess.run(command, capture_output=True, text=True, timeout=540, env=environment)

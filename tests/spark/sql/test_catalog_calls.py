@@ -1,4 +1,4 @@
-"""`spark.catalog` of an enabled session, and options that say nothing of a Delta table."""
+"""`spark.catalog` of an enabled session, and options without an effect on Delta tables."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_options_that_mean_nothing(
         rows.writeTo(name).option("nonsense", "1").append()
     said = [record.getMessage() for record in caplog.records if "nonsense" in record.getMessage()]
     assert len(said) == 4, said
-    # A reader's properties of tables, and settings of file systems that this one hasn't.
+    # Table properties among a reader's options, and settings of file systems that aren't in use.
     found = enabled.read.format("delta").option("delta.appendOnly", "true").option("fs.nothing", "1").load(path)
     assert found.count() == 9
     rows.write.format("delta").mode("append").option("fs.nothing", "1").save(path)

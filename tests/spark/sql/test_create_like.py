@@ -1,5 +1,5 @@
-"""CREATE TABLE … LIKE … USING delta of a table in another format, and of a view: what delta-spark
-4.4 makes of them."""
+"""CREATE TABLE … LIKE … USING delta of a table in another format, and of a view: the results of
+delta-spark 4.4."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_the_python_api_follows_the_session_s_setting(spark: SparkSession, rows:
 
 
 def test_sql_of_a_session_means_what_spark_means(enabled: SparkSession, rows: str) -> None:
-    # A text, also where a column has this name: no row holds the text `v`.
+    # A string, even if a column has this name: no row contains the string `v`.
     for run in (lambda text: enabled.sql(text), lambda text: deltaplane.sql(text, spark=enabled)):
         run(f'DELETE FROM delta.`{rows}` WHERE s = "v"')
         assert left(rows) == ["s", "x", "y"]

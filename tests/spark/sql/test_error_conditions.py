@@ -1,4 +1,4 @@
-"""Errors have delta-spark's conditions, SQL states and PySpark's classes, beside their own;
+"""Errors have delta-spark's conditions, SQL states and PySpark's classes, besides their own;
 tests/interop compares with delta-spark."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def table(spark: SparkSession, path: str) -> str:
 
 
 def raised(run: Callable[[], Any], kind: type[Exception], spark: type[Exception], condition: str, state: str) -> Any:
-    """What a script gets, which is all of that."""
+    """Checks all that a script can see of an error."""
     with pytest.raises(kind) as found:
         run()
     error: Any = found.value
@@ -238,7 +238,7 @@ def test_a_class_that_is_not_ours_comes_back_as_the_one_below(
     from deltaplane.spark.scan import file_index as _index
 
     class Throttled(ours.StoreUnavailableError):
-        """What a store of the user's raises."""
+        """An exception of a user's store."""
 
     def throttled(*_: Any) -> None:
         raise Throttled("slow down", path="a file")
@@ -263,7 +263,7 @@ def test_a_streams_failure_stays_its_own(spark: SparkSession, table: str, path: 
 
 
 def ended(query: Any) -> Any:
-    """What ended a query, as PySpark tells it."""
+    """The exception that ended a query, as PySpark reports it."""
     with pytest.raises(sparks.StreamingQueryException) as found:
         query.awaitTermination()
     assert found.value.getCondition() == "STREAM_FAILED"
@@ -283,7 +283,7 @@ def test_what_a_stream_refuses_is_its_cause(spark: SparkSession, table: str, pat
     cause: Any = failed._cause
     assert isinstance(cause, (ours.UnsupportedFeatureError, sparks.UnsupportedOperationException))
     assert cause.getMessageParameters()["version"] == str(cause.version)
-    # The sink's, and what Spark threw to it.
+    # The sink's exception, and one that Spark raised in it.
     rows = spark.readStream.format("delta").load(table)
     of(spark, "other long", (1,)).save(f"{path} other")
     failed = ended(started(rows, f"{path} 2").format("delta").start(f"{path} other"))
@@ -336,15 +336,41 @@ def test_commands_refuse_windows_and_chance_as_delta_spark_does(spark: SparkSess
         kind = (ours.InvalidArgumentError, sparks.AnalysisException)
         raised(functools.partial(spark.sql, text), *kind, "INVALID_NON_DETERMINISTIC_EXPRESSIONS", "42K0E")
     assert [tuple(row) for row in spark.table(table).collect()] == [(7, "x")]
-    # A source may be made by windows, and values of a MERGE by chance.
+    # A source may use window functions, and values of a MERGE may be nondeterministic.
     spark.sql("CREATE OR REPLACE TEMP VIEW numbered AS SELECT *, row_number() OVER (ORDER BY id) n FROM changes")
     spark.sql(merge.replace("changes", "numbered") + " AND s.n = 1 WHEN MATCHED THEN UPDATE SET v = uuid()")
     ((_, value),) = spark.table(table).collect()
     assert len(value) == 36
 
 
+def test_commands_refuse_what_makes_several_rows_of_one(spark: SparkSession, path: str) -> None:
+    """A generator would double rows, an aggregate leave one of many. delta-spark has these
+    conditions too."""
+    of(spark).save(path)
+    table = f"delta.`{path}`"
+    spark.createDataFrame([(7, "y"), (8, "z")], ROWS).createOrReplaceTempView("changes")
+    merge = f"MERGE INTO {table} t USING changes s ON t.id = s.id"
+    generator = "explode(array('a', 'b'))"
+    for text in (
+        f"UPDATE {table} SET v = {generator}",
+        f"{merge} WHEN MATCHED THEN UPDATE SET v = {generator}",
+        f"{merge} WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, {generator})",
+    ):
+        kind = (ours.InvalidArgumentError, sparks.AnalysisException)
+        raised(functools.partial(spark.sql, text), *kind, "UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "42K0E")
+    for text in (
+        f"UPDATE {table} SET v = max(v)",
+        f"DELETE FROM {table} WHERE max(id) > 0",
+        f"{merge} WHEN MATCHED THEN UPDATE SET v = max(s.v)",
+        f"{merge} WHEN NOT MATCHED THEN INSERT (id) VALUES (max(s.id))",
+    ):
+        kind = (ours.InvalidArgumentError, sparks.AnalysisException)
+        raised(functools.partial(spark.sql, text), *kind, "UNSUPPORTED_EXPR_FOR_OPERATOR", "42K0E")
+    assert [tuple(row) for row in spark.table(table).collect()] == [(7, "x")]
+
+
 def test_identity_columns_are_longs(spark: SparkSession, path: str) -> None:
-    """As in delta-spark, whose SQL is parsed by Spark, which takes INT beside BIGINT."""
+    """As in delta-spark, whose SQL is parsed by Spark, which accepts INT as well as BIGINT."""
     wrong, states = ours.InvalidArgumentError, "428H2"
     of_delta = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE", states
     for statement in ("CREATE", "CREATE OR REPLACE"):

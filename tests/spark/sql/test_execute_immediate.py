@@ -1,5 +1,5 @@
-"""EXECUTE IMMEDIATE … USING with statements that change Delta tables, beside the same statements
-with literals."""
+"""EXECUTE IMMEDIATE … USING with statements that change Delta tables, compared with the same
+statements with literals."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`spark.sql` and `spark.read` of an enabled session: statements, views, versions and frames as
-delta-spark's users know them."""
+"""`spark.sql` and `spark.read` of an enabled session: statements, views, versions and frames as in
+delta-spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enable
 
 @pytest.fixture
 def at(enabled: SparkSession, path: str) -> str:
-    """A table of three rows, as statements name it."""
+    """A table of three rows, in the form for statements."""
     rows = enabled.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id int, v string").coalesce(1)
     rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(path)
     return f"delta.`{path}`"
@@ -139,10 +139,10 @@ def test_bounds_of_changes_are_those_of_delta_spark(
         reader = enabled.read.format("delta").option("readChangeFeed", "true")
         return reader.options(**options).load(path)
 
-    # Columns are the newest version's, whichever one the range ends with.
+    # The columns are the newest version's, whichever version ends the range.
     assert rows(feed(startingVersion=0, endingVersion=0).select("id", "a")) == [(0, None)]
     assert feed(startingVersion=0, endingVersion=0).columns == feed(startingVersion=0).columns
-    # Between two commits there are none.
+    # There are no changes between two commits.
     assert feed(startingTimestamp=at(1, 1), endingTimestamp=at(1, 1)).count() == 0
     conf["spark.sql.session.timeZone"] = "Asia/Tokyo"
     here = datetime.fromtimestamp(ms[1] / 1000, timezone(timedelta(hours=9))).strftime("%Y-%m-%d %H:%M:%S.%f")
@@ -157,8 +157,8 @@ def test_bounds_of_changes_are_those_of_delta_spark(
         with pytest.raises(AnalysisException) as refused:
             feed(**wrong)
         assert refused.value.getCondition() == condition
-    # Of a path a version goes before a moment; of a name one of them is refused, both as in
-    # delta-spark.
+    # As in delta-spark: for a path the version takes precedence over the timestamp; for a name
+    # having both is refused.
     assert feed(startingVersion=1, startingTimestamp=at(0), endingVersion=1, endingTimestamp=at(2)).count() == 1
     enabled.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
     for both in (
@@ -224,7 +224,7 @@ def test_versions_behind_paths(enabled: SparkSession, at: str, path: str) -> Non
         reader.option("versionAsOf", 1).load(f"{path}@v0")
     with pytest.raises(exceptions.InvalidArgumentError, match="one path"):
         enabled.read.format("delta").load([path, path])
-    # A table may be called so.
+    # A table's directory may have such a name.
     enabled.range(1).write.format("delta").save(f"{path}@v0")
     assert enabled.read.format("delta").load(f"{path}@v0").columns == ["id"]
 
@@ -244,7 +244,7 @@ def test_unknown_options_are_told_and_ignored(
     )
     query.awaitTermination()
     assert enabled.read.format("delta").load(f"{path} copy").count() == 4
-    # A slip in a store's name would be an error of the store that nobody understands.
+    # A misspelled storage option would otherwise cause an incomprehensible error of the store.
     with pytest.raises(exceptions.InvalidArgumentError, match="unknown storage option aws_regoin"):
         enabled.read.format("delta").option("AWS_REGOIN", "eu-north-1").load(path)
 
@@ -331,7 +331,7 @@ def test_names_are_changed(enabled: SparkSession, name: str, path: str) -> None:
     now = SparkTable.forName(enabled, f"{name}_new").detail().first()
     assert was is not None
     assert now is not None
-    # The old name is free, and so is its place.
+    # The old name is free, and so is its location.
     assert now.location == f"{was.location}_new"
     with pytest.raises(AnalysisException):
         enabled.table(name)

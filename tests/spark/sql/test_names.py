@@ -1,5 +1,5 @@
-"""`deltaplane.spark.enable`: the familiar names take the native paths, everything else stays
-Spark's, and `disable` undoes it."""
+"""`deltaplane.spark.enable`: Delta's interfaces use the native implementation, everything else
+stays Spark's, and `disable` reverts it."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_tables_are_created_by_name(spark: SparkSession, name: str, path: str, e
             run(f"CREATE OR REPLACE TABLE {name} (id BIGINT) USING delta LOCATION '{path}'")
         with pytest.raises(exceptions.UnsupportedFeatureError, match=rf"spark_catalog\.default\.{name}"):
             run(f"CREATE TABLE lake.default.{name} (id BIGINT) USING delta")
-        # What isn't ours is Spark's.
+        # Tables of other formats are handled by Spark.
         run(f"DROP TABLE {copies[2]}")
         run(f"CREATE TABLE {copies[2]} (id BIGINT) USING parquet LOCATION '{path} plain'")
         with pytest.raises(exceptions.TableAlreadyExistsError, match="parquet"):
@@ -299,9 +299,9 @@ def test_without_the_native_paths_the_familiar_names_take_the_data_source(
 def test_the_rest_is_sparks(spark: SparkSession, enabled: SparkSession, path: str) -> None:
     enabled.range(3).write.mode("overwrite").parquet(path)
     assert ids(enabled.read.parquet(path)) == ids(enabled.read.format("parquet").load(path)) == [0, 1, 2]
-    # Elsewhere the name is the portable data source's, where one can be told of by its name.
+    # Otherwise the portable data source has the name, if Spark supports registering it.
     no_table_or_name = r"no Delta table here|DATA_SOURCE_NOT_FOUND|Failed to find"
-    # A session that an enabled one makes is enabled, too.
+    # A session created from an enabled one is enabled, too.
     other = enabled.newSession()
     with pytest.raises(exceptions.DeltaError, match="no Delta table here"):
         other.read.format("delta").load(path)

@@ -1,8 +1,8 @@
 """Parquet tables of the session's catalog, and Parquet files at a path: CONVERT TO DELTA and
 SHALLOW CLONE.
 
-The rows of a table, before Spark's own Parquet table and afterwards the Delta table of the same
-name, are the same.
+A table has the same rows as Spark's own Parquet table and, afterwards, as the Delta table of the
+same name.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# What directories' names escape, and what they can't tell from null.
+# Characters that directory names escape, and values that they can't distinguish from null.
 _TEXTS = ["x", "y z", "é", "a/b=c", "100%", "%20", ".", "", None]
 
 
 @pytest.fixture
 def other(enabled: SparkSession, name: str) -> Iterator[str]:
-    """A second name, which nobody holds before and after."""
+    """A second name that is free before and after the test."""
     yield f"{name}_other"
     enabled.sql(f"DROP TABLE IF EXISTS {name}_other")
 
@@ -48,7 +48,7 @@ def rows(spark: SparkSession, table: str, where: str = "true") -> list[tuple[Any
 
 
 def commit(location: Path) -> dict[str, Any]:
-    """The first commit's actions by their kind; of several files all of them."""
+    """The first commit's actions by kind; the kinds with several actions as lists."""
     found: dict[str, Any] = {"add": []}
     for line in (location / "_delta_log" / f"{0:020}.json").read_text().splitlines():
         ((kind, action),) = json.loads(line).items()
@@ -87,7 +87,7 @@ def test_a_table_is_converted_by_its_name(enabled: SparkSession, name: str) -> N
     enabled.sql(f"INSERT INTO {name} VALUES (3, 'z')")
     enabled.sql(f"DELETE FROM {name} WHERE a = 1")
     assert rows(enabled, name) == [(2, None), (3, "z")]
-    # Again: nothing is to be done.
+    # A second conversion does nothing.
     enabled.sql(f"CONVERT TO DELTA {name} PARTITIONED BY (b STRING)")
     assert DeltaTable(str(folder(enabled, name))).version() == 2
     enabled.sql(f"DROP TABLE {name}")
@@ -184,7 +184,7 @@ def test_a_name_whose_files_are_a_delta_table_becomes_one(enabled: SparkSession,
 def test_what_is_no_parquet_table_is_refused_with_delta_sparks_conditions(
     enabled: SparkSession, name: str, other: str, tmp_path: Path
 ) -> None:
-    # Each as delta-spark 4.4.0 answers it.
+    # Each with delta-spark 4.4.0's result.
     enabled.sql(f"CREATE TABLE {name} (a INT, p INT) USING parquet PARTITIONED BY (p)")
     enabled.sql(f"INSERT INTO {name} VALUES (1, 1)")
     for given in ("p STRING", "p INT, a INT", "P INT"):

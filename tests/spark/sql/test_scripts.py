@@ -1,5 +1,5 @@
-"""Scripts for delta-spark, with one import changed: what they do, what they get and which
-exceptions they catch."""
+"""Scripts for delta-spark, with one changed import: their effects, results and caught
+exceptions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(autouse=True)
 def names(spark: SparkSession) -> Iterator[None]:
-    """The session knows the format by its name."""
+    """Registers the format by its name in the session."""
     dp.enable(spark)
     yield
     dp.disable(spark)
@@ -123,7 +123,7 @@ def test_fields_that_a_source_lacks_stay(spark: SparkSession, path: str) -> None
     source = spark.createDataFrame(new, "id int, s struct<A: int, n: struct<x: int>>").alias("s")
     merge = table.merge(source, "t.id = s.id").withSchemaEvolution()
     merge.whenMatchedUpdateAll().execute()
-    # As delta-spark 4.4 does.
+    # As in delta-spark 4.4.
     assert rows(table.toDF().selectExpr("id", "to_json(s) AS s")) == [
         (1, '{"a":99,"b":"b","n":{"x":9,"y":2}}'),
         (2, '{"a":98,"n":{"x":8}}'),
@@ -153,7 +153,7 @@ def dp_errors() -> Any:
 
 def test_versions_and_moments_are_restored(spark: SparkSession, path: str, in_new_york: None) -> None:
     table = written(spark, path, [("a", 1), ("b", 2)])
-    # In the session's time zone, as Spark shows it.
+    # In the session's time zone, as Spark displays it.
     (first,) = table.history().selectExpr("date_format(timestamp, 'yyyy-MM-dd HH:mm:ss.SSS') AS at").collect()
     frame = spark.createDataFrame([("a", 3)], ["key_new", "value_new"])
     frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(path)
@@ -174,7 +174,7 @@ def test_vacuum_looks_through_the_directory(spark: SparkSession, tmp_path: Path,
     table.vacuum()
     table.vacuum(1000)
     assert (path / "abc.txt").exists()
-    # As delta-spark 4.4: the table's property decides, not a retention of other than 0 hours.
+    # As in delta-spark 4.4: the table's property decides, unless the retention is 0 hours.
     then = time.time() - 10 * 3600
     os.utime(path / "abc.txt", (then, then))
     table.vacuum(1)
@@ -252,7 +252,7 @@ def test_structs_that_are_set_may_lack_fields_where_the_schema_evolves(spark: Sp
     merge = merge.withSchemaEvolution().whenMatchedUpdate("s.id = 1", {"s": "s.s"})
     merge = merge.whenMatchedUpdate(set={"t.s": "named_struct('a', s.id)"})
     merge.whenNotMatchedBySourceUpdate(set={"s": "named_struct('b', 'z')"}).execute()
-    # As delta-spark 4.4 does.
+    # As in delta-spark 4.4.
     assert rows(table.toDF().selectExpr("id", "s.a", "s.b", "s.c")) == [
         (1, 9, None, 1.5),
         (2, None, "z", None),

@@ -1,5 +1,5 @@
-"""SQL of an enabled session as Spark itself has it: what a text means over a Delta table is what it
-means over Parquet files."""
+"""SQL of an enabled session has Spark's meaning: a text over a Delta table returns the same as over
+Parquet files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# What Python hands to Spark as a parameter, by the type that Spark binds for it.
+# Python values as statement parameters, by the type that Spark binds for them.
 VALUES: dict[str, Any] = {
     "date": dt.date(2024, 5, 1),
     "old": dt.date(1582, 10, 4),
@@ -47,7 +47,7 @@ VALUES: dict[str, Any] = {
 
 
 def values() -> dict[str, Any]:
-    """Those, and what Spark's own functions make of literals."""
+    """These values, and values that Spark's functions compute from literals."""
     return {
         **VALUES,
         "dates": F.array(F.lit(dt.date(2024, 1, 1)), F.lit(dt.date(1900, 2, 3))),
@@ -59,7 +59,7 @@ def values() -> dict[str, Any]:
 
 @pytest.fixture
 def database(enabled: SparkSession) -> Iterator[str]:
-    """A database of this test's own, which goes with all that is in it."""
+    """A database for this test, dropped with its contents afterwards."""
     enabled.sql("CREATE DATABASE sparks_sql")
     yield "sparks_sql"
     for view in ("sparks_v", "sparks_n"):
@@ -76,7 +76,7 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 def test_parameters_are_what_spark_binds(enabled: SparkSession, database: str, conf: dict[str, str]) -> None:
-    # Item 5 of issue 36: a date was 2018, and other types failed.
+    # Dates and other types arrive with their values and types.
     given = values()
     conf["spark.sql.session.timeZone"] = "America/New_York"
     enabled.sql("CREATE TABLE sparks_sql.pq USING parquet AS SELECT 1 AS one")
@@ -88,7 +88,8 @@ def test_parameters_are_what_spark_binds(enabled: SparkSession, database: str, c
     found = enabled.sql(f"SELECT {every} FROM sparks_sql.t", args=given)
     assert found.schema.simpleString() == expected.schema.simpleString()
     assert repr(found.collect()) == repr(expected.collect())
-    # The same as texts, by each statement: what is put into its text has to be what Spark binds.
+    # The values as texts, in each statement: the text inserted for a parameter must equal what
+    # Spark binds.
     said = {name: f"typeof(:{name}) || ' ' || string(:{name})" for name in names}
     one_by_one = ", ".join(f"{text} AS {name}" for name, text in said.items())
     (texts,) = enabled.sql(f"SELECT {one_by_one} FROM sparks_sql.pq", args=given).collect()
@@ -111,11 +112,11 @@ def test_parameters_are_what_spark_binds(enabled: SparkSession, database: str, c
     assert stored() == expected_rows
     enabled.sql(f"CREATE TABLE sparks_sql.made USING delta AS {source}", args=given)
     assert rows(enabled.table("sparks_sql.made")) == expected_rows
-    # By their places: each row goes whose text is the one of its parameter.
+    # Positional parameters: each row is deleted by the parameter with its text.
     met = " OR ".join(f"(id = {i} AND s <=> typeof(?) || ' ' || string(?))" for i in range(len(names)))
     enabled.sql(f"DELETE FROM sparks_sql.t WHERE {met}", args=[value for value in given.values() for _ in range(2)])
     assert stored() == []
-    # Spark 4.2 itself mixes up more than four of them.
+    # Spark 4.2 itself mixes up more than four positional parameters.
     places = enabled.sql("SELECT ?, ?, ?, ?, ?, ? FROM sparks_sql.t LIMIT 1", args=[1, "b", 3.0, 4, "e", 6])
     assert tuple(places.collect()[0]) == (1, "b", 3.0, 4, "e", 6)
     replaced = "INSERT INTO sparks_sql.t REPLACE WHERE id = :int AND s <> string(:date) SELECT :int, string(:ts)"
@@ -129,8 +130,7 @@ def test_parameters_are_what_spark_binds(enabled: SparkSession, database: str, c
 
 
 def test_names_of_relations_are_found_as_spark_finds_them(enabled: SparkSession, database: str) -> None:
-    # Items 20 and 22 of issue 36: words that happen to be a table's name; what only Spark's parser
-    # reads.
+    # Words that coincide with a table's name, and syntax that only Spark's parser knows.
     for fmt, table in (("delta", "orders"), ("delta", "t"), ("parquet", "orders_pq"), ("parquet", "t_pq")):
         enabled.range(5).selectExpr("id", "id % 2 AS t").write.format(fmt).saveAsTable(f"sparks_sql.{table}")
     queries = [
@@ -181,7 +181,7 @@ def test_names_of_relations_are_found_as_spark_finds_them(enabled: SparkSession,
 
 
 def test_statements_take_what_spark_takes(enabled: SparkSession, database: str) -> None:
-    # Items 21 and 22, D3, B and C4 of issue 36.
+    # Spark's functions, variables, scripts and clauses in statements that change Delta tables.
     enabled.udf.register("sparks_plus", lambda x: x + 1, "int")
     enabled.sql("CREATE TABLE sparks_sql.t (id INT, j STRING, n STRUCT<a: BIGINT, b: DECIMAL(5,2)>) USING delta")
     run, table = enabled.sql, "sparks_sql.t"
@@ -229,7 +229,7 @@ def test_statements_take_what_spark_takes(enabled: SparkSession, database: str) 
 
 
 def test_definitions_by_name(enabled: SparkSession, database: str, path: str) -> None:
-    # B of issue 36.
+    # SHOW CREATE TABLE, ALTER TABLE and OPTIONS of tables that are named in the catalog.
     enabled.sql(
         "CREATE TABLE sparks_sql.t (id INT NOT NULL COMMENT 'it\\'s', `a b` STRING DEFAULT 'x', g INT GENERATED ALWAYS AS (id + 1), p DATE) "
         "USING delta PARTITIONED BY (p) COMMENT 'about' TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
@@ -254,13 +254,13 @@ def test_definitions_by_name(enabled: SparkSession, database: str, path: str) ->
         enabled.sql(f"ALTER TABLE sparks_sql.u SET LOCATION '{path}'")
     with pytest.raises(exceptions.TableNotFoundError, match="no Delta table is there"):
         enabled.sql(f"ALTER TABLE sparks_sql.m SET LOCATION '{path}/no'")
-    # What is there isn't the name's to delete.
+    # Dropping the name doesn't delete existing files.
     enabled.sql("DROP TABLE sparks_sql.m")
     assert rows(enabled.table("sparks_sql.e")) == [(1,)]
 
 
 def test_views_of_one_table_stand_for_it(enabled: SparkSession, database: str) -> None:
-    # D4 of issue 36: a view of columns is the table, as in delta-spark; any other view is refused.
+    # A view of columns is updatable as in delta-spark; any other view is refused.
     table = "sparks_sql.t"
     enabled.sql(f"CREATE TABLE {table} (key INT, value INT) USING delta")
     plain = {

@@ -1,5 +1,5 @@
-"""What statements and the history say of a table on Spark, under delta-spark's names: managed or
-not, its properties, its upkeep."""
+"""Statements and the history describe a table on Spark under delta-spark's names: managed or not,
+its properties, its maintenance."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_vacuum_is_told_as_the_session_says(enabled: SparkSession, path: str, co
     assert (ended.operation, began.operation) == ("VACUUM END", "VACUUM START")
     assert began.operationMetrics == {"numFilesToDelete": "0", "sizeOfDataToDelete": "0"}
     assert (ended.operationParameters["status"], ended.operationMetrics["numDeletedFiles"]) == ("COMPLETED", "0")
-    # Without Spark, where nothing is to be deleted, nothing is told.
+    # Without Spark, a VACUUM that deletes nothing commits nothing.
     table = DeltaTable(path)
     table.vacuum(dry_run=False)
     assert table.version() == 2

@@ -1,4 +1,5 @@
-"""`deltaplane.spark.DeltaTable` is `delta.tables.DeltaTable` in names, arguments and results."""
+"""`deltaplane.spark.DeltaTable` equals `delta.tables.DeltaTable` in names, arguments and
+results."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ SIGNATURES = json.loads(Path(__file__).with_name("delta_tables.json").read_text(
 def test_every_method_takes_delta_sparks_arguments(name: str) -> None:
     for method, parameters in SIGNATURES[name].items():
         ours = inspect.signature(getattr(getattr(tables, name), method)).parameters
-        # What is ours alone can't be given without its name.
+        # Additional parameters are keyword-only.
         theirs = [p for p, of in ours.items() if p != "self" and of.kind is not inspect.Parameter.KEYWORD_ONLY]
         assert theirs == parameters, f"{name}.{method}"
         assert set(ours) - {"self", *theirs} <= {"dry_run"}, f"{name}.{method}"
@@ -177,7 +178,7 @@ def test_protocols_rise_and_features_come_and_go(spark: SparkSession, path: str)
 
 
 def at_newest(table: SparkTable) -> str:
-    """The time of the newest commit, as the session writes it."""
+    """The time of the newest commit, in the session's notation."""
     (newest,) = table.history(1).selectExpr("date_format(timestamp, 'yyyy-MM-dd HH:mm:ss.SSS') AS at").collect()
     return str(newest.at)
 

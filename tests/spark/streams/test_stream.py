@@ -1,5 +1,5 @@
-"""Structured Streaming, natively and through the data source `deltaplane`: what comes through,
-once, and what is refused."""
+"""Structured Streaming, natively and through the data source `deltaplane`: rows arrive once, and
+refusals."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def native(spark: SparkSession) -> Reads:
 
 
 def portable_sink(df: DataFrame, path: str, output_mode: str = "append", **options: Any) -> None:
-    """Writes all that is there now."""
+    """Writes all present rows."""
     writer = df.writeStream.format("deltaplane").outputMode(output_mode).options(**options)
     finish(writer.option("checkpointLocation", f"{path}-query").trigger(availableNow=True).start(path))
 
 
 def native_sink(df: DataFrame, path: str, output_mode: Any = "append", **arguments: Any) -> None:
-    """The same natively."""
+    """Writes all present rows natively."""
     finish(dp.write_stream(df, path, f"{path}-query", output_mode, trigger={"availableNow": True}, **arguments))
 
 
@@ -68,8 +68,8 @@ def appends(spark: SparkSession, path: str, count: int, first: int = 0) -> None:
 
 
 def forget_last_commit(path: str) -> None:
-    """What is left of a query that was killed after its last batch was written, and before it noted
-    so."""
+    """Restores the state of a query that was killed between writing its last batch and recording
+    it."""
     commits = Path(f"{path}-query/commits")
     newest = max((file for file in commits.iterdir() if file.name.isdigit()), key=lambda file: int(file.name))
     newest.unlink()
@@ -77,7 +77,7 @@ def forget_last_commit(path: str) -> None:
 
 
 def seen(df: DataFrame, name: str = "seen") -> list[list[int]]:
-    """The ids of each micro-batch that isn't empty."""
+    """The ids of each non-empty micro-batch."""
     batches: list[list[int]] = []
 
     def note(batch: DataFrame, _: int) -> None:
@@ -125,7 +125,7 @@ def test_a_first_batch_that_failed_begins_where_it_began(spark: SparkSession, so
 
     with pytest.raises(Exception, match="no disk"):
         run(fail)
-    # The newest version is another one by now.
+    # The newest version has changed by now.
     appends(spark, path, 1, first=1)
     run(lambda batch, _: rows.extend(row.id for row in batch.collect()))
     assert sorted(rows) == list(range(20))
@@ -169,7 +169,7 @@ def test_progress_tells_what_spark_s_delta_source_tells(spark: SparkSession, sou
     told = []
     for progress in query.recentProgress:
         end = progress["sources"][0]["endOffset"]
-        # PySpark 4.1 makes it a text of Python's, others JSON's, or leave it.
+        # PySpark 4.1 converts it to Python's text, other versions to JSON's or not at all.
         read = ast.literal_eval if str(end).startswith("{'") else json.loads
         offset = read(end) if isinstance(end, str) else end
         told.append([offset[key] for key in ("sourceVersion", "reservoirVersion", "index", "isStartingVersion")])
@@ -265,7 +265,7 @@ def test_a_complete_result_replaces_all_rows(spark: SparkSession, native: Reads,
 
 
 def test_the_history_tells_of_batches(spark: SparkSession, native: Reads, path: str) -> None:
-    """In delta-spark's words: the query and its batch, and not the writer's mode."""
+    """As in delta-spark: the query and its batch, without the writer's mode."""
     appends(spark, path, 1)
     for sink, to in ((native_sink, f"{path} native"), (portable_sink, f"{path} portable")):
         for batch in range(2):

@@ -1,5 +1,5 @@
-"""`schemaTrackingLocation`: a stream reads each row under the columns of its time, and goes on over
-changed ones with leave."""
+"""`schemaTrackingLocation`: a stream reads each row under the columns of its time, and continues
+after changed columns with consent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass
 class Query:
-    """A query over all that is there, run again and again, and the rows of its last run."""
+    """A query over all present rows, run repeatedly, and the rows of its last run."""
 
     reads: Callable[..., DataFrame]
     path: str
@@ -86,7 +86,7 @@ def test_rows_come_under_the_columns_of_their_time(path: str, run: Query) -> Non
         run(allowSourceColumnRename=4, allowSourceColumnDrop="always")
     assert run(allowSourceColumnRename=3) == [{"id": 3, "b": 30}]
 
-    # Two changes without rows between them are one.
+    # Two changes without rows between them count as one.
     DeltaTable(path).alter.change_column_type("b", "long")
     DeltaTable(path).alter.drop_columns(["id"])
     append(path, b=1 << 40)
@@ -110,7 +110,7 @@ def test_a_start_in_the_past_has_the_columns_of_then(path: str, run: Query) -> N
     table = DeltaTable(path)
     table.alter.drop_columns(["a"])
     append(path, id=2)
-    # Columns that come need no leave.
+    # Added columns need no consent.
     extended = pa.table({"id": pa.array([3], pa.int64()), "c": pa.array([5], pa.int32())})
     write_deltalake(path, extended, mode="append", schema_mode="merge")
     for _ in range(2):
@@ -172,12 +172,12 @@ def test_without_a_log_renamed_columns_end_a_query(
 
     run("query")
     DeltaTable(path).alter.rename_column("a", "b")
-    # Also where nothing came since.
+    # Also without new rows since.
     with pytest.raises(Exception, match=r"were renamed or dropped .*\(renamed: a\)"):
         run("query")
     with pytest.raises(Exception, match=r"were renamed or dropped .*\(renamed: a\)"):
         run("from the first", startingVersion=0)
-    # Rows that begin with the renaming have the new names alone.
+    # Rows that begin with the renaming have only the new names.
     run("from the renaming", startingVersion=2)
     run("anew")
     if reads == "native":

@@ -1,5 +1,5 @@
-"""Leave to go on over other columns: options, settings of the session, and those for one checkpoint
-location alone."""
+"""Consent to continue with changed columns: options, session settings, and settings for one
+checkpoint location."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lacks(given: Leave, version: int, **steps: list[str]) -> list[str]:
     return [step.option for step in given.lacking({**NOTHING, **steps}, version)]
 
 
-# What Java says; the second but last has the least number there is.
+# Java's hash codes; the last but one is the smallest integer.
 @pytest.mark.parametrize(
     ("text", "number"),
     [
@@ -67,7 +67,7 @@ def test_what_allows_nothing() -> None:
         {f"allowSourceColumnDrop.ckpt_{NUMBER}": "70"},
     ):
         assert lacks(leave(**settings), 7, dropped=["a"]) == ["allowSourceColumnDrop"], settings
-    # RenameAndDrop says nothing of types.
+    # The RenameAndDrop setting doesn't cover types.
     assert lacks(leave(allowSourceColumnRenameAndDrop="always"), 7, widened=["a"]) == ["allowSourceColumnTypeChange"]
 
 
@@ -96,7 +96,8 @@ def test_the_ways_are_named_with_their_values() -> None:
     one = given.ways(given.lacking({**NOTHING, "dropped": ["b"]}, 7), 7)
     assert f"SET `{PREFIX}allowSourceColumnDrop.ckpt_{NUMBER}` = 7;" in one
     assert "RenameAndDrop" not in one
-    # Who has no session can set options alone; who doesn't know the place names none.
+    # Without a session only options can be set; without a checkpoint location no setting for it can
+    # be named.
     assert "SET" not in Leave({}).ways(both, 7)
     assert "ckpt_" not in Leave({}, {}.get).ways(both, 7)
 
@@ -168,7 +169,7 @@ def test_sources_of_a_query_have_numbers(spark: SparkSession, path: str, conf: d
     def start() -> None:
         frames = [dp.read_stream(spark, p, schemaTrackingLocation=f"{checkpoint}/columns") for p in (one, other)]
         first, second = (frame.select("id") for frame in frames)
-        # A source that a query names twice counts once.
+        # A source that a query uses twice counts once.
         run(first.union(first).union(second), checkpoint)
 
     for each in (one, other):

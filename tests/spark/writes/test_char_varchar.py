@@ -1,5 +1,5 @@
-"""CHAR(n) and VARCHAR(n) on Spark: what the log says of them, what is read and found, what is
-refused. The facts are those of delta-spark 4.4 on Spark 4.2."""
+"""CHAR(n) and VARCHAR(n) on Spark: the log's metadata, reading, filtering and refusals. Expected
+values are those of delta-spark 4.4 on Spark 4.2."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_commands_find_rows_whatever_blanks_files_have(enabled: SparkSession, pa
 
     run, table = enabled.sql, f"delta.`{path}`"
     run(f"CREATE TABLE {table} (id INT, c CHAR(3)) USING delta")
-    # Three writers, of which one pads: each file's bounds have one value.
+    # Three writers, one of which pads: each file's bounds have one value.
     for number, value in enumerate(["a", "a  ", "b"]):
         write_deltalake(path, pa.table({"id": pa.array([number], pa.int32()), "c": [value]}), mode="append")
     run(f"UPDATE {table} SET id = id + 10 WHERE c = 'a'")

@@ -40,8 +40,8 @@ VECTORS_OR_NOT = pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copi
 
 
 def foretold(told: DryRun, commit: list[dict[str, Any]]) -> None:
-    """Whether a commit is what the embedded engine would have made of the same command, but for the
-    new files."""
+    """Compares a commit with the embedded engine's dry run of the same command, except for the new
+    files."""
     info = next(action["commitInfo"] for action in commit if "commitInfo" in action)
     adds = {action["add"]["path"] for action in commit if "add" in action}
     removes = {action["remove"]["path"]: action["remove"]["size"] for action in commit if "remove" in action}
@@ -57,7 +57,7 @@ def camel(name: str) -> str:
 
 
 class OnSpark:
-    """The embedded table's face on Spark's commands; dry runs are the embedded engine's."""
+    """The embedded table's interface over Spark's commands; dry runs use the embedded engine."""
 
     def __init__(self, table: DeltaTable, spark: SparkSession) -> None:
         self._table, self._spark = table, spark
@@ -84,7 +84,7 @@ class OnSpark:
         return Merger(self, source, on)
 
     def done(self, run: Callable[[], object], names: list[str]) -> dict[str, int]:
-        """Runs a command; what the history says of it, zeros where nothing was committed."""
+        """Runs a command; returns its metrics from the history, zeros if nothing was committed."""
         before = self._table.version()
         run()
         self._table.update_incremental()
@@ -141,9 +141,9 @@ class OnSparkModel(Merged):
 deletes = st.tuples(st.just("delete"), st.sampled_from(CONDITIONS))
 updates = st.tuples(st.just("update"), st.tuples(st.sampled_from(UPDATES), st.sampled_from(CONDITIONS)))
 merging = st.tuples(st.just("merge"), merges)
-# The conditions of the others take no rows without a key, which merges insert.
+# The conditions of the other plans allow no rows without a key, which merges insert.
 plans = st.lists(deletes | updates, min_size=2, max_size=2) | st.lists(merging, min_size=2, max_size=2)
-# Making a failing example smaller takes minutes here.
+# Shrinking a failing example takes minutes here.
 QUICK = settings(
     max_examples=2,
     deadline=None,
@@ -243,7 +243,7 @@ def test_a_failing_task_leaves_the_table_as_it_was(spark: SparkSession, path: st
     with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
         table.delete("n div (id - 2) > 0")
     assert (DeltaTable(path).version(), rows(path)) == (0, before)
-    # What other tasks had made is deleted with the command that failed.
+    # Files of other tasks are deleted when the command fails.
     assert len(list(Path(path).glob("*.parquet"))) == 1
     assert not list(Path(path).glob("deletion_vector_*"))
 
@@ -309,7 +309,7 @@ def test_fields_of_structs_are_assigned_by_path(spark: SparkSession, path: str) 
     ],
 )
 def test_nothing_of_a_source_is_lost_without_a_word(spark: SparkSession, path: str, given: str, says: str) -> None:
-    # As delta-spark 4.4 refuses it; with other rows than these nothing would be changed.
+    # As refused by delta-spark 4.4; with other rows than these nothing would be changed.
     of = pa.list_(pa.struct([("x", pa.int32()), ("y", pa.string())]))
     before = [{"id": 1, "s": [{"x": 1, "y": "a"}]}]
     table = made(spark, path, pa.Table.from_pylist(before, pa.schema([("id", pa.int64()), ("s", of)]))).alias("t")
@@ -335,7 +335,7 @@ def test_schema_evolution_adds_columns(spark: SparkSession, path: str) -> None:
 
 
 class Between:
-    """Lets another writer commit after a command has found its rows."""
+    """Lets another writer commit between a command's finding of rows and its write."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
         commit = Rewriting.commit
@@ -373,7 +373,7 @@ def test_new_rows_that_the_command_would_have_read_are_a_conflict(
     Between(monkeypatch, lambda: write_deltalake(path, pa.table({"id": [3], "n": [1]}), mode="append"))
     with pytest.raises(ConcurrentAppendException):
         merge.execute()
-    # Keys beyond those of the source are no concern of it.
+    # Keys outside of the source don't conflict.
     Between(monkeypatch, lambda: write_deltalake(path, pa.table({"id": [900], "n": [1]}), mode="append"))
     merge.execute()
     assert [row["id"] for row in rows(path)] == [1, 900]
@@ -457,7 +457,7 @@ def test_rows_move_between_partitions(spark: SparkSession, path: str, properties
     table = made(spark, path, data, partition_by=["p"], configuration=properties).alias("t")
     source = spark.createDataFrame([(2, "c"), (4, "d")], "id long, p string").alias("s")
     merge = table.merge(source, "t.id = s.id").whenMatchedUpdate(set={"p": "s.p"})
-    # The new row has no partition of its own.
+    # The new row has no partition value of its own.
     merge.whenNotMatchedInsert(values={"id": "s.id"}).execute()
     table.update("p = 'b'", {"p": "'a'"})
     assert [tuple(row.values()) for row in rows(path)] == [(1, "a"), (2, "c"), (3, "a"), (4, None)]
@@ -475,8 +475,8 @@ def test_names_that_ask_for_care(spark: SparkSession, path: str) -> None:
 
 
 def test_clauses_and_updates_without_values(spark: SparkSession, path: str) -> None:
-    """As in delta-spark: a row is what it was, or what the table gives its columns; a clause that
-    would change nothing isn't one."""
+    """As in delta-spark: a row stays unchanged, or gets the table's own values; a clause without
+    effect isn't a clause."""
     properties = "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
     deltaplane.sql(f"CREATE TABLE delta.`{path}` (id BIGINT, a STRING DEFAULT 'none') {properties}")
     write_deltalake(path, pa.table({"id": [1, 2], "a": ["x", "y"]}), mode="append")
@@ -511,8 +511,8 @@ def test_new_values_are_checked_where_no_row_is_updated(
     enabled.sql(
         f"CREATE TABLE {table} (a INT, d DATE, s STRUCT<x: INT>) USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
     )
-    # As in delta-spark: an empty table, and one of whose rows none meets the condition, refuse what
-    # a full one refuses.
+    # As in delta-spark: an empty table, and one without a matching row, refuse what a full table
+    # refuses.
     for _ in range(2):
         with pytest.raises(PySparkException) as refused:
             enabled.sql(f"UPDATE {table} SET {value} WHERE a = 1")

@@ -1,4 +1,4 @@
-"""Options and settings of delta-spark's writers: what they do to a table's columns, partitions,
+"""Options and settings of delta-spark's writers: their effect on a table's columns, partitions,
 files and history."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_new_columns_come_without_the_old_partitions(enabled: SparkSession, path
     written(rows, path, by="p")
     written(rows.selectExpr("id", "p", "1 AS x"), path, "overwrite", overwriteSchema="True")
     assert DeltaTable(path).metadata().partition_columns == []
-    # Where some rows are replaced the columns stay.
+    # A write that replaces some rows keeps the columns.
     written(
         rows.where("id = 3").selectExpr("id", "p", "2 AS x"),
         path,
@@ -122,7 +122,7 @@ def test_options_that_an_append_has_no_use_for(enabled: SparkSession, path: str)
     written(enabled.range(2, 3), path, partitionOverwriteMode="dynamic", dataChange="true", header="true")
     written(enabled.range(0), path)
     assert ids(enabled, path) == [0, 1, 2]
-    # A frame without rows is no version, unless it is an application's.
+    # An empty frame makes no version, unless it has an application version.
     assert DeltaTable(path).version() == 1
     written(enabled.range(0), path, txnAppId="a", txnVersion=1)
     assert DeltaTable(path).version() == 2
@@ -156,7 +156,7 @@ def test_names_of_tables_with_properties(enabled: SparkSession, path: str) -> No
 
 
 def test_an_overwritten_table_keeps_its_properties(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
-    """As delta-spark: properties among the options, and the session's defaults, are for new
+    """As in delta-spark: properties among the options, and the session's defaults, apply to new
     tables."""
     writer = (
         enabled.range(2)
@@ -204,14 +204,14 @@ def test_a_streams_sink_casts_and_tells_of_empty_batches(
             frame.writeStream.format("delta").option("checkpointLocation", f"{path} {query}").trigger(availableNow=True)
         )
 
-    # Without rows there is a table, and a version.
+    # An empty stream creates a table and a version.
     assert writer(source.where("id > 7"), "none").start(f"{path} copy").awaitTermination(120)
     assert ids(enabled, f"{path} copy") == []
     assert DeltaTable(f"{path} copy").metadata().configuration == {"delta.appendOnly": "true"}
     assert writer(source.selectExpr("CAST(id AS string) AS id"), "texts").start(f"{path} copy").awaitTermination(120)
     assert ids(enabled, f"{path} copy") == [0, 1, 2]
     assert [entry["operation"] for entry in DeltaTable(f"{path} copy").history()] == ["STREAMING UPDATE"] * 2
-    # Of properties a stream's options say nothing, as in delta-spark.
+    # As in delta-spark, a stream's options don't set properties.
     named = writer(source, "named").option("delta.enableChangeDataFeed", "true").toTable(name)
     assert named.awaitTermination(120)
     assert [row.operation for row in enabled.sql(f"DESCRIBE HISTORY {name}").collect()] == [
@@ -267,8 +267,8 @@ def test_what_makes_a_table_is_told_as_such(enabled: SparkSession, path: str, na
 
 
 def test_values_are_cast_where_columns_are_a_tables(enabled: SparkSession, path: str, name: str) -> None:
-    """As in delta-spark: by all writers but `save`, structs by the names of their fields or, where
-    columns are, by places."""
+    """As in delta-spark: all writers except `save` cast values; structs are matched by field name,
+    or by position if columns are."""
     enabled.sql(f"CREATE TABLE {name} (id BIGINT, s STRUCT<a: INT, b: INT>) USING delta LOCATION '{path}'")
     swapped = enabled.sql("SELECT '7' AS id, named_struct('b', '1', 'a', 2L) AS s")
     swapped.writeTo(name).append()
@@ -303,14 +303,14 @@ def test_a_session_makes_changes_happen_once(enabled: SparkSession, path: str, c
         conf[version] = str(number)
         change()
         assert DeltaTable(path).version() == number
-        # The same one again, and others under its number.
+        # The same change again, and others with its number.
         change()
         for insert in ("VALUES (9)", "SELECT id FROM rows_of_a_job"):
             assert enabled.sql(f"INSERT INTO {table} {insert}").collect()[0].num_affected_rows == 0
         enabled.sql(f"DELETE FROM {table}")
         assert DeltaTable(path).version() == number
     assert ids(enabled, path) == [0, 0, 3, 4, 11]
-    # Files may move whatever the number is.
+    # Files may move, whatever the number is.
     dp.DeltaTable.forPath(enabled, path).optimize().executeCompaction()
     assert newest(path)["operation"] == "OPTIMIZE"
     conf[version], conf[f"{version}.autoReset.enabled"] = "100", "true"
@@ -332,7 +332,7 @@ def test_a_function_takes_the_batches_whatever_the_format_was(enabled: SparkSess
     def writer() -> Any:
         return enabled.readStream.format("delta").load(path).writeStream.trigger(availableNow=True)
 
-    # Delta's documentation starts it so; a path has no meaning for a function.
+    # Delta's documentation starts it so; a function ignores the path.
     for number, where in enumerate(((), (f"{path} none",))):
         stream = writer().format("delta").foreachBatch(upsert).outputMode("update")
         query = stream.option("checkpointLocation", f"{path} q{number}").start(*where)
@@ -340,7 +340,7 @@ def test_a_function_takes_the_batches_whatever_the_format_was(enabled: SparkSess
         assert taken.pop() == [0, 1, 2]
     assert not DeltaTable.is_deltatable(f"{path} none")
     assert ids(enabled, f"{path} merged") == [0, 1, 2]
-    # What was said last takes the rows.
+    # The last call decides about the sink.
     query = writer().format("delta").format("memory").queryName("familiar_rows").start()
     assert query.awaitTermination(120)
     assert enabled.table("familiar_rows").count() == 3
@@ -355,8 +355,8 @@ def test_columns_are_replaced_with_all_rows(enabled: SparkSession, path: str, co
     old = enabled.createDataFrame([(1, "a"), (2, "b")], "id int, p string")
     new = enabled.createDataFrame([(3, "a")], "id int, p string")
     dynamic = {"partitionOverwriteMode": "dynamic", "overwriteSchema": True}
-    # As in delta-spark: without partitionBy the table has no partitions any more, so that all rows
-    # make room.
+    # As in delta-spark: without partitionBy the table loses its partitions, so all rows are
+    # replaced.
     written(old, path, by="p")
     written(new, path, "overwrite", **dynamic)
     assert (ids(enabled, path), DeltaTable(path).metadata().partition_columns) == ([3], [])
@@ -401,6 +401,6 @@ def test_rows_without_their_partition_are_refused(enabled: SparkSession, path: s
         written(enabled.createDataFrame([("a",)], "p string"), path)
     with pytest.raises(AnalysisException, match="DELTA_ILLEGAL_USAGE"):
         lacking.writeTo(f"delta.`{path}`").using("delta").option("overwriteSchema", False).createOrReplace()
-    # By name a column that isn't there is null, as in delta-spark.
+    # Matched by name, a missing column is null, as in delta-spark.
     lacking.writeTo(f"delta.`{path}`").append()
     assert ids(enabled, path) == [1, 2]

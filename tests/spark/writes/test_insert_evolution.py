@@ -1,4 +1,4 @@
-"""Rows by INSERT and `insertInto` whose columns aren't the table's: what delta-spark 4.4 answers,
+"""INSERT and `insertInto` of rows with other columns than the table's: delta-spark 4.4's results,
 as recorded."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MORE = "SELECT 2 AS a, 'two' AS b, 5 AS c"
 ARITY, MISMATCH = "DELTA_INSERT_COLUMN_ARITY_MISMATCH", "DELTA_METADATA_MISMATCH"
 UNKNOWN = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
 
-# The table; the statement, or the query whose rows `insertInto` takes; whether the session lets
-# schemas grow; and the newest row, or the condition of the error.
+# The table; the statement, or the query whose rows `insertInto` takes; whether the session allows
+# schema changes; and the newest row, or the error's condition.
 CASES: list[tuple[tuple[str, str, str], str, bool, Any]] = [
     (FLAT, MORE, True, {"a": 2, "b": "two", "c": 5}),
     (FLAT, MORE, False, MISMATCH),
@@ -54,8 +54,8 @@ CASES: list[tuple[tuple[str, str, str], str, bool, Any]] = [
         True,
         {"a": 2, "b": "two", "s": {"x": 2, "y": "q", "m": 3}},
     ),
-    # Fields are found by name where the columns' names are the table's and no value needs a cast,
-    # else by place.
+    # Fields are matched by name if the columns' names are the table's and no value needs a cast,
+    # otherwise by position.
     (
         NESTED,
         "SELECT 2 AS a, 'two' AS b, named_struct('y', '7', 'x', 2) AS s",

@@ -1,4 +1,4 @@
-"""OPTIMIZE, CONVERT and VACUUM by Spark's tasks leave what the embedded engine leaves."""
+"""OPTIMIZE, CONVERT and VACUUM by Spark's tasks have the same results as by the embedded engine."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_optimize_leaves_what_the_embedded_engine_leaves(spark: SparkSession, pa
         DeltaTable(path).delete("id % 5 = 0")
     other = path + " other"
     shutil.copytree(path, other)
-    # Without what delta-spark gives, which stands before it.
+    # Without delta-spark's columns, which come first.
     by_tasks = dp.sql(spark, text.format(f"delta.`{path}`")).drop("path", "metrics").collect()[0].asDict()
     here = deltaplane.sql(text.format(f"delta.`{other}`")).to_pylist()[0]
     assert by_tasks == here
@@ -80,7 +80,7 @@ def ids(path: str) -> dict[int, int]:
 
 
 def _facts(path: str) -> list[str]:
-    """What the log says of the live files' rows."""
+    """The log's statistics of the live files."""
     shown = pa.table(DeltaTable(path).get_add_actions(flatten=True))
     kept = [
         name
@@ -132,7 +132,7 @@ def test_a_group_that_another_writer_took_is_left_alone(
 def test_rows_that_another_writer_deleted_are_not_back_in_sorted_files(
     spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # P121: tasks keep where rows were beside the files, for the driver that commits
+    # P121: tasks store row positions beside the files, for the committing driver
     for n in range(4):
         rows = pa.table({"id": range(n, 400, 4)})
         write_deltalake(path, rows, mode="append", configuration={"delta.enableDeletionVectors": "true"})
@@ -169,7 +169,7 @@ def test_rows_that_another_writer_deleted_are_not_back_in_sorted_files(
 
 @pytest.fixture
 def copied_by_tasks(spark: SparkSession) -> Iterator[list[int]]:
-    """Clones' files are copied by tasks; in how many lists."""
+    """Counts the lists of files that tasks copy for clones."""
     spark.conf.set("spark.deltaplane.distributedCopyFiles", "2")
     lists: list[int] = []
     run = _layout.run_tasks
@@ -195,7 +195,7 @@ def test_tasks_copy_the_files_of_a_deep_clone(spark: SparkSession, path: str, co
     assert copied_by_tasks == [8]
     assert rows(there) == rows(here) == rows(path)
     assert DeltaTable(there).history(1)[0]["operationMetrics"] == DeltaTable(here).history(1)[0]["operationMetrics"]
-    # Made again it takes what is new, by tasks or not.
+    # Cloning again copies only new files, by tasks or not.
     write_deltalake(path, pa.table({"id": [9_999], "x": [1], "p": [0]}), mode="append")
     SparkTable.forPath(spark, path).clone(there, replace=True)
     assert rows(there) == rows(path)
@@ -289,7 +289,7 @@ def test_many_files_are_deleted_by_tasks(
     ends = [e for e in DeltaTable(path).history() if e["operation"] == "VACUUM END"]
     told = [(e["operationParameters"]["status"], e["operationMetrics"]["numDeletedFiles"]) for e in ends]
     assert told == [("COMPLETED", "3"), ("FAILED", "0")]
-    # Few are the driver's.
+    # The driver copies a small number itself.
     write_deltalake(path, pa.table({"x": [5]}), mode="overwrite")
     SparkTable.forPath(spark, path).vacuum(0)
     assert requests == [2, 2]

@@ -1,5 +1,5 @@
-"""Names that the catalog holds for tables of other formats: no rows go where nobody looks for
-them."""
+"""Catalog names of tables in other formats: Delta writes refuse them, since the rows would become
+unreachable."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def folder(spark: SparkSession, name: str) -> Path:
 
 
 def test_nothing_is_written_beside_another_formats_rows(enabled: SparkSession, held: str, new: DataFrame) -> None:
-    # Each as delta-spark 4.4.0 answers it.
+    # Each with delta-spark 4.4.0's result.
     def streamed() -> None:
         source = f"{folder(enabled, held)}_source"
         new.write.mode("overwrite").parquet(source)
@@ -76,7 +76,7 @@ def test_nothing_is_written_beside_another_formats_rows(enabled: SparkSession, h
         assert (provider(enabled, held), rows(enabled, held)) == ("parquet", [(1, "a")]), said
     new.write.format("delta").mode("ignore").saveAsTable(held)
     enabled.sql(f"CREATE TABLE IF NOT EXISTS {held} USING delta AS {select}")
-    # The table knows its format.
+    # The existing table determines the format.
     new.write.format("delta").insertInto(held)
     assert (provider(enabled, held), rows(enabled, held)) == ("parquet", [(1, "a"), (2, "b")])
 

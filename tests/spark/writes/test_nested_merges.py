@@ -1,5 +1,5 @@
-"""MERGE with an evolving schema inside of structs on Spark: what the model of the embedded engine's
-test says, and keys at the ends of their types.
+"""MERGE with an evolving schema inside structs on Spark: compared with the model of the embedded
+engine's test; and keys at the ends of their types' ranges.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_nested_fields_become_what_the_model_says(
 
 
 def test_a_struct_that_is_null_on_both_sides_stays_null(spark: SparkSession, tmp_path: Path) -> None:
-    # As delta-spark 4.4.
+    # As in delta-spark 4.4.
     path = str(tmp_path / "t")
     of = pa.struct([("y", pa.int32()), ("z", pa.int32())])
     schema = pa.schema([("id", pa.int32()), ("c", of)])
@@ -67,7 +67,7 @@ def test_keys_are_found_by_their_exact_values(spark: SparkSession, tmp_path: Pat
     random_order = random.Random(1)
     for kind in ("date", "decimal(38,0)"):
         make, extreme, others = KEYS[kind]
-        # Few values are listed, of many the range is looked for.
+        # Few values are listed; of many, only the range is used.
         for number, chosen in enumerate((extreme[:4], [*extreme[:4], *others])):
             chosen = random_order.sample(chosen, len(chosen))
             path, given_path = (str(tmp_path / f"{kind}{number}{side}") for side in "ts")

@@ -1,5 +1,5 @@
-"""Cached frames after writes of the same session: they show what the table has, whatever wrote to
-it."""
+"""Cached frames after writes of the same session: they show the table's present rows, whichever
+command wrote them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 
 def ids(frame: DataFrame) -> list[int]:
-    # A new query: a frame that was collected keeps its plan, in delta-spark too.
+    # A new query: a collected frame keeps its plan, as in delta-spark.
     return sorted(row.id for row in frame.select("id").collect())
 
 
@@ -67,7 +67,7 @@ def test_cached_frames_follow_every_write_of_the_session(enabled: SparkSession, 
             expected = {"filtered": [i for i in now if i > 1], "joined": [i for i in now if i < 3]}
             for said, frame in shown.items():
                 assert ids(frame) == expected.get(said, now), (number, said)
-        # What is written from such a frame doesn't bring old rows back.
+        # Writing from such a frame doesn't restore old rows.
         shown["by sql"].write.format("delta").save(f"{path} copy")
         assert ids(read.load(f"{path} copy")) == [0, 1]
     finally:

@@ -1,5 +1,4 @@
-"""Overwrites of rows that match new ones by Spark's tasks: they leave what the embedded engine's
-leave."""
+"""Overwrites of matching rows by Spark's tasks have the same results as by the embedded engine."""
 
 from __future__ import annotations
 
@@ -9,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
 
 from deltaplane import DeltaTable, sql, write_deltalake
 from deltaplane import spark as dp
@@ -101,7 +99,7 @@ def test_frames_replace_rows(spark: SparkSession, path: str) -> None:
     done = dp.write(frame.where("k = 7"), path, "overwrite", replace_using=["k"])
     assert (done.version, done.metrics["numTargetRowsDeleted"], done.metrics["numTargetRowsInserted"]) == (2, 1, 1)
     assert dp.write(frame.where("false"), path, "overwrite", replace_using=["k"]).skipped == "nothing"
-    # Where no table is, one is made.
+    # A missing table is created.
     assert dp.write(frame, f"{path}-new", "overwrite", replace_using=["k"]).version == 0
     verify(path)
 
@@ -119,7 +117,7 @@ def test_what_says_nothing_clear_is_refused(spark: SparkSession, path: str) -> N
         with pytest.raises(InvalidArgumentError):
             dp.write(frame, path, **{"mode": "overwrite", **wrong})  # type: ignore[call-overload]
     chance = {"replace_on": "t.k = s.k AND rand() < 0.5", "source_alias": "s", "target_alias": "t"}
-    with pytest.raises(AnalysisException, match="NON_DETERMINISTIC"):
+    with pytest.raises(InvalidArgumentError, match="NON_DETERMINISTIC"):
         dp.write(frame, path, "overwrite", **chance)  # type: ignore[call-overload]
     with pytest.raises(SchemaMismatchError):
         dp.write(frame.withColumn("more", frame.k), path, "overwrite", replace_using=["k"])
@@ -135,7 +133,7 @@ def test_the_newest_version_is_replaced(spark: SparkSession, path: str) -> None:
     told = sql(statement, spark, tables={"t": table, "n": NEW}, dry_run=True)
     assert (told.read_set.reads, told.read_set.isolation) == ("rows", "Serializable")
     other.delete("k = 1")
-    # The statement reads the version that is there when it begins.
+    # The statement reads the version that is the newest when it begins.
     assert sql(statement, spark, tables={"t": table, "n": NEW})["version"].to_pylist() == [2]
 
 

@@ -1,4 +1,4 @@
-"""Constraints, invariants, generated columns and defaults where Spark writes (P101, P103, P105,
+"""Constraints, invariants, generated columns and defaults in Spark's writes (P101, P103, P105,
 P107)."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def save_source(df: DataFrame, path: str) -> None:
     df.write.format("deltaplane").mode("append").save(path)
 
 
-# Each way of writing, and what its refusals are raised as.
+# Each way of writing, and the exception class of its refusals.
 WAYS = [(save_frame, exceptions.ConstraintViolationError), (save_source, Exception)]
 
 
@@ -63,7 +63,7 @@ def files(path: str) -> int:
 
 @pytest.mark.parametrize(("save", "error"), WAYS)
 def test_values_are_computed_and_given_ones_kept(spark: SparkSession, table: str, save: Save, error: type) -> None:
-    # P105, P107: an explicit null is no absent column
+    # P105, P107: an explicit null isn't a missing column
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     late = "TIMESTAMP '2024-02-29 23:30:00'"
     save(spark.sql(f"SELECT {late} AS at, 1 AS n, named_struct('Y', 1L, 'X', 2L) AS s"), table)
@@ -108,7 +108,7 @@ def test_the_time_zone_is_the_sessions(spark: SparkSession, path: str, in_new_yo
     frame = spark.sql("SELECT TIMESTAMP '2024-01-01 02:00:00Z' AS at")
     save_frame(frame, path)
     assert DeltaTable(path).scan().to_arrow()["day"].to_pylist() == [dt.date(2023, 12, 31)]
-    # The embedded engine has no zones with rules.
+    # The embedded engine doesn't support time zones with rules.
     with pytest.raises(Exception, match=r"UnsupportedExpressionError.*America/New_York"):
         save_source(frame, path)
     assert DeltaTable(path).version() == 1
@@ -118,7 +118,7 @@ def test_expressions_of_others_are_spark_s_to_judge(spark: SparkSession, path: s
     constrained(path, Field("n", "integer"), c="gone > 0")
     with pytest.raises(exceptions.InvalidArgumentError, match="gone"):
         save_frame(spark.sql("SELECT 1 AS n"), path)
-    # Only Spark has this function.
+    # The embedded engine lacks the function `soundex`, so Spark must evaluate the constraint.
     constrained(path + "2", Field("n", "string"), c="soundex(n) > ''")
     save_frame(spark.sql("SELECT 'x' AS n"), path + "2")
     with pytest.raises(Exception, match=r"UnsupportedExpressionError.*soundex"):

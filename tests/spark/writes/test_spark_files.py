@@ -1,5 +1,4 @@
-"""Which writes leave the making of files to Spark's own writer, and that nobody can tell by what is
-read."""
+"""Writes that use Spark's own Parquet writer, and that readers see no difference."""
 
 from __future__ import annotations
 
@@ -55,14 +54,14 @@ def is_by_spark(path: str, version: int = 0) -> bool:
 
 
 def left_over(path: str) -> set[str]:
-    """Files beside the log that no commit names."""
+    """Data files that no commit names."""
     named = {unquote(add["path"]) for version in range(DeltaTable(path).version() + 1) for add in adds(path, version)}
     there = {str(file.relative_to(path)) for file in Path(path).rglob("*") if file.is_file()}
     return {file for file in there if not file.startswith("_delta_log/")} - named
 
 
 def test_files_are_what_our_own_would_be(spark: SparkSession, path: str, tmp_path: Path) -> None:
-    # P160-P163, P168: the bounds of footers, and of columns of which footers don't tell all.
+    # P160-P163, P168: bounds from footers, and of columns whose footers are incomplete.
     before = spark.conf.get("spark.sql.parquet.outputTimestampType")
     assert dp.write(rows(spark), path).metrics["numOutputRows"] == "100"
     assert is_by_spark(path)

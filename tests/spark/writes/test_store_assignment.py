@@ -1,5 +1,5 @@
-"""`spark.sql.storeAssignmentPolicy`: each way to store values casts them as the session says, with
-Spark's own casts as the oracle."""
+"""`spark.sql.storeAssignmentPolicy`: every command that stores values casts them by the session's
+policy, with Spark's own casts as the oracle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("enabled")]
 POLICY = "spark.sql.storeAssignmentPolicy"
 FOLLOWS_ANSI = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
 
-# Values, by the column's name, and the types that they are stored as: most fit nowhere.
+# Values by column name, and the types in which they are stored: most are out of range everywhere.
 VALUES = {
     "big": ("3000000000L", "int"),
     "word": ("'abc'", "int"),
@@ -55,7 +55,7 @@ def _sets(columns: list[str], values: list[str]) -> str:
     return ", ".join(f"{column} = {value}" for column, value in zip(["id", *columns], ["1", *values], strict=True))
 
 
-# Each way that obeys the policy, over a table at a path and the view `new_values` with the same
+# Each command that obeys the policy, over a table at a path and the view `new_values` with the same
 # columns.
 COMMANDS: dict[str, Command] = {
     "select": lambda s, t, c, v: s.sql(f"INSERT INTO {t} SELECT * FROM new_values"),
@@ -77,7 +77,7 @@ COMMANDS: dict[str, Command] = {
     "insertInto overwrite": lambda s, t, c, v: _frame(s).write.insertInto(t, overwrite=True),
     "mergeInto": lambda s, t, c, v: _frame(s).mergeInto(t, F.expr("false")).whenNotMatched().insertAll().merge(),
 }
-# Ways by name that cast rows unless they are refused before.
+# By-name commands that cast rows unless these are refused before.
 COMMANDS |= {
     "saveAsTable": lambda s, t, c, v: _frame(s).write.format("delta").mode("append").saveAsTable(t),
     "writeTo": lambda s, t, c, v: _frame(s).writeTo(t).append(),
@@ -87,7 +87,7 @@ COMMANDS |= {
 
 
 def _made(spark: SparkSession, path: str, types: dict[str, str]) -> str:
-    """A table with one row of nulls, as statements name it."""
+    """A table with one row of nulls, in the form for statements."""
     columns = ", ".join(["id int", *(f"{name} {of}" for name, of in types.items())])
     spark.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta")
     spark.sql(f"INSERT INTO delta.`{path}` (id) VALUES (0)")
@@ -105,8 +105,8 @@ def _row(path: str) -> dict[str, Any]:
 
 
 def test_legacy_casts_never_fail(spark: SparkSession, tmp_path: Path, conf: dict[str, str]) -> None:
-    """Each way stores what Spark's own casts of queries make of the values where
-    `spark.sql.ansi.enabled` is off."""
+    """Each command stores the results of Spark's own casts in queries with `spark.sql.ansi.enabled`
+    off."""
     types = {name: of for name, (_, of) in VALUES.items()}
     conf["spark.sql.ansi.enabled"] = "false"
     wanted = spark.range(1).selectExpr("1 AS id", *(f"CAST({v} AS {of}) AS {n}" for n, (v, of) in VALUES.items()))

@@ -1,5 +1,5 @@
-"""Where new tables come to be under delta-spark's names: at places that are empty, a table's or
-other files', by names that are new or held."""
+"""Locations of new tables under delta-spark's names: empty ones, ones with a table or with other
+files, under new and existing names."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_no_table_is_made_among_other_files(enabled: SparkSession, path: str, na
     ):
         refused(make, TableAlreadyExistsError, "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION")
         assert not enabled.catalog.tableExists(name)
-    # As in delta-spark a frame is saved wherever the caller says.
+    # As in delta-spark, a frame is saved at any path.
     rows.write.format("delta").save(path)
     assert enabled.read.format("delta").load(path).count() == 2
     (Path(f"{path} empty")).mkdir()

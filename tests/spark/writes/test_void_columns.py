@@ -1,5 +1,5 @@
-"""Columns of the type void on Spark: nulls alone, until later data gives them a type. Each as
-delta-spark 4.4.0 answers it."""
+"""Columns of the type void on Spark: only nulls, until later data gives them a type. Expected
+values are those of delta-spark 4.4.0."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Writing frames: modes, partitions, one commit per write whatever tasks do, refusals with their
-own class."""
+"""Writes of frames: modes, partitions, one commit per write whatever tasks do, and refusals with
+their own class."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_inherited_column_metadata_is_left_out(spark: SparkSession, path: str) -
 
 
 def test_rows_of_few_tasks_are_written_by_them(spark: SparkSession, path: str) -> None:
-    """A shuffle is made where it spares files: many tasks, or rows that come out of a shuffle
+    """Shuffles only if that saves files: with many tasks, or for rows that come out of a shuffle
     anyway."""
     tasks = {
         "of a range": (spark.range(0, 900, 1, 2), 6),

@@ -1,5 +1,4 @@
-"""Dry runs of frames and of INSERT on Spark: they foretell the commit to the byte, and leave every
-file alone."""
+"""Dry runs of frames and of INSERT on Spark: predict the commit to the byte, and change no file."""
 
 from __future__ import annotations
 
@@ -33,14 +32,14 @@ DATA = pa.table({"k": list(range(6)), "p": ["a", "b", "c"] * 2})
 
 @pytest.fixture
 def days(path: str) -> str:
-    """A table in partitions, with a constraint."""
+    """A partitioned table with a constraint."""
     write_deltalake(path, DATA, partition_by="p")
     DeltaTable(path).alter.add_constraint({"small": "k < 100"})
     return path
 
 
 def rows(spark: SparkSession, *values: str) -> DataFrame:
-    """Rows in one task, so that they come in one order."""
+    """Rows in one task, so that their order is fixed."""
     return spark.sql(f"SELECT * FROM VALUES {', '.join(values)} AS t(k, p)").coalesce(1)
 
 
@@ -89,7 +88,7 @@ def test_a_frames_dry_run_foretells_its_write(spark: SparkSession, days: str, ho
         ("INSERT INTO t BY NAME SELECT 'a' AS p, 20L AS k", 1),
         ("INSERT OVERWRITE t SELECT k, p FROM t WHERE p = 'a' ORDER BY k", 2),
         ("INSERT INTO t REPLACE WHERE p = 'b' SELECT 30L, 'b'", 1),
-        # Rows that the statement holds are the embedded engine's, with a session too.
+        # The embedded engine writes rows listed in the statement, also with a session.
         ("INSERT INTO t (p, k) VALUES ('c', 31L)", 1),
         ("INSERT INTO t REPLACE USING (p) VALUES (32L, 'a')", 1),
         ("INSERT INTO t REPLACE ON t.k = s.k VALUES (1L, 'b') AS s", 1),
@@ -152,7 +151,7 @@ def test_what_would_be_skipped(spark: SparkSession, days: str) -> None:
 @pytest.mark.parametrize(
     ("write", "error"),
     [
-        # One of two tasks makes its file, the other one meets the row that is wrong.
+        # One of two tasks writes its file, the other one meets the invalid row.
         (
             lambda spark, path: dp.write(many(spark), path, rebalance=False, dry_run=True),
             ConstraintViolationError,

@@ -1,2 +1,2 @@
-"""A file for each verb of the command line: its function has the file's name, or it is a group of
-verbs called `app`."""
+"""One file for each verb of the command line: defines a function with the file's name, or a group
+of verbs called `app`."""

@@ -1,4 +1,4 @@
-"""`deltaplane advise`: which maintenance pays for a table.
+"""`deltaplane advise`: proposes maintenance that pays for a table.
 
 Uses the public API only.
 """

@@ -27,8 +27,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command()
 def info(path: Directory = None, json: AsJson = False) -> None:
     """Prints the cache's entries and bytes, by table."""
-    found = cache.cache_info(path)
-    render.cache({**asdict(found), "path": str(found.path)}, as_json=json)
+    usage = cache.cache_info(path)
+    render.cache({**asdict(usage), "path": str(usage.path)}, as_json=json)
 
 
 @app.command()

@@ -27,7 +27,7 @@ def check(
     """Checks the log against the data files; exits with 1 if they disagree."""
     table = open_table(location, version, option)
     with render.counts("check", shown=not json) as advance:
-        found = table.check(deep, progress=lambda p: advance(p.phase, p.done, p.total))
-    render.findings(found, as_json=json)
-    if found:
+        problems = table.check(deep, progress=lambda p: advance(p.phase, p.done, p.total))
+    render.findings(problems, as_json=json)
+    if problems:
         raise typer.Exit(1)

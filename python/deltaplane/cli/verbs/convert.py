@@ -54,13 +54,13 @@ def convert(
         )
     if would is not None:
         names = [field.name for field in would.schema.fields]
-        told = {
+        counts = {
             "table": location,
             "files": would.files,
             "columns": names,
             "partition_columns": list(would.partition_columns),
         }
-        render.facts(told, as_json=json)
+        render.facts(counts, as_json=json)
         return
     table = DeltaTable(location, storage_options=options)
     files = table.history(1)[0]["operationParameters"]["numFiles"]

@@ -1,4 +1,4 @@
-"""`deltaplane diff`: the files, or with keys the rows, in which two versions differ."""
+"""`deltaplane diff`: lists the files, or with keys the rows, in which two versions differ."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ def diff(
             raise typer.BadParameter("--column and --memory-limit are for --keys")
         render.rows(table.diff(from_version, to_version)[:limit], as_json=json)
         return
-    found = table.diff(from_version, to_version, keys=keys, columns=column, memory_limit=memory_limit)
-    render.stream(found, limit, as_json=json)
+    changes = table.diff(from_version, to_version, keys=keys, columns=column, memory_limit=memory_limit)
+    render.stream(changes, limit, as_json=json)

@@ -25,6 +25,6 @@ def files(
     shown = [name for name in ("path", "size_bytes", "num_records", "partition") if name in actions.column_names]
     rows = actions.select(shown).to_pylist()
     if where is not None:
-        kept = set(table.files(where))
-        rows = [row for row in rows if row["path"] in kept]
+        matching = set(table.files(where))
+        rows = [row for row in rows if row["path"] in matching]
     render.files(rows[:limit], len(rows), as_json=json)

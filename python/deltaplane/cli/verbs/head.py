@@ -28,9 +28,9 @@ def head(
 ) -> None:
     """Prints the first rows of a scan."""
     scan = open_table(location, version, option).scan(column, where)
-    found: list[dict[str, Any]] = []
+    head_rows: list[dict[str, Any]] = []
     for batch in scan.batches():
-        found += batch.slice(0, rows - len(found)).to_pylist()
-        if len(found) >= rows:
+        head_rows += batch.slice(0, rows - len(head_rows)).to_pylist()
+        if len(head_rows) >= rows:
             break
-    render.head(scan.schema, found, as_json=json)
+    render.head(scan.schema, head_rows, as_json=json)

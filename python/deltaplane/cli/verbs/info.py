@@ -1,4 +1,4 @@
-"""`deltaplane info`: prints what a table is.
+"""`deltaplane info`: prints a summary of a table.
 
 Uses the public API only.
 """

@@ -1,4 +1,4 @@
-"""`deltaplane maintain`: runs the maintenance that pays for a table.
+"""`deltaplane maintain`: runs the maintenance that `advise` proposes.
 
 Uses the public API only.
 """
@@ -35,8 +35,10 @@ def maintain(
     table = open_table(location, None, option)
     with render.steps("maintain", shown=not json) as advance:
 
-        def told(step: MaintenanceStep) -> None:
+        def show_step(step: MaintenanceStep) -> None:
             advance(f"{step.kind} {step.state}")
 
-        done = table.maintain(budget=budget, max_time=max_time, predicates=predicates, dry_run=dry_run, progress=told)
+        done = table.maintain(
+            budget=budget, max_time=max_time, predicates=predicates, dry_run=dry_run, progress=show_step
+        )
     render.report(done, as_json=json)

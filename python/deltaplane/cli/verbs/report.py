@@ -1,4 +1,4 @@
-"""`deltaplane report`: a table's health as one HTML page.
+"""`deltaplane report`: writes a table's health report as one HTML page.
 
 Uses the public API only.
 """
@@ -37,10 +37,10 @@ def report(
     advice."""
     table = open_table(location, version, option)
     advice = table.advise(predicates) if advise or predicates is not None else None
-    found = table.report(advice=advice)
+    health = table.report(advice=advice)
     if output is not None:
         try:
-            found.write(output)
+            health.write(output)
         except OSError as e:
             raise typer.BadParameter(f"can't write {output}: {e.strerror}") from e
-    render.health(found, output, as_json=json)
+    render.health(health, output, as_json=json)

@@ -1,4 +1,4 @@
-"""`deltaplane restore`: goes back to an older version by a new commit.
+"""`deltaplane restore`: restores an older version by a new commit.
 
 Uses the public API only.
 """

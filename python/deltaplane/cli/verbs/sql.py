@@ -42,5 +42,5 @@ def sql(
         render.dry_run(run_sql(statement, tables=tables, storage_options=options, dry_run=True), as_json=json)
     else:
         with progress.shown():
-            found = run_sql(statement, tables=tables, storage_options=options)
-        render.rows(found, as_json=json)
+            result = run_sql(statement, tables=tables, storage_options=options)
+        render.rows(result, as_json=json)

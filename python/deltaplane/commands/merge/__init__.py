@@ -1,1 +1,1 @@
-"""MERGE: its clauses, the columns that it writes, its plan, its run and its metrics."""
+"""MERGE: clauses, columns, plan, execution and metrics."""

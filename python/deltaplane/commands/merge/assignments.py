@@ -1,12 +1,11 @@
-"""What columns become: Spark SQL over a row's old values, or plain Python values, stored as Spark
-stores them.
+"""New values of columns: Spark SQL over a row's old values, or plain Python values, stored by
+Spark's rules.
 
-Columns are found ignoring case; a field of a struct may be assigned by its path.
+Column names are case-insensitive; a field of a struct may be assigned by its path.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,10 +29,10 @@ __all__ = ["AssignedColumns", "Assignments", "Node"]
 
 @dataclass
 class Node:
-    """A column or field to be assigned: a value's number, or fields below it.
+    """An assigned column or field: a value's number, or a tree of fields.
 
-    `null_if` is the number of a boolean value: where it is true a struct that was null stays null,
-    whatever its fields get.
+    `null_if` is the number of a boolean value: where it is true, a struct that was null stays null,
+    regardless of its fields.
     """
 
     value: int | None = None
@@ -42,8 +41,8 @@ class Node:
 
 
 class AssignedColumns:
-    """Which columns and fields of a schema get which of some values, numbered from 0. The table's
-    `alias` may stand before them."""
+    """Maps columns and fields of a schema to values numbered from 0. The table's `alias` may
+    precede their names."""
 
     def __init__(self, fields: Sequence[Mapping[str, Any]], alias: str | None = None) -> None:
         self._fields, self._alias = fields, alias
@@ -51,21 +50,21 @@ class AssignedColumns:
 
     @property
     def columns(self) -> set[str]:
-        """The columns that get new values, in whole or in part."""
+        """The columns with new values, complete or partial."""
         return set(self._tree)
 
     @property
     def tree(self) -> Mapping[str, Node]:
-        """What is assigned, by column."""
+        """The assignments, by column."""
         return self._tree
 
     def add(self, name: str, number: int) -> tuple[list[str], Any]:
-        """Notes that a column or field gets the value of this number; returns its path and its type
-        in the schema.
+        """Assigns the value with this number to a column or field; returns its path and its type in
+        the schema.
 
         Raises:
-            InvalidArgumentError: an unknown column, one that is assigned twice or that the table
-                fills by itself.
+            InvalidArgumentError: an unknown column, one that is assigned twice, or one whose values
+                the table computes.
         """
         parts = _parts(name, {f["name"].lower() for f in self._fields})
         if self._alias is not None and len(parts) > 1 and parts[0].lower() == self._alias.lower():
@@ -73,7 +72,7 @@ class AssignedColumns:
         return self.add_path(name, parts, number)
 
     def add_path(self, name: str, parts: Sequence[str], number: int) -> tuple[list[str], Any]:
-        """As `add`, for a name that was taken apart."""
+        """Assigns as `add` does, for a parsed name."""
         path: list[str] = []
         fields, below = self._fields, self._tree
         for depth, part in enumerate(parts):
@@ -97,8 +96,8 @@ class AssignedColumns:
         raise InvalidArgumentError("an assignment needs the name of a column")
 
     def keep_null(self, path: Sequence[str], number: int) -> None:
-        """Notes that a struct, of which fields are assigned, stays null where the value of this
-        number is true."""
+        """Makes a struct with assigned fields stay null where the value with this number is
+        true."""
         node, fields = Node(below=self._tree), self._fields
         for part in path:
             name = next(f["name"] for f in fields if f["name"].lower() == part.lower())
@@ -107,7 +106,7 @@ class AssignedColumns:
         node.null_if = number
 
     def put(self, batch: pa.RecordBatch, values: Sequence[pa.Array]) -> pa.RecordBatch:
-        """The batch with the values in their columns; a column or field that it lacks is added."""
+        """The batch with the values in their columns; adds missing columns and fields."""
         types = {f["name"]: f["type"] for f in self._fields}
         for name, node in self._tree.items():
             at = batch.schema.get_field_index(name)
@@ -122,25 +121,25 @@ class Assignments:
     """New values for columns of one version of a table, computed batch by batch.
 
     Args:
-        schema_json: the table's schema.
+        schema: the table's schema.
         updates: column → expression.
         new_values: column → Python value.
 
     Raises:
-        InvalidArgumentError: nothing to assign, an unknown column, one that is assigned twice or
-            that the table fills by itself, a wrong expression.
-        SchemaMismatchError: a value of a type that the column doesn't take.
-        UnsupportedExpressionError: what DuckDB can't evaluate as Spark does, by name.
+        InvalidArgumentError: no assignment, an unknown column, one that is assigned twice or whose
+            values the table computes, or an invalid expression.
+        SchemaMismatchError: a value's type is incompatible with its column.
+        UnsupportedExpressionError: DuckDB can't evaluate the named expression with Spark's result.
 
     >>> import pyarrow as pa
-    >>> from deltaplane.schema import Field, Schema
-    >>> schema = Schema([Field("x", "long"), Field("y", "long")]).to_json()
+    >>> from deltaplane import _native
+    >>> schema = _native.schema_from_arrow(pa.schema([("x", pa.int64()), ("y", pa.int64())]))
     >>> new = Assignments(schema, {"x": "x + 1"}, {"Y": 7})
     >>> new.apply(pa.record_batch({"x": [1, 2], "y": [None, 3]})).to_pylist()
     [{'x': 2, 'y': 7}, {'x': 3, 'y': 7}]
     """
 
-    def __init__(self, schema_json: str, updates: Mapping[str, str], new_values: Mapping[str, Any]) -> None:
+    def __init__(self, schema: _native.TableSchema, updates: Mapping[str, str], new_values: Mapping[str, Any]) -> None:
         import pyarrow as pa
 
         if not updates and not new_values:
@@ -150,12 +149,12 @@ class Assignments:
                 raise InvalidArgumentError(
                     f"`{name}` is given {sql!r} by updates, which takes Spark SQL as a text: give values by new_values"
                 )
-            refuse_unclear(sql, columns_of(lambda: schema_json), is_condition=False)
-        arrow = pa.schema(_native.schema_to_arrow(schema_json))
-        self._assigned = AssignedColumns(json.loads(schema_json)["fields"])
+            refuse_unclear(sql, columns_of(lambda: schema), is_condition=False)
+        arrow = pa.schema(_native.schema_to_arrow(schema.to_json()))
+        self._assigned = AssignedColumns(schema.to_value()["fields"])
         targets = [self._assigned.add(name, i) for i, name in enumerate([*updates, *new_values])]
         self._failing = list[str]()
-        self._program = _program(list(updates.values()), targets, schema_json, self._failing)
+        self._program = _program(list(updates.values()), targets, schema.to_json(), self._failing)
         self._constants = [
             constant(name, value, arrow, target[0])
             for (name, value), target in zip(new_values.items(), targets[len(updates) :], strict=True)
@@ -163,12 +162,12 @@ class Assignments:
 
     @property
     def columns(self) -> set[str]:
-        """The columns that get new values, in whole or in part."""
+        """The columns with new values, complete or partial."""
         return self._assigned.columns
 
     @property
     def reads(self) -> set[str]:
-        """The columns whose old values are needed."""
+        """The columns whose old values the expressions read."""
         of_values = set(self._program.columns) if self._program is not None else set()
         return of_values | {name for name, node in self._assigned.tree.items() if node.value is None}
 
@@ -176,7 +175,7 @@ class Assignments:
         """The batch with the new values.
 
         Raises:
-            InvalidArgumentError: a row for which Spark can't compute a value either.
+            InvalidArgumentError: a row for which Spark's evaluation fails as well.
         """
         import pyarrow as pa
 
@@ -202,8 +201,8 @@ def _parts(name: str, columns: set[str]) -> Sequence[str]:
 def _program(
     texts: list[str], targets: Sequence[tuple[list[str], Any]], schema_json: str, failing: list[str]
 ) -> Program | None:
-    """The values as their columns take them; `failing` gets the paths of parts that some values
-    don't fit."""
+    """Compiles the values in the types of their columns; adds to `failing` the paths of parts that
+    some values can't be cast to."""
     if not texts:
         return None
     now_us = time.time_ns() // 1000
@@ -226,18 +225,18 @@ def _program(
 
 
 def _assigned(old: pa.Array | None, of: Any, node: Node, values: Sequence[pa.Array]) -> pa.Array:
-    """A column of this type with the new values in it; a struct that was null gets its other fields
-    as nulls, as in Spark.
+    """A column of this type with the new values in it; the other fields of a struct that was null
+    are null, as in Spark.
 
-    `old` is None for a column or field that the rows lack, since the command adds it. Of such ones
-    only those that are assigned are in the result: the writer of files fills in the others.
+    `old` is None for a column or field that the command adds. Of added columns the result has only
+    the assigned fields; the file writer fills in the others.
     """
     import pyarrow as pa
 
     if node.value is not None:
         new = values[node.value]
         return new if old is None or not pa.types.is_null(new.type) else pa.nulls(len(new), old.type)
-    # Imported where it is needed: it takes a good part of what a small UPDATE does.
+    # Imported on demand, since the import takes a large part of a small UPDATE's time.
     import pyarrow.compute as pc
 
     parts, named = [], []

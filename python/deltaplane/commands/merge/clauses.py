@@ -1,7 +1,6 @@
-"""The clauses of a MERGE as the user gives them, and what is wrong with a list of them whatever the
-tables are.
+"""The clauses of a MERGE with the user's arguments, and checks of the list that need no table.
 
-Knows no table and no engine.
+Uses no table and no engine.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from deltaplane.exceptions import InvalidArgumentError
 
 __all__ = ["Action", "Clause", "Kind", "check", "expression", "said", "several_matches"]
 
-# `source` are all rows of the source, matched or not.
+# `source` means all rows of the source, matched or not.
 Kind = Literal["matched", "not_matched", "not_matched_by_source", "source"]
 Action = Literal["update", "delete", "insert"]
 
 
 @dataclass(frozen=True)
 class Clause:
-    """One WHEN: for which rows, under which condition, and what becomes of them.
+    """One WHEN: its kind of rows, condition and action.
 
-    `values` are column → expression; None stands for `*`, every column of the source but
+    `values` are column → expression; None represents `*`, every column of the source except
     `excepted`.
     """
 
@@ -41,10 +40,10 @@ class Clause:
 
 
 def expression(given: object, what: str) -> str:
-    """Spark SQL as the user gives it.
+    """Checks that an argument is Spark SQL text.
 
     Raises:
-        InvalidArgumentError: it isn't a text; says what it was to be.
+        InvalidArgumentError: not a string; the message names the expected content.
     """
     if not isinstance(given, str):
         raise InvalidArgumentError(
@@ -54,10 +53,10 @@ def expression(given: object, what: str) -> str:
 
 
 def check(clauses: Sequence[Clause]) -> None:
-    """Refuses lists in which a clause could never apply, and empty ones.
+    """Refuses an empty list, and lists with an unreachable clause.
 
     Raises:
-        InvalidArgumentError: says which clause.
+        InvalidArgumentError: the message names the clause.
     """
     if not clauses:
         raise InvalidArgumentError("a merge needs at least one clause: add when_matched_update or another one")
@@ -72,7 +71,7 @@ def check(clauses: Sequence[Clause]) -> None:
 
 
 def said(clauses: Sequence[Clause], kind: Kind) -> str:
-    """What the history says of the clauses of a kind, as delta-spark does."""
+    """The history's text for the clauses of a kind, as in delta-spark."""
     shown = []
     for clause in clauses:
         if clause.kind == kind:
@@ -82,7 +81,7 @@ def said(clauses: Sequence[Clause], kind: Kind) -> str:
 
 
 def several_matches(rows: int) -> InvalidArgumentError:
-    """What is said of rows of the table that several rows of the source change."""
+    """The error for rows of the table that several source rows change."""
     return InvalidArgumentError(
         f"DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE: {rows} rows of the table would be changed by "
         "more than one row of the source each: leave one source row per key, or give the clauses conditions "

@@ -1,7 +1,7 @@
-"""The columns of a MERGE: which ones its clauses give values to, and what the source brings to the
-table's schema.
+"""The columns of a MERGE: assigned ones by clause, and those that the source adds to the table's
+schema.
 
-Needs no row and binds no expression, so every engine's plan is built on it.
+Uses neither rows nor bound expressions, so every engine's plan can build on it.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deltaplane import _native
 from deltaplane.commands.merge.clauses import Clause, Kind
 from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 from deltaplane.expr.joined import parsed
 from deltaplane.expr.syntax import Name
 from deltaplane.expr.types import of_json
+from deltaplane.io import records
 
 __all__ = ["Field", "MergeColumns", "check_star", "check_whole", "field_of", "is_default", "is_wider", "star_paths"]
 
 Field = Mapping[str, Any]
 
-# What errors call the parts of arrays and maps.
+# Names for the parts of arrays and maps in errors.
 _PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
 
 
@@ -29,20 +31,19 @@ _PARTS = {"elementType": "element", "keyType": "key", "valueType": "value"}
 class MergeColumns:
     """The columns of a MERGE between a version of a table and rows of a schema."""
 
-    schema_json: str
-    source_json: str
+    schema: _native.TableSchema
+    source_fields: Sequence[Field]
     clauses: Sequence[Clause]
     target_alias: str | None = None
     merge_schema: bool = False
     widens: bool = False
 
     def __post_init__(self) -> None:
-        self._fields: list[Field] = json.loads(self.schema_json)["fields"]
-        self._source_fields: list[Field] = json.loads(self.source_json)["fields"]
+        self._fields: list[Field] = self.schema.to_value()["fields"]
 
     @property
     def target_columns(self) -> list[str]:
-        """The table's columns, by their numbers."""
+        """The table's columns, by number."""
         return [f["name"] for f in self._fields]
 
     def of_kind(self, kind: Kind) -> list[Clause]:
@@ -50,9 +51,9 @@ class MergeColumns:
         return [c for c in self.clauses if c.kind == kind]
 
     @property
-    def incoming(self) -> dict[str, Any] | None:
-        """The columns of new rows, and those that the schema grows by, for the core; None where it
-        stays as it is."""
+    def incoming(self) -> records.IncomingRequest | None:
+        """The columns of new rows, and the columns by which the schema grows, for the core; None if
+        it doesn't grow."""
         inserts = [c for c in self.clauses if c.action == "insert"]
         grows = self.merge_schema and any(c.action != "delete" for c in self.clauses)
         if not inserts and not grows:
@@ -63,20 +64,20 @@ class MergeColumns:
                 if name.lower() not in given:
                     given[name.lower()] = self._incoming_field(name, self._assigned_paths(name, grows))
         for name in self._identities():
-            # One that some clause leaves to the table is handed out there.
+            # If a clause doesn't assign the identity column, the table allocates its values.
             if not all(name.lower() in map(str.lower, self._assigned_names(c)) for c in inserts):
                 given.pop(name.lower(), None)
         schema = json.dumps({"type": "struct", "fields": list(given.values())})
-        return {"schema_json": schema, "merge_schema": bool(grows)}
+        return records.IncomingRequest(schema, bool(grows))
 
     def _growing(self, grows: bool) -> list[Clause]:
-        """The clauses whose columns are planned as those of new rows. Rows without match have no
-        value of the source that a new column or field could get."""
+        """The clauses whose columns are planned like those of new rows. Rows without a match have
+        no source value for a new column or field."""
         updates = grows and [c for c in self.clauses if c.action == "update" and c.kind != "not_matched_by_source"]
         return [c for c in self.clauses if c.action == "insert" or (updates and c in updates)]
 
     def _assigned_paths(self, name: str, grows: bool) -> set[tuple[str, ...]]:
-        """The paths of a column, in lower case, that get values. `*` gives one to each field."""
+        """The lower-case paths within a column that get values. `*` assigns every field."""
         found = set[tuple[str, ...]]()
         for clause in self._growing(grows):
             if clause.values is not None:
@@ -89,27 +90,28 @@ class MergeColumns:
         return [f["name"] for f in self._fields if "delta.identity.start" in f.get("metadata", {})]
 
     def _assigned_names(self, clause: Clause) -> list[str]:
-        """The columns that a clause gives values to, the fields of structs by their column."""
+        """The columns that a clause assigns; for fields of structs, the struct's column."""
         if clause.values is not None:
             return [self.path(name)[0] for name in clause.values]
         there = {f["name"].lower() for f in self._fields}
         found = [f["name"] for f in self._star(clause)]
-        # What is to be taken as it is may have no column that the table lacks; the core says so.
+        # Rows that are stored unchanged may not have columns that the table lacks; the core reports
+        # these.
         whole = self.merge_schema or clause.kind == "source"
         return found if whole else [name for name in found if name.lower() in there]
 
     def _star(self, clause: Clause) -> list[Field]:
-        """The source's columns that `*` stands for."""
-        known = {f["name"].lower() for f in (*self._source_fields, *self._fields)}
+        """The source's columns that `*` includes."""
+        known = {f["name"].lower() for f in (*self.source_fields, *self._fields)}
         excepted = {name.lower() for name in clause.excepted}
         unknown = [name for name in clause.excepted if name.lower() not in known]
         if unknown:
             raise InvalidArgumentError(f"`{unknown[0]}`, which is to be excepted, is a column of neither table")
-        return [f for f in self._source_fields if f["name"].lower() not in excepted]
+        return [f for f in self.source_fields if f["name"].lower() not in excepted]
 
     def _incoming_field(self, name: str, paths: set[tuple[str, ...]]) -> Field:
         own = field_of(self._fields, name)
-        brought = field_of(self._source_fields, name)
+        brought = field_of(self.source_fields, name)
         part = None if brought is None else _part(brought["type"], (name.lower(),), paths)
         if own is None and (brought is None or part is None):
             raise InvalidArgumentError(f"the table has no column `{name}`, nor has the source one that could be added")
@@ -121,16 +123,15 @@ class MergeColumns:
             taken = own["type"]
         else:
             taken = self._grown(own["type"], part)
-        # As in an append, what the data says of a column counts where the table gets the column
-        # from it.
+        # As in an append, the data's metadata of a column counts if the column is new.
         metadata = chosen.get("metadata", {}) if own is None else {}
         return {"name": chosen["name"], "type": taken, "nullable": True, "metadata": metadata}
 
     def _grown(self, own: Any, brought: Any) -> Any:
-        """A column's type with the fields that a source's has beside, at any depth; other parts
-        stay the column's own, but for those of a wider type where the table lets them widen."""
+        """A column's type with additional fields of a source's type, at any depth; other parts keep
+        the column's type, unless the table allows widening them."""
         if isinstance(own, str) or isinstance(brought, str):
-            # A column that holds only nulls takes the type of the first data (P153).
+            # A column with only nulls takes the type of the first data (P153).
             return brought if own == "void" or (self.widens and is_wider(own, brought)) else own
         if own["type"] != brought["type"]:
             return own
@@ -144,24 +145,24 @@ class MergeColumns:
         return {**own, "fields": [*fields, *new]}
 
     def starred(self, clause: Clause, fields: Sequence[Field]) -> list[str]:
-        """The columns that `*` gives values to, of a table with these columns."""
+        """The columns that `*` assigns, for a table with these columns."""
         found = [f["name"] for f in self._star(clause) if field_of(fields, f["name"]) is not None]
         if not found:
             raise InvalidArgumentError("the source has no column of the table: name the columns and their values")
         return found
 
     def check_star(self, clause: Clause) -> None:
-        """As the function, unless the schema evolves or rows are taken as they are."""
+        """Checks as the function does, unless the schema evolves or rows are stored unchanged."""
         if clause.takes_all and not self.merge_schema and clause.kind != "source":
-            check_star(self.target_columns, [f["name"] for f in self._source_fields], clause.excepted)
+            check_star(self.target_columns, [f["name"] for f in self.source_fields], clause.excepted)
 
     def inserted_column(self, name: str, path: Sequence[str], fields: Sequence[Field], before: Sequence[str]) -> str:
-        """The column that a clause gives to new rows by this name, after those `before` it.
+        """Resolves a column name of an insert clause, which must not be among the columns `before`
+        it.
 
         Raises:
-            InvalidArgumentError: no column of a table with these columns, or one that has a value
-                already.
-            SchemaMismatchError: an identity column that takes no values (P108).
+            InvalidArgumentError: an unknown column, or one that already has a value.
+            SchemaMismatchError: an identity column that accepts no values (P108).
         """
         to = field_of(fields, path[0])
         if len(path) > 1 or to is None:
@@ -176,13 +177,13 @@ class MergeColumns:
         return str(to["name"])
 
     def default(self, name: str, fields: Sequence[Field]) -> str:
-        """The value of a column where the user writes DEFAULT (P107)."""
+        """A column's default, for the word DEFAULT (P107)."""
         own = field_of(fields, self.path(name)[0])
         return str((own or {}).get("metadata", {}).get("CURRENT_DEFAULT", "NULL"))
 
     def path(self, name: str) -> list[str]:
-        """The column that a name is assigned by, with the target's alias before it or without."""
-        columns = {f["name"].lower() for f in (*self._fields, *self._source_fields)}
+        """The path of an assigned name, with or without the target's alias."""
+        columns = {f["name"].lower() for f in (*self._fields, *self.source_fields)}
         if name.lower() in columns:
             return [name]
         node = parsed(name)
@@ -195,13 +196,13 @@ class MergeColumns:
 
 
 def field_of(fields: Sequence[Field], name: str) -> Field | None:
-    """The field of a name, found ignoring case."""
+    """Finds a field by name, ignoring case."""
     return next((f for f in fields if f["name"].lower() == name.lower()), None)
 
 
 def _part(of: Any, path: tuple[str, ...], paths: set[tuple[str, ...]]) -> Any | None:
-    """The part of a source's type, at this path, that gets to the table by the assignments to
-    these; None for nothing of it."""
+    """The part of a source's type, at this path, that these assignments store in the table; None
+    for no part."""
     if path in paths:
         return of
     if isinstance(of, str) or of["type"] != "struct" or not any(p[: len(path)] == path for p in paths):
@@ -212,11 +213,11 @@ def _part(of: Any, path: tuple[str, ...], paths: set[tuple[str, ...]]) -> Any | 
 
 
 def star_paths(path: list[str], to: Any, given: Any) -> Iterator[tuple[list[str], bool]]:
-    """What `*` of an update gives values to in a column where the schema evolves: the paths, and
-    whether only fields of what is there get values.
+    """The assignments of an update's `*` within a column if the schema evolves: the paths, and
+    whether only fields of an existing struct are assigned.
 
-    Fields that the source's structs lack keep what they have. A struct of which only fields are
-    assigned stays null where it and the source's are null.
+    Fields that the source's structs lack keep their values. A struct with only some assigned fields
+    stays null if it and the source's are null.
     """
     both = not isinstance(to, str) and not isinstance(given, str) and to["type"] == given["type"] == "struct"
     if not both or not _lacks(to, given):
@@ -243,7 +244,7 @@ def is_default(sql: str) -> bool:
 
 
 def is_wider(own: Any, brought: Any) -> bool:
-    """Whether values of one type are all among those of another one of its family."""
+    """Whether a type contains all values of another type of its family."""
     a, b = of_json(own), of_json(brought)
     if a is None or b is None or a == b:
         return False
@@ -255,11 +256,11 @@ def is_wider(own: Any, brought: Any) -> bool:
 
 
 def check_star(columns: Sequence[str], source: Sequence[str], excepted: Sequence[str]) -> None:
-    """Refuses a `*` that gives no value to a column of the table: in Spark it stands for the
+    """Refuses a `*` that leaves a column of the table without a value: in Spark it means the
     table's columns.
 
     Raises:
-        InvalidArgumentError: names the column.
+        InvalidArgumentError: the message names the column.
     """
     there = {name.lower() for name in (*source, *excepted)}
     lacking = [name for name in columns if name.lower() not in there]
@@ -272,17 +273,17 @@ def check_star(columns: Sequence[str], source: Sequence[str], excepted: Sequence
 
 
 def check_whole(column: str, to: Any, given: Any, *, lacks: bool, inside: bool = True) -> None:
-    """Refuses a value whose fields aren't those of its column, at any depth: more than there are
-    would be lost without a word, fewer leave null what a row had.
+    """Refuses a value whose fields differ from its column's, at any depth: additional fields would
+    be lost silently, missing ones would overwrite values with null.
 
     Args:
         column: its path, as errors show it.
         to, given: the types, as JSON.
         lacks: whether fields may be missing.
-        inside: whether that holds within arrays and maps too, where `lacks` says no.
+        inside: whether fields may be missing within arrays and maps, if `lacks` is False.
 
     Raises:
-        SchemaMismatchError: names the field.
+        SchemaMismatchError: the message names the field.
     """
     if isinstance(to, str) or isinstance(given, str):
         return

@@ -1,16 +1,16 @@
-"""Which rows and files of a table can match rows of a MERGE's source: found before the table is
+"""Restricts the rows and files of a table that can match a MERGE's source, before the table is
 read.
 
-Asks DuckDB for the source's keys and the snapshot whether it prunes by them; reads no row of the
-table.
+Queries the source's keys in DuckDB, and asks the snapshot whether it can prune by them; reads no
+row of the table.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from deltaplane import _native
 from deltaplane.commands.merge import sql
 from deltaplane.expr import tree
 from deltaplane.expr.arrow_literals import literal_nodes
@@ -19,39 +19,37 @@ from deltaplane.expr.row_filter import understands
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltaplane import _native
     from deltaplane.commands.duckdb_engine import LocalEngine
     from deltaplane.commands.merge.plan import Key, MergePlan
 
 __all__ = ["Members", "any_of", "key_members", "rows_that_can_match"]
 
-# Up to this many values of a key are looked for one by one; of more only the range.
+# Maximum number of key values that are looked up one by one; for more values only their range is
+# used.
 _LISTED_KEYS = 64
-# Types of keys that the core looks up while it reads, and how many values of them it holds in
-# memory at most.
+# Types of keys that the core can look up while reading, and the maximum number of values that it
+# holds in memory.
 _LOOKED_UP = ("byte", "short", "integer", "long", "string", "date", "timestamp", "timestamp_ntz")
 _MOST_MEMBERS = 1 << 21
 
-# A key's column, the source's values of it, and whether nulls equal each other.
+# A key's column, the source's values, and whether nulls equal each other.
 Members = tuple[str, "pa.RecordBatchReader", bool]
 
 
-def rows_that_can_match(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine) -> str | None:
-    """A tree, as JSON, that every row of the table meets which matches a row of the source; None
-    for all rows."""
-    parts = [*plan.reads, *(_range(key, engine) for key in plan.keys)]
-    bound = [part for part in parts if understands(snapshot, part, checked_elsewhere=True)]
-    return json.dumps(tree.all_of(bound)) if bound else None
+def rows_that_can_match(snapshot: _native.Snapshot, plan: MergePlan, engine: LocalEngine) -> _native.Predicate | None:
+    """A tree that every matching row of the table satisfies; None for all rows."""
+    parts = map(_native.Predicate, [*plan.reads, *(_range(key, engine) for key in plan.keys)])
+    return _native.Predicate.all_of([part for part in parts if understands(snapshot, part, checked_elsewhere=True)])
 
 
-def any_of(trees: Sequence[str | None]) -> str | None:
-    """A tree, as JSON, that is met by what meets one of these; None for all rows."""
-    known = [json.loads(tree_) for tree_ in trees if tree_ is not None]
-    return json.dumps(tree.any_of(known)) if len(known) == len(trees) else None
+def any_of(trees: Sequence[_native.Predicate | None]) -> _native.Predicate | None:
+    """The disjunction of some trees; None for all rows."""
+    known = [one for one in trees if one is not None]
+    return _native.Predicate.any_of(known) if len(known) == len(trees) else None
 
 
 def key_members(plan: MergePlan, engine: LocalEngine, source_rows: int) -> Members | None:
-    """The source's values of the key that tells most: no other rows can match. None where the core
+    """The source's values of the most selective key: no other rows can match. None if the core
     can't look it up."""
     keys = [k for k in plan.keys if len(k.column) == 1 and k.type.name in _LOOKED_UP]
     if not keys or source_rows > _MOST_MEMBERS:
@@ -64,7 +62,7 @@ def key_members(plan: MergePlan, engine: LocalEngine, source_rows: int) -> Membe
 
 
 def _range(key: Key, engine: LocalEngine) -> tree.Node:
-    """The condition that a column's value equals one of the source's, or lies within their
+    """The condition that a column's value equals one of the source's values, or is within their
     range."""
     column = tree.column(key.column)
     found = engine.values(sql.keys_up_to(key, _LISTED_KEYS + 1))
@@ -72,7 +70,7 @@ def _range(key: Key, engine: LocalEngine) -> tree.Node:
         low, high = literal_nodes(engine.values(sql.key_bounds(key)), key.type)
         part = tree.all_of([tree.compare(">=", column, low), tree.compare("<=", column, high)])
     else:
-        # A list without members is met by no row.
+        # No row satisfies a list without members.
         part = tree.is_in(column, literal_nodes(found, key.type) or [tree.literal(None, "void")])
     if key.null_safe:
         return tree.any_of([part, tree.compare("<=>", column, tree.literal(None, "void"))])

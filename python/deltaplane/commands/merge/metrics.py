@@ -1,5 +1,4 @@
-"""The metrics of a MERGE under delta-spark's names. Knows no engine; called by those that run
-one."""
+"""The metrics of a MERGE under delta-spark's names, for all engines."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from deltaplane.commands.merge.clauses import Clause
 __all__ = ["changed_rows", "merge_metrics"]
 
 _DONE = {"update": "Updated", "delete": "Deleted"}
-# Metrics of files as they are called in a merge.
+# Names of file metrics in a merge.
 _TARGET = {
     "numAddedFiles": "numTargetFilesAdded",
     "numRemovedFiles": "numTargetFilesRemoved",
@@ -24,8 +23,7 @@ _TARGET = {
 
 
 def changed_rows(clauses: Sequence[Clause], counts: Mapping[int, int]) -> dict[str, int]:
-    """How many rows are changed in all, and of which kind; `counts` has those of each clause by its
-    number."""
+    """The numbers of changed rows, total and by kind; `counts` has the number for each clause."""
     counted: dict[str, int] = {}
     for number, clause in enumerate(clauses):
         name = ("Matched" if clause.kind == "matched" else "NotMatchedBySource") + _DONE[clause.action]
@@ -39,7 +37,7 @@ def changed_rows(clauses: Sequence[Clause], counts: Mapping[int, int]) -> dict[s
 def merge_metrics(
     summary: Mapping[str, int], rows: Mapping[str, int], sources: int, inserted: int
 ) -> dict[str, int | None]:
-    """All of them: of files and times (`Rewriting.finish`), and of rows."""
+    """Combines the metrics of files and times (`Rewriting.finish`) with those of rows."""
     files = {_TARGET.get(name, name): value for name, value in summary.items() if name != "numCopiedRows"}
     copied = summary["numCopiedRows"]
     return {

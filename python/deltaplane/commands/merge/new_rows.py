@@ -1,7 +1,7 @@
-"""What becomes of the rows that a MERGE found: new values from DuckDB, through the table's rules,
-into files.
+"""Writes the new rows of a MERGE: computes values in DuckDB, applies the table's rules, and writes
+files.
 
-Knows clauses by their numbers; which rows match is decided before.
+Identifies clauses by number; the matching rows are already known.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NewRows"]
 
-# The columns before those of changed rows: which clause, and where.
+# Number of columns before those of changed rows: clause and position.
 _PLACED = 3
 
 
@@ -44,13 +44,12 @@ class NewRows:
         self._changing = sql.changing
 
     def change(self, numbers: Sequence[int], *, patches: bool, few: bool) -> None:
-        """Writes changed rows, records all changes, and copies the other rows of files that are
-        rewritten.
+        """Writes changed rows, records all changes, and copies the other rows of rewritten files.
 
         Args:
-            numbers: the clauses that change rows, by their numbers.
-            patches: whether files may keep columns as they are, where that suffices.
-            few: whether these rows, which all have a match, are no more than those of the source.
+            numbers: the clauses that change rows, by number.
+            patches: whether files may keep unchanged columns as bytes.
+            few: whether these rows, which all have a match, are no more than the source's rows.
         """
         import pyarrow as pa
 
@@ -70,8 +69,8 @@ class NewRows:
                 self._job.patch(lambda: self._patches(numbers, columns, few))
 
     def insert(self, number: int, changed: bool) -> int:
-        """Writes the rows that one clause inserts; returns how many. `changed` tells whether the
-        commit changes rows."""
+        """Writes the rows that one clause inserts; returns their number. `changed` tells whether
+        the commit changes rows."""
         import pyarrow as pa
 
         clause = self._sql.inserts[number]
@@ -85,21 +84,20 @@ class NewRows:
         return inserted
 
     def _patched_columns(self, numbers: Sequence[int]) -> list[str]:
-        """The columns that get new values where files keep their others as they are; none where
-        they can't."""
+        """The columns with new values if files keep their other columns; empty if files can't be
+        patched."""
         changing = [self._changing[n] for n in numbers]
         if any(c.assigned is None for c in changing):
             return []
         found = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
-        schema = _native.TableSchema(json.loads(self._job.native.spec)["schema"])
+        schema = _native.TableSchema(self._job.native.spec.schema)
         types = {field.name: of_json(field.data_type) for field in schema.fields}
-        # Values of several clauses come as one column: those of simple types are in the table's
-        # own.
+        # Values of several clauses share one column, so simple types must be the table's own.
         simple = all((data_type := types[name]) is not None and data_type.atomic for name in found)
         return sorted(found) if len(changing) == 1 or simple else []
 
     def _old_columns(self, numbers: Sequence[int], wanted: Collection[str]) -> list[str]:
-        """The columns whose old values these clauses need to make the wanted ones of new rows."""
+        """The columns whose old values these clauses need for the wanted columns of new rows."""
         needed = set[str]()
         for clause in (self._changing[n] for n in numbers):
             needed |= {self._table[n] for n in clause.used} | (set(wanted) - clause.whole)
@@ -115,8 +113,8 @@ class NewRows:
                 changes[number].take(rows, values, self._job)
 
     def _patches(self, numbers: Sequence[int], columns: Sequence[str], few: bool) -> Iterator[pa.RecordBatch]:
-        """The new values of rows in files that keep their other columns, and where the rows stand:
-        in the files' order."""
+        """The new values of rows in patched files, with the rows' positions, in the files'
+        order."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -142,8 +140,7 @@ class NewRows:
     def _evaluated(
         self, numbers: Sequence[int], scan: Scan, *, patched: bool | None, few: bool = False
     ) -> Iterator[_Found]:
-        """Changed rows with the columns of a scan, and the values that each clause gives to its
-        own.
+        """Changed rows with the columns of a scan, and each clause's values.
 
         A scan without columns of the table isn't read.
         """
@@ -154,7 +151,7 @@ class NewRows:
         columns = [table.index(f.name) if f.name in table else len(table) + i for i, f in enumerate(fields)]
         if fields:
             self._rows.pick(scan, fields)
-        # Longer than any name: none of them is another one's.
+        # Longer than any column name, so that it can't collide.
         assigned = [c.assigned.columns for n in numbers if (c := self._changing[n]).assigned is not None]
         longest = max([*table, *(name for names in assigned for name in names)], key=len)
         place = [pa.field("act", pa.int16()), *self._rows.position_fields()]
@@ -169,8 +166,8 @@ class NewRows:
             yield _Found(_back(batch.columns[: len(old)], old), of_clause, types)
 
     def _batches(self, sql: str, values: Sequence[Value]) -> Iterator[pa.RecordBatch]:
-        """What a query with new values gives; an error of a value that doesn't fit names the
-        columns that it may be for."""
+        """The batches of a query with new values; an error about a value out of range names the
+        columns that it may concern."""
         try:
             yield from self._engine.batches(sql)
         except InvalidArgumentError as e:
@@ -179,15 +176,15 @@ class NewRows:
 
 @dataclass(frozen=True)
 class _Found:
-    """Changed rows: the number of their clause and their place before their columns, and the values
-    of each clause."""
+    """Changed rows: the number of their clause and their position before their columns, and each
+    clause's values."""
 
     rows: pa.RecordBatch
     values: Mapping[int, Sequence[pa.Array]]
     types: Mapping[int, pa.Schema]
 
     def by_clause(self) -> Iterator[tuple[int, pa.RecordBatch, list[pa.Array], pa.Array | None]]:
-        """For each clause its rows and values, and which of the rows these are; None for all of
+        """For each clause its rows and values, and the indexes of these rows; None for all of
         them."""
         import pyarrow.compute as pc
 
@@ -202,7 +199,7 @@ class _Found:
 
 
 class _Change:
-    """What a clause does to rows of the table, and how it is recorded."""
+    """A clause's change of table rows, with the way of recording it."""
 
     def __init__(self, native: _native.Rewrite, clause: BoundClause) -> None:
         self._assigned = clause.assigned
@@ -221,14 +218,14 @@ class _Change:
 
 
 def _back(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
-    """Columns of DuckDB as a table's again, instants among them."""
+    """Converts DuckDB's columns to the table's types, including instants."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays([c.cast(f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
 
 def _arrow_values(clause: BoundClause) -> pa.Schema:
-    """The types in which the values of a clause come."""
+    """The types of a clause's values."""
     import pyarrow as pa
 
     fields = [{"name": str(i), "type": v.type, "nullable": True, "metadata": {}} for i, v in enumerate(clause.values)]

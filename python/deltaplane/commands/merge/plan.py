@@ -1,7 +1,7 @@
-"""What a MERGE means for two schemas: its names found, its expressions typed and lowered for the
+"""Plans a MERGE for two schemas: resolves names, types expressions, and translates them for the
 embedded engine.
 
-Owns everything about clauses that needs no row, but for the columns (`merge_columns`).
+Covers the parts of clauses that need no rows, except for the columns (`merge.columns`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from deltaplane import _native
 from deltaplane.commands.merge.assignments import AssignedColumns
 from deltaplane.commands.merge.clauses import Clause, Kind
 from deltaplane.commands.merge.columns import Field, MergeColumns, check_whole, field_of, is_default, star_paths
@@ -43,9 +44,9 @@ from deltaplane.expr.types import SparkType, as_json, of_json, text
 __all__ = ["BoundClause", "Key", "MergePlan", "Value"]
 
 _EQUALS = ("=", "==", "<=>")
-# Types whose smallest and largest values say which rows can equal one of them.
+# Types whose minimum and maximum restrict the rows that can equal a value.
 _RANGED = ("byte", "short", "integer", "long", "decimal", "string", "date", "timestamp", "timestamp_ntz", "boolean")
-# Types of which equal values are the same one.
+# Types whose equal values are identical.
 _EXACT = (*_RANGED, "binary")
 
 
@@ -62,8 +63,8 @@ class Key:
 
 @dataclass(frozen=True)
 class Value:
-    """A new value as DuckDB text, and the Delta type, as JSON, in which it comes. `failing` are the
-    paths of the column's parts which some values of the source don't fit."""
+    """A new value as DuckDB text, and its Delta type as JSON. `failing` are the paths of the
+    column's parts to which some source values can't be cast."""
 
     sql: str
     type: Any
@@ -72,12 +73,12 @@ class Value:
 
 @dataclass(frozen=True)
 class BoundClause:
-    """A clause as the engine runs it: DuckDB text over `t` and `s`.
+    """A clause for execution: DuckDB text over `t` and `s`.
 
-    `condition` is None where it is always met. `values` are the new values: of the columns
-    `assigned` for an update, of `columns` for an insert. `used` are the target's columns, by their
-    numbers, of which an update's values are made, and `whole` those that it doesn't leave any part
-    of; `same` are the ones that get the value which they have.
+    `condition` is None if it is always true. `values` are the new values: of the columns `assigned`
+    for an update, of `columns` for an insert. `used` are the numbers of the target's columns that
+    an update's values read, `whole` the columns that an update replaces completely, and `same` the
+    columns that get the value which they already have.
     """
 
     clause: Clause
@@ -92,10 +93,10 @@ class BoundClause:
 
 @dataclass(frozen=True)
 class _New:
-    """A value of a clause: the column's name as it was written, its path, and the expression.
+    """A value of a clause: the column's original name, its path, and the expression.
 
-    With `keeps_null` it is no value of its own: a struct stays null where this one of the source is
-    null, too.
+    With `keeps_null` it isn't a value: the struct stays null if this struct of the source is null,
+    too.
     """
 
     name: str
@@ -122,21 +123,21 @@ class MergePlan(MergeColumns):
     """A MERGE between a version of a table and rows of a schema.
 
     Raises:
-        InvalidArgumentError: an unknown or ambiguous column, a wrong expression or clause.
-        SchemaMismatchError: a value of a type that its column doesn't take.
-        UnsupportedExpressionError: what the embedded engine doesn't evaluate as Spark does, by
-            name.
+        InvalidArgumentError: an unknown or ambiguous column, or an invalid expression or clause.
+        SchemaMismatchError: a value's type is incompatible with its column.
+        UnsupportedExpressionError: the embedded engine can't evaluate the named expression with
+            Spark's result.
     """
 
     predicate: str
     source_alias: str | None = None
     on: str = field(init=False)
     keys: list[Key] = field(init=False, default_factory=list)
-    # What every row of the target meets that can match.
+    # Conditions that every matching row of the target satisfies.
     reads: list[tree.Node] = field(init=False, default_factory=list)
     joined_columns: set[int] = field(init=False, default_factory=set)
-    # Columns of the target with the numbers of the source's whose values they have in rows that
-    # match.
+    # Columns of the target with the numbers of the source columns whose values they have in
+    # matching rows.
     _equal: set[tuple[str, int]] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
@@ -144,7 +145,7 @@ class MergePlan(MergeColumns):
         self._context = context_at("UTC", time.time_ns() // 1000)
         self._sides = _Sides(
             _side("t", self.target_alias, self._fields, "the table"),
-            _side("s", self.source_alias, self._source_fields, "the source"),
+            _side("s", self.source_alias, self.source_fields, "the source"),
         )
         self._refuse_unclear()
         self._bind_on()
@@ -167,8 +168,9 @@ class MergePlan(MergeColumns):
         node, guarded = parsed(self.predicate), False
         for part in conjuncts(node):
             bound = self._boolean(binder, part, self.predicate)
-            # The join takes parts in any order: one that can fail needs what stands before it. Keys
-            # it needs as they are, and so does Spark's, which computes them for all rows.
+            # The join evaluates parts in any order, so a part that can fail needs all parts before
+            # it as a guard. Key expressions don't, as in Spark, whose join computes them for all
+            # rows.
             fails = (bound.throws or bound.partial) and not self._joins(part, binder)
             guarded |= fails
             if not fails:
@@ -184,8 +186,8 @@ class MergePlan(MergeColumns):
         self.on = " AND ".join(lowered)
 
     def _joins(self, part: Syntax, binder: JoinedBinder) -> bool:
-        """Whether a value of one table has to equal one of the other, so that rows are found by
-        it."""
+        """Whether the part equates a value of one table with a value of the other, so that a hash
+        join can use it."""
         if not isinstance(part, Call) or part.name not in _EQUALS or len(part.args) != 2:
             return False
         sides = [{binder.place(name)[0].sql for name in names(arg)} for arg in part.args]
@@ -203,18 +205,17 @@ class MergePlan(MergeColumns):
                 continue
             column, value = binder.bind(here), binder.bind(there)
             to = coerce.common(column.type, value.type)
-            # Otherwise the column is converted before it is compared, and its order may be another
-            # one.
+            # Otherwise the column is converted for the comparison, which may change its order.
             ranged = (
                 to is not None and to.name in _RANGED and (to == column.type or (to.integral and column.type.integral))
             )
-            # A value that fails may be guarded by another part.
+            # A value that can fail may be guarded by another part.
             if to is not None and ranged and not value.throws:
                 value = coerce.convert(self._context, value, to)
                 yield Key([self.target_columns[number], *below], value.sql, to, part.name == "<=>")
 
     def _equals(self, part: Syntax, binder: JoinedBinder) -> set[tuple[str, int]]:
-        """The columns, one of each table, that a condition holds to be the same value of the same
+        """The pairs of columns, one of each table, that a condition makes equal in value and
         type."""
         if not isinstance(part, Call) or part.name not in _EQUALS or len(part.args) != 2:
             return set()
@@ -224,9 +225,9 @@ class MergePlan(MergeColumns):
         (one, own, below), (other, brought, beneath) = places
         if one is not self._sides.target or other is not self._sides.source or below or beneath:
             return set()
-        of, to = self._fields[own]["type"], self._source_fields[brought]["type"]
+        of, to = self._fields[own]["type"], self.source_fields[brought]["type"]
         simple = of_json(of)
-        # Floats have two zeros and many NaN that are equal.
+        # Floats have two zeros and many NaNs that are equal.
         exact = of == to and simple is not None and simple.name in _EXACT
         return {(self._fields[own]["name"], brought)} if exact else set()
 
@@ -236,13 +237,13 @@ class MergePlan(MergeColumns):
         return {number for side, number, _ in places if side is self._sides.target}
 
     def columns_by_source(self) -> set[int]:
-        """The columns of the target that the conditions for rows without match name."""
+        """The target's columns in the conditions for rows without a match."""
         conditions = [c.condition for c in self.of_kind("not_matched_by_source") if c.condition is not None]
         return {n for sql in conditions for n in self._target_columns(parsed(sql), "not_matched_by_source")}
 
     def reads_by_source(self) -> tree.Node | None:
-        """What every row meets that a clause for rows without match can change; None for all
-        rows."""
+        """The condition that every row satisfies which a clause for rows without a match can
+        change; None for all rows."""
         binder, found = self._binder("not_matched_by_source"), []
         for clause in self.of_kind("not_matched_by_source"):
             part = clause.condition and pruning(parsed(clause.condition), binder, self._sides.target)
@@ -253,9 +254,9 @@ class MergePlan(MergeColumns):
 
     # --- clauses ------------------------------------------------------------------------------------------------------
 
-    def bound(self, schema_json: str) -> list[BoundClause]:
-        """The clauses for the schema that the commit leaves the table with."""
-        fields = json.loads(schema_json)["fields"]
+    def bound(self, schema: _native.TableSchema) -> list[BoundClause]:
+        """Binds the clauses to the table's schema after the commit."""
+        fields = schema.to_value()["fields"]
         return [self._bound(clause, fields) for clause in self.clauses]
 
     def _bound(self, clause: Clause, fields: Sequence[Field]) -> BoundClause:
@@ -269,8 +270,8 @@ class MergePlan(MergeColumns):
             return self._bound_insert(clause, condition, fields)
         assigned, values = AssignedColumns(fields), list[Value]()
         used, same = set[int](), set[str]()
-        # `*` leaves fields that the source lacks as they are, a value that was named says all of
-        # its column.
+        # `*` leaves fields that the source lacks unchanged; an explicit value replaces the whole
+        # column.
         named = self.merge_schema and clause.values is not None
         stay_null = dict[int, Sequence[str]]()
         for number, new in enumerate(self._values(clause, fields)):
@@ -290,8 +291,8 @@ class MergePlan(MergeColumns):
         return BoundClause(clause, condition, values, assigned=assigned, used=used, whole=whole, same=same)
 
     def _is_same(self, node: Syntax, path: Sequence[str], places: Sequence[tuple[Side, int, Sequence[str]]]) -> bool:
-        """Whether a column gets a value of the source that it has to equal to the bit, or the rows
-        wouldn't match."""
+        """Whether a column is assigned the source value that it equals bit by bit in every
+        match."""
         if not isinstance(node, Name) or len(path) > 1:
             return False
         ((side, number, below),) = places
@@ -309,7 +310,7 @@ class MergePlan(MergeColumns):
 
     def _values(self, clause: Clause, fields: Sequence[Field]) -> list[_New]:
         if clause.values is None:
-            # `*` means the source's columns, whatever aliases there are.
+            # `*` means the source's columns, regardless of aliases.
             binder = self._binder("not_matched")
             starred = self.starred(clause, fields)
             if clause.action == "insert" or not self.merge_schema:
@@ -324,19 +325,19 @@ class MergePlan(MergeColumns):
         return found
 
     def _star_values(self, name: str, fields: Sequence[Field], binder: JoinedBinder) -> Iterator[_New]:
-        """What `*` gives to a column where the schema evolves."""
-        own, brought = field_of(fields, name), field_of(self._source_fields, name)
+        """The values that `*` assigns to a column if the schema evolves."""
+        own, brought = field_of(fields, name), field_of(self.source_fields, name)
         assert own is not None
         assert brought is not None
         for path, keeps_null in star_paths([name], own["type"], brought["type"]):
             yield _New(".".join(path), path, ".".join(path), Name(tuple(path)), binder, keeps_null)
 
     def _located(self, new: _New) -> tuple[str, Any]:
-        """A column, or a field below one, as DuckDB text, and its type as JSON; None where there is
-        no such field."""
+        """A column, or a field below one, as DuckDB text, with its type as JSON; None if the field
+        doesn't exist."""
         assert isinstance(new.node, Name)
         side, number, below = new.binder.place(new.node)
-        found = (self._source_fields if side is self._sides.source else self._fields)[number]
+        found = (self.source_fields if side is self._sides.source else self._fields)[number]
         sql, of = side.sql_of(number), found["type"]
         for part in below:
             inner = None if isinstance(of, str) else field_of(of.get("fields", ()), part)
@@ -346,8 +347,7 @@ class MergePlan(MergeColumns):
         return sql, of
 
     def _value(self, new: _New, path: list[str], to: Any, *, lacks: bool) -> Value:
-        """A new value, with each part in the type of its column's; structs have the fields that
-        they come with."""
+        """A new value, with each part in its column's type; structs keep their own fields."""
         column, target = ".".join(path), of_json(to)
         if isinstance(new.node, Name):
             sql, given_json = self._located(new)
@@ -375,7 +375,7 @@ class MergePlan(MergeColumns):
         return Value(made.sql, to, [column] if made.throws and not typed.throws else [])
 
     def _nested(self, column: str, sql: str, given: Any, to: Any, *, lacks: bool) -> Value:
-        """A value with parts."""
+        """A value of a nested type."""
         check_whole(column, to, given, lacks=lacks, inside=not self.merge_schema)
         found = stored(self._context, column, sql, given, to)
         return Value(found.sql, found.type, found.failing)

@@ -1,8 +1,8 @@
-"""MERGE on the embedded engine: rows of a source, joined to the table's, change, delete and add
-rows in one commit.
+"""MERGE on the embedded engine: joins a source's rows to the table's, then updates, deletes and
+inserts rows in one commit.
 
-The source is read once. Only the columns that decide are joined; rows that change are read once
-more, by their places.
+Reads the source once. Joins only the columns of the conditions, then reads the changed rows again
+by position.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["Merge", "merge"]
 
 @dataclass(frozen=True)
 class Merge:
-    """A MERGE as the user gives it; `source` is anything that gives record batches of
-    `source_schema`. With `reads_others` it was made of the table's own rows, any of which may
-    decide what becomes of another one."""
+    """A MERGE with the user's arguments; `source` returns record batches of `source_schema`. With
+    `reads_others` the source was derived from the table's own rows, any of which may influence the
+    result."""
 
     source: pa.RecordBatchReader
     predicate: str
@@ -55,12 +55,12 @@ def merge(target: Target, what: Merge, settings: Settings) -> CommandResult:
     import pyarrow as pa
 
     source = in_table_types(what.source)
-    # Rows that were cast have lost what their fields say.
-    source_json = _native.schema_from_arrow(what.source.schema).to_json()
+    # Casts lose the fields' metadata.
+    source_schema = _native.schema_from_arrow(what.source.schema)
     configuration = target.snapshot.info.configuration
     plan = MergePlan(
-        schema_json=target.snapshot.schema.to_json(),
-        source_json=source_json,
+        schema=target.snapshot.schema,
+        source_fields=source_schema.to_value()["fields"],
         predicate=what.predicate,
         clauses=what.clauses,
         source_alias=what.source_alias,
@@ -71,7 +71,7 @@ def merge(target: Target, what: Merge, settings: Settings) -> CommandResult:
     incoming = plan.incoming
     with LocalEngine(what.memory) as engine:
         with phase(what.operation, target.location, "source"):
-            engine.adopt("source", source, pa.schema(_native.schema_to_arrow(source_json)))
+            engine.adopt("source", source, pa.schema(_native.schema_to_arrow(source_schema.to_json())))
         matching = rows_that_can_match(target.snapshot, plan, engine)
         by_source = bool(plan.of_kind("not_matched_by_source"))
         parameters = what.parameters or _said(what)
@@ -95,23 +95,22 @@ def _said(what: Merge) -> dict[str, str]:
 
 
 class _Run:
-    """The steps of one MERGE; `matching` is a tree that every row of the table meets which can
-    match."""
+    """The steps of one MERGE; every matching row of the table satisfies the tree `matching`."""
 
     def __init__(
-        self, job: Rewriting, target: Target, plan: MergePlan, engine: LocalEngine, matching: str | None
+        self, job: Rewriting, target: Target, plan: MergePlan, engine: LocalEngine, matching: _native.Predicate | None
     ) -> None:
         self._job, self._plan, self._engine, self._matching = job, plan, engine, matching
         self._snapshot = target.snapshot
-        self._sql = MergeSql(plan, plan.bound(json.loads(job.native.spec)["schema"]))
+        self._sql = MergeSql(plan, plan.bound(_native.TableSchema(job.native.spec.schema)))
         self._rows = TargetRows(target.snapshot, engine)
-        self._read: list[str | None] = []
-        # How many rows each clause changes.
+        self._read: list[_native.Predicate | None] = []
+        # Number of rows that each clause changes.
         self._rows_of: dict[int, int] = {}
 
     def run(self, patches: bool) -> dict[str, int] | None:
-        """The steps, in order; returns the commit's metrics, None where there is nothing to commit.
-        `patches` tells whether files may keep columns as they are.
+        """Runs the steps in order; returns the commit's metrics, None if there is nothing to
+        commit. `patches` tells whether files may keep unchanged columns.
         """
         job, engine = self._job, self._engine
         sources = engine.count("SELECT count(*) FROM source")
@@ -139,30 +138,32 @@ class _Run:
         return job.commit(merge_metrics(job.finish(), rows, sources, inserted))
 
     def _join(self, sources: int) -> None:
-        """Finds the pairs of rows that match, with the clause that applies to each."""
+        """Finds the matching pairs of rows, with the clause that applies to each."""
         columns = sorted(self._plan.joined_columns)
         self._scan(columns, self._matching, key_members(self._plan, self._engine, sources))
         self._engine.run(self._sql.join(columns))
 
     def _join_unmatched(self) -> None:
-        """Finds the rows of the table that match none of the source, where a clause changes
-        them."""
+        """Finds the table's rows without a match that a clause changes."""
         reads = self._plan.reads_by_source()
-        known = reads is not None and understands(self._snapshot, reads, checked_elsewhere=True)
-        condition = json.dumps(reads) if known else None
+        condition = None if reads is None else _native.Predicate(reads)
+        if condition is not None and not understands(self._snapshot, condition, checked_elsewhere=True):
+            condition = None
         columns = sorted(self._plan.columns_by_source())
         self._scan(columns, condition)
         for statement in self._sql.join_unmatched(columns):
             self._engine.run(statement)
 
-    def _scan(self, columns: Sequence[int], condition: str | None, members: Members | None = None) -> None:
+    def _scan(
+        self, columns: Sequence[int], condition: _native.Predicate | None, members: Members | None = None
+    ) -> None:
         # For a dry run: both joins read files.
         self._read.append(condition)
         self._job.reads(any_of(self._read))
         self._rows.scan([self._plan.target_columns[n] for n in columns], condition, members)
 
     def _check_one_match(self) -> None:
-        """Refuses rows that several rows of the source change; several may delete one."""
+        """Refuses rows that several source rows change; several may delete one."""
         fine, rows = self._engine.counts(self._sql.count_several_matches())
         if rows:
             raise several_matches(rows)
@@ -170,7 +171,7 @@ class _Run:
             self._engine.run(self._sql.keep_first_match())
 
     def _changed_rows(self) -> dict[str, int]:
-        """How many rows are changed, in all and of which kind."""
+        """The numbers of changed rows, total and by kind."""
         counts = self._engine.count_rows(self._sql.rows_of_clauses)
         self._rows_of = {clause: rows for clause, rows, *_ in counts}
         return changed_rows([c.clause for c in self._sql.changing], self._rows_of)

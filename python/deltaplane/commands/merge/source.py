@@ -1,7 +1,7 @@
-"""The rows that a merge is given, for a builder that may be executed more than once: what is in
-memory is read again, a stream isn't, since it would have no rows the second time.
+"""The source of a merge builder that may be executed several times: data in memory is read again, a
+stream is refused, since it would return no rows the second time.
 
-Knows no table.
+Uses no table.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["MergeSource"]
 
 
 class MergeSource:
-    """A caller's data.
+    """The caller's data.
 
     Raises:
-        TypeError: it isn't Arrow data.
+        TypeError: the data isn't Arrow data.
 
     >>> import pyarrow as pa
     >>> source = MergeSource(pa.table({"x": [1]}))
@@ -36,10 +36,10 @@ class MergeSource:
         self._is_used = False
 
     def reader(self) -> pa.RecordBatchReader:
-        """All rows, from the first one on.
+        """All rows from the start.
 
         Raises:
-            InvalidArgumentError: they came through a stream, of which rows were taken already.
+            InvalidArgumentError: the data is a stream that was already read.
         """
         import pyarrow as pa
 

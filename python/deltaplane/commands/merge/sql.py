@@ -1,9 +1,8 @@
-"""The DuckDB statements of one MERGE: a bound plan in, texts out.
+"""The DuckDB statements of one MERGE, generated from a bound plan.
 
-Reads nothing and runs nothing. Relations: `source` holds the rows of the source, `given` and
-`picked` are streams of the table's rows, `matched` holds the positions of rows (file number `f`,
-row `r`) with the source's row `sid` and the number of the clause `act`, and `patched` the numbers
-of patched files.
+Reads and runs nothing. Relations: `source` has the rows of the source, `given` and `picked` are
+streams of the table's rows, `matched` has the positions of rows (file number `f`, row `r`) with the
+source's row `sid` and the number of the clause `act`, and `patched` the numbers of patched files.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def key_bounds(key: Key) -> str:
 
 
 class MergeSql:
-    """The statements of one MERGE whose clauses are bound to the schema that the commit leaves.
+    """The statements of one MERGE whose clauses are bound to the schema after the commit.
 
     `changing` are the clauses that change rows of the table: a clause's index there is its number
     in `matched`. `inserts` are those that add rows.
@@ -69,25 +68,24 @@ class MergeSql:
     # --- which rows -------------------------------------------------------------------------------------------------
 
     def join(self, columns: Sequence[int]) -> str:
-        """Puts the pairs of rows that match into `matched`, with the clause that applies to each.
+        """Stores the matching pairs of rows in `matched`, with the clause that applies to each.
 
-        `columns` are the numbers of the target's columns that `given` has, before file and row.
+        `columns` are the numbers of the target's columns in `given`, before file and row.
         """
         given = _renamed("given", [*(f"c{n}" for n in columns), "f", "r"])
         if not self.changing:
-            # Inserts alone: which rows of the table match doesn't matter.
+            # Only inserts: the identity of the matching table rows is irrelevant.
             found = f"SELECT DISTINCT NULL, NULL, s.sid, NULL FROM {given} JOIN {_SOURCE} ON {self._on}"
         else:
             act = _first(self._matched, 0)
             pairs = f"SELECT t.f, t.r, s.sid, {act} AS act FROM {given} JOIN {_SOURCE} ON {self._on}"
-            # Pairs that no clause changes matter only to what is done without a match.
+            # Pairs that no clause changes are only needed for finding rows without a match.
             where = "" if self.inserts or self._by_source else " WHERE act IS NOT NULL"
             found = f"SELECT * FROM ({pairs}){where}"
         return f"INSERT INTO matched {found}"
 
     def join_unmatched(self, columns: Sequence[int]) -> list[str]:
-        """Puts the rows of the table that match no row of the source into `matched`, where a clause
-        changes them."""
+        """Stores the table's rows without a match in `matched`, if a clause changes them."""
         given = _renamed("given", [*(f"c{n}" for n in columns), "f", "r"])
         act = _first(self._by_source, len(self._matched))
         return [
@@ -98,7 +96,7 @@ class MergeSql:
         ]
 
     def count_several_matches(self) -> str:
-        """The number of rows that several pairs change: those that all of them delete, and the
+        """The number of rows that several pairs change: those that all pairs delete, and the
         others."""
         deletes = [n for n, c in enumerate(self.changing) if c.clause.action == "delete"]
         all_delete = f"bool_and(act IN ({_listed(deletes)}))" if deletes else "false"
@@ -106,7 +104,7 @@ class MergeSql:
         return f"SELECT count(*) FILTER (fine), count(*) FILTER (NOT fine) FROM ({twice})"
 
     def keep_first_match(self) -> str:
-        """Leaves one change for each row. The other pairs stay: their source rows have a match."""
+        """Keeps one change for each row. The other pairs stay: their source rows have a match."""
         first = "SELECT min(rowid) FROM matched WHERE act IS NOT NULL GROUP BY f, r"
         return f"UPDATE matched SET act = NULL WHERE act IS NOT NULL AND rowid NOT IN ({first})"
 
@@ -124,23 +122,22 @@ class MergeSql:
         clauses.
 
         Args:
-            numbers: the clauses, by their numbers in `matched`.
-            columns: the numbers of the columns that `picked` has before file and row; without any
-                it isn't read. Numbers beyond the target's columns are columns of files that users
-                don't see.
+            numbers: the clauses, by number in `matched`.
+            columns: the numbers of the columns in `picked`, before file and row; if empty, `picked`
+                isn't read. Numbers beyond the target's columns are hidden columns of files.
             patched: whether the rows are those of patched files, in the files' order; None for all
-                files. Without an order rows come about as they stand in the table, so that new
-                files have near values together where the old ones had.
-            few: whether the changed rows, which all have a match, are no more than those of the
-                source.
+                files. Without an order rows come approximately in the table's order, which
+                preserves the clustering of values in new files.
+            few: whether the changed rows, which all have a match, are no more than the source's
+                rows.
         """
         names = [f"c{n}" for n in columns]
         rows = "matched m"
         if names:
             rows = f"{_renamed('picked', [*names, 'f', 'r'])} JOIN matched m ON t.f = m.f AND t.r = m.r"
         if self._matched:
-            # DuckDB holds the right side in memory: positions are shorter than the values that they
-            # are given. Rows come in the order of the left side.
+            # DuckDB holds the right side in memory: positions are shorter than the values that are
+            # joined to them. Rows come in the order of the left side.
             held = bool(patched) and few and not names and not self._by_source
             rows = f"{_SOURCE} JOIN {rows}" if held else f"{rows} LEFT JOIN {_SOURCE}"
             rows += " ON s.sid = m.sid"
@@ -163,12 +160,12 @@ class MergeSql:
 
 
 def _renamed(stream: str, names: Sequence[str]) -> str:
-    """A stream of the table's rows as the relation `t`, with these names of its columns."""
+    """A stream of the table's rows as the relation `t`, with these column names."""
     return f"(SELECT {', '.join(f'c{i} AS {name}' for i, name in enumerate(names))} FROM {stream}) t"
 
 
 def _numbered(expressions: Iterable[str]) -> str:
-    """Expressions of a SELECT under names that no user gives."""
+    """Expressions of a SELECT under generated names."""
     return ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(expressions))
 
 
@@ -177,7 +174,7 @@ def _listed(numbers: Iterable[int]) -> str:
 
 
 def _first(clauses: Sequence[BoundClause], number: int) -> str:
-    """The number of the first clause that applies, counted from `number`; null if none does."""
+    """The number of the first clause that applies, counted from `number`; null if none applies."""
     if not clauses:
         return "CAST(NULL AS SMALLINT)"
     cases = "".join(f" WHEN {c.condition or 'true'} THEN {number + i}" for i, c in enumerate(clauses))

@@ -1,7 +1,6 @@
-"""Rows of the table that a MERGE changes, as DuckDB reads them: streamed with numbers of files in
-place of names.
+"""Streams of the table's rows into DuckDB for a MERGE, with numbers of files instead of names.
 
-Knows no clause.
+Uses no clause.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ __all__ = ["TargetRows"]
 
 
 class TargetRows:
-    """Streams of one table's rows into DuckDB, in which every file has one number throughout the
-    command."""
+    """Streams one table's rows into DuckDB; every file has one number throughout the command."""
 
     def __init__(self, snapshot: _native.Snapshot, engine: LocalEngine) -> None:
         self._snapshot, self._engine = snapshot, engine
@@ -34,8 +32,8 @@ class TargetRows:
         """The numbers of files that were streamed before."""
         return [self._files[path] for path in paths]
 
-    def scan(self, columns: Sequence[str], condition: str | None, members: Members | None = None) -> None:
-        """Makes the relation `given`: these columns of the rows that can meet a condition, then
+    def scan(self, columns: Sequence[str], condition: _native.Predicate | None, members: Members | None = None) -> None:
+        """Makes the relation `given`: these columns of the rows that can satisfy a condition, then
         file and row."""
         import pyarrow as pa
 
@@ -51,14 +49,14 @@ class TargetRows:
         self._engine.stream("picked", (self._numbered(batch) for batch in scan), schema)
 
     def places(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The result of a query for files and rows, with the files' names again."""
+        """A query's result of files and rows, with the files' names restored."""
         import pyarrow as pa
 
         for batch in self._engine.batches(sql):
             yield pa.RecordBatch.from_arrays(self.named(*batch.columns), names=list(PLACE))
 
     def named(self, files: pa.Array, rows: pa.Array) -> list[pa.Array]:
-        """Columns of numbers of files and of rows, as the columns `_file` and `_row`."""
+        """Converts numbers of files, and rows, to the columns `_file` and `_row`."""
         import pyarrow as pa
 
         return [pa.DictionaryArray.from_arrays(files, pa.array(list(self._files), pa.string())), rows]

@@ -23,16 +23,16 @@ def _compared(name: str, args: list[Typed], count: int) -> list[Typed]:
     return args
 
 
-def _distinct(of: str) -> str:
+def _distinct(items: str) -> str:
     """Each element at its first occurrence; null counts as one element."""
-    nulls = f"list_position(list_transform({of}, lambda z: z IS NULL), true)"
-    first = f"CASE WHEN x IS NULL THEN {nulls} ELSE list_position({of}, x) END"
-    return f"list_filter({of}, lambda x, i: i = {first})"
+    nulls = f"list_position(list_transform({items}, lambda z: z IS NULL), true)"
+    first = f"CASE WHEN x IS NULL THEN {nulls} ELSE list_position({items}, x) END"
+    return f"list_filter({items}, lambda x, i: i = {first})"
 
 
-def _has(of: str) -> str:
+def _has(items: str) -> str:
     """Whether an array has the element `x`, which may be null."""
-    return f"CASE WHEN x IS NULL THEN list_count({of}) < len({of}) ELSE list_contains({of}, x) END"
+    return f"CASE WHEN x IS NULL THEN list_count({items}) < len({items}) ELSE list_contains({items}, x) END"
 
 
 def _unless_null(args: list[Typed], sql: str) -> str:
@@ -42,18 +42,18 @@ def _unless_null(args: list[Typed], sql: str) -> str:
 
 @admit(_FAMILY, "array_distinct")
 def _array_distinct(_: Context, args: list[Typed]) -> Typed:
-    (of,) = _compared("array_distinct", args, 1)
-    return made(of.type, _distinct(of.sql), of)
+    (items,) = _compared("array_distinct", args, 1)
+    return made(items.type, _distinct(items.sql), items)
 
 
 def _of_both(name: str, sql: str) -> None:
     @admit(_FAMILY, name)
     def lower(_: Context, args: list[Typed]) -> Typed:
         a, b = _compared(name, args, 2)
-        # Bound to a name, since each is used many times.
-        kept = sql.format(distinct=_distinct("pair.p"), joined=_distinct("pair.q"), has=_has("pair.r"))
+        # Bound to a name, since each is used several times.
+        retained = sql.format(distinct=_distinct("pair.p"), joined=_distinct("pair.q"), has=_has("pair.r"))
         values = f"{{'p': {a.sql}, 'q': list_concat({a.sql}, {b.sql}), 'r': {b.sql}}}"
-        return made(a.type, _unless_null(args, f"list_transform([{values}], lambda pair: {kept})[1]"), a, b)
+        return made(a.type, _unless_null(args, f"list_transform([{values}], lambda pair: {retained})[1]"), a, b)
 
 
 _of_both("array_union", "{joined}")
@@ -77,12 +77,12 @@ def _with_one(name: str, front: bool) -> None:
     def lower(context: Context, args: list[Typed]) -> Typed:
         if len(args) != 2 or args[0].type.name != "array":
             mistyped(name, args)
-        of, element = args[0], args[0].type.parts[0]
+        items, element = args[0], args[0].type.parts[0]
         if args[1].type not in (element, VOID):
             mistyped(name, args)
-        one = f"CAST([{convert(context, args[1], element).sql}] AS {of.type.duck})"
-        joined = f"list_concat({one}, {of.sql})" if front else f"list_concat({of.sql}, {one})"
-        return made(of.type, _unless_null([of], joined), of, args[1])
+        single = f"CAST([{convert(context, args[1], element).sql}] AS {items.type.duck})"
+        joined = f"list_concat({single}, {items.sql})" if front else f"list_concat({items.sql}, {single})"
+        return made(items.type, _unless_null([items], joined), items, args[1])
 
 
 _with_one("array_append", front=False)
@@ -114,10 +114,10 @@ def _repeat(context: Context, args: list[Typed]) -> Typed:
 def _flatten(_: Context, args: list[Typed]) -> Typed:
     if len(args) != 1 or args[0].type.name != "array" or args[0].type.parts[0].name != "array":
         mistyped("flatten", args)
-    of, to = args[0], args[0].type.parts[0]
-    nulls = f"list_count({of.sql}) < len({of.sql})"
-    whole = f"coalesce(flatten({of.sql}), CAST([] AS {to.duck}))"
-    return made(to, f"CASE WHEN {of.sql} IS NULL OR {nulls} THEN NULL ELSE {whole} END", of)
+    items, to = args[0], args[0].type.parts[0]
+    nulls = f"list_count({items.sql}) < len({items.sql})"
+    whole = f"coalesce(flatten({items.sql}), CAST([] AS {to.duck}))"
+    return made(to, f"CASE WHEN {items.sql} IS NULL OR {nulls} THEN NULL ELSE {whole} END", items)
 
 
 # --- maps ---
@@ -135,7 +135,7 @@ def _map(context: Context, args: list[Typed]) -> Typed:
     keys, values = unified(context, "map", args[::2]), unified(context, "map", args[1::2])
     _keyed("map", keys[0].type)
     to = SparkType("map", parts=(keys[0].type, values[0].type))
-    lists = [f"CAST([{', '.join(v.sql for v in of)}] AS {of[0].type.duck}[])" for of in (keys, values)]
+    lists = [f"CAST([{', '.join(v.sql for v in items)}] AS {items[0].type.duck}[])" for items in (keys, values)]
     # A null key or a repeated key is an error in both.
     return made(to, f"map({', '.join(lists)})", *keys, *values, throws=True)
 

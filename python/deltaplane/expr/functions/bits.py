@@ -67,9 +67,9 @@ forms(
 def _bit_get(_: Context, args: list[Typed]) -> Typed:
     if len(args) != 2 or not args[0].type.integral or args[1].type.name not in ("byte", "short", "integer"):
         mistyped("bit_get", args)
-    value, at = args
-    bit = f"CAST((({value.sql} >> {at.sql}) & 1) AS TINYINT)"
-    bad = f"{value.sql} IS NOT NULL AND {at.sql} NOT BETWEEN 0 AND {value.type.bits - 1}"
+    value, position = args
+    bit = f"CAST((({value.sql} >> {position.sql}) & 1) AS TINYINT)"
+    bad = f"{value.sql} IS NOT NULL AND {position.sql} NOT BETWEEN 0 AND {value.type.bits - 1}"
     return made(
         BYTE, guarded(bad, "INVALID_PARAMETER_VALUE", "no bit has this position", bit, BYTE), *args, throws=True
     )

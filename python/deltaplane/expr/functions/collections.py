@@ -21,12 +21,12 @@ def _array(name: str, args: list[Typed], count: int) -> Typed:
 
 def _element(context: Context, name: str, args: list[Typed]) -> tuple[Typed, Typed]:
     """An array and a value of its elements' type."""
-    of, value = _array(name, args, 2), args[1]
-    if value.type != of.type.parts[0] and not (value.type.integral and of.type.parts[0].integral):
+    items, value = _array(name, args, 2), args[1]
+    if value.type != items.type.parts[0] and not (value.type.integral and items.type.parts[0].integral):
         mistyped(name, args)
-    if not of.type.parts[0].atomic:
-        refuse(f"`{name}` on {of.type}")
-    return of, convert(context, value, of.type.parts[0]) if takes(of.type.parts[0], value.type) else mistyped(
+    if not items.type.parts[0].atomic:
+        refuse(f"`{name}` on {items.type}")
+    return items, convert(context, value, items.type.parts[0]) if takes(items.type.parts[0], value.type) else mistyped(
         name, args
     )
 
@@ -55,10 +55,10 @@ def _make(context: Context, args: list[Typed]) -> Typed:
     return made(to, f"CAST([{', '.join(v.sql for v in values)}] AS {to.duck})", *values)
 
 
-def _index(of: Typed, index: Typed, name: str) -> tuple[str, str]:
+def _index(items: Typed, index: Typed, name: str) -> tuple[str, str]:
     if index.type.name not in ("byte", "short", "integer"):
-        mistyped(name, [of, index])
-    return of.sql, index.sql
+        mistyped(name, [items, index])
+    return items.sql, index.sql
 
 
 @admit(_FAMILY, "get")
@@ -70,26 +70,26 @@ def _get(_: Context, args: list[Typed]) -> Typed:
 
 @admit(_FAMILY, "[]")
 def _subscript(context: Context, args: list[Typed]) -> Typed:
-    of, index = args
-    if of.type.name == "map":
-        return _of_key(context, "[]", of, index)
-    if of.type.name == "struct" and index.literal is not None:
+    value, index = args
+    if value.type.name == "map":
+        return _of_key(context, "[]", value, index)
+    if value.type.name == "struct" and index.literal is not None:
         refuse("a struct's field in brackets")
     a, i = _index(_array("[]", args, 2), index, "[]")
-    to = of.type.parts[0]
+    to = value.type.parts[0]
     bad = failing("INVALID_ARRAY_INDEX", "the array has no such element", to)
     sql = (
         f"CASE WHEN {a} IS NULL OR {i} IS NULL THEN NULL WHEN {i} < 0 OR {i} >= len({a}) THEN {bad} "
         f"ELSE list_extract({a}, CAST({i} AS BIGINT) + 1) END"
     )
-    return made(to, sql, of, index, throws=True)
+    return made(to, sql, value, index, throws=True)
 
 
-def _of_key(context: Context, name: str, of: Typed, key: Typed) -> Typed:
-    if not of.type.parts[0].atomic or not takes(of.type.parts[0], key.type):
-        mistyped(name, [of, key])
-    k = cast(context, key, of.type.parts[0])
-    return made(of.type.parts[1], f"list_extract(map_extract({of.sql}, {k.sql}), 1)", of, k)
+def _of_key(context: Context, name: str, mapping: Typed, key: Typed) -> Typed:
+    if not mapping.type.parts[0].atomic or not takes(mapping.type.parts[0], key.type):
+        mistyped(name, [mapping, key])
+    k = cast(context, key, mapping.type.parts[0])
+    return made(mapping.type.parts[1], f"list_extract(map_extract({mapping.sql}, {k.sql}), 1)", mapping, k)
 
 
 @admit(_FAMILY, "element_at")
@@ -112,13 +112,13 @@ def _field(_: Context, args: list[Typed]) -> Typed:
     return replace(field_of(args[0], name), name=name)
 
 
-def field_of(of: Typed, name: str) -> Typed:
+def field_of(struct: Typed, name: str) -> Typed:
     """A struct's field, found ignoring case."""
-    found = [i for i, n in enumerate(of.type.fields) if n.lower() == name.lower()]
-    if len(found) != 1:
-        mistyped(f"the field {name}", [of])
-    field = of.type.fields[found[0]]
-    return made(of.type.parts[found[0]], f"struct_extract({of.sql}, {text(field)})", of)
+    matches = [i for i, n in enumerate(struct.type.fields) if n.lower() == name.lower()]
+    if len(matches) != 1:
+        mistyped(f"the field {name}", [struct])
+    field = struct.type.fields[matches[0]]
+    return made(struct.type.parts[matches[0]], f"struct_extract({struct.sql}, {text(field)})", struct)
 
 
 @admit(_FAMILY, "named_struct")
@@ -140,35 +140,37 @@ def struct_of(names: list[str], values: list[Typed]) -> Typed:
 
 @admit(_FAMILY, "array_contains")
 def _contains(context: Context, args: list[Typed]) -> Typed:
-    of, value = _element(context, "array_contains", args)
+    items, value = _element(context, "array_contains", args)
     sql = (
-        f"CASE WHEN {of.sql} IS NULL OR {value.sql} IS NULL THEN NULL WHEN list_contains({of.sql}, {value.sql}) THEN true "
-        f"WHEN list_count({of.sql}) < len({of.sql}) THEN NULL ELSE false END"
+        f"CASE WHEN {items.sql} IS NULL OR {value.sql} IS NULL THEN NULL WHEN list_contains({items.sql}, {value.sql}) THEN true "
+        f"WHEN list_count({items.sql}) < len({items.sql}) THEN NULL ELSE false END"
     )
-    return made(BOOLEAN, sql, of, value)
+    return made(BOOLEAN, sql, items, value)
 
 
 @admit(_FAMILY, "array_position")
 def _position(context: Context, args: list[Typed]) -> Typed:
-    of, value = _element(context, "array_position", args)
-    found = f"coalesce(CAST(list_position({of.sql}, {value.sql}) AS BIGINT), 0)"
-    return made(LONG, f"CASE WHEN {of.sql} IS NULL OR {value.sql} IS NULL THEN NULL ELSE {found} END", of, value)
+    items, value = _element(context, "array_position", args)
+    position = f"coalesce(CAST(list_position({items.sql}, {value.sql}) AS BIGINT), 0)"
+    return made(
+        LONG, f"CASE WHEN {items.sql} IS NULL OR {value.sql} IS NULL THEN NULL ELSE {position} END", items, value
+    )
 
 
 @admit(_FAMILY, "array_remove")
 def _remove(context: Context, args: list[Typed]) -> Typed:
-    of, value = _element(context, "array_remove", args)
-    kept = f"list_filter({of.sql}, lambda x: x IS NULL OR x <> {value.sql})"
-    return made(of.type, f"CASE WHEN {value.sql} IS NULL THEN NULL ELSE {kept} END", of, value)
+    items, value = _element(context, "array_remove", args)
+    retained = f"list_filter({items.sql}, lambda x: x IS NULL OR x <> {value.sql})"
+    return made(items.type, f"CASE WHEN {value.sql} IS NULL THEN NULL ELSE {retained} END", items, value)
 
 
 def _extreme(name: str, duck: str) -> None:
     @admit(_FAMILY, name)
     def lower(_: Context, args: list[Typed]) -> Typed:
-        of = _array(name, args, 1)
-        if not of.type.parts[0].atomic:
-            refuse(f"`{name}` on {of.type}")
-        return made(of.type.parts[0], f"{duck}({of.sql})", of)
+        items = _array(name, args, 1)
+        if not items.type.parts[0].atomic:
+            refuse(f"`{name}` on {items.type}")
+        return made(items.type.parts[0], f"{duck}({items.sql})", items)
 
 
 _extreme("array_max", "list_max")
@@ -212,12 +214,12 @@ def _join(context: Context, args: list[Typed]) -> Typed:
         refuse("`array_join` with a delimiter that isn't a constant")
     if not all(takes(STRING, a.type) for a in args[1:]):
         mistyped("array_join", args)
-    of, delimiter, *instead = args[0], *(cast(context, a, STRING) for a in args[1:])
+    words, delimiter, *instead = args[0], *(cast(context, a, STRING) for a in args[1:])
     # A null is left out, or replaced by the third text, which mustn't be null itself.
-    items = f"list_transform({of.sql}, lambda x: coalesce(x, {instead[0].sql}))" if instead else of.sql
+    items = f"list_transform({words.sql}, lambda x: coalesce(x, {instead[0].sql}))" if instead else words.sql
     joined = f"coalesce(array_to_string({items}, {delimiter.sql}), '')"
-    nulls = " OR ".join(f"{x.sql} IS NULL" for x in (of, *instead))
-    return made(STRING, f"CASE WHEN {nulls} THEN NULL ELSE {joined} END", of, delimiter, *instead)
+    nulls = " OR ".join(f"{x.sql} IS NULL" for x in (words, *instead))
+    return made(STRING, f"CASE WHEN {nulls} THEN NULL ELSE {joined} END", words, delimiter, *instead)
 
 
 @admit(_FAMILY, "map_keys")

@@ -61,8 +61,8 @@ def _extreme(name: str) -> None:
         values = _operands(context, name, args)
         to = values[0].type
         # DuckDB loses the sign of a zero in the narrower type.
-        given = [cast(context, v, DOUBLE) if to == FLOAT else v for v in values]
-        return made(to, f"CAST({name}({', '.join(v.sql for v in given)}) AS {to.duck})", *values)
+        operands = [cast(context, v, DOUBLE) if to == FLOAT else v for v in values]
+        return made(to, f"CAST({name}({', '.join(v.sql for v in operands)}) AS {to.duck})", *values)
 
 
 _extreme("greatest")

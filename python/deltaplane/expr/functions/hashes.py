@@ -58,40 +58,40 @@ def _times(value: str, factor: int) -> str:
 
 
 def _mixed(so_far: str, word: str) -> str:
-    one = _times(_rotated(_times(word, 0xCC9E2D51), 15), 0x1B873593)
-    return f"((({_rotated(f'xor({so_far}, {one})', 13)}) * {_whole(5)} + {_whole(0xE6546B64)}) & {_whole(_MASK)})"
+    scrambled = _times(_rotated(_times(word, 0xCC9E2D51), 15), 0x1B873593)
+    return f"((({_rotated(f'xor({so_far}, {scrambled})', 13)}) * {_whole(5)} + {_whole(0xE6546B64)}) & {_whole(_MASK)})"
 
 
 def _ended(so_far: str, length: str) -> str:
     """The final steps, each of which uses its input twice."""
-    found = f"xor({so_far}, CAST({length} AS UBIGINT))"
+    mixed = f"xor({so_far}, CAST({length} AS UBIGINT))"
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
-        found = f"list_transform([{found}], lambda h: {_times(f'xor(h, h >> {shift})', factor)})[1]"
-    return found
+        mixed = f"list_transform([{mixed}], lambda h: {_times(f'xor(h, h >> {shift})', factor)})[1]"
+    return mixed
 
 
 def _words(value: Typed) -> tuple[str, str]:
     """The 32-bit words that are hashed for a value, and its number of bytes."""
-    of, x = value.type, value.sql
-    if of.name in _SMALL:
-        number = f"({x} - DATE '1970-01-01')" if of.name == "date" else x
+    data_type, x = value.type, value.sql
+    if data_type.name in _SMALL:
+        number = f"({x} - DATE '1970-01-01')" if data_type.name == "date" else x
         return f"[CAST(CAST({number} AS BIGINT) & {_MASK} AS UBIGINT)]", "4"
-    if of.name in _LARGE and (of.name != "decimal" or of.precision <= _MOST_DIGITS):
-        number = f"epoch_us({x})" if of.name.startswith("timestamp") else x
-        if of.name == "decimal":
+    if data_type.name in _LARGE and (data_type.name != "decimal" or data_type.precision <= _MOST_DIGITS):
+        number = f"epoch_us({x})" if data_type.name.startswith("timestamp") else x
+        if data_type.name == "decimal":
             number = f"replace(CAST({x} AS VARCHAR), '.', '')"
         bits = f"(CAST({number} AS HUGEINT) & CAST('{(1 << 64) - 1}' AS HUGEINT))"
         return f"[CAST({bits} & {_MASK} AS UBIGINT), CAST({bits} >> 32 AS UBIGINT)]", "8"
-    if of not in (STRING, BINARY):
-        refuse(f"`hash` of {of}")
-    digits = f"hex({f'encode({x})' if of == STRING else x})"
+    if data_type not in (STRING, BINARY):
+        refuse(f"`hash` of {data_type}")
+    digits = f"hex({f'encode({x})' if data_type == STRING else x})"
     length = f"(length({digits}) // 2)"
 
-    def byte(at: str) -> str:
-        return f"CAST('0x' || substring({digits}, CAST(({at}) * 2 + 1 AS BIGINT), 2) AS UBIGINT)"
+    def byte(index: str) -> str:
+        return f"CAST('0x' || substring({digits}, CAST(({index}) * 2 + 1 AS BIGINT), 2) AS UBIGINT)"
 
     four = " + ".join(f"{byte(f'i * 4 + {n}')} * {_whole(1 << (8 * n))}" for n in range(4))
-    # The rest are single signed bytes.
+    # The remaining bytes are single signed bytes.
     left = f"({byte('i')} + CASE WHEN {byte('i')} > 127 THEN {_whole(_MASK - 255)} ELSE {_whole(0)} END)"
     aligned = f"list_transform(range({length} // 4), lambda i: {four})"
     rest = f"list_transform(range({length} // 4 * 4, {length}), lambda i: {left})"
@@ -102,14 +102,14 @@ def _words(value: Typed) -> tuple[str, str]:
 def _hash(_: Context, args: list[Typed]) -> Typed:
     if not args:
         mistyped("hash", args)
-    found = _whole(42)
+    hashed = _whole(42)
     for arg in args:
         if arg.type == VOID:
             continue
         words, length = _words(arg)
         so_far = f"list_reduce(list_concat([before], {words}), lambda a, w: {_mixed('a', 'w')})"
-        # A null leaves the hash as it is.
+        # A null leaves the hash unchanged.
         after = f"CASE WHEN {arg.sql} IS NULL THEN before ELSE {_ended(so_far, length)} END"
-        found = f"list_transform([{found}], lambda before: {after})[1]"
+        hashed = f"list_transform([{hashed}], lambda before: {after})[1]"
     signed = f"CAST(h AS BIGINT) - CASE WHEN h > {(1 << 31) - 1} THEN {1 << 32} ELSE 0 END"
-    return made(INT, f"list_transform([{found}], lambda h: CAST({signed} AS INTEGER))[1]", *args)
+    return made(INT, f"list_transform([{hashed}], lambda h: CAST({signed} AS INTEGER))[1]", *args)

@@ -69,13 +69,13 @@ def _moved(context: Context, sign: str, value: Typed, by: Typed) -> Typed:
     if value.type == DATE and by.type == _DAYS:
         days = Typed(INT, f"CAST({count.sql} // {_DAY} AS INTEGER)", True)
         return ENTRIES["date_add"].lower(context, [value, days])
-    at = cast(context, value, TIMESTAMP) if value.type == DATE else value
+    moment = cast(context, value, TIMESTAMP) if value.type == DATE else value
     by_clock = by.literal is not None and abs(int(by.literal)) < _DAY
-    if at.type == TIMESTAMP and not by_clock:
+    if moment.type == TIMESTAMP and not by_clock:
         # Whole days are those of the session's zone; at a fixed distance from UTC they have one
         # length.
-        context.shifted(at.sql, to_local=True)
-    return made(at.type, f"({at.sql} + to_microseconds({count.sql}))", at, count, throws=True, partial=True)
+        context.shifted(moment.sql, to_local=True)
+    return made(moment.type, f"({moment.sql} + to_microseconds({count.sql}))", moment, count, throws=True, partial=True)
 
 
 def _by_calendar(context: Context, value: Typed, step: str, *args: Typed) -> Typed:
@@ -139,12 +139,12 @@ def _add(context: Context, args: list[Typed]) -> Typed:
     if len(args) != 3 or args[0].literal not in _STEPS or args[1].type.name not in ("byte", "short", "integer", "long"):
         mistyped("timestampadd", args)
     kind, size = _STEPS[args[0].literal]
-    count, at = cast(context, args[1], LONG), _moment(context, "timestampadd", args[2])
+    count, moment = cast(context, args[1], LONG), _moment(context, "timestampadd", args[2])
     steps = f"(CAST({count.sql} AS HUGEINT) * {size})"
     if kind == "us":
-        moved = f"({at.sql} + to_microseconds(CAST({steps} AS BIGINT)))"
-        return made(at.type, moved, at, count, throws=True, partial=True)
-    return _by_calendar(context, at, f"to_{kind}(CAST({steps} AS INTEGER))", at, count)
+        moved = f"({moment.sql} + to_microseconds(CAST({steps} AS BIGINT)))"
+        return made(moment.type, moved, moment, count, throws=True, partial=True)
+    return _by_calendar(context, moment, f"to_{kind}(CAST({steps} AS INTEGER))", moment, count)
 
 
 @admit(_FAMILY, "timestampdiff")

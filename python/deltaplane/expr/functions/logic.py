@@ -38,7 +38,7 @@ def _not(context: Context, args: list[Typed]) -> Typed:
     return made(BOOLEAN, f"(NOT {value.sql})", value)
 
 
-def _one(name: str, args: list[Typed]) -> Typed:
+def _single(name: str, args: list[Typed]) -> Typed:
     if len(args) != 1:
         mistyped(name, args)
     return args[0]
@@ -46,11 +46,11 @@ def _one(name: str, args: list[Typed]) -> Typed:
 
 @admit(_FAMILY, "isnull")
 def _isnull(_: Context, args: list[Typed]) -> Typed:
-    value = _one("isnull", args)
+    value = _single("isnull", args)
     return made(BOOLEAN, f"({value.sql} IS NULL)", value)
 
 
 @admit(_FAMILY, "isnotnull")
 def _isnotnull(_: Context, args: list[Typed]) -> Typed:
-    value = _one("isnotnull", args)
+    value = _single("isnotnull", args)
     return made(BOOLEAN, f"({value.sql} IS NOT NULL)", value)

@@ -40,14 +40,14 @@ def _decimals(a: Typed, b: Typed) -> bool:
 
 
 def _as_decimals(context: Context, a: Typed, b: Typed) -> tuple[Typed, Typed]:
-    def one(x: Typed, other: Typed) -> Typed:
+    def converted(x: Typed, other: Typed) -> Typed:
         if x.type == VOID:
             return cast(context, x, other.type)
         if x.type.integral and x.literal is not None:
             return cast(context, x, decimal(len(x.literal.lstrip("-")), 0))
         return cast(context, x, as_decimal(x.type))
 
-    return one(a, b), one(b, a)
+    return converted(a, b), converted(b, a)
 
 
 def _alike(context: Context, name: str, a: Typed, b: Typed) -> tuple[Typed, Typed]:
@@ -204,8 +204,8 @@ def _pmod(context: Context, args: list[Typed]) -> Typed:
     return made(a.type, _divided(a, b, a.type, sql).sql, a, b, throws=True, partial=True)
 
 
-def _least(of: SparkType) -> str:
-    return f"CAST('-{1 << (of.bits - 1)}' AS HUGEINT)"
+def _least(data_type: SparkType) -> str:
+    return f"CAST('-{1 << (data_type.bits - 1)}' AS HUGEINT)"
 
 
 @admit(_FAMILY, "negative")
@@ -238,8 +238,8 @@ def _sign(context: Context, args: list[Typed]) -> Typed:
     if len(args) != 1 or not args[0].type.numeric:
         mistyped("sign", args)
     x = cast(context, args[0], DOUBLE)
-    one = "CAST(1 AS DOUBLE)"
-    sql = f"CASE WHEN isnan({x.sql}) OR {x.sql} = 0 THEN {x.sql} WHEN {x.sql} > 0 THEN {one} ELSE -{one} END"
+    unit = "CAST(1 AS DOUBLE)"
+    sql = f"CASE WHEN isnan({x.sql}) OR {x.sql} = 0 THEN {x.sql} WHEN {x.sql} > 0 THEN {unit} ELSE -{unit} END"
     return made(DOUBLE, f"CASE WHEN {x.sql} IS NOT NULL THEN {sql} END", x)
 
 
@@ -290,13 +290,14 @@ _MOST_DIGITS = 18
 
 def _half_up(value: Typed, digits: int) -> Typed:
     """Java's digits, rounded half up, as a number; an integral number is unchanged."""
-    of = value.type
-    # Where versions of Java write different digits, there is no fraction, or no digit is left.
-    number = f"CAST(CAST(CAST({plain()} AS DECIMAL(38,{digits})) AS VARCHAR) AS {of.duck})"
+    data_type = value.type
+    # The text of a number depends on the Java version only for large integral numbers, which are
+    # returned unchanged, and for tiny ones, which round to zero.
+    number = f"CAST(CAST(CAST({plain()} AS DECIMAL(38,{digits})) AS VARCHAR) AS {data_type.duck})"
     whole = f"n IS NULL OR NOT isfinite(n) OR abs(n) >= CAST({1 << 52} AS DOUBLE)"
     nothing = "abs(n) < CAST(1e-20 AS DOUBLE)"
-    body = f"CASE WHEN {whole} THEN CAST(n AS {of.duck}) WHEN {nothing} THEN CAST(0 AS {of.duck}) ELSE {number} END"
-    return made(of, over_digits(f"CAST({value.sql} AS DOUBLE)", DOUBLE, body), value)
+    body = f"CASE WHEN {whole} THEN CAST(n AS {data_type.duck}) WHEN {nothing} THEN CAST(0 AS {data_type.duck}) ELSE {number} END"
+    return made(data_type, over_digits(f"CAST({value.sql} AS DOUBLE)", DOUBLE, body), value)
 
 
 def _rounded(context: Context, name: str, args: list[Typed]) -> Typed:

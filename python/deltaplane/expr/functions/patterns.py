@@ -52,8 +52,8 @@ def _check(pattern: str, escape: str) -> None:
 def _split(context: Context, args: list[Typed]) -> Typed:
     if len(args) not in (2, 3) or not takes(STRING, args[0].type) or not all(takes(INT, a.type) for a in args[2:]):
         mistyped("split", args)
-    at = args[1].literal
-    if not at or any(c in "\\^$.|?*+()[]{}" for c in at):
+    delimiter = args[1].literal
+    if not delimiter or any(c in "\\^$.|?*+()[]{}" for c in delimiter):
         refuse("`split` at a regular expression")
     subject = cast(context, args[0], STRING)
     parts = f"string_split({subject.sql}, {args[1].sql})"
@@ -74,11 +74,11 @@ def _rlike(context: Context, args: list[Typed]) -> Typed:
     if args[1].literal is None or args[1].type != STRING:
         refuse("RLIKE with a pattern that isn't a constant")
     pattern = translated(args[1].literal)
-    subject, found = cast(context, args[0], STRING), text(pattern.text)
-    sql = f"regexp_matches({subject.sql}, {found})"
+    subject, regex = cast(context, args[0], STRING), text(pattern.text)
+    sql = f"regexp_matches({subject.sql}, {regex})"
     if pattern.at_end:
         before = f"regexp_replace({subject.sql}, {text(LAST_TERMINATOR)}, '')"
-        sql = f"({sql} OR regexp_matches({before}, {found}))"
+        sql = f"({sql} OR regexp_matches({before}, {regex}))"
     return made(BOOLEAN, sql, subject)
 
 
@@ -91,7 +91,7 @@ def _finding(context: Context, name: str, args: list[Typed]) -> tuple[Typed, Pat
     return cast(context, args[0], STRING), translated(args[1].literal, captures=True)
 
 
-def _found(subject: Typed, pattern: Pattern, sql: str) -> Typed:
+def _guarded_match(subject: Typed, pattern: Pattern, sql: str) -> Typed:
     """The match; a row whose text ends with a line terminator is refused if that decides what `$`
     matches."""
     if not pattern.at_end:
@@ -111,7 +111,7 @@ def _extract(context: Context, args: list[Typed]) -> Typed:
         refuse("`regexp_extract` of a group that isn't a constant")
     if int(group) > pattern.groups:
         raise InvalidArgumentError(f"`regexp_extract` of group {group}, but the pattern has {pattern.groups}")
-    return _found(subject, pattern, f"regexp_extract({subject.sql}, {text(pattern.text)}, {int(group)})")
+    return _guarded_match(subject, pattern, f"regexp_extract({subject.sql}, {text(pattern.text)}, {int(group)})")
 
 
 @admit(_FAMILY, "regexp_replace")
@@ -124,25 +124,25 @@ def _replace(context: Context, args: list[Typed]) -> Typed:
     if args[2].literal is None or args[2].type != STRING:
         refuse("`regexp_replace` with a replacement that isn't a constant")
     by = text(_replacement(args[2].literal, pattern.groups))
-    return _found(subject, pattern, f"regexp_replace({subject.sql}, {text(pattern.text)}, {by}, 'g')")
+    return _guarded_match(subject, pattern, f"regexp_replace({subject.sql}, {text(pattern.text)}, {by}, 'g')")
 
 
 def _replacement(java: str, groups: int) -> str:
     """Converts Java's replacement syntax to RE2's."""
-    made, at = "", 0
-    while at < len(java):
-        char, after = java[at], java[at + 1 : at + 2]
-        at += 1
+    made, index = "", 0
+    while index < len(java):
+        char, after = java[index], java[index + 1 : index + 2]
+        index += 1
         if char in "\\$" and not after:
             raise InvalidArgumentError(f"the replacement {java!r} ends with {char!r}")
         if char == "$":
             if not (after.isascii() and after.isdigit()):
                 refuse(f"`${after}` in the replacement {java!r}")
-            if int(after) > groups or java[at + 1 : at + 2].isdigit():
+            if int(after) > groups or java[index + 1 : index + 2].isdigit():
                 refuse(f"the group `$` of the replacement {java!r}")
-            made, at = made + "\\" + after, at + 1
+            made, index = made + "\\" + after, index + 1
             continue
         if char == "\\":
-            char, at = after, at + 1
+            char, index = after, index + 1
         made += "\\\\" if char == "\\" else char
     return made

@@ -90,11 +90,11 @@ class _Parser:
         return self.pattern[self.at + ahead : self.at + ahead + 1]
 
     def next(self) -> str:
-        found = self.peek()
-        if not found:
+        char = self.peek()
+        if not char:
             self.wrong("it ends too early")
         self.at += 1
-        return found
+        return char
 
     def alternatives(self, depth: int) -> _Part:
         if depth > 20:
@@ -203,9 +203,9 @@ class _Parser:
 
     def quantifier(self) -> tuple[str, int]:
         """The text of a quantifier, and its bounds."""
-        found, count = "", 1
+        quantifier, count = "", 1
         if self.peek() in ("*", "+", "?"):
-            found = self.next()
+            quantifier = self.next()
         elif self.peek() == "{":
             match = _COUNT.match(self.pattern, self.at)
             if match is None:
@@ -213,14 +213,14 @@ class _Parser:
             low, high = int(match[1]), int(match[3] or match[1])
             if low > high:
                 self.wrong(f"{match[0]} counts down")
-            found, count = match[0], max(low, high, 1)
+            quantifier, count = match[0], max(low, high, 1)
             self.at = match.end()
-        if found and self.peek() == "?":
+        if quantifier and self.peek() == "?":
             self.at += 1
-            found += "?" if self.captures else ""
-        if found and self.peek() in ("*", "+", "?", "{"):
+            quantifier += "?" if self.captures else ""
+        if quantifier and self.peek() in ("*", "+", "?", "{"):
             self.unfit(f"`{self.peek()}` behind a quantifier")
-        return found, count
+        return quantifier, count
 
 
 def _literal(char: str) -> str:

@@ -90,61 +90,61 @@ def _formatted(context: Context, match: re.Match[str], value: Typed) -> Typed:
 def _to_json(context: Context, args: list[Typed]) -> Typed:
     if len(args) != 1 or args[0].type.name not in ("struct", "array", "map"):
         refuse("`to_json` with options, or of a value without parts")
-    (of,) = args
+    (value,) = args
     refused: list[bool] = []
-    sql = _json(context, of.type, of.sql, refused, 0)
-    return made(STRING, f"CASE WHEN {of.sql} IS NULL THEN NULL ELSE {sql} END", of, partial=any(refused))
+    sql = _json(context, value.type, value.sql, refused, 0)
+    return made(STRING, f"CASE WHEN {value.sql} IS NULL THEN NULL ELSE {sql} END", value, partial=any(refused))
 
 
-def _json(context: Context, of: SparkType, value: str, refused: list[bool], depth: int) -> str:
+def _json(context: Context, data_type: SparkType, value: str, refused: list[bool], depth: int) -> str:
     """The text of a non-null value; `refused` collects whether rows may be refused."""
     inner = partial(_json, context, refused=refused, depth=depth + 1)
     x = f"j{depth}"
-    if of.name == "struct":
+    if data_type.name == "struct":
         fields = [
             f"CASE WHEN {field} IS NULL THEN NULL ELSE {text(_string(name) + ':')} || {inner(t, field)} END"
-            for name, t in zip(of.fields, of.parts, strict=True)
+            for name, t in zip(data_type.fields, data_type.parts, strict=True)
             if t.name != "void"
             for field in [f"struct_extract({x}, {text(name)})"]
         ]
         joined = f"array_to_string(CAST([{', '.join(fields)}] AS VARCHAR[]), ',')"
         # Bound to a name, since each field uses it.
         return f"('{{' || list_transform([{value}], lambda {x}: coalesce({joined}, ''))[1] || '}}')"
-    if of.name == "array":
-        items = f"CASE WHEN {x} IS NULL THEN 'null' ELSE {inner(of.parts[0], x)} END"
+    if data_type.name == "array":
+        items = f"CASE WHEN {x} IS NULL THEN 'null' ELSE {inner(data_type.parts[0], x)} END"
         joined = f"array_to_string(list_transform({value}, lambda {x}: {items}), ',')"
         return f"('[' || coalesce({joined}, '') || ']')"
-    if of.name == "map":
-        if of.parts[0] != STRING:
-            refuse(f"`to_json` of {of}")
-        item, found = inner(of.parts[1], f"{x}.value"), _escaped(f"{x}.key")
-        entry = f"{found} || ':' || CASE WHEN {x}.value IS NULL THEN 'null' ELSE {item} END"
+    if data_type.name == "map":
+        if data_type.parts[0] != STRING:
+            refuse(f"`to_json` of {data_type}")
+        item, key = inner(data_type.parts[1], f"{x}.value"), _escaped(f"{x}.key")
+        entry = f"{key} || ':' || CASE WHEN {x}.value IS NULL THEN 'null' ELSE {item} END"
         joined = f"array_to_string(list_transform(map_entries({value}), lambda {x}: {entry}), ',')"
         return f"('{{' || coalesce({joined}, '') || '}}')"
-    return _primitive(context, of, value, refused)
+    return _primitive(context, data_type, value, refused)
 
 
-def _primitive(context: Context, of: SparkType, value: str, refused: list[bool]) -> str:
-    if of == STRING:
+def _primitive(context: Context, data_type: SparkType, value: str, refused: list[bool]) -> str:
+    if data_type == STRING:
         return _escaped(value)
-    if of == BINARY:
+    if data_type == BINARY:
         return f"('\"' || to_base64({value}) || '\"')"
-    if of == DATE:
+    if data_type == DATE:
         refused.append(True)
         return f"""('"' || {in_calendar(value, f"strftime({value}, '%Y-%m-%d')", STRING)} || '"')"""
-    if of.name in ("timestamp", "timestamp_ntz"):
+    if data_type.name in ("timestamp", "timestamp_ntz"):
         refused.append(True)
-        local = context.shifted(value, to_local=True) if of == TIMESTAMP else value
+        local = context.shifted(value, to_local=True) if data_type == TIMESTAMP else value
         shown = f"""(strftime({local}, '%Y-%m-%dT%H:%M:%S.') || left(strftime({local}, '%f'), 3))"""
-        zone = text(_zone(context.offset_us or 0)) if of == TIMESTAMP else "''"
+        zone = text(_zone(context.offset_us or 0)) if data_type == TIMESTAMP else "''"
         return f"""('"' || {in_calendar(local, shown, STRING)} || {zone} || '"')"""
-    if of.name == "decimal" and of.scale > _MOST_SCALE:
-        refuse(f"`to_json` of {of}")
-    if not (of.numeric or of.name == "boolean"):
-        refuse(f"`to_json` of {of}")
-    number = cast(context, Typed(of, value), STRING)
+    if data_type.name == "decimal" and data_type.scale > _MOST_SCALE:
+        refuse(f"`to_json` of {data_type}")
+    if not (data_type.numeric or data_type.name == "boolean"):
+        refuse(f"`to_json` of {data_type}")
+    number = cast(context, Typed(data_type, value), STRING)
     refused.append(number.partial)
-    if of.fractional:
+    if data_type.fractional:
         return f"CASE WHEN isfinite({value}) THEN {number.sql} ELSE '\"' || {number.sql} || '\"' END"
     return number.sql
 

@@ -165,7 +165,7 @@ def _reverse(context: Context, args: list[Typed]) -> Typed:
     if len(args) == 1 and args[0].type.name == "array":
         return made(args[0].type, f"list_reverse({args[0].sql})", args[0])
     (value,) = _strings(context, "reverse", args, 1)
-    # DuckDB's own function keeps combining characters after their letter.
+    # DuckDB's own function keeps combining characters behind their letter.
     sql = (
         f"CASE WHEN {value.sql} = '' THEN '' ELSE array_to_string(list_reverse(string_split({value.sql}, '')), '') END"
     )
@@ -240,14 +240,14 @@ def _overlay(context: Context, args: list[Typed]) -> Typed:
     s, by = _strings(context, "overlay", args[:2])
     if not all(takes(INT, a.type) for a in args[2:]):
         mistyped("overlay", args)
-    at, *count = (cast(context, a, INT) for a in args[2:])
-    nulls = " OR ".join(f"{x.sql} IS NULL" for x in (s, by, at, *count))
+    position, *count = (cast(context, a, INT) for a in args[2:])
+    nulls = " OR ".join(f"{x.sql} IS NULL" for x in (s, by, position, *count))
     # For positions below 1 Spark counts from the end.
-    bad = f"{at.sql} < 1"
+    bad = f"{position.sql} < 1"
     length = f"length({by.sql})"
     if count:
         length = f"CASE WHEN {count[0].sql} < 0 THEN length({by.sql}) ELSE {count[0].sql} END"
-    rest = f"substring({s.sql}, CAST({at.sql} AS BIGINT) + {length})"
-    sql = f"substring({s.sql}, 1, {at.sql} - 1) || {by.sql} || {rest}"
+    rest = f"substring({s.sql}, CAST({position.sql} AS BIGINT) + {length})"
+    sql = f"substring({s.sql}, 1, {position.sql} - 1) || {by.sql} || {rest}"
     sql = guarded(bad, "UNSUPPORTED_VALUE", "a place below 1 in `overlay`", sql, STRING)
-    return made(STRING, f"CASE WHEN {nulls} THEN NULL ELSE {sql} END", s, by, at, *count, partial=True)
+    return made(STRING, f"CASE WHEN {nulls} THEN NULL ELSE {sql} END", s, by, position, *count, partial=True)

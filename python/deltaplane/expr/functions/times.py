@@ -1,4 +1,4 @@
-"""Instants and local times, in the session's time zone where one is needed."""
+"""Instants and local times; the session's time zone applies if one is needed."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _clock(name: str) -> None:
     def lower(context: Context, args: list[Typed]) -> Typed:
         if len(args) != 1:
             mistyped(name, args)
-        at = local(context, name, args[0])
-        return made(INT, f"CAST({name}({at.sql}) AS INTEGER)", at)
+        moment = local(context, name, args[0])
+        return made(INT, f"CAST({name}({moment.sql}) AS INTEGER)", moment)
 
 
 for _name in ("hour", "minute", "second"):
@@ -74,11 +74,11 @@ def _extract(context: Context, args: list[Typed]) -> Typed:
     if field in _CLOCK_FIELDS and args[1].type != DATE:
         return ENTRIES[_CLOCK_FIELDS[field]].lower(context, args[1:])
     if field in ("second", "s", "sec", "seconds", "secs") and args[1].type != DATE:
-        at = local(context, "extract", args[1])
-        us = f"((epoch_us({at.sql}) % 60000000 + 60000000) % 60000000)"
+        moment = local(context, "extract", args[1])
+        us = f"((epoch_us({moment.sql}) % 60000000 + 60000000) % 60000000)"
         to = decimal(8, 6)
         exact = f"(CAST({us} AS DECIMAL(8,0)) * CAST(0.000001 AS DECIMAL(6,6)))"
-        return made(to, f"CAST({exact} AS {to.duck})", at)
+        return made(to, f"CAST({exact} AS {to.duck})", moment)
     refuse(f"the field {field} of {args[1].type}")
 
 
@@ -95,9 +95,9 @@ forms(_FAMILY, "unix_micros", Form([TIMESTAMP], LONG, "epoch_us({0})"))
 def _unix_timestamp(context: Context, args: list[Typed]) -> Typed:
     if len(args) != 1 or args[0].type not in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
         refuse("`unix_timestamp` of text or of the current time")
-    at = cast(context, args[0], TIMESTAMP)
+    moment = cast(context, args[0], TIMESTAMP)
     # Unlike unix_seconds it rounds towards zero.
-    return made(LONG, f"(epoch_us({at.sql}) // 1000000)", at)
+    return made(LONG, f"(epoch_us({moment.sql}) // 1000000)", moment)
 
 
 def _of_epoch(factor: int) -> Form:
@@ -113,16 +113,16 @@ def _of_seconds(context: Context, args: list[Typed]) -> Typed:
     if len(args) != 1 or not (args[0].type.numeric or args[0].type == VOID):
         mistyped("timestamp_seconds", args)
     (value,) = args
-    of = value.type
-    if of.fractional:
+    data_type = value.type
+    if data_type.fractional:
         us = f"trunc(CAST({value.sql} AS DOUBLE) * CAST(1000000 AS DOUBLE))"
         return made(
             TIMESTAMP, f"CASE WHEN isfinite({value.sql}) THEN {in_years(us)} END", value, throws=True, partial=True
         )
-    if of.name != "decimal":
+    if data_type.name != "decimal":
         return _of_epoch(1_000_000).apply(context, args)
-    if of.precision > MAX_PRECISION - 7:
-        refuse(f"`timestamp_seconds` of {of}")
+    if data_type.precision > MAX_PRECISION - 7:
+        refuse(f"`timestamp_seconds` of {data_type}")
     exact = f"({value.sql} * CAST(1000000 AS DECIMAL(7,0)))"
     rounded = f"{exact} <> trunc({exact})"
     whole = in_years(f"CAST(trunc({exact}) AS HUGEINT)")
@@ -147,8 +147,8 @@ def _date_trunc(context: Context, args: list[Typed]) -> Typed:
     unit = _UNITS.get((args[0].literal or "").lower())
     if unit is None:
         refuse("`date_trunc` to something else than a unit's name")
-    at = local(context, "date_trunc", args[1])
-    cut = made(TIMESTAMP_NTZ, f"CAST(date_trunc('{unit}', {at.sql}) AS TIMESTAMP)", at)
+    moment = local(context, "date_trunc", args[1])
+    cut = made(TIMESTAMP_NTZ, f"CAST(date_trunc('{unit}', {moment.sql}) AS TIMESTAMP)", moment)
     return cut if args[1].type == TIMESTAMP_NTZ else cast(context, cut, TIMESTAMP)
 
 
@@ -224,39 +224,39 @@ def parsed(context: Context, name: str, args: list[Typed], to: SparkType) -> Typ
         return cast(context, value, to)
     if value.type != STRING:
         mistyped(name, args)
-    found, form = [], ""
+    fields, form = [], ""
     for letters, plain in _pieces(pattern.literal):
-        if letters in found or (letters and letters not in _READ) or not plain.isascii():
+        if letters in fields or (letters and letters not in _READ) or not plain.isascii():
             refuse(f"{letters or plain} in the pattern {pattern.literal!r} of `{name}`")
-        found += [letters] if letters else []
+        fields += [letters] if letters else []
         # Literal letters match both cases.
         form += _READ[letters] if letters else f"(?i:{re.escape(plain)})"
-    if not found:
+    if not fields:
         refuse(f"the pattern {pattern.literal!r} of `{name}`")
 
     def part(letters: str, absent: int) -> str:
-        if letters not in found:
+        if letters not in fields:
             return str(absent)
-        return f"CAST(regexp_extract(t, {text(f'^{form}$')}, {found.index(letters) + 1}) AS INTEGER)"
+        return f"CAST(regexp_extract(t, {text(f'^{form}$')}, {fields.index(letters) + 1}) AS INTEGER)"
 
     day = f"make_date({part('yyyy', 1970)}, {part('MM', 1)}, {part('dd', 1)})"
     clock = f"(({part('HH', 0)} * 3600 + {part('mm', 0)} * 60 + {part('ss', 0)}) * CAST(1000000 AS BIGINT))"
-    at = f"(CAST({day} AS TIMESTAMP) + to_microseconds({clock}))"
-    if "yyyy" in found:
-        year = f"regexp_extract(t, {text(f'^{form}$')}, {found.index('yyyy') + 1})"
-        at = f"CASE WHEN NOT regexp_full_match({year}, '-0+') THEN {at} END"
-    at = context.shifted(at, to_local=False) if to == TIMESTAMP else f"CAST({at} AS {to.duck})"
+    moment = f"(CAST({day} AS TIMESTAMP) + to_microseconds({clock}))"
+    if "yyyy" in fields:
+        year = f"regexp_extract(t, {text(f'^{form}$')}, {fields.index('yyyy') + 1})"
+        moment = f"CASE WHEN NOT regexp_full_match({year}, '-0+') THEN {moment} END"
+    moment = context.shifted(moment, to_local=False) if to == TIMESTAMP else f"CAST({moment} AS {to.duck})"
     other = failing("CANNOT_PARSE_TIMESTAMP", f"isn't of the form {pattern.literal}", to, "t")
-    body = f"CASE WHEN regexp_full_match(t, {text(form)}) THEN coalesce(TRY({at}), {other}) ELSE {other} END"
+    body = f"CASE WHEN regexp_full_match(t, {text(form)}) THEN coalesce(TRY({moment}), {other}) ELSE {other} END"
     sql = f"list_transform([{value.sql}], lambda t: CASE WHEN t IS NOT NULL THEN {body} END)[1]"
     return made(to, sql, value, throws=True)
 
 
-def _formatted(at: Typed, pattern: str) -> Typed:
+def _formatted(moment: Typed, pattern: str) -> Typed:
     if not pattern:
         refuse("an empty date pattern")
-    sql = in_calendar(at.sql, f"strftime({at.sql}, {text(strftime(pattern))})", STRING)
-    return made(STRING, sql, at, partial=True)
+    sql = in_calendar(moment.sql, f"strftime({moment.sql}, {text(strftime(pattern))})", STRING)
+    return made(STRING, sql, moment, partial=True)
 
 
 @admit(_FAMILY, "date_format")
@@ -272,9 +272,9 @@ def _from_unixtime(context: Context, args: list[Typed]) -> Typed:
         mistyped("from_unixtime", args)
     if not args[0].type.integral or (len(args) == 2 and args[1].literal is None):
         refuse(f"`from_unixtime` of {args[0].type}, or by a pattern that isn't a constant")
-    at = ENTRIES["timestamp_seconds"].lower(context, args[:1])
+    moment = ENTRIES["timestamp_seconds"].lower(context, args[:1])
     pattern = args[1].literal if len(args) == 2 else "yyyy-MM-dd HH:mm:ss"
-    return _formatted(cast(context, at, TIMESTAMP_NTZ), pattern or "")
+    return _formatted(cast(context, moment, TIMESTAMP_NTZ), pattern or "")
 
 
 @admit(_FAMILY, "current_timestamp", "now")
@@ -306,9 +306,9 @@ def _made_of_parts(name: str, to: SparkType) -> None:
         us = f"CAST({second.sql} * CAST(1000000 AS DECIMAL(7,0)) AS BIGINT)"
         late = f"{hour.sql} NOT BETWEEN 0 AND 23 OR {minute.sql} NOT BETWEEN 0 AND 59 OR {us} < 0 OR {us} > 60000000"
         clock = f"(({hour.sql} * 60 + {minute.sql}) * CAST(60000000 AS BIGINT) + {us})"
-        at = f"(CAST(make_date({year.sql}, {month.sql}, {day.sql}) AS TIMESTAMP) + to_microseconds({clock}))"
-        at = context.shifted(at, to_local=False) if to == TIMESTAMP else at
-        checked = guarded(late, "DATETIME_FIELD_OUT_OF_BOUNDS", "a part of the time is out of its range", at, to)
+        moment = f"(CAST(make_date({year.sql}, {month.sql}, {day.sql}) AS TIMESTAMP) + to_microseconds({clock}))"
+        moment = context.shifted(moment, to_local=False) if to == TIMESTAMP else moment
+        checked = guarded(late, "DATETIME_FIELD_OUT_OF_BOUNDS", "a part of the time is out of its range", moment, to)
         values = (year, month, day, hour, minute, second)
         nulls = " OR ".join(f"{v.sql} IS NULL" for v in values)
         return made(to, f"CASE WHEN {nulls} THEN NULL ELSE {checked} END", *values, throws=True)

@@ -1,1 +1,1 @@
-"""The Python data source `deltaplane`, its streams, and options that readers take."""
+"""The Python data source `deltaplane`, its streams, and the options of readers and writers."""

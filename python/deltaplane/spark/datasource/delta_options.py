@@ -1,5 +1,5 @@
-"""Options and settings that delta-spark's users know: what they give to readers and writers becomes
-our arguments."""
+"""Translates delta-spark's reader options, writer options and session settings to deltaplane's
+arguments."""
 
 from __future__ import annotations
 
@@ -47,29 +47,30 @@ _TXN_APP, _TXN_VERSION = "spark.databricks.delta.write.txnAppId", "spark.databri
 _TXN_RESET = f"{_TXN_VERSION}.autoReset.enabled"
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
-# What scripts say whatever the format is, and a Delta table's log answers by itself.
+# Options that scripts set for any format, and that have no effect for Delta tables because the log
+# determines their values.
 _MEANINGLESS = frozenset("header inferschema mergeschema sep delimiter multiline quote escape encoding charset".split())
-# Settings of Spark's file systems, and properties of tables.
+# Prefixes of settings of Spark's file systems, and of table properties.
 _OF_OTHERS = ("fs.", "delta.")
-# Whether a call's path goes before the option's, as in Spark 2.
+# The setting by which a call's path takes precedence over the option `path`, as in Spark 2.
 _LEGACY_PATHS = "spark.sql.legacy.pathOptionBehavior.enabled"
-# How alike two names are, one of which is a slip.
+# Minimum similarity at which an unknown name is taken for a misspelling of a known one.
 _NEARLY = 0.85
-# Stores whose tables' histories tell of each VACUUM, unless the session says otherwise.
+# URL schemes of stores on which delta-spark's VACUUM commits its start and end by default.
 _TELLING = frozenset("wasbs wasbss abfs abfss adl gs file hdfs".split())
-# A version or a moment behind a path.
+# Matches a version or a timestamp at the end of a path.
 _AT = re.compile(r"(?P<path>.+)@(?:[vV](?P<version>\d+)|(?P<moment>\d{17}))", re.DOTALL)
 
 
 class Options:
-    """Format and options as a user gives them; Spark is told too, in case that the format isn't
-    ours."""
+    """The user's format and options; also passed on to Spark's own reader or writer, in case the
+    format isn't deltaplane's."""
 
     _format: str | None
-    _given: dict[str, str]
-    # The session, as all of PySpark's readers and writers have it.
+    _options: dict[str, str]
+    # The session; all of PySpark's readers and writers have this attribute.
     _spark: Any
-    # The options that were sorted last, and what of them is the store's.
+    # The options split last, and their part for the store.
     _for_store: tuple[dict[str, str], dict[str, str] | None] | None = None
 
     def format(self, source: str) -> Any:
@@ -78,7 +79,7 @@ class Options:
 
     def option(self, key: str, value: Any) -> Any:
         if value is not None:
-            self._given[key] = str(value).lower() if isinstance(value, bool) else str(value)
+            self._options[key] = str(value).lower() if isinstance(value, bool) else str(value)
         return super().option(key, value)  # type: ignore[misc]
 
     def options(self, **options: Any) -> Any:
@@ -86,10 +87,10 @@ class Options:
             self.option(key, value)
         return self
 
-    def _take(self, options: Mapping[str, Any], **told: Any) -> None:
-        """What a last call says besides: each of `told` as the method of its name would, None as if
-        it weren't there."""
-        for method, value in told.items():
+    def _take(self, options: Mapping[str, Any], **enabled: Any) -> None:
+        """Applies the options of a final call (`load`, `save`), each as the method of its name
+        would; None counts as absent."""
+        for method, value in enabled.items():
             if value is not None:
                 getattr(self, method)(value)
         self.options(**options)
@@ -98,10 +99,10 @@ class Options:
         return self._format in FORMATS
 
     def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
-        """The options of ours, in lower case, and those for the store; which of them are unknown is
-        logged once."""
-        mine = {key.lower(): value for key, value in self._given.items() if key.lower() in own}
-        others = {key: value for key, value in self._given.items() if key.lower() not in own}
+        """Splits off deltaplane's options, in lower case, from those for the store; logs unknown
+        options once."""
+        mine = {key.lower(): value for key, value in self._options.items() if key.lower() in own}
+        others = {key: value for key, value in self._options.items() if key.lower() not in own}
         if self._for_store is None or self._for_store[0] != others:
             self._for_store = others, for_store(others, own)
         return mine, self._for_store[1]
@@ -109,42 +110,42 @@ class Options:
     def _path(self, path: Any, own: Mapping[str, str]) -> str:
         if path is not None and "path" in own and not is_on(self._spark, _LEGACY_PATHS):
             raise InvalidArgumentError(f"the option path says {own['path']}, and the call {path}: give the path once")
-        found = path if path is not None else own.get("path")
-        if isinstance(found, (list, tuple)) and len(found) == 1:
-            (found,) = found
-        if found is None or isinstance(found, (list, tuple)):
+        chosen = path if path is not None else own.get("path")
+        if isinstance(chosen, (list, tuple)) and len(chosen) == 1:
+            (chosen,) = chosen
+        if chosen is None or isinstance(chosen, (list, tuple)):
             raise InvalidArgumentError('the format "delta" needs one path, or the name of a table')
-        return str(found)
+        return str(chosen)
 
 
 def for_store(options: Mapping[str, str], own: Iterable[str]) -> dict[str, str] | None:
-    """What of options that aren't `own` the store is told; those that nobody knows are logged and
-    left out, as delta-spark ignores them."""
+    """The options for the store, among those outside of `own`; unknown options are logged and
+    ignored, as in delta-spark."""
     if left_out := [key for key in options if key.lower() in _MEANINGLESS]:
         _log.info("of a Delta table these options mean nothing: %s", ", ".join(left_out))
-    kept = {key: value for key, value in options.items() if key not in left_out}
-    unknown = [key for key in kept if not (key.lower().startswith(_OF_OTHERS) or _is_for_store(key.lower()))]
+    selected = {key: value for key, value in options.items() if key not in left_out}
+    unknown = [key for key in selected if not (key.lower().startswith(_OF_OTHERS) or _is_for_store(key.lower()))]
     if unknown:
-        told = ", ".join(key + _meant(key.lower(), own) for key in unknown)
-        _log.warning("of a Delta table these options are unknown, and ignored: %s", told)
-    return {key: value for key, value in kept.items() if key not in unknown} or None
+        descriptions = ", ".join(key + _meant(key.lower(), own) for key in unknown)
+        _log.warning("of a Delta table these options are unknown, and ignored: %s", descriptions)
+    return {key: value for key, value in selected.items() if key not in unknown} or None
 
 
 @functools.cache
 def _is_for_store(key: str) -> bool:
-    """Whether an option is a store's, or meant to be: of one whose name is nearly that the store
-    itself says so."""
+    """Whether an option is a storage option or resembles one; the store then reports a misspelling
+    itself."""
     if "unknown storage option" not in _refusal("memory://options/t", key):
         return True
     for location in ("s3://options/t", "az://options/t", "gs://options/t"):
-        found = re.search(r"did you mean (\w+)\?", _refusal(location, key))
-        if found is not None and difflib.SequenceMatcher(None, key, found[1]).ratio() >= _NEARLY:
+        suggestion = re.search(r"did you mean (\w+)\?", _refusal(location, key))
+        if suggestion is not None and difflib.SequenceMatcher(None, key, suggestion[1]).ratio() >= _NEARLY:
             return True
     return False
 
 
 def _refusal(location: str, key: str) -> str:
-    """What a store says to an option before it is reached."""
+    """The store's error message for an option, without a connection."""
     try:
         _native.is_table(location, {key: "1"})
     except DeltaError as e:
@@ -157,27 +158,28 @@ def _meant(key: str, own: Iterable[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def column_names(given: tuple[Any, ...]) -> list[str]:
-    """Columns that a method takes one by one or as one list."""
-    return [*given[0]] if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
+def column_names(arguments: tuple[Any, ...]) -> list[str]:
+    """Column names that a method accepts as several arguments or as one list."""
+    return [*arguments[0]] if len(arguments) == 1 and isinstance(arguments[0], (list, tuple)) else list(arguments)
 
 
 def user_metadata(spark: SparkSession, own: Mapping[str, str] | None = None) -> str | None:
-    """The text for a commit's history: a write's own, else the session's."""
-    told: str | None = (own or {}).get("usermetadata", spark.conf.get(_USER_METADATA, None))
-    return told
+    """The text for a commit's history: the write's own option, otherwise the session's setting."""
+    metadata: str | None = (own or {}).get("usermetadata", spark.conf.get(_USER_METADATA, None))
+    return metadata
 
 
 def commit_properties(spark: SparkSession) -> CommitProperties | None:
-    """What the session says of each commit."""
+    """The session's settings for each commit."""
     return _properties(user_metadata(spark), None)
 
 
 def change_properties(spark: SparkSession, *, dry_run: bool = False) -> CommitProperties | None:
-    """What the session says of a commit that changes rows: also what makes it happen once.
+    """The session's settings for a commit that changes rows, including the application version that
+    prevents a repetition.
 
     Raises:
-        InvalidArgumentError: as `transaction`.
+        InvalidArgumentError: as in `transaction`.
     """
     return _properties(user_metadata(spark), transaction(spark, dry_run=dry_run))
 
@@ -192,7 +194,7 @@ def _properties(text: str | None, txn: tuple[str, int] | None) -> CommitProperti
 
 
 def checks_retention(spark: SparkSession) -> bool:
-    """Whether VACUUM refuses retentions that are shorter than the table's."""
+    """Whether VACUUM refuses retentions shorter than the table's."""
     return bool(spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true") == "true")
 
 
@@ -218,50 +220,52 @@ def retention_hours(spark: SparkSession, hours: float | None) -> float | None:
 
 
 def tells_of_vacuum(spark: SparkSession, location: str) -> Literal["always", "deleting", "never"]:
-    """When commits tell of a VACUUM: always or never, as the session says; else always on the
-    stores where delta-spark tells of it. On others, such as S3, where it doesn't, for fear of two
-    writers, they tell of files that are deleted: a RESTORE has to know.
+    """When a VACUUM commits its start and end: `always` or `never` if the session sets it;
+    otherwise always on the stores where delta-spark does. On other stores, such as S3, where
+    delta-spark commits neither for fear of concurrent writers, a VACUUM that deletes files commits
+    both, because RESTORE depends on it.
 
     >>> tells_of_vacuum(spark, "/lake/t"), tells_of_vacuum(spark, "s3://lake/t")
     ('always', 'deleting')
     """
-    told = spark.conf.get("spark.databricks.delta.vacuum.logging.enabled", None)
-    if told is not None:
-        return "always" if told.lower() == "true" else "never"
+    setting = spark.conf.get("spark.databricks.delta.vacuum.logging.enabled", None)
+    if setting is not None:
+        return "always" if setting.lower() == "true" else "never"
     scheme = location.partition(":")[0].lower() if re.match(r"\w+:/", location) else "file"
     return "always" if scheme in _TELLING else "deleting"
 
 
 def merges_schema(spark: SparkSession, own: Mapping[str, str] | None = None) -> bool:
-    """Whether a table takes new columns of what is written to it: a write's option says it, else
-    the session.
+    """Whether a write adds new columns to the table: the write's option, otherwise the session's
+    setting.
 
     Raises:
-        InvalidArgumentError: neither true nor false.
+        InvalidArgumentError: the value is neither true nor false.
     """
     return flag(own or {}, "mergeschema", spark.conf.get(_AUTO_MERGE, None) or "false")
 
 
 def default_properties(spark: SparkSession) -> dict[str, str]:
-    """The properties that the session gives to new tables."""
+    """The session's properties for new tables."""
     if is_connect(spark):
         every: Any = spark.conf.getAll
         settings = dict(every)
     else:
-        # One call: PySpark's own way takes two for each setting.
-        told = str(spark._jsparkSession.conf().getAll().mkString("\0"))
-        settings = dict(pair.split(" -> ", 1) for pair in told.split("\0"))
+        # One call to the JVM for all settings: PySpark's own method takes two calls for each
+        # setting.
+        dumped = str(spark._jsparkSession.conf().getAll().mkString("\0"))
+        settings = dict(pair.split(" -> ", 1) for pair in dumped.split("\0"))
     return {f"delta.{key[len(_DEFAULTS) :]}": value for key, value in settings.items() if key.startswith(_DEFAULTS)}
 
 
 def schema_mode(spark: SparkSession, own: Mapping[str, str], mode: str) -> Any:
-    """How a write changes the table's columns, by options whose names are in lower case.
+    """The `schema_mode` of a write, from options with lower-case names.
 
     Raises:
-        InvalidArgumentError: an option that is neither true nor false.
+        InvalidArgumentError: an option's value is neither true nor false.
     """
     merges = merges_schema(spark, own)
-    # Where only some rows are replaced the columns stay, in delta-spark too.
+    # A write that replaces only some rows keeps the columns, as in delta-spark.
     if flag(own, "overwriteschema") and mode == "overwrite" and "replacewhere" not in own:
         return "overwrite"
     return "merge" if merges else None
@@ -270,11 +274,11 @@ def schema_mode(spark: SparkSession, own: Mapping[str, str], mode: str) -> Any:
 def transaction(
     spark: SparkSession, own: Mapping[str, str] | None = None, *, dry_run: bool = False
 ) -> tuple[str, int] | None:
-    """The application and its version that make a change happen once: a write's own options, else
-    the session's settings.
+    """The application id and version that prevent a repeated change: the write's own options,
+    otherwise the session's settings.
 
     Raises:
-        InvalidArgumentError: one without the other, or a version that is no number.
+        InvalidArgumentError: only one of both is set, or the version isn't a number.
     """
     own = own or {}
     if ("txnappid" in own) != ("txnversion" in own):
@@ -286,18 +290,18 @@ def transaction(
         raise InvalidArgumentError(f"the settings {_TXN_APP} and {_TXN_VERSION} go together: set both, or unset both")
     if app is None or version is None:
         return None
-    found = app, number({_TXN_VERSION.lower(): version}, _TXN_VERSION)
+    transaction_id = app, number({_TXN_VERSION.lower(): version}, _TXN_VERSION)
     if not dry_run and spark.conf.get(_TXN_RESET, "false") == "true":
-        # For one change, so that the next one isn't taken for the same.
+        # The setting applies to one change, so that the next change isn't skipped as a repetition.
         spark.conf.unset(_TXN_VERSION)
-    return found
+    return transaction_id
 
 
 def number(own: Mapping[str, str], name: str) -> int:
-    """An option's number.
+    """An option's value as a number.
 
     Raises:
-        InvalidArgumentError: another text.
+        InvalidArgumentError: the value isn't a number.
     """
     text = own[name.lower()]
     if not (text.isascii() and text.isdecimal()):
@@ -306,17 +310,20 @@ def number(own: Mapping[str, str], name: str) -> int:
 
 
 def versioned_path(path: str, options: Mapping[str, str] | None = None) -> tuple[str, int | None, str | None]:
-    """A path, and the version or the moment that stands behind it; a table may be called so, too.
-    `options` are the store's.
+    """Splits a path from the version or timestamp at its end, unless a table exists at the whole
+    path. `options` are the store's.
 
     >>> versioned_path("/data/t@v3"), versioned_path("/data/t@20240131120000000"), versioned_path("/data/t")
     (('/data/t', 3, None), ('/data/t', None, '2024-01-31 12:00:00.000'), ('/data/t', None, None))
     """
-    found = _AT.fullmatch(path)
-    if found is None or _native.is_table(absolute_location(path), split_options(options)[0]):
+    match = _AT.fullmatch(path)
+    if match is None or _native.is_table(absolute_location(path), split_options(options)[0]):
         return path, None, None
-    if found["version"] is not None:
-        return found["path"], int(found["version"]), None
-    at = found["moment"]
-    day, time = f"{at[:4]}-{at[4:6]}-{at[6:8]}", f"{at[8:10]}:{at[10:12]}:{at[12:14]}.{at[14:]}"
-    return found["path"], None, f"{day} {time}"
+    if match["version"] is not None:
+        return match["path"], int(match["version"]), None
+    digits = match["moment"]
+    day, time = (
+        f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}",
+        f"{digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}",
+    )
+    return match["path"], None, f"{day} {time}"

@@ -1,8 +1,8 @@
-"""Leave to go on over columns that were renamed, dropped or changed their type: a source's options,
-or the session's settings.
+"""Consent to continue a stream after columns were renamed, dropped or changed their type: a
+source's options, or the session's settings.
 
-Names and values of the settings, and the number that stands for a checkpoint location, are those of
-Spark's Delta source. Knows neither Spark nor the log.
+Names and values of the settings, and the number that represents a checkpoint location, are those of
+Spark's Delta source. Uses neither Spark nor the log.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ __all__ = ["Leave", "Step", "checkpoint_number"]
 
 _SETTING = "spark.databricks.delta.streaming."
 _RENAME, _DROP, _TYPE = "allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange"
-# A setting for both; no option.
+# The setting that covers both renames and drops; there is no such option.
 _RENAME_AND_DROP = "allowSourceColumnRenameAndDrop"
-# What may happen to columns, by the core's names: the option, and the settings of which one is
-# enough.
+# Kinds of column changes, by the core's names, with the option and the alternative settings that
+# allow each.
 _KINDS = {
     "renamed": (_RENAME, (_RENAME, _RENAME_AND_DROP)),
     "dropped": (_DROP, (_DROP, _RENAME_AND_DROP)),
@@ -29,7 +29,7 @@ _ALWAYS = "always"
 
 @dataclass(frozen=True)
 class Step:
-    """The columns to which one thing happened, and the option that allows it."""
+    """The columns with one kind of change, and the option that allows it."""
 
     option: str
     columns: Sequence[str]
@@ -37,13 +37,13 @@ class Step:
 
 @dataclass
 class Leave:
-    """What one run of a query is allowed.
+    """The consent for one run of a query.
 
     Args:
-        options: `always` or a version, by the option's name in lower case.
-        setting: the session's settings by name; None where there is no session to ask.
-        place: where Spark keeps what belongs to this source of the query, below its checkpoint
-            location; None where that isn't known.
+        options: `always` or a version, by the option's lower-case name.
+        setting: reads the session's settings by name; None without a session.
+        place: the directory below the checkpoint location in which Spark stores this source's
+            state; None if it is unknown.
     """
 
     options: Mapping[str, str]
@@ -56,8 +56,8 @@ class Leave:
         return None if place is None else f".ckpt_{checkpoint_number(place)}"
 
     def lacking(self, steps: Mapping[str, Sequence[str]], version: int) -> list[Step]:
-        """The steps to the columns of a version that nothing allows; `steps` has columns by what
-        happened to them."""
+        """The changes in a version that lack consent; `steps` has the columns of each kind of
+        change."""
         return [
             Step(option, steps[kind])
             for kind, (option, names) in _KINDS.items()
@@ -74,12 +74,12 @@ class Leave:
             return False
         if (self.setting(_SETTING + name) or "").lower() == _ALWAYS:
             return True
-        # The place is asked for only now: most queries need no leave at all.
+        # Asks for the checkpoint only here, since most queries need no consent.
         own = None if self._suffix is None else self.setting(_SETTING + name + self._suffix)
         return (own or "").lower() in (_ALWAYS, str(version))
 
     def ways(self, lacking: Sequence[Step], version: int) -> str:
-        """How to allow these steps, for a message."""
+        """Describes, for an error message, how to allow these changes."""
         options = [step.option for step in lacking]
         text = f"set the option{_s(options)} {' and '.join(options)} of the source to {version}, or to always"
         if self.setting is None:
@@ -98,13 +98,13 @@ def _s(items: Sequence[str]) -> str:
 
 
 def _sets(names: Sequence[str], value: object) -> str:
-    # Half of the numbers have a sign, which SET takes between backquotes only.
+    # Half of the numbers are negative, and SET accepts a sign only within backquotes.
     return " ".join(f"SET `{_SETTING}{name}` = {value};" for name in names)
 
 
 def checkpoint_number(place: str) -> int:
-    """The number by which settings name a source's place below a checkpoint location: the hash code
-    that Java has for the text.
+    """The number by which settings name a source's directory below a checkpoint location: Java's
+    hash code of the text.
 
     >>> checkpoint_number("file:/tmp/query/sources/0")
     -1615392567

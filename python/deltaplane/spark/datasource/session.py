@@ -1,7 +1,7 @@
-"""Sessions: the data source's registration, and a local session with settings that suit Delta
+"""Registers the data source with sessions, and creates a local session with settings for Delta
 tables.
 
-Knows no table.
+Doesn't access tables.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _DOUBLE_QUOTES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifi
 
 
 def session_text(spark: SparkSession, text: str) -> str:
-    """An expression or statement with names in backticks where the session reads double-quoted
-    texts as names."""
+    """An expression or statement with its double-quoted names in backticks, for sessions that parse
+    double-quoted texts as names."""
     if '"' not in text or any(spark.conf.get(key) != "true" for key in _DOUBLE_QUOTES):
         return text
     try:
         return with_backticks(text)
     except WrongText:
-        # Spark says what is wrong with it.
+        # Invalid text is returned unchanged, so that Spark reports the error.
         return text
 
 
 def register(spark: SparkSession) -> None:
-    """Makes `spark.read.format("deltaplane")` and `df.write.format("deltaplane")` known to this
-    session, and the format `delta` too unless delta-spark's jar holds that name.
+    """Registers the format `deltaplane` for `spark.read` and `df.write` of this session, and also
+    the format `delta` unless delta-spark's jar provides it.
 
     Works on classic sessions and on Spark Connect, where the server's Python needs deltaplane too.
     """
@@ -57,8 +57,7 @@ def _register(spark: SparkSession) -> None:
 
 
 def register_once(spark: SparkSession, source: type[DataSource]) -> None:
-    """Registers a data source, unless the session has it from the one that it was made by
-    (`newSession`)."""
+    """Registers a data source, unless the session inherited it from its parent (`newSession`)."""
     from pyspark.errors import PySparkException
 
     try:
@@ -69,12 +68,12 @@ def register_once(spark: SparkSession, source: type[DataSource]) -> None:
 
 
 def _name_is_free(spark: SparkSession) -> bool:
-    """Whether nobody has the format `delta`: where two have it, Spark takes neither."""
+    """Whether the format name `delta` is free; with two providers of a name, Spark uses neither."""
     if not is_connect(spark):
         return not delta_jar(spark)
     from pyspark.errors import PySparkException
 
-    # A server's jars aren't seen from here.
+    # The jars of a Spark Connect server aren't visible to the client.
     try:
         held = bool(spark.read.format("delta").load("/no/table").schema)
     except PySparkException as e:
@@ -83,8 +82,7 @@ def _name_is_free(spark: SparkSession) -> bool:
 
 
 def portable_reader(spark: SparkSession) -> DataFrameReader:
-    """A reader of the data source: Spark's own, also where `enable` has given the session's `read`
-    to the native paths."""
+    """Spark's own reader of the data source, even if `enable` has replaced the session's `read`."""
     from pyspark.sql import DataFrameReader
 
     _register(spark)
@@ -93,7 +91,7 @@ def portable_reader(spark: SparkSession) -> DataFrameReader:
 
 
 def portable_stream_reader(spark: SparkSession) -> DataStreamReader:
-    """The same of `readStream`."""
+    """Spark's own `readStream` reader, even if `enable` has replaced it."""
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
     _register(spark)
@@ -102,10 +100,11 @@ def portable_stream_reader(spark: SparkSession) -> DataStreamReader:
 
 
 def session(app: str = "deltaplane", master: str = "local[*]", **conf: Any) -> SparkSession:
-    """A local Spark session, or the one that runs already, with the data source registered.
+    """Returns a local Spark session with the data source registered; reuses a running session.
 
-    Workers run this very interpreter unless `PYSPARK_PYTHON` names another one. Extra settings are
-    keyword arguments with `__` for each dot: `session(spark__driver__memory="4g")`.
+    Workers run the same interpreter as this process unless `PYSPARK_PYTHON` names another one.
+    Further settings are keyword arguments with `__` for each dot:
+    `session(spark__driver__memory="4g")`.
 
     >>> from deltaplane import spark as dp
     >>> dp.session("nightly").version >= "4.1"
@@ -113,7 +112,7 @@ def session(app: str = "deltaplane", master: str = "local[*]", **conf: Any) -> S
     """
     from pyspark.sql import SparkSession
 
-    # PySpark's own default is the `python3` of PATH, which need not be this one, nor have this
+    # PySpark's default is the `python3` of PATH, which may be another interpreter without this
     # package.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {

@@ -1,9 +1,9 @@
-"""The data source `deltaplane`: the portable path, in Spark's public Python API only, also for
-Spark Connect.
+"""The data source `deltaplane`: the portable implementation, which uses only Spark's public Python
+API and also works on Spark Connect.
 
-Spark pickles these classes to its planning and executing workers. Rows are the Rust core's. The
-reader takes no pushed filters: all queries on one frame, and all scans within one, share what Spark
-remembers of the last push.
+Spark pickles these classes to its planning and executing workers; the Rust core reads the rows. The
+reader accepts no pushed filters, because all queries on one frame, and all scans within one query,
+share the filters that Spark pushed last.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ from deltaplane.write.intent import overwritten, write_request
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.io import records
+
 __all__ = ["DeltaDataSource", "DeltaplaneDataSource"]
 
-# The source's own options; all others go to the store. Names ignore case, as Spark's do.
+# The source's own options; all others go to the store. Names are case-insensitive, as in Spark.
 _CHANGES = ("readchangefeed", "startingversion", "endingversion", "startingtimestamp", "endingtimestamp")
 _READ = ("path", "location", "versionasof", "version", "timestampasof", "timestamp", "predicate", *_CHANGES)
-# What Spark's catalog adds of a table that it holds.
+# Options that Spark's catalog adds for a registered table.
 _HELD = ("collation", "comment", "external", "is_managed_location", "owner", "provider", "table_type")
 _WRITE = (
     "partitionby",
@@ -62,17 +64,17 @@ _WRITE = (
 
 
 class DeltaplaneDataSource(DataSource):
-    """`spark.read.format("deltaplane")` and `df.write.format("deltaplane")`.
+    """The format of `spark.read.format("deltaplane")` and `df.write.format("deltaplane")`.
 
     Read options: `versionAsOf` or `timestampAsOf`; `predicate`, a condition in Spark SQL that skips
-    files and rows before Spark sees them (it applies the filters of a query to the rows, but
-    doesn't tell this source). `readChangeFeed` with `startingVersion` or `startingTimestamp`, and
-    optionally an end, shows the rows that changed instead. Write options: `partitionBy` (names
-    separated by commas), `mergeSchema`, `overwriteSchema`, `replaceWhere`, `txnAppId` with
-    `txnVersion`, `userMetadata`, `compression`, `targetFileSize`. The others reach the store.
-    Constraints, generated columns and defaults are evaluated in the tasks by the embedded engine,
-    which refuses by name what it doesn't do as Spark does; `deltaplane.spark.write` has Spark
-    evaluate them.
+    files and rows before Spark receives them (Spark applies a query's filters to the rows, but
+    doesn't push them to this source). `readChangeFeed` with `startingVersion` or
+    `startingTimestamp`, and optionally an end, reads the changed rows instead. Write options:
+    `partitionBy` (names separated by commas), `mergeSchema`, `overwriteSchema`, `replaceWhere`,
+    `txnAppId` with `txnVersion`, `userMetadata`, `compression`, `targetFileSize`. All other options
+    go to the store. The embedded engine evaluates constraints, generated columns and defaults in
+    the tasks, and refuses by name expressions whose result may differ from Spark's; with
+    `deltaplane.spark.write` Spark evaluates them.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -85,7 +87,7 @@ class DeltaplaneDataSource(DataSource):
         return "deltaplane"
 
     def _location(self) -> str:
-        # Spark's catalog calls a table's path its location.
+        # Spark's catalog passes a table's path as `location`.
         path = self._own.get("path", self._own.get("location"))
         if path is None:
             raise InvalidArgumentError(f'the format "{self.name()}" needs a path: .load(path) or .save(path)')
@@ -103,11 +105,11 @@ class DeltaplaneDataSource(DataSource):
         return _native.Snapshot.open(location, self._store, number)
 
     def _range(self) -> ChangeRange | None:
-        """The versions whose changes a batch asks for."""
+        """The versions whose changes a batch reads."""
         own = self._own
         if not flag(own, "readchangefeed"):
-            if given := [name for name in _CHANGES if name in own and name != "readchangefeed"]:
-                raise InvalidArgumentError(f"{', '.join(given)}: these options go with readChangeFeed = true")
+            if misplaced := [name for name in _CHANGES if name in own and name != "readchangefeed"]:
+                raise InvalidArgumentError(f"{', '.join(misplaced)}: these options go with readChangeFeed = true")
             return None
         for name in ("startingversion", "endingversion"):
             if name in own and not own[name].isdecimal():
@@ -125,15 +127,15 @@ class DeltaplaneDataSource(DataSource):
         )
 
     def schema(self) -> StructType:
-        """The table's columns, or those of its changes."""
+        """The table's columns, or those of its change data feed."""
         own = self._own
         if "schematrackinglocation" in own or "schemalocation" in own:
-            # Only a stream has them.
+            # Only a stream has these columns.
             last = FollowedTable(self._location(), self._store, StreamOptions.of(own)).tail.snapshot
             schema = last.change_schema() if flag(own, "readchangefeed") else last.schema
         elif flag(own, "readchangefeed"):
-            # A stream shares this; the range of a batch, if it is none, is refused where it is
-            # read.
+            # A stream uses this schema as well, so an invalid range of a batch is refused only when
+            # it is read.
             ends = "endingversion" in own or "endingtimestamp" in own
             changes = self._range() if ends else None
             last = self._snapshot() if changes is None else changes.last
@@ -147,21 +149,20 @@ class DeltaplaneDataSource(DataSource):
         """Plans and reads a version's rows."""
         changes, asked = self._range(), self._own.get("predicate")
         if changes is None:
-            # Planned here: a predicate that can't be evaluated is refused before any task runs.
+            # Plans here, so that an unsupported predicate is refused before any task runs.
             snapshot = self._snapshot()
-            predicate = expr.parse(asked, columns_of(snapshot.schema.to_json))
+            predicate = expr.parse(asked, columns_of(lambda: snapshot.schema))
             splits = _native.scan_splits(snapshot, predicate, SPLIT_BYTES)
-            return _Reader(SplitScan.of(snapshot, snapshot.schema.to_json(), self._store, schema, predicate), splits)
-        predicate = expr.parse(asked, columns_of(changes.last.change_schema().to_json))
+            return _Reader(SplitScan.of(snapshot, self._store, schema, predicate), splits)
+        predicate = expr.parse(asked, columns_of(changes.last.change_schema))
         splits = _native.change_splits(changes.last, changes.first, predicate, SPLIT_BYTES)
-        table_schema = changes.last.change_schema().to_json()
-        return _Reader(SplitScan.of(changes.last, table_schema, self._store, schema, predicate), splits)
+        return _Reader(SplitScan.of(changes.last, self._store, schema, predicate, changes=True), splits)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Reads what is new in the table.
+        """A reader for the new rows of the table.
 
         Raises:
-            UnsupportedFeatureError: a PySpark before 4.2.
+            UnsupportedFeatureError: PySpark is older than 4.2.
         """
         try:
             from deltaplane.spark.datasource.stream_source import StreamReader
@@ -175,32 +176,32 @@ class DeltaplaneDataSource(DataSource):
         return StreamReader(self._location(), self._store, options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Writes rows and commits them."""
+        """A writer that writes rows and commits them."""
         own = self._own
         if ("txnappid" in own) != ("txnversion" in own):
             raise InvalidArgumentError("txnAppId and txnVersion go together")
         transactions = [Transaction(own["txnappid"], int(own["txnversion"]))] if "txnappid" in own else None
         schema_json = delta_schema_json(schema)
-        # The committing process plans again and must come to the same names.
+        # The committing process plans the write again and must generate the same names.
         request = self._request(schema_json, overwrite, str(uuid.uuid4()), transactions)
         return BatchWriter(self._location(), self._store, schema_json, request)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """Writes each micro-batch and commits it once. `overwrite`: it replaces all rows (output
-        mode complete)."""
+        """A writer that commits each micro-batch once. `overwrite`: each batch replaces all rows
+        (output mode complete)."""
         if "txnversion" in self._own:
             raise InvalidArgumentError("a stream's batches number themselves: leave txnVersion out")
         app_id = self._own.get("txnappid") or query_id(self._own.get("checkpointlocation"))
         schema_json = delta_schema_json(schema)
-        # The committing process makes a source and a writer of its own, which must come to the same
-        # names for columns.
+        # The committing process creates its own source and writer, which must generate the same
+        # column names.
         seed = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{app_id} {schema_json}"))
         request = self._request(schema_json, overwrite, seed)
         return StreamWriter(self._location(), self._store, schema_json, request, app_id, overwrite)
 
     def _request(
         self, schema_json: str, overwrite: bool, names_seed: str, transactions: list[Transaction] | None = None
-    ) -> str:
+    ) -> records.WriteRequest:
         own = self._own
         partition_by = own.get("partitionby")
         schema_mode = None
@@ -229,7 +230,8 @@ class DeltaplaneDataSource(DataSource):
 
 
 class DeltaDataSource(DeltaplaneDataSource):
-    """The same under the name that scripts know, for sessions where nobody else has it."""
+    """The data source under the format name `delta`, for sessions without another provider of that
+    name."""
 
     @classmethod
     def name(cls) -> str:
@@ -238,9 +240,9 @@ class DeltaDataSource(DeltaplaneDataSource):
 
 
 class _Reader(DataSourceReader):
-    """One scan; tasks get the split that is their own alone."""
+    """One scan; each task receives only its own split."""
 
-    def __init__(self, scan: SplitScan, splits: list[str]) -> None:
+    def __init__(self, scan: SplitScan, splits: list[_native.Split]) -> None:
         self._scan = scan
         self._splits = splits
 
@@ -248,10 +250,10 @@ class _Reader(DataSourceReader):
         return {**vars(self), "_splits": []}
 
     def partitions(self) -> list[InputPartition]:
-        """The files that can match, in splits."""
+        """The splits with the files that may match."""
         return [InputPartition(s) for s in self._splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a split."""
-        # None is what Spark makes of no partitions.
+        """Reads the rows of a split."""
+        # Spark passes None if there are no partitions.
         return iter(()) if partition.value is None else self._scan.rows(partition.value)

@@ -1,5 +1,5 @@
-"""The rows of a split of files, in a Spark task: what travels there, and reading it by the Rust
-core."""
+"""Reads the rows of a split of files in a Spark task, by the Rust core; defines what travels to the
+task."""
 
 from __future__ import annotations
 
@@ -22,45 +22,31 @@ SPLIT_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class SplitScan:
-    """What is the same for all splits of a scan. The snapshot stays where the scan is planned."""
+    """The state shared by all splits of a scan. The snapshot stays in the planning process."""
 
     location: str
     store: dict[str, str] | None
-    table_schema: str
-    mapping: str
-    partition_columns: list[str]
+    scan: _native.SplitScan
     columns: StructType
-    predicate: str | None = None
 
     @classmethod
     def of(
         cls,
         snapshot: _native.Snapshot,
-        table_schema: str,
         store: dict[str, str] | None,
         columns: StructType,
-        predicate: str | None = None,
+        predicate: _native.Predicate | None = None,
+        *,
+        changes: bool = False,
     ) -> SplitScan:
-        """A scan of a version with these columns; `table_schema` is the version's schema or that of
-        its changes, as JSON."""
-        partition_columns = snapshot.info.partition_columns
-        mapping = snapshot.column_mapping
-        return cls(snapshot.location, store, table_schema, mapping, partition_columns, columns, predicate)
+        """Plans a scan of a version's rows, or of changed rows, with these columns."""
+        return cls(snapshot.location, store, _native.SplitScan.of(snapshot, predicate, changes), columns)
 
-    def rows(self, split: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a split, in exactly the Arrow types that Spark expects."""
+    def rows(self, split: _native.Split) -> Iterator[pa.RecordBatch]:
+        """Reads the rows of a split in the exact Arrow types that Spark expects."""
         import pyarrow as pa
 
-        stream = _native.scan_split(
-            self.location,
-            self.store,
-            self.table_schema,
-            self.mapping,
-            self.partition_columns,
-            self.columns.fieldNames(),
-            self.predicate,
-            split,
-        )
+        stream = self.scan.rows(self.location, self.store, self.columns.fieldNames(), split)
         expected = arrow_schema(self.columns)
         for batch in pa.RecordBatchReader.from_stream(stream):
             yield batch.cast(expected)

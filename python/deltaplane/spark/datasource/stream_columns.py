@@ -1,7 +1,8 @@
-"""The columns that a stream's rows have: the table's, or those in the log below
-`schemaTrackingLocation`, which a stream moves on, ending, where it comes to others.
+"""The columns of a stream's rows: the table's, or those in the schema log below
+`schemaTrackingLocation`. A stream that reaches a commit with other columns records them in that log
+and ends.
 
-The log's files are those of Spark's Delta source. Knows neither Spark nor rows.
+The log's files have the format of Spark's Delta source. Uses neither Spark nor rows.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from deltaplane import _native
 from deltaplane.exceptions import CorruptLogError, DeltaError, InvalidArgumentError, SchemaMismatchError
+from deltaplane.io import records
 from deltaplane.spark.datasource.schema_change_consent import Leave
 from deltaplane.spark.datasource.stream_options import StreamOptions
 from deltaplane.spark.jvm.location import absolute_location
@@ -19,18 +21,18 @@ from deltaplane.spark.jvm.location import absolute_location
 __all__ = ["FollowedTable", "told_steps"]
 
 _HEAD = "v1"
-# The session's setting in delta-spark: rows with other columns under the newest ones, where columns
-# were renamed or dropped.
+# delta-spark's setting that allows rows with other columns to be read under the newest ones, after
+# columns were renamed or dropped.
 _UNSAFE = "spark.databricks.delta.streaming.unsafeReadOnIncompatibleColumnMappingSchemaChanges.enabled"
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """What the log says: its number, the columns as the core takes them, which query wrote it, and
-    the entry before."""
+    """An entry of the schema log: its number, the columns in the core's form, the query that wrote
+    it, and the previous entry."""
 
     number: int
-    columns: _native.TrackedColumns
+    columns: records.TrackedColumns
     query: str
     before: int
 
@@ -42,14 +44,14 @@ class _Entry:
     def parse(cls, number: int, data: bytes, place: str) -> _Entry:
         try:
             head, text = data.decode().split("\n", 1)
-            found = json.loads(text)
-            protocol = json.loads(found["protocolJson"])["protocol"]
-            columns = _native.TrackedColumns(
-                version=found["deltaCommitVersion"],
-                id=found["tableId"],
-                schema_string=found["dataSchemaJson"],
-                partition_columns=_native.TableSchema(found["partitionSchemaJson"]).names,
-                configuration=found.get("tableConfigurations") or {},
+            entry = json.loads(text)
+            protocol = json.loads(entry["protocolJson"])["protocol"]
+            columns = records.TrackedColumns(
+                version=entry["deltaCommitVersion"],
+                id=entry["tableId"],
+                schema_string=entry["dataSchemaJson"],
+                partition_columns=_native.TableSchema(entry["partitionSchemaJson"]).names,
+                configuration=entry.get("tableConfigurations") or {},
                 min_reader_version=protocol["minReaderVersion"],
                 min_writer_version=protocol["minWriterVersion"],
                 reader_features=protocol.get("readerFeatures"),
@@ -62,8 +64,8 @@ class _Entry:
                 f"{place}/{number} is no entry of a stream's schema log ({e}): restore it, or start the query anew with "
                 "another checkpoint location"
             ) from e
-        before = found.get("previousMetadataSeqNum")
-        query = found.get("sourceMetadataPath") or ""
+        before = entry.get("previousMetadataSeqNum")
+        query = entry.get("sourceMetadataPath") or ""
         return cls(number, columns, query, number - 1 if before is None else before)
 
     def text(self) -> str:
@@ -91,7 +93,7 @@ class _Entry:
 
 
 class _SchemaLog:
-    """Numbered entries in a directory, of which the newest counts."""
+    """Numbered entries in a directory; the newest one is in force."""
 
     def __init__(self, root: str, table_id: str, tracking_id: str | None, store: Mapping[str, str] | None) -> None:
         name = f"_schema_log_{table_id}" + ("" if tracking_id is None else f"_{tracking_id}")
@@ -114,23 +116,23 @@ class _SchemaLog:
             )
 
 
-def told_steps(steps: _native.ColumnSteps) -> str:
-    """The columns that were renamed or dropped, for a message."""
+def told_steps(steps: records.ColumnSteps) -> str:
+    """Describes renamed and dropped columns for an error message."""
     kinds = {"renamed": steps.renamed, "dropped": steps.dropped}
     return "; ".join(f"{kind}: {', '.join(paths)}" for kind, paths in kinds.items() if paths)
 
 
 class FollowedTable:
-    """A table that a stream follows, and the columns that the stream keeps to.
+    """A table that a stream follows, and the columns of the stream's rows.
 
     Args:
         location, store: the table.
         options: the source's.
-        setting: the session's settings by name, where there is a session.
+        setting: reads the session's settings by name, if there is a session.
 
     Raises:
-        TableNotFoundError: no table is there.
-        CorruptLogError: the schema log holds something else.
+        TableNotFoundError: the location contains no table.
+        CorruptLogError: the schema log has invalid content.
     """
 
     def __init__(
@@ -142,14 +144,14 @@ class FollowedTable:
     ) -> None:
         self._location, self._store, self._options, self._setting = location, store, options, setting
         self.tail = _native.Tail.open(location, store, options.request)
-        self._kept: _Entry | None = None
+        self._newest: _Entry | None = None
         self._log: _SchemaLog | None = None
         self._begun: set[str | None] = set()
-        # Where a run, or a batch that Spark asks for again at its start, begins with rows of the
-        # columns that are shown.
+        # Offsets at which a run, or a batch that Spark repeats at its start, begins with rows of
+        # the stream's columns.
         self._same: set[tuple[str | None, bool]] = set()
-        # Where Spark keeps what belongs to this source of the query that the calling thread runs,
-        # for who can tell.
+        # The directory in which Spark stores this source's state for the calling thread's query, or
+        # None if it is unknown.
         self.checkpoint: Callable[[], str | None] = lambda: None
         if options.schema_location is not None:
             table_id = self.tail.snapshot.info.id
@@ -158,32 +160,32 @@ class FollowedTable:
                 self._keep(newest)
 
     def _keep(self, entry: _Entry) -> None:
-        self._kept = entry
+        self._newest = entry
         self.tail = _native.Tail.open(self._location, self._store, self._options.request_with(entry.columns))
 
-    def begin(self, query: str | None, at: str, *, resumed: bool = False) -> None:
-        """Makes sure, once for each run of a query, that rows at an offset may be shown with the
-        columns that are kept to. `resumed`: an earlier run came to the offset.
+    def begin(self, query: str | None, offset: str, *, resumed: bool = False) -> None:
+        """Checks, once for each run of a query, that rows at an offset can be read with the
+        stream's columns. `resumed`: an earlier run reached the offset.
 
         Raises:
-            SchemaMismatchError: they have other columns, which are in the log now; the log has
-                moved on; or its last step needs leave that wasn't given.
-            InvalidArgumentError: the log is another query's.
+            SchemaMismatchError: the rows have other columns, which are now recorded in the schema
+                log; the log has a newer entry; or its last change lacks consent.
+            InvalidArgumentError: another query uses the log.
         """
         if self._log is None:
-            self._refuse_renamed(query, _native.TailOffset(at).last_read() if resumed else at)
+            self._refuse_renamed(query, _native.TailOffset(offset).last_read() if resumed else offset)
             return
         if query in self._begun:
             return
         newest = self._log.newest()
         if newest is None:
-            columns, same = self.tail.columns_at(at)
+            columns, same = self.tail.columns_at(offset)
             first = _Entry(0, columns, query or "", -1)
             self._log.add(first)
             if not same:
                 raise self._moved_on(first)
             self._keep(first)
-        elif self._kept is None or newest.number != self._kept.number:
+        elif self._newest is None or newest.number != self._newest.number:
             raise self._moved_on(newest)
         elif query and newest.query not in ("", query):
             raise InvalidArgumentError(
@@ -194,18 +196,18 @@ class FollowedTable:
             self._check_leave(self._log.entry(newest.before), newest)
         self._begun.add(query)
 
-    def _refuse_renamed(self, query: str | None, at: str, *, again: bool = False) -> None:
-        """Makes sure, once for each run of a query, that no columns were renamed or dropped since
-        the version of an offset, as Spark's Delta source does; `again`: the offset is the start of
-        a batch that Spark may ask for again.
+    def _refuse_renamed(self, query: str | None, offset: str, *, again: bool = False) -> None:
+        """Checks, once for each run of a query, that no columns were renamed or dropped since the
+        version of an offset, as Spark's Delta source does. `again`: the offset is the start of a
+        batch that Spark may repeat.
 
         Raises:
-            SchemaMismatchError: some were.
+            SchemaMismatchError: columns were renamed or dropped.
         """
         if (query, again) in self._same or self.tail.snapshot.column_mapping == "none":
             return
         unsafe = self._setting is not None and (self._setting(_UNSAFE) or "false").lower() == "true"
-        older, same = self.tail.columns_at(at)
+        older, same = self.tail.columns_at(offset)
         if not (unsafe or same):
             shown = self.tail.snapshot
             steps = _native.Tail.column_steps(older, shown.tracked_columns)
@@ -222,33 +224,38 @@ class FollowedTable:
         self._same.add((query, again))
 
     def end(self, query: str | None) -> None:
-        """A run is over."""
+        """Ends a run."""
         self._begun.discard(query)
         self._same -= {(query, False), (query, True)}
 
     def begin_with(self, query: str | None, start: str, end: str) -> bool:
-        """The same before a batch between two offsets; false where all its rows came through under
-        older columns, as those of the last batch did that Spark asks for again at a start."""
+        """Checks a batch between two offsets as `begin` does. Returns false if an earlier run
+        already delivered all its rows under older columns, as for a batch that Spark repeats at a
+        start."""
         if self._log is None:
             self._refuse_renamed(query, start, again=True)
             return True
         offset = _native.TailOffset(end)
         self.begin(query, offset.last_read())
-        kept = self._kept
-        return not (offset.is_between_versions and kept is not None and offset.version <= kept.version)
+        previous = self._newest
+        return not (offset.is_between_versions and previous is not None and offset.version <= previous.version)
 
-    def stop_before_others(self, query: str | None, at: str, until: int | None) -> None:
-        """Where a stream with nothing to read stands before a commit with other columns: notes
-        these, and ends it.
+    def stop_before_others(self, query: str | None, offset: str, until: int | None) -> None:
+        """Ends a stream without new rows before a commit with other columns, and records these
+        columns in the schema log.
 
         Raises:
-            SchemaMismatchError: it does.
+            SchemaMismatchError: the next commit has other columns.
         """
-        if self._log is None or self._kept is None or (until is not None and _native.TailOffset(at).version > until):
+        if (
+            self._log is None
+            or self._newest is None
+            or (until is not None and _native.TailOffset(offset).version > until)
+        ):
             return
-        columns = self.tail.next_columns(at)
+        columns = self.tail.next_columns(offset)
         if columns is not None:
-            entry = _Entry(self._kept.number + 1, columns, query or "", self._kept.number)
+            entry = _Entry(self._newest.number + 1, columns, query or "", self._newest.number)
             self._log.add(entry)
             raise self._moved_on(entry)
 
@@ -271,7 +278,7 @@ class FollowedTable:
                 table=self._location,
                 version=newer.version,
             )
-        # A new one for each run, since a frame may be started more than once.
+        # A new object for each run, since a frame may be started several times.
         leave = Leave(self._options.allowed, self._setting, self.checkpoint)
         if lacking := leave.lacking(steps.to_dict(), newer.version):
             what = "; ".join(f"{step.option}: {', '.join(step.columns)}" for step in lacking)

@@ -1,9 +1,9 @@
-"""The offsets of a stream as Spark keeps them: the core's, and in that of a first batch also where
-the batch began.
+"""The offsets of a stream as Spark stores them: the core's offset, and for the first batch also its
+start.
 
-After a crash Spark asks for a first batch again without saying so, and a newer version may be the
-newest one by then. Beside these stand the keys that Spark's Delta source has, for scripts that
-watch a query's progress; nothing here reads them.
+After a crash Spark repeats the first batch without marking it as repeated, and by then the table
+may have a newer version; therefore the start is stored, too. The offsets also contain the keys of
+Spark's Delta source, for scripts that monitor a query's progress; deltaplane doesn't read these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Offset = dict[str, Any]
 
 
 def initial(start: str) -> Offset:
-    """Where a new query begins, before its first batch.
+    """The offset of a new query, before its first batch.
 
     >>> moved(initial("a"), "a"), moved({"end": "c"}, "c")
     ({'start': 'a'}, {'end': 'c'})
@@ -27,13 +27,13 @@ def initial(start: str) -> Offset:
 
 
 def place(offset: Offset) -> str:
-    """The core's offset of a reader that is there."""
-    found: str = offset["end"] if "end" in offset else offset["start"]
-    return found
+    """The core's offset within a stored one."""
+    offset_text: str = offset["end"] if "end" in offset else offset["start"]
+    return offset_text
 
 
 def moved(offset: Offset, end: str) -> Offset:
-    """The offset at the end of a batch that begins at this one; itself where the batch is empty."""
+    """The offset at the end of a batch that begins at this one; unchanged if the batch is empty."""
     if end == place(offset):
         return offset
     begun = {} if "end" in offset else {"start": offset["start"]}
@@ -41,8 +41,8 @@ def moved(offset: Offset, end: str) -> Offset:
 
 
 def _as_delta_source(end: str) -> Offset:
-    """An offset in the keys of Spark's Delta source, whose index is that of the last file that was
-    taken, -1 where there is none.
+    """An offset with the keys of Spark's Delta source; the index is that of the last read file, -1
+    without one.
 
     >>> _as_delta_source('{"index": 1, "isStartingVersion": true, "tableId": "t", "version": 3}')
     {'sourceVersion': 1, 'reservoirId': 't', 'reservoirVersion': 3, 'index': 0, 'isStartingVersion': True}
@@ -58,8 +58,7 @@ def _as_delta_source(end: str) -> Offset:
 
 
 def between(start: Offset | None, end: Offset) -> tuple[str, str]:
-    """Where a batch begins and ends, in the core's offsets. A first batch begins where its end
-    says.
+    """Start and end of a batch as core offsets. The start of the first batch is stored in its end.
 
     >>> between({"start": "newer"}, {"end": "b", "start": "a"}), between({"end": "b", "start": "a"}, {"end": "c"})
     (('a', 'b'), ('b', 'c'))

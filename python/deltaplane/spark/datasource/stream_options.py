@@ -1,7 +1,7 @@
-"""The options of a streaming source as Spark's Delta source names them: where it begins, how much
-it takes, what it passes over.
+"""Parses the options of a streaming source under the names of Spark's Delta source: start, limits
+of a batch, and skipped commits.
 
-Knows neither Spark nor rows.
+Uses neither Spark nor rows.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from deltaplane import _native
 from deltaplane.exceptions import InvalidArgumentError
+from deltaplane.io import records
 from deltaplane.io.storage_options import version_arguments
 from deltaplane.spark.jvm.location import size_of
 from deltaplane.table.follow import limits, tail_request
 
 __all__ = ["STREAM_OPTIONS", "StreamOptions", "flag"]
 
-# Leave to go on where columns are renamed, dropped or changed their type, with
+# Options that consent to renamed, dropped or retyped columns, together with
 # `schemaTrackingLocation`.
 _LEAVES = ("allowsourcecolumnrename", "allowsourcecolumndrop", "allowsourcecolumntypechange")
 _SPELT = {
@@ -25,14 +25,14 @@ _SPELT = {
     for name in (
         "ignoreDeletes",
         "ignoreChanges",
-        # What `ignoreChanges` was called first.
+        # The former name of `ignoreChanges`.
         "ignoreFileDeletion",
         "skipChangeCommits",
         "failOnDataLoss",
         "readChangeFeed",
         "startingVersion",
         "startingTimestamp",
-        # A start that is still to come is waited for.
+        # Waits for a start that doesn't exist yet.
         "waitForStart",
         "maxFilesPerTrigger",
         "maxBytesPerTrigger",
@@ -45,45 +45,44 @@ _SPELT = {
         "allowSourceColumnTypeChange",
     )
 }
-# In lower case, since case says nothing.
+# In lower case, since names are case-insensitive.
 STREAM_OPTIONS = tuple(_SPELT)
-# As in Spark's Delta source.
+# The default of Spark's Delta source.
 _FILES = 1000
 
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """The options of one source: what the core takes; the bounds also by themselves, None where
-    there is none."""
+    """The options of one source: the core's request, and the limits separately, None for no
+    limit."""
 
-    request: _native.TailRequest
-    start: _native.TailStart
+    request: records.TailRequest
+    start: records.TailStart
     max_files: int | None
     max_bytes: int | None
     read_change_feed: bool
-    # Below which the columns are logged that rows have, and what tells the logs of one query's
-    # sources apart.
+    # The directory of the schema log, and the name that distinguishes the logs of one query's
+    # sources.
     schema_location: str | None = None
     tracking_id: str | None = None
-    # `always`, or the version whose columns may come, by the option's name.
+    # `always`, or the version whose column changes are allowed, by the option's name.
     allowed: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def limits(self) -> _native.TailLimits:
-        """What one micro-batch takes."""
+    def limits(self) -> records.TailLimits:
+        """The limits of one micro-batch."""
         return limits(self.max_files, self.max_bytes)
 
-    def request_with(self, columns: _native.TrackedColumns) -> _native.TailRequest:
-        """The request of a follower that keeps to these columns."""
-        return _native.TailRequest(**{**self.request.to_dict(), "columns": columns})
+    def request_with(self, columns: records.TrackedColumns) -> records.TailRequest:
+        """The request of a follower with these columns."""
+        return records.TailRequest(**{**self.request.to_dict(), "columns": columns})
 
     @classmethod
     def of(cls, own: Mapping[str, str]) -> StreamOptions:
-        """From options whose names are in lower case.
+        """Parses options with lower-case names.
 
         Raises:
-            InvalidArgumentError: an option that isn't what its name says, or two that don't go
-                together.
+            InvalidArgumentError: an invalid value, or two incompatible options.
         """
         if batch := [
             name for name in ("versionasof", "timestampasof", "endingversion", "endingtimestamp") if name in own
@@ -121,26 +120,26 @@ def _leave(name: str, text: str) -> str:
     return text.lower()
 
 
-def _start(own: Mapping[str, str]) -> _native.TailStart:
+def _start(own: Mapping[str, str]) -> records.TailStart:
     version, timestamp = own.get("startingversion"), own.get("startingtimestamp")
     if version is not None and timestamp is not None:
         raise InvalidArgumentError("give startingVersion or startingTimestamp, not both")
     if timestamp is not None:
-        return _native.TailStart(timestamp_ms=version_arguments(timestamp)[1])
+        return records.TailStart(timestamp_ms=version_arguments(timestamp)[1])
     if version is None:
-        return _native.TailStart()
+        return records.TailStart()
     if version.lower() == "latest":
-        return _native.TailStart(latest=True)
+        return records.TailStart(latest=True)
     if not version.isdecimal():
         raise InvalidArgumentError(f"the option startingVersion is a number or latest, not {version!r}")
-    return _native.TailStart(version=int(version))
+    return records.TailStart(version=int(version))
 
 
 def flag(options: Mapping[str, str], name: str, default: str = "false") -> bool:
-    """Whether an option is on.
+    """Whether an option is true.
 
     Raises:
-        InvalidArgumentError: neither true nor false.
+        InvalidArgumentError: the value is neither true nor false.
     """
     value = options.get(name, default).lower()
     if value not in ("true", "false"):

@@ -1,8 +1,7 @@
-"""The data source's streaming reader: offsets, bounds and splits of new rows, in Spark's public
-Python API only.
+"""The data source's streaming reader: offsets, limits and splits of new rows, with only Spark's
+public Python API.
 
-One of it stays in a worker on the driver for as long as the query runs; tasks get a scan and a
-split.
+One instance stays in a worker on the driver while the query runs; tasks receive a scan and a split.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ T = TypeVar("T")
 
 
 def _with_condition(method: Callable[P, T]) -> Callable[P, T]:
-    """A method whose errors say delta-spark's condition in their text, which is all that Spark
-    keeps of them."""
+    """Wraps a method so that its errors contain delta-spark's error condition in their text, since
+    Spark retains only the text."""
 
     @functools.wraps(method)
     def named(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -61,7 +60,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._location = location
         self._store = store
         self._options = options
-        # The table's columns as they were when the query was defined.
+        # The table's columns when the query was defined.
         self._columns = schema
         self._until: int | None = None
         self._begins: str | None = None
@@ -75,7 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             table = FollowedTable(self._location, self._store, self._options)
             snapshot = table.tail.snapshot
             now = StructType.fromJson(shown(self._table_schema(snapshot).to_value()))
-            # Text without nullability, of which Spark keeps less than the table.
+            # Compares types without nullability, since Spark drops a part of it.
             if now.simpleString() != self._columns.simpleString():
                 raise SchemaMismatchError(
                     "the table's columns changed since the query was defined: define and start it again to go on with "
@@ -91,21 +90,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @_with_condition
     def initialOffset(self) -> dict[str, str]:
-        """Where a new query begins; stays as it was until there is a first batch."""
+        """The offset of a new query; it stays the same until the first batch."""
         if self._begins is None:
             self._begins = self._table().tail.start(self._options.start)
         return initial(self._begins)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options say of a micro-batch; where they bound both files and bytes,
-        `latestOffset` heeds both."""
+        """The limit of a micro-batch; if the options limit both files and bytes, `latestOffset`
+        applies both."""
         if self._options.max_files is not None:
             return ReadMaxFiles(self._options.max_files)
         return ReadMaxBytes(self._options.max_bytes or 0)
 
     @_with_condition
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
-        """Where the next micro-batch ends."""
+        """The end of the next micro-batch."""
         taken = limits() if isinstance(limit, ReadAllAvailable) else self._options.limits
         table = self._table()
         table.begin(None, place(start), resumed="end" in start)
@@ -116,24 +115,24 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @_with_condition
     def prepareForTriggerAvailableNow(self) -> None:
-        """The query ends with the version that is the newest one now."""
+        """Makes the query end with the version that is the newest at this call."""
         self._until = self._table().tail.newest_version()
 
     @_with_condition
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
-        """The files with the rows between two offsets, in splits."""
+        """The splits of the files with the rows between two offsets."""
         table = self._table()
         first, last = between(start, end)
-        # A batch without rows may stand where the log hasn't come to yet.
+        # An empty batch may have an offset beyond the newest version.
         if first == last or not table.begin_with(None, first, last):
             return []
         tail = table.tail
-        scan = SplitScan.of(tail.snapshot, self._table_schema(tail.snapshot).to_json(), self._store, self._columns)
+        scan = SplitScan.of(tail.snapshot, self._store, self._columns, changes=self._options.read_change_feed)
         splits = tail.splits(first, last, SPLIT_BYTES)
         return [InputPartition((scan, split)) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a split."""
+        """Reads the rows of a split."""
         scan, split = partition.value
         rows: Iterator[pa.RecordBatch] = scan.rows(split)
         return rows

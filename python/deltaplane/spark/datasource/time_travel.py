@@ -1,5 +1,5 @@
-"""Which version a moment means on Spark. As in delta-spark, one after the newest commit means none
-and is refused; names without Spark open the newest version then, as delta-rs does.
+"""Resolves a timestamp to a version on Spark. As in delta-spark, a timestamp after the newest
+commit is refused; without Spark it means the newest version, as in delta-rs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["asked_version", "reaches_beyond", "refuse_after_newest", "version_at"]
 
-# The session's setting in delta-spark: ranges of changes may begin and end after the newest commit.
+# delta-spark's setting that allows ranges of changes to begin and end after the newest commit.
 _OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -29,23 +29,24 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 def asked_version(
     location: str, options: Mapping[str, str] | None, version: int | None, timestamp: VersionLike | None
 ) -> int | None:
-    """The version that two arguments ask for, of which at most one is given; None for the newest.
+    """The version that one of two arguments requests; None for the newest.
 
     Raises:
-        InvalidArgumentError: both are given, or one isn't what its name says.
-        TableNotFoundError, VersionNotFoundError: as `version_at`.
+        InvalidArgumentError: both arguments are set, or one is invalid.
+        TableNotFoundError, VersionNotFoundError: as in `version_at`.
     """
     number, _ = version_of(version, timestamp)
     return number if timestamp is None else version_at(location, options, timestamp)
 
 
 def version_at(location: str, options: Mapping[str, str] | None, moment: VersionLike, doing: str = "") -> int:
-    """The newest version at a moment. `doing`: the statement or the `Class.method` that asks, which
-    names the error's condition.
+    """The newest version at a timestamp. `doing`: the calling statement or `Class.method`, which
+    determines the error's condition.
 
     Raises:
-        TableNotFoundError: no table is there.
-        VersionNotFoundError: no version is as old, or the moment is after the newest commit.
+        TableNotFoundError: the location contains no table.
+        VersionNotFoundError: the timestamp is before the first available version or after the
+            newest commit.
     """
     _, moment_ms = version_arguments(moment)
     then = _native.Snapshot.open(location, options, None, moment_ms)
@@ -54,11 +55,11 @@ def version_at(location: str, options: Mapping[str, str] | None, moment: Version
 
 
 def refuse_after_newest(table: _native.Snapshot, moment: VersionLike, doing: str = "") -> None:
-    """Raises where a moment is after the table's newest commit, whose time a log that lost that
-    commit doesn't tell.
+    """Refuses a timestamp after the table's newest commit; accepts it if the log lacks that
+    commit's time.
 
     Raises:
-        VersionNotFoundError: it is.
+        VersionNotFoundError: the timestamp is after the newest commit.
     """
     _, moment_ms = version_arguments(moment)
     newest = table.update()
@@ -84,5 +85,5 @@ def _shown(ms: int) -> str:
     try:
         return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
-        # A log may claim times that no calendar has.
+        # A log may contain times that no calendar can represent.
         return f"{ms}ms"

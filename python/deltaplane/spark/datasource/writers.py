@@ -1,16 +1,15 @@
-"""The data source's writers, for a batch and for each micro-batch of a stream: files in tasks, one
-commit where Spark commits.
+"""The data source's writers, for a batch and for each micro-batch of a stream: tasks write files,
+and one commit adds them.
 
-Spark's public Python API only, also for Spark Connect. Spark pickles them.
+Uses only Spark's public Python API, so it also works on Spark Connect. Spark pickles the writers.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
@@ -24,10 +23,12 @@ from deltaplane.write.declarations import check_declared
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltaplane.io import records
+
 __all__ = ["BatchWriter", "StreamWriter"]
 
-# What the files that were written depend on: also how far identity columns went, and the rules of
-# the rows.
+# The parts of a spec on which written files depend, including the position of identity columns and
+# the row rules.
 _LAYOUT = ("schema", "partition_columns", "mapping", "partition_columns_in_files", "identity", "row_rules")
 
 
@@ -35,15 +36,17 @@ _LAYOUT = ("schema", "partition_columns", "mapping", "partition_columns_in_files
 class _Written(WriterCommitMessage):
     adds: list[str]
     refusal: str | None
-    # The table as it was when the rows were written.
-    layout: str
+    # The table's layout at the time of writing.
+    layout: tuple[object, ...]
 
 
 class _Files:
-    """Files of one write in tasks. The job can't travel to the committing process, which begins it
-    again from the request."""
+    """Writes the files of one write in tasks. The job can't be pickled to the committing process,
+    which starts it again from the request."""
 
-    def __init__(self, location: str, store: dict[str, str] | None, schema_json: str, request: str) -> None:
+    def __init__(
+        self, location: str, store: dict[str, str] | None, schema_json: str, request: records.WriteRequest
+    ) -> None:
         import pyarrow as pa
 
         self._location = location
@@ -54,23 +57,25 @@ class _Files:
         self._spec = None if job.skip else job.spec
         self._now_us = time.time_ns() // 1000
         if self._spec is not None:
-            # An expression that the embedded engine doesn't have is refused before any task runs.
+            # Refuses expressions that the embedded engine doesn't support before any task runs.
             check_declared(self._spec, location)
             none = pa.schema(_native.schema_to_arrow(schema_json)).empty_table().to_reader()
             RuledRows(self._spec, none, location)
 
-    def _begin(self, request: str) -> _native.WriteJob:
+    def _begin(self, request: records.WriteRequest) -> _native.WriteJob:
         return _native.WriteJob.begin(self._location, self._store, _native.schema_to_arrow(self._schema_json), request)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """One task's rows to files."""
+        """Writes one task's rows to files."""
         if self._spec is None:
-            return _Written([], None, "")
+            return _Written([], None, ())
         adds, refusal = write_unjudged(self._location, self._store, self._spec, iterator, self._now_us)
         return _Written(adds, refusal, _layout(self._spec))
 
-    def _commit(self, messages: Sequence[WriterCommitMessage | None], request: str, *, empty_too: bool) -> None:
-        """Commits the files of every task at once."""
+    def _commit(
+        self, messages: Sequence[WriterCommitMessage | None], request: records.WriteRequest, *, empty_too: bool
+    ) -> None:
+        """Commits the files of all tasks at once."""
         written = [m for m in messages if isinstance(m, _Written) and m.layout]
         adds = [add for m in written for add in m.adds]
         refusals = [m.refusal for m in written if m.refusal is not None]
@@ -85,14 +90,14 @@ class _Files:
                 "the table's columns, partitioning or rules for rows changed while the rows were written: write them again",
                 table=self._location,
             )
-        if adds or empty_too or json.loads(job.spec)["declares"]:
+        if adds or empty_too or job.spec.declares:
             job.commit(adds)
 
     def _discard(self, adds: list[str]) -> None:
         _native.discard_files(self._location, self._store, adds)
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Deletes what successful tasks wrote, as far as it can."""
+        """Deletes the files of successful tasks, as far as possible."""
         self._discard([add for m in messages if isinstance(m, _Written) for add in m.adds])
 
 
@@ -100,25 +105,25 @@ class BatchWriter(_Files, DataSourceArrowWriter):
     """One write."""
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commits the files of every task at once."""
+        """Commits the files of all tasks at once."""
         if self._spec is not None:
             self._commit(messages, self._request, empty_too=True)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deletes what successful tasks wrote, as far as it can."""
+        """Deletes the files of successful tasks, as far as possible."""
         self._abort(messages)
 
 
 class StreamWriter(_Files, DataSourceStreamArrowWriter):
-    """The micro-batches of a query: each is committed with its number, once, however often Spark
-    runs it."""
+    """Writes the micro-batches of a query: commits each with its number, exactly once, however
+    often Spark repeats it."""
 
     def __init__(
         self,
         location: str,
         store: dict[str, str] | None,
         schema_json: str,
-        request: str,
+        request: records.WriteRequest,
         app_id: str,
         overwrite: bool,
     ) -> None:
@@ -127,21 +132,20 @@ class StreamWriter(_Files, DataSourceStreamArrowWriter):
         self._overwrite = overwrite
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Commits a micro-batch, unless it is in the table; one without rows leaves no version."""
+        """Commits a micro-batch unless the table already contains it; an empty batch makes no
+        version."""
         self._commit(messages, self._numbered(batchId), empty_too=self._overwrite)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Deletes what successful tasks wrote, as far as it can."""
+        """Deletes the files of successful tasks, as far as possible."""
         self._abort(messages)
 
-    def _numbered(self, batch_id: int) -> str:
-        request: dict[str, Any] = json.loads(self._request)
-        request["commit"]["txn"] = [{"app_id": self._app_id, "version": batch_id}]
+    def _numbered(self, batch_id: int) -> records.WriteRequest:
+        commit = {**self._request.commit, "txn": [{"app_id": self._app_id, "version": batch_id}]}
         mode = "complete" if self._overwrite else "append"
-        request["operation"] = CommitOperation.streaming_update(self._app_id, batch_id, mode).request
-        return json.dumps(request)
+        update = CommitOperation.streaming_update(self._app_id, batch_id, mode)
+        return self._request.with_fields(commit=commit, operation=update.request)
 
 
-def _layout(spec: str) -> str:
-    parts = json.loads(spec)
-    return json.dumps([parts[key] for key in _LAYOUT])
+def _layout(spec: records.WriteSpec) -> tuple[object, ...]:
+    return tuple(getattr(spec, field) for field in _LAYOUT)

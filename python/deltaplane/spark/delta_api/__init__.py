@@ -1,1 +1,1 @@
-"""The names that users of delta-spark know."""
+"""The API under delta-spark's names."""

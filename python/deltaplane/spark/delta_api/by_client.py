@@ -1,6 +1,6 @@
-"""What a DeltaTable of a Spark Connect session does: the client reaches the table itself, and runs
-commands on the embedded engine, as `deltaplane.DeltaTable` does. A merge brings the source's rows
-here.
+"""The commands of a `DeltaTable` on a Spark Connect session: the client accesses the table directly
+and runs commands on the embedded engine, as `deltaplane.DeltaTable` does. A merge collects the
+source's rows in the client.
 """
 
 from __future__ import annotations
@@ -36,46 +36,46 @@ class ClientTable:
     alias: str | None
 
     def delete(self, condition: Expression | None) -> CommandResult:
-        """As `deltaplane.spark.dml.delete.delete`."""
+        """Deletes as `deltaplane.spark.dml.delete.delete` does."""
         return delete(self.target, self._text(condition), self.settings)
 
     def update(self, values: Mapping[str, Expression], condition: Expression | None) -> CommandResult:
-        """As `deltaplane.spark.dml.update.update`."""
+        """Updates as `deltaplane.spark.dml.update.update` does."""
         texts = {name: sql_of(value) for name, value in values.items()}
         return update(
             self.target,
-            Assignments(self.target.snapshot.schema.to_json(), texts, {}),
+            Assignments(self.target.snapshot.schema, texts, {}),
             self._text(condition),
             self.settings,
         )
 
     def merge(self, what: SparkMerge) -> CommandResult:
-        """As `deltaplane.spark.dml.merge.merge`, with all of the source's rows in the client's
-        memory."""
+        """Merges as `deltaplane.spark.dml.merge.merge` does, with all of the source's rows in the
+        client's memory."""
         source: Any = what.source
         rows = source.toArrow()
-        given = Merge(
+        plain_merge = Merge(
             source=rows.to_reader(),
             predicate=sql_of(what.condition),
-            clauses=[_told(clause) for clause in what.clauses],
-            # The frame's outermost step, where `alias` made it.
+            clauses=[_plain_clause(clause) for clause in what.clauses],
+            # Reads the alias from the frame's outermost step, if `alias` made it.
             source_alias=getattr(source._plan, "_alias", None),
             target_alias=self.alias,
             merge_schema=what.merge_schema,
         )
-        return merge(self.target, given, self.settings)
+        return merge(self.target, plain_merge, self.settings)
 
     def _text(self, condition: Expression | None) -> str | None:
         return None if condition is None else sql_of(condition)
 
 
 def newest_rows(spark: SparkSession, location: str, options: Mapping[str, str] | None) -> DataFrame:
-    """The table's rows, of the newest version when the server first looks at the frame, which it
-    may remember after that."""
+    """The table's rows in the newest version at the time when the server first analyses the frame;
+    the server may cache that version."""
     return portable_reader(spark).options(**(options or {})).load(location)
 
 
-def _told(clause: Clause) -> Clause:
+def _plain_clause(clause: Clause) -> Clause:
     return replace(
         clause,
         condition=None if clause.condition is None else sql_of(clause.condition),

@@ -1,8 +1,8 @@
-"""`spark.catalog` of a session that knows Delta tables by their names: columns as the table's log
-has them, tables as who made them said.
+"""`spark.catalog` of a session with Delta tables: columns from the table's log, and tables from the
+session's catalog.
 
-Spark's own catalog keeps the columns of the day when the name was made, and takes no table of ours
-for its own.
+Spark's own catalog stores the columns at the time of registration, and doesn't recognise
+deltaplane's tables.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = ["created_table", "described_table", "is_table_at", "listed_columns", 
 
 
 def listed_columns(spark: SparkSession, name: str) -> list[Column] | None:
-    """The columns of a Delta table by its name, as `spark.catalog.listColumns` gives them; None for
-    what is no Delta table."""
+    """The columns of a Delta table as `spark.catalog.listColumns` returns them; None if it isn't a
+    Delta table."""
     location = located(spark, name)
     if location is None:
         return None
@@ -49,14 +49,14 @@ def listed_columns(spark: SparkSession, name: str) -> list[Column] | None:
 
 
 def is_table_at(name: str) -> bool | None:
-    """Whether a table is at the location that a name says; None for a name of the catalog."""
+    """Whether a table exists at the location in a name; None for a catalog name."""
     path = path_of(name)
     return None if path is None else DeltaTable.is_deltatable(absolute_location(path))
 
 
 def listed_table(spark: SparkSession, table: Table) -> Table:
-    """An entry of `spark.catalog.listTables`, which says of a Delta table whether its files go with
-    its name."""
+    """An entry of `spark.catalog.listTables`; for a Delta table it tells whether dropping the name
+    deletes the files."""
     name = ".".join(f"`{part}`" for part in (*(table.namespace or ()), table.name))
     if table.isTemporary or held_location(spark, name) is None:
         return table
@@ -64,8 +64,8 @@ def listed_table(spark: SparkSession, table: Table) -> Table:
 
 
 def described_table(spark: SparkSession, name: str, table: Table | None) -> Table | None:
-    """What `spark.catalog.getTable` gives, where Spark's own answer is `table`, or None for a
-    location's name; None for what is no Delta table."""
+    """The result of `spark.catalog.getTable`: `table` is Spark's own result, or None for a
+    location. Returns None if it isn't a Delta table."""
     path = path_of(name)
     if path is not None:
         description = DeltaTable(absolute_location(path)).metadata().description
@@ -84,8 +84,8 @@ def created_table(
     description: str | None,
     options: Mapping[str, Any],
 ) -> None:
-    """Makes what `spark.catalog.createTable` is asked for: a new table, or a name for the one at
-    the path."""
+    """Implements `spark.catalog.createTable`: creates a table, or registers a name for the existing
+    one at the path."""
     builder = SparkTable.create(spark).tableName(name)
     if path is not None:
         builder = builder.location(path)
@@ -94,6 +94,6 @@ def created_table(
     if description is not None:
         builder = builder.comment(description)
     for key, value in options.items():
-        # Under both names, as Spark hands them to delta-spark.
+        # Sets both names, as Spark passes them to delta-spark.
         builder = builder.property(key, str(value)).property(f"option.{key}", str(value))
     builder.execute()

@@ -1,7 +1,7 @@
-"""Spark Connect's expressions as Spark SQL: the client holds them as trees, which only the server
-turns into text.
+"""Converts Spark Connect's expressions to Spark SQL: the client has them as trees, and only the
+server can render them as text.
 
-Called for conditions and values of commands that run without Spark.
+Used for conditions and values of commands that run without Spark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from deltaplane.spark.jvm.schema import quoted
 
 __all__ = ["sql_of"]
 
-# Functions that are operators, between their arguments and before or behind one.
+# Operators: written between their arguments, before one, or behind one.
 _BETWEEN = {
     "==": "=",
     "<=>": "<=>",
@@ -29,10 +29,10 @@ _BEHIND = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
 
 
 def sql_of(expression: Any) -> str:
-    """The text of a condition or value: a text is one already.
+    """The text of a condition or value; strings are returned unchanged.
 
     Raises:
-        UnsupportedFeatureError: an expression that has no text here.
+        UnsupportedFeatureError: an expression without a text form here.
     """
     return expression if isinstance(expression, str) else _text(expression._expr)
 
@@ -91,13 +91,13 @@ def _literal(value: Any, kind: Any) -> str:
         case float():
             return f"CAST('{value!r}' AS {kind.simpleString()})"
         case Decimal() if value.is_finite():
-            # The client gives all of them one type, which need not hold the value.
+            # The client assigns one type to all decimals, which may be too small for the value.
             _, digits, exponent = value.as_tuple()
             scale = max(-int(exponent), 0)
             return f"CAST('{value:f}' AS decimal({max(len(digits) + max(int(exponent), 0), scale)},{scale}))"
         case str():
-            told = value.replace("\\", "\\\\").replace("'", "\\'")
-            return f"'{told}'"
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            return f"'{escaped}'"
         case bytes() | bytearray():
             return f"X'{bytes(value).hex()}'"
     raise UnsupportedFeatureError(
@@ -106,8 +106,8 @@ def _literal(value: Any, kind: Any) -> str:
 
 
 def _moment(value: int, kind: str) -> str:
-    """Spark's numbers for a day (days) and a moment (microseconds), from 1970."""
+    """The text of Spark's number for a date (days) or a timestamp (microseconds since 1970)."""
     if kind == "date":
         return f"DATE '{dt.date(1970, 1, 1) + dt.timedelta(days=value)}'"
-    at = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)
-    return f"TIMESTAMP '{at} UTC'" if kind == "timestamp" else f"TIMESTAMP_NTZ '{at}'"
+    instant = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)
+    return f"TIMESTAMP '{instant} UTC'" if kind == "timestamp" else f"TIMESTAMP_NTZ '{instant}'"

@@ -1,7 +1,6 @@
-"""What delta-spark refuses to drop of a table's features, which `DROP FEATURE` by Spark refuses as
-well.
+"""Refuses to drop the table features that delta-spark can't drop, for `DROP FEATURE` on Spark.
 
-The embedded `TableAlterer.drop_feature` takes more of them.
+The embedded `TableAlterer.drop_feature` can drop more features.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ if TYPE_CHECKING:
 
 __all__ = ["refuse_fixed"]
 
-# Features that delta-spark has no way to drop, by their names in lower case.
+# Features that delta-spark can't drop, in lower case.
 _FIXED = frozenset("appendonly invariants changedatafeed generatedcolumns identitycolumns clustering".split())
-# The writer version from which on a protocol names its features.
+# The writer version from which a protocol lists its features.
 _FEATURE_TABLES = 7
 
 
 def refuse_fixed(table: DeltaTable, feature: str) -> None:
-    """Refuses to drop a feature that delta-spark never drops from a table that has it, and a
-    property's name in a feature's place.
+    """Refuses to drop a feature that delta-spark can't drop, if the table has it; and refuses the
+    name of a property.
 
     Raises:
-        UnsupportedFeatureError: the feature stays.
-        InvalidArgumentError: the name is a table property's.
+        UnsupportedFeatureError: delta-spark can't drop the feature.
+        InvalidArgumentError: the name is that of a table property.
     """
     name = feature.lower()
     if name in {known.key.lower() for known in _native.known_properties()}:
@@ -48,6 +47,6 @@ def _supports(table: DeltaTable, name: str) -> bool:
     protocol = _native.Snapshot.open(table.location, table.storage_options).protocol
     version = protocol.min_writer_version
     if version == _FEATURE_TABLES:
-        return name in {one.lower() for one in protocol.writer_features or ()}
-    legacy = {one.name.lower(): one.legacy for one in _native.known_features()}[name]
+        return name in {feature.lower() for feature in protocol.writer_features or ()}
+    legacy = {feature.name.lower(): feature.legacy for feature in _native.known_features()}[name]
     return legacy is not None and version >= legacy[1]

@@ -1,7 +1,6 @@
-"""The change data feed as delta-spark's users ask for it: by options of a reader, or by
-`table_changes`.
+"""The change data feed under delta-spark's interfaces: a reader's options, and `table_changes`.
 
-Bounds and columns of a feed are delta-spark's here; its rows are those of `read_changes`.
+Bounds and columns of the feed follow delta-spark; `read_changes` reads the rows.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Bound", "check_fed", "feed"]
 
-# A version, a moment, or nothing.
+# A version, a timestamp, or None.
 Bound = int | datetime | None
 _FED = "delta.enableChangeDataFeed"
-# The session's setting in delta-spark: changes of renamed and dropped columns under the columns of
-# one version all the same.
+# delta-spark's setting that allows changes of renamed and dropped columns under the columns of one
+# version.
 _UNSAFE = "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled"
 
 
 class _Range(NamedTuple):
-    """The first and the last version that two bounds mean; None where the bound lies behind or
-    before all versions."""
+    """The first and the last version between two bounds; None for a bound before or after all
+    versions."""
 
     first: int | None
     last: int | None
@@ -47,11 +46,11 @@ class _Range(NamedTuple):
 def feed(
     spark: SparkSession, location: str, store: Mapping[str, str] | None, starting: Bound, ending: Bound
 ) -> DataFrame:
-    """The rows that changed between two bounds. Where the session lets bounds lie behind the newest
-    version there are none.
+    """The rows that changed between two bounds. Empty if a bound is beyond the newest version and
+    the session allows that.
 
     Raises:
-        InvalidArgumentError, VersionNotFoundError, SchemaMismatchError: as `read_changes`.
+        InvalidArgumentError, VersionNotFoundError, SchemaMismatchError: as in `read_changes`.
     """
     snapshot = _native.Snapshot.open(absolute_location(location), split_options(store)[0])
     beyond = reaches_beyond(spark)
@@ -60,7 +59,7 @@ def feed(
     if first is None or first > snapshot.version:
         nothing = starting is not None and beyond
     else:
-        # Two moments without a commit between them.
+        # Two timestamps without a commit between them.
         nothing = isinstance(starting, datetime) and isinstance(ending, datetime) and last == first - 1
     if first is not None and last is not None and first > last and not nothing:
         raise InvalidArgumentError(f"the range ends with version {last}, before its start {first}", table=snapshot.uri)
@@ -83,10 +82,11 @@ def feed(
 
 
 def _refuse_renamed(snapshot: _native.Snapshot, first: int, last: int) -> None:
-    """As delta-spark refuses changes from before and after columns were renamed or dropped.
+    """Refuses, as delta-spark does, a range of changes across renamed or dropped columns.
 
     Raises:
-        SchemaMismatchError: in a table with column mapping some were, between two versions.
+        SchemaMismatchError: columns of a table with column mapping were renamed or dropped between
+            the two versions.
     """
     if snapshot.column_mapping == "none" or first == last:
         return
@@ -97,8 +97,8 @@ def _refuse_renamed(snapshot: _native.Snapshot, first: int, last: int) -> None:
     steps = _native.Tail.column_steps(begins.tracked_columns, end.tracked_columns)
     if not (steps.renamed or steps.dropped):
         return
-    # delta-spark tells what the table was when the range began from what a commit of the range made
-    # of it, as the first one does, and takes a version without column mapping for no hindrance.
+    # delta-spark compares with the table before the first commit of the range, and ignores a
+    # version without column mapping.
     began = begins.column_mapping != "none" and first > 0
     what = f"version {first}, with which they begin," if began else f"since version {first} the table"
     raise SchemaMismatchError(
@@ -111,10 +111,10 @@ def _refuse_renamed(snapshot: _native.Snapshot, first: int, last: int) -> None:
 
 
 def check_fed(location: str, store: Mapping[str, str] | None) -> None:
-    """Refuses a feed that would begin with a version whose changes aren't kept.
+    """Refuses a feed that would begin with a version without recorded changes.
 
     Raises:
-        InvalidArgumentError: the table's feed is off.
+        InvalidArgumentError: the table's change data feed is disabled.
     """
     snapshot = _native.Snapshot.open(absolute_location(location), split_options(store)[0])
     configuration = snapshot.info.configuration
@@ -141,8 +141,8 @@ def _columns(snapshot: _native.Snapshot) -> StructType:
 
 
 def _under_newest(frame: DataFrame, snapshot: _native.Snapshot) -> DataFrame:
-    """The rows under the newest version's columns, as delta-spark shows them where no column
-    mapping tells which were there; as they are where more is new than some columns."""
+    """The rows under the newest version's columns, as in delta-spark for tables without column
+    mapping; unchanged if the newest version differs by more than added columns."""
     if snapshot.column_mapping != "none":
         return frame
     newest, has = _columns(snapshot), {field.name: field.dataType for field in frame.schema.fields}

@@ -1,4 +1,4 @@
-"""A table's history and details as the frames that delta-spark gives."""
+"""A table's history and details as frames with delta-spark's columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["detail_frame", "history_frame"]
 
-# Columns that are structs in delta-spark; nobody but Databricks fills them.
+# Columns with a struct type in delta-spark; only Databricks fills them.
 _STRUCTS = {
     "job": "struct<jobId: string, jobName: string, jobRunId: string, runId: string, jobOwnerId: string, triggerType: string>",
     "notebook": "struct<notebookId: string>",
@@ -24,18 +24,18 @@ _STRUCTS = {
 def history_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """The rows of `deltaplane.report.describe.history_rows`."""
     frame = spark.createDataFrame(rows)
-    given = [
+    columns = [
         F.lit(None).cast(_STRUCTS[name]).alias(name) if name in _STRUCTS else F.col(name) for name in frame.columns
     ]
-    return frame.select(*given)
+    return frame.select(*columns)
 
 
 def detail_frame(spark: SparkSession, rows: pa.Table, name: str | None) -> DataFrame:
-    """The row of `deltaplane.report.describe.detail_row`, with the location as Hadoop's paths have
-    it, and the name that the catalog holds the table by, if it does."""
-    at = rows.schema.get_field_index("location")
-    location = hadoop_path(rows.column(at)[0].as_py())
-    rows = rows.set_column(at, "location", [[location]])
+    """The row of `deltaplane.report.describe.detail_row`, with the location in Hadoop's notation,
+    and the table's catalog name if it has one."""
+    index = rows.schema.get_field_index("location")
+    location = hadoop_path(rows.column(index)[0].as_py())
+    rows = rows.set_column(index, "location", [[location]])
     if name is not None:
         rows = rows.set_column(rows.schema.get_field_index("name"), "name", [[qualified_name(spark, name)]])
     return spark.createDataFrame(rows)

@@ -1,5 +1,4 @@
-"""`df.mergeInto` of a session that knows Delta tables by their familiar names: Spark's own builder,
-for a table of ours."""
+"""`df.mergeInto` for Delta tables: implements Spark's own merge builder."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ _Add = Callable[[DeltaMergeBuilder], DeltaMergeBuilder]
 
 @with_spark_errors
 class MergeWriter:
-    """A merge of a frame's rows into a table, to be run by `merge`; with the methods of PySpark's
+    """A merge of a frame's rows into a table, run by `merge`; has the methods of PySpark's
     `MergeIntoWriter`."""
 
     def __init__(self, frame: DataFrame, name: str, condition: Column) -> None:
@@ -38,19 +37,19 @@ class MergeWriter:
         self._spark = spark
 
     def whenMatched(self, condition: Column | None = None) -> _Clause:
-        """What becomes of rows that match."""
+        """A clause for matched rows."""
         return _Clause(self, "Matched", condition)
 
     def whenNotMatched(self, condition: Column | None = None) -> _Clause:
-        """What becomes of the frame's rows that match none."""
+        """A clause for the frame's rows without a match."""
         return _Clause(self, "NotMatched", condition)
 
     def whenNotMatchedBySource(self, condition: Column | None = None) -> _Clause:
-        """What becomes of the table's rows that match none of the frame's."""
+        """A clause for the table's rows without a match."""
         return _Clause(self, "NotMatchedBySource", condition)
 
     def withSchemaEvolution(self) -> MergeWriter:
-        """Adds columns that only the frame has to the table, where a clause uses them."""
+        """Adds columns that only the frame has to the table, if a clause uses them."""
         self._builder = self._builder.withSchemaEvolution()
         return self
 
@@ -69,25 +68,25 @@ class MergeWriter:
 
 
 class _Clause:
-    """One clause that waits for its action."""
+    """A clause before the choice of its action."""
 
     def __init__(self, writer: MergeWriter, rows: str, condition: Column | None) -> None:
         self._writer, self._rows, self._condition = writer, rows, condition
 
     def updateAll(self) -> MergeWriter:
-        """Gives the table's columns the frame's values of their names."""
+        """Assigns the frame's values to the table's columns of the same names."""
         return self._added("UpdateAll")
 
     def update(self, assignments: Mapping[str, Any]) -> MergeWriter:
-        """Gives columns new values."""
+        """Assigns new values to columns."""
         return self._added("Update", dict(assignments))
 
     def insertAll(self) -> MergeWriter:
-        """Adds the rows with the frame's columns."""
+        """Inserts the rows with the frame's columns."""
         return self._added("InsertAll")
 
     def insert(self, assignments: Mapping[str, Any]) -> MergeWriter:
-        """Adds rows with these values."""
+        """Inserts rows with these values."""
         return self._added("Insert", dict(assignments))
 
     def delete(self) -> MergeWriter:

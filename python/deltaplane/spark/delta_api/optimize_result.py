@@ -1,5 +1,4 @@
-"""What OPTIMIZE and REORG came to, as the frame that delta-spark gives: a path and the struct of
-its metrics."""
+"""The result of OPTIMIZE and REORG as delta-spark's frame: a path and a struct of metrics."""
 
 from __future__ import annotations
 
@@ -34,9 +33,9 @@ _CLUSTERING = (
     "numOutputZCubes: bigint>"
 )
 _PARALLELISM = ", ".join(
-    f"{bound}{of}ActiveParallelism: bigint" for of in ("Cluster", "Session") for bound in ("max", "min")
+    f"{bound}{scope_name}ActiveParallelism: bigint" for scope_name in ("Cluster", "Session") for bound in ("max", "min")
 )
-# The metrics in delta-spark's order; those that aren't bigint.
+# The metrics in delta-spark's order, with the types that aren't bigint.
 _TYPES = {
     "filesAdded": _SIZES,
     "filesRemoved": _SIZES,
@@ -58,9 +57,9 @@ _METRICS = (
 
 @dataclass(frozen=True)
 class Optimized:
-    """What was done: the command's metrics under deltalake's names, whether rows were ordered by
-    columns that the caller named or the table is clustered by, when, and how many columns the table
-    has and has statistics of."""
+    """The result of a command: metrics under deltalake's names, whether rows were ordered (by the
+    caller's or by clustering columns), start time, and the numbers of columns and of columns with
+    statistics."""
 
     metrics: Mapping[str, Any]
     ordered: bool
@@ -72,7 +71,7 @@ class Optimized:
 
     @classmethod
     def of(cls, metrics: Mapping[str, Any], table: DeltaTable, *, ordered: bool, started_ms: int) -> Optimized:
-        """What has just been done with a table."""
+        """Builds the result of a command that has just run on a table."""
         count = len(table.schema().fields)
         indexed = int(table.metadata().configuration.get("delta.dataSkippingNumIndexedCols", 32))
         statistics = count if indexed < 0 else min(indexed, count)
@@ -81,12 +80,12 @@ class Optimized:
 
 
 def purged_metrics(table: DeltaTable, considered: int, version: int | None) -> dict[str, Any]:
-    """What REORG made, as the metrics of OPTIMIZE; of `considered` files those that aren't in its
-    version's commit stayed."""
+    """Converts REORG's result to the metrics of OPTIMIZE; `considered` is the number of examined
+    files, of which those outside of the version's commit stayed."""
     added, removed, partitions = _Sizes(), _Sizes(), set[str]()
     if version is not None:
         store = _native.RawStore.open(table.location, storage_options_text(table.storage_options))
-        # One line after the other: a commit may name a million files.
+        # Reads line by line, since a commit may name a million files.
         for line in io.BytesIO(store.read(f"_delta_log/{version:020}.json")):
             action = json.loads(line)
             if add := action.get("add"):
@@ -97,8 +96,8 @@ def purged_metrics(table: DeltaTable, considered: int, version: int | None) -> d
     return {
         "numFilesAdded": added.files,
         "numFilesRemoved": removed.files,
-        "filesAdded": added.told(),
-        "filesRemoved": removed.told(),
+        "filesAdded": added.summary(),
+        "filesRemoved": removed.summary(),
         "partitionsOptimized": len(partitions),
         "totalConsideredFiles": considered,
         "totalFilesSkipped": considered - removed.files,
@@ -108,39 +107,39 @@ def purged_metrics(table: DeltaTable, considered: int, version: int | None) -> d
 
 
 def optimized_frame(spark: SparkSession, location: str, done: Optimized) -> DataFrame:
-    """One row; what nobody counts is zero, or null where delta-spark leaves it out."""
-    told = done.metrics
-    added, removed = (_sizes(told[name]) for name in ("filesAdded", "filesRemoved"))
-    # Every file that was written anew counts as one that wasn't in order.
+    """Builds the single row; unknown numbers are zero, or null where delta-spark has null."""
+    metrics = done.metrics
+    added, removed = (_sizes(metrics[name]) for name in ("filesAdded", "filesRemoved"))
+    # Every rewritten file counts as one that wasn't ordered before.
     old = (removed[3], removed[4])
-    cubes = told["partitionsOptimized"]
-    given = {
-        **{name: told[name] for name in _METRICS if name in told and name not in _TYPES},
+    cubes = metrics["partitionsOptimized"]
+    fields = {
+        **{name: metrics[name] for name in _METRICS if name in metrics and name not in _TYPES},
         "filesAdded": added,
         "filesRemoved": removed,
         "zOrderStats": ("all", (0, 0), old, 0, old, cubes, None) if done.ordered else None,
         "clusteringStats": ((0, 0), old, 0, old, cubes) if done.clustered else None,
-        "numBins": told["numBatches"],
-        # As in delta-spark, which also has one where nothing was to do, and never keeps an order.
-        "numBatches": max(len(told["versions"]), 1),
+        "numBins": metrics["numBatches"],
+        # As in delta-spark, which reports at least one batch, and never preserves an order.
+        "numBatches": max(len(metrics["versions"]), 1),
         "preserveInsertionOrder": False,
         "numFilesSkippedToReduceWriteAmplification": 0,
         "numBytesSkippedToReduceWriteAmplification": 0,
         "startTimeMs": done.started_ms,
         "endTimeMs": done.ended_ms,
-        # A Spark Connect client does the work itself, and is no cluster.
+        # A Spark Connect client runs the command itself, without a cluster.
         "totalClusterParallelism": 1 if is_connect(spark) else spark.sparkContext.defaultParallelism,
-        "totalScheduledTasks": told["numBatches"],
+        "totalScheduledTasks": metrics["numBatches"],
         "numTableColumns": done.columns,
         "numTableColumnsWithStats": done.columns_with_statistics,
     }
     kinds = ", ".join(f"{name}: {_TYPES.get(name, 'bigint')}" for name in _METRICS)
-    row = (location, tuple(given.get(name) for name in _METRICS))
+    row = (location, tuple(fields.get(name) for name in _METRICS))
     return spark.createDataFrame([row], f"path string, metrics struct<{kinds}>")
 
 
 def now_ms() -> int:
-    """The time of now, as the metrics have it."""
+    """The current time in milliseconds."""
     return time.time_ns() // 1_000_000
 
 
@@ -153,7 +152,7 @@ def _sizes(said: str) -> tuple[Any, ...]:
 
 @dataclass
 class _Sizes:
-    """How many files there are, and how large."""
+    """Number and sizes of some files."""
 
     files: int = 0
     least: int = 0
@@ -167,8 +166,8 @@ class _Sizes:
         self.files += 1
         self.total += size
 
-    def told(self) -> str:
-        """As OPTIMIZE's metrics tell it."""
+    def summary(self) -> str:
+        """Formats the sizes as OPTIMIZE's metrics do."""
         average = self.total / self.files if self.files else 0.0
         said = {"min": self.least, "max": self.greatest, "avg": average}
         return json.dumps({**said, "totalFiles": self.files, "totalSize": self.total})

@@ -1,5 +1,5 @@
-"""Parquet tables of a session's catalog, and Parquet files at a path, as CONVERT TO DELTA and
-SHALLOW CLONE take them."""
+"""Parquet tables of a session's catalog, and Parquet files at a path, as inputs of CONVERT TO DELTA
+and SHALLOW CLONE."""
 
 from __future__ import annotations
 
@@ -39,18 +39,17 @@ __all__ = ["ParquetTable", "clone", "convert", "parquet_table"]
 _log = logging.getLogger(__name__)
 
 _CONVERTS, _CLONES = "CONVERT TO DELTA", "SHALLOW CLONE"
-# What directories call the partition of the rows that have no value.
+# The directory name for a null partition value.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
-# Properties that a catalog notes for itself.
+# Properties that a catalog sets itself.
 _OF_CATALOG = ("spark.", "transient_lastDdlTime", "EXTERNAL", "numFiles", "totalSize")
 
 
 @dataclass(frozen=True)
 class ParquetTable:
-    """Parquet files at a location, and what the session's catalog says of them if it holds them
-    under a name.
+    """Parquet files at a location, with the entry of the session's catalog if they have a name.
 
-    `is_delta`: a Delta table is there already, or the name is one's.
+    `is_delta`: the location or the name is already a Delta table's.
     """
 
     location: str
@@ -62,12 +61,12 @@ class ParquetTable:
 
     @property
     def shown_name(self) -> str:
-        """The name as errors show it."""
+        """The name, formatted for error messages."""
         return "" if self.entry is None else self.entry.name.replace("`", "")
 
     @property
     def shown(self) -> str:
-        """What the history of a clone calls the files."""
+        """The source's name in the history of a clone."""
         if self.entry is not None:
             return self.shown_name
         place = shown_path(self.location)
@@ -77,19 +76,19 @@ class ParquetTable:
 def parquet_table(
     spark: SparkSession, parts: Sequence[str], doing: str, options: dict[str, str] | None = None
 ) -> ParquetTable:
-    """What a name means:
-    ``parquet.`path` ``, or a table of the session's catalog. `doing` is what asks; `options` are
-    those of a path's store.
+    """Resolves
+    ``parquet.`path` ``, or a table of the session's catalog. `doing` is the calling command; `options`
+    are those of a path's store.
 
     Raises:
-        TableNotFoundError: the catalog holds nothing under the name.
+        TableNotFoundError: the catalog has no such name.
         InvalidArgumentError: a view, or a table of another format.
     """
     name = ".".join(map(quoted, parts))
     if len(parts) == 2 and parts[0].lower() in ("parquet", *FORMATS) and held_entry(spark, name) is None:
         location = absolute_location(parts[1])
         return ParquetTable(location, is_delta=parts[0].lower() in FORMATS or _native.is_table(location, options))
-    # Statements that change tables look past temp views.
+    # Statements that change tables ignore temporary views.
     held = ("view", None) if doing == _CLONES and _is_temp_view(spark, parts) else held_entry(spark, name)
     if held is None:
         raise TableNotFoundError(
@@ -161,15 +160,15 @@ def convert(
     dry_run: bool = False,
     options: dict[str, str] | None = None,
 ) -> tuple[str, WouldConvert | None]:
-    """Makes a Delta table of Parquet files where they are, and the name that the catalog holds them
-    under a Delta table's. What is one already stays as it is. Returns the location, and for a dry
-    run what the table would be.
+    """Turns Parquet files into a Delta table in place, and their catalog name into a Delta table's.
+    An existing Delta table stays unchanged. Returns the location, and for a dry run the planned
+    table.
 
     Raises:
-        TableNotFoundError: no such name.
-        InvalidArgumentError: a view, a table of another format, files that no table could hold so,
-            or other partition columns than the catalog has.
-        UnsupportedFeatureError: a partition that is elsewhere.
+        TableNotFoundError: the catalog has no such name.
+        InvalidArgumentError: a view, a table of another format, files that can't form a table, or
+            partition columns that differ from the catalog's.
+        UnsupportedFeatureError: a partition is outside of the table's directory.
     """
     table = parquet_table(spark, parts, _CONVERTS, options)
     if not table.is_delta:
@@ -195,17 +194,18 @@ def convert(
 def _check_partitioning(table: ParquetTable, columns: Schema | None) -> None:
     if columns is None or table.entry is None:
         return
-    given = ", ".join(f"{f.name} {f.type.to_value()}" for f in columns.fields)
+    declared = ", ".join(f"{f.name} {f.type.to_value()}" for f in columns.fields)
     types = {field["name"]: field["type"] for field in table.entry.fields}
     held = ", ".join(f"{name} {types[name]}" for name in table.entry.partition_columns)
-    if given != held:
+    if declared != held:
         raise InvalidArgumentError(
-            f"the catalog partitions {table.shown_name} by ({held}), not by ({given}): leave PARTITIONED BY out"
+            f"the catalog partitions {table.shown_name} by ({held}), not by ({declared}): leave PARTITIONED BY out"
         )
 
 
 def _check_properties(table: ParquetTable) -> None:
-    """Refuses a table whose name and log have other properties, which one of them would lose."""
+    """Refuses a table whose catalog entry and log have different properties, since one of both
+    would be lost."""
     configuration = dict(DeltaTable(table.location).metadata().configuration)
     wanted = dict(table.properties or {})
     if {**configuration, **wanted} != configuration:
@@ -216,15 +216,14 @@ def _check_properties(table: ParquetTable) -> None:
 
 
 def _hold_as_delta(spark: SparkSession, name: str, table: ParquetTable) -> None:
-    """Makes a name of the catalog, which is a Parquet table's, the Delta table's at the same
-    place."""
+    """Changes a Parquet table's catalog entry to the Delta table at the same location."""
     schema = json.dumps(shown(_native.Snapshot.open(table.location, None).schema.to_value()))
     properties = {MANAGED: "true"} if table.managed else {}
     Jvm.of(spark).change_catalog_entry(spark, name, "deltaplane", schema, properties)
     held = held_table(spark, name)
     if held is None or held[0] not in FORMATS or (held_property(spark, name, MANAGED) == "true") != table.managed:
-        # Hive's catalog leaves the format as it was. The entry is an external table's now, so that
-        # its files stay.
+        # Hive's catalog can't change an entry's format. The entry was made external before, so
+        # dropping it keeps the files.
         drop_entry(spark, name)
         register_name(spark, name, table.location, managed=table.managed)
 
@@ -238,13 +237,13 @@ def clone(
     *,
     has_version: bool = False,
 ) -> dict[str, int] | None:
-    """Makes a table that names the files of a Parquet table, or of a path, where they are; the
-    metrics. None where the name is a Delta table's. `has_version`: the statement asks for a version
-    of the source.
+    """Clones a Parquet table, or the files of a path, by reference; returns the metrics. Returns
+    None if the name is a Delta table's. `has_version`: the statement requests a version of the
+    source.
 
     Raises:
-        TableNotFoundError, InvalidArgumentError, UnsupportedFeatureError: as `convert`, and what no
-            such clone can be.
+        TableNotFoundError, InvalidArgumentError, UnsupportedFeatureError: as in `convert`, or an
+            unsupported kind of clone.
     """
     store = None if options is None else dict(options)
     table = parquet_table(spark, parts, _CLONES, store)

@@ -1,5 +1,4 @@
-"""`spark.read` and `spark.readStream` of a session that knows Delta tables by their familiar
-names."""
+"""`spark.read` and `spark.readStream` of a session with Delta tables."""
 
 from __future__ import annotations
 
@@ -29,12 +28,12 @@ __all__ = ["Reader", "StreamReader"]
 _FEED = "readchangefeed startingversion endingversion startingtimestamp endingtimestamp".split()
 _VERSIONS = ("versionasof", "timestampasof")
 _READ_OPTIONS = frozenset(["path", "readchangedata", *_VERSIONS, *_FEED])
-# What a stream says of commits that don't append.
+# Options for a stream's handling of commits that aren't appends.
 _PASSED_OVER = ("ignoredeletes", "ignorechanges", "ignorefiledeletion", "skipchangecommits")
-# What `readChangeFeed` was called first.
+# The former name of `readChangeFeed`.
 _OLD_FEED = "readchangedata"
 _SCHEMA_LOGS = {"schematrackinglocation", "schemalocation"}
-# What goes with a schema log.
+# Options that require a schema log.
 _OF_SCHEMA_LOGS = {
     "allowsourcecolumnrename",
     "allowsourcecolumndrop",
@@ -45,13 +44,13 @@ _OF_SCHEMA_LOGS = {
 
 @with_spark_errors
 class _Loading(Options):
-    """What both readers do before they read."""
+    """The common part of both readers."""
 
     _has_schema = False
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark)  # type: ignore[call-arg]
-        self._session, self._format, self._given = spark, None, {}
+        self._session, self._format, self._options = spark, None, {}
 
     def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
         self._take(options, format=format, schema=schema)
@@ -67,25 +66,25 @@ class _Loading(Options):
         return super().schema(schema)  # type: ignore[misc]
 
     def _check_schema(self) -> None:
-        """Refuses columns that a caller gives, before or after the format."""
+        """Refuses a schema from the caller, whether set before or after the format."""
         if self._has_schema and self._is_ours():
             raise InvalidArgumentError("a Delta table knows its columns: leave schema() out, and select() some of them")
 
     def _split(self, own: frozenset[str]) -> tuple[dict[str, str], dict[str, str] | None]:
-        """As in delta-spark a reader's properties of tables mean nothing."""
+        """As in delta-spark, a reader ignores options with names of table properties."""
         mine, store = super()._split(own)
         return mine, {
             key: value for key, value in (store or {}).items() if not key.lower().startswith("delta.")
         } or None
 
     def _loaded(self, path: Any) -> DataFrame:
-        """The rows of a table of ours."""
+        """Loads the rows of a Delta table."""
         raise NotImplementedError
 
 
 @with_spark_errors
 class Reader(_Loading, DataFrameReader):
-    """`spark.read`."""
+    """`spark.read` for Delta tables."""
 
     def _loaded(self, path: Any) -> DataFrame:
         own, store = self._split(_READ_OPTIONS)
@@ -115,30 +114,32 @@ class Reader(_Loading, DataFrameReader):
             return feed(self._session, location, store, *bounds)
         if version is None and timestamp is None:
             return newest_frame(self._session, location, store)
-        at = None if timestamp is None else moment(self._session, timestamp)
-        return read(self._session, location, version, at, store)
+        instant = None if timestamp is None else moment(self._session, timestamp)
+        return read(self._session, location, version, instant, store)
 
 
 @with_spark_errors
 class StreamReader(_Loading, DataStreamReader):
-    """`spark.readStream`."""
+    """`spark.readStream` for Delta tables."""
 
     def _loaded(self, path: Any) -> DataFrame:
         own, store = self._split(frozenset({"path", _OLD_FEED, *STREAM_OPTIONS}))
         location = self._path(path, own)
         own.pop("path", None)
-        # Of a batch's options delta-spark refuses these, and ignores where a feed ends.
-        if told := [key for key in self._given if key.lower() in _VERSIONS]:
+        # delta-spark refuses these options of a batch, and ignores the end of a feed.
+        if misplaced := [key for key in self._options if key.lower() in _VERSIONS]:
             raise InvalidArgumentError(
-                f"{told[0]} is an option of a batch; a stream has startingVersion or startingTimestamp", table=location
+                f"{misplaced[0]} is an option of a batch; a stream has startingVersion or startingTimestamp",
+                table=location,
             )
         if (old := own.pop(_OLD_FEED, None)) is not None:
             own.setdefault("readchangefeed", old)
         if not own.keys() & _SCHEMA_LOGS:
-            # They say nothing there, and delta-spark lets them stand.
+            # The options have no effect there, and delta-spark accepts them.
             own = {key: value for key, value in own.items() if key not in _OF_SCHEMA_LOGS}
         if flag(own, "readchangefeed"):
-            # A feed shows what these pass over, and delta-spark lets them stand there.
+            # A feed includes the commits that these options skip, and delta-spark accepts the
+            # options.
             own = {key: value for key, value in own.items() if key not in _PASSED_OVER}
             if "startingversion" not in own and "startingtimestamp" not in own:
                 check_fed(location, store)
@@ -154,15 +155,15 @@ class StreamReader(_Loading, DataStreamReader):
 
 
 def _bound(spark: SparkSession, own: Mapping[str, str], which: str, *, named: bool) -> Bound:
-    """Where a change feed begins (`starting`) or ends (`ending`); `named`: the table was asked for
-    by its name.
+    """The start (`starting`) or end (`ending`) of a change feed; `named`: the table was requested
+    by name.
 
     Raises:
-        InvalidArgumentError: not a bound, or two bounds of one kind for a name, which delta-spark
-            refuses.
+        InvalidArgumentError: an invalid bound, or both a version and a timestamp for a named table,
+            which delta-spark refuses.
     """
     version, timestamp = f"{which}version", f"{which}timestamp"
-    # As in delta-spark the version counts where both are given with a path.
+    # As in delta-spark, the version takes precedence if a path is read with both.
     if version in own and timestamp in own and named:
         raise InvalidArgumentError(f"give {which}Version or {which}Timestamp, not both")
     if version in own:

@@ -1,7 +1,7 @@
-"""Delta tables that a session's own analyser meets: whatever Spark runs finds them, by their paths
-and by their names.
+"""Lets a session's analyser resolve Delta tables, by path and by name, in every query that Spark
+runs.
 
-The JVM's rule (`java/Relations`) asks while Spark analyses, on the thread that asked Spark.
+The JVM's rule (`java/Relations`) calls back during analysis, on the thread that called Spark.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
+
 from deltaplane.exceptions import DeltaError
 from deltaplane.spark.datasource.delta_options import versioned_path
 from deltaplane.spark.delta_api.reader import Reader, StreamReader
-from deltaplane.spark.errors.refusals import refusal
+from deltaplane.spark.delta_api.table_changes import called_changes
+from deltaplane.spark.errors.refusals import refusal, sparks_refusal
 from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
 from deltaplane.spark.jvm.location import absolute_location
 from deltaplane.spark.jvm.names import shown_path
@@ -34,22 +37,21 @@ _reading = threading.local()
 
 
 class Seen:
-    """The locations of tables that were asked for meanwhile, and the versions in which some are to
-    be read."""
+    """The locations of the tables that were resolved, and the versions pinned for some of them."""
 
     def __init__(self, held: Mapping[str, int]) -> None:
         self.held = {absolute_location(location): version for location, version in held.items()}
         self.locations: set[str] = set()
 
     def reads(self, location: str) -> bool:
-        """Whether a table was asked for."""
+        """Whether a table was resolved."""
         return absolute_location(location) in self.locations
 
 
 @contextmanager
 def reading(held: Mapping[str, int]) -> Iterator[Seen]:
-    """What Spark analyses inside of the block reads tables at some locations in a version, and it
-    is noted which ones it reads."""
+    """Within the block, pins tables at some locations to a version, and records which tables Spark
+    reads."""
     before = getattr(_reading, "seen", None)
     seen = Seen({**(before.held if before is not None else {}), **held})
     _reading.seen = seen
@@ -62,8 +64,8 @@ def reading(held: Mapping[str, int]) -> Iterator[Seen]:
 
 
 def ask(spark: SparkSession, run: _Run | None = None) -> bool:
-    """Has a session's analyser ask; whether it does. `run` runs the statements of scripts that are
-    about Delta tables, and gives None for others."""
+    """Installs the callback in a session's analyser; returns whether it succeeded. `run` runs
+    script statements about Delta tables and returns None for other statements."""
     try:
         jvm = Jvm.of(spark)
     except NativeScanUnavailable:
@@ -72,7 +74,7 @@ def ask(spark: SparkSession, run: _Run | None = None) -> bool:
 
 
 def ask_no_more(spark: SparkSession) -> None:
-    """Takes that back."""
+    """Removes the callback."""
     try:
         Jvm.of(spark).ask_no_more(spark)
     except NativeScanUnavailable:
@@ -80,7 +82,7 @@ def ask_no_more(spark: SparkSession) -> None:
 
 
 def asks(spark: SparkSession) -> bool:
-    """Whether a session's analyser asks, so that its own SQL finds Delta tables."""
+    """Whether a session's analyser has the callback, so that its SQL finds Delta tables."""
     try:
         return Jvm.of(spark).asks_for_relations(spark)
     except NativeScanUnavailable:
@@ -88,54 +90,60 @@ def asks(spark: SparkSession) -> bool:
 
 
 class _Answers:
-    """What the rule asks of one session. Questions are texts with NULs between their parts, see
-    `java/Relations`."""
+    """Answers the analyser's questions for one session. A question is a text with parts separated
+    by NUL, see `java/Relations`."""
 
     def __init__(self, spark: SparkSession, run: _Run | None) -> None:
-        self._of, self._run = weakref.ref(spark), run
+        self._session, self._run = weakref.ref(spark), run
 
     def apply(self, question: str, session: Any) -> Any:
-        """A frame of the JVM's, or a refusal."""
+        """Returns a JVM frame, or an error."""
         from pyspark.sql import SparkSession
 
-        known = self._of()
+        known = self._session()
         spark = known if known is not None else SparkSession(session.sparkContext(), session)
         try:
             return self._answer(spark, question)
         except DeltaError as e:
             return refusal(e, "SELECT")
+        except PySparkException as e:
+            if not question.startswith("statement\0"):
+                raise
+            return sparks_refusal(e)
 
     def _answer(self, spark: SparkSession, question: str) -> Any:
         kind, location, *rest = question.split("\0")
         if kind == "statement":
             made = None if self._run is None else self._run(spark, location)
             return None if made is None else made._jdf
-        at, *given = rest
-        options = dict(zip(given[::2], given[1::2], strict=True))
+        if kind == "changes":
+            return called_changes(spark, location)._jdf
+        version, *pairs = rest
+        options = dict(zip(pairs[::2], pairs[1::2], strict=True))
         place = shown_path(location)
-        frame = _streamed(spark, place, options) if kind == "stream" else _rows(spark, place, at, options)
+        frame = _streamed(spark, place, options) if kind == "stream" else _rows(spark, place, version, options)
         return frame._jdf
 
     class Java:
-        """What py4j reads: the interface that this class implements."""
+        """The Java interface that this class implements, for py4j."""
 
         implements = ("java.util.function.BiFunction",)
 
 
-def _rows(spark: SparkSession, location: str, at: str, options: Mapping[str, str]) -> Any:
+def _rows(spark: SparkSession, location: str, version_text: str, options: Mapping[str, str]) -> Any:
     seen: Seen | None = getattr(_reading, "seen", None)
     path, version, moment = versioned_path(location, None)
     if seen is not None:
         place = absolute_location(path)
         seen.locations.add(place)
-        if place in seen.held and not at and not options and version is None and moment is None:
+        if place in seen.held and not version_text and not options and version is None and moment is None:
             return read(spark, path, seen.held[place])
-    if at.startswith("micros "):
-        then = _EPOCH + timedelta(microseconds=int(at.partition(" ")[2]))
+    if version_text.startswith("micros "):
+        then = _EPOCH + timedelta(microseconds=int(version_text.partition(" ")[2]))
         return read(spark, path, timestamp=then)
     reader = Reader(spark).format("delta").options(**options)
-    if at:
-        reader.option("versionAsOf", at.partition(" ")[2])
+    if version_text:
+        reader.option("versionAsOf", version_text.partition(" ")[2])
     return reader.load(location)
 
 

@@ -1,5 +1,5 @@
-"""The builder of new tables under delta-spark's names: columns, partitions, clustering and
-properties, made in one commit."""
+"""delta-spark's builder of new tables: columns, partitions, clustering and properties, created in
+one commit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LENGTH = re.compile(r"(?:var)?char\(\d+\)")
 
 @dataclass
 class IdentityGenerator:
-    """The values of an identity column: the first one, and how far each is from the one before."""
+    """The values of an identity column: the start and the step."""
 
     start: int = 1
     step: int = 1
@@ -55,7 +55,7 @@ class IdentityGenerator:
 
 @with_spark_errors
 class DeltaTableBuilder:
-    """A table to be made by `execute`, at a `location` or under a `tableName`.
+    """A new table, created by `execute` at a `location` or under a `tableName`.
 
     >>> from deltaplane.spark import DeltaTable, IdentityGenerator
     >>> builder = DeltaTable.createIfNotExists(spark).location("orders")
@@ -78,19 +78,19 @@ class DeltaTableBuilder:
         self._properties: dict[str, str] = {}
 
     def tableName(self, identifier: str) -> DeltaTableBuilder:
-        """The table's name: ``delta.`path` ``, or one for the session's catalog."""
+        """Sets the table's name: ``delta.`path` ``, or one for the session's catalog."""
         _check(identifier, str, "Identifier must be str.")
         self._name = identifier
         return self
 
     def location(self, location: str) -> DeltaTableBuilder:
-        """Where the table is to be."""
+        """Sets the table's location."""
         _check(location, str, "Location must be str.")
         self._location = location
         return self
 
     def comment(self, comment: str) -> DeltaTableBuilder:
-        """What the table is about."""
+        """Sets the table's description."""
         _check(comment, str, "Table comment must be str.")
         self._comment = comment
         return self
@@ -107,13 +107,13 @@ class DeltaTableBuilder:
         """Adds a column.
 
         Args:
-            colName: its name.
-            dataType: its type, or that as text.
+            colName: the column's name.
+            dataType: its type, or the type's name.
             nullable: whether it may hold nulls.
-            generatedAlwaysAs: Spark SQL over other columns (P105), or an identity column that takes
-                no other values.
-            generatedByDefaultAs: an identity column that takes other values, too (P108).
-            comment: what it is about.
+            generatedAlwaysAs: Spark SQL over other columns (P105), or an identity column that
+                accepts no other values.
+            generatedByDefaultAs: an identity column that also accepts other values (P108).
+            comment: its comment.
         """
         _check(colName, str, "Column name must be str.")
         _check(nullable, bool, "Column nullable must be bool.")
@@ -134,8 +134,10 @@ class DeltaTableBuilder:
         if comment is not None:
             _check(comment, str, "Column comment must be str.")
             metadata["comment"] = comment
-        of = _data_type(dataType)
-        self._columns.append(_measured({"name": colName, "type": of.jsonValue(), "metadata": metadata}, of))
+        data_type = _data_type(dataType)
+        self._columns.append(
+            _measured({"name": colName, "type": data_type.jsonValue(), "metadata": metadata}, data_type)
+        )
         self._columns[-1]["nullable"] = nullable
         return self
 
@@ -144,8 +146,8 @@ class DeltaTableBuilder:
         from pyspark.sql.types import StructField, StructType
 
         if isinstance(cols, list):
-            for one in cols:
-                _check(one, StructField, "Column in existing schema must be StructField.")
+            for column in cols:
+                _check(column, StructField, "Column in existing schema must be StructField.")
             cols = StructType(cols)
         _check(cols, StructType, "Schema must be StructType or a list of StructField.")
         self._columns += [_measured(field.jsonValue(), field.dataType) for field in cols.fields]
@@ -157,7 +159,7 @@ class DeltaTableBuilder:
         return self
 
     def clusterBy(self, *cols: str | Sequence[str]) -> DeltaTableBuilder:
-        """Keeps rows together by these columns (P152)."""
+        """Sets the clustering columns (P152)."""
         self._clusters = names_of(cols, "Clustering column must be str.")
         return self
 
@@ -169,15 +171,14 @@ class DeltaTableBuilder:
         return self
 
     def execute(self) -> DeltaTable:
-        """Makes the table in one commit and opens it.
+        """Creates the table in one commit and opens it.
 
         Raises:
-            TableAlreadyExistsError: `create` where a table is.
-            TableNotFoundError: `replace` where none is.
-            InvalidArgumentError, SchemaMismatchError: columns, expressions or properties that no
-                table can have.
-            UnsupportedFeatureError: a property that this version doesn't know, or that a table
-                can't lose; says what to do.
+            TableAlreadyExistsError: `create`, and the table exists.
+            TableNotFoundError: `replace`, and the table doesn't exist.
+            InvalidArgumentError, SchemaMismatchError: invalid columns, expressions or properties.
+            UnsupportedFeatureError: an unknown property, or one that a table can't lose; the
+                message says what to do.
         """
         if self._name is not None:
             check_free(self._spark, self._name, replaces=self._replaces == "overwrite")
@@ -194,8 +195,8 @@ class DeltaTableBuilder:
             )
         managed = named and is_managed(self._spark, str(self._name), self._location)
         if there and named and held is None and self._location is not None:
-            # As in delta-spark a new name takes the table that is there, if it is the one that is
-            # described.
+            # As in delta-spark, a new name takes over the existing table if it matches the
+            # description.
             self._check_same(location)
         elif not (there and self._replaces == "ignore"):
             check_unused(location)
@@ -238,7 +239,7 @@ class DeltaTableBuilder:
             )
 
     def _held(self) -> str | None:
-        """Where the catalog holds the name, if it does."""
+        """The location that the catalog has for the name, if any."""
         if self._name is None or path_of(self._name) is not None:
             return None
         return held_location(self._spark, self._name)
@@ -246,61 +247,61 @@ class DeltaTableBuilder:
     def _where(self, held: str | None) -> str:
         named = held if self._name is None or held is not None else path_of(self._name)
         if self._location is not None:
-            given = absolute_location(self._location)
-            if self._replaces == "overwrite" and held is not None and given != absolute_location(held):
+            stated = absolute_location(self._location)
+            if self._replaces == "overwrite" and held is not None and stated != absolute_location(held):
                 raise InvalidArgumentError(
-                    f"the table {self._name} is at {held}, and the builder says {given}: leave location out, or drop the name first"
+                    f"the table {self._name} is at {held}, and the builder says {stated}: leave location out, or drop the name first"
                 )
             if held is None and named is not None and named != self._location:
                 raise InvalidArgumentError(f"the name is one location ({named}), and {self._location} is another")
-            return absolute_location(held or given)
+            return absolute_location(held or stated)
         if self._name is None:
             raise InvalidArgumentError("a table needs a place: give a tableName or a location")
         return absolute_location(named if named is not None else default_location(self._spark, self._name))
 
 
-def _identity(given: Any, says: str, *, explicit: bool) -> dict[str, Any]:
-    _check(given, IdentityGenerator, says)
-    if given.step == 0:
+def _identity(generator: Any, says: str, *, explicit: bool) -> dict[str, Any]:
+    _check(generator, IdentityGenerator, says)
+    if generator.step == 0:
         raise ValueError("Column identity generation requires step to be non-zero.")
-    values = {"start": given.start, "step": given.step, "allowExplicitInsert": explicit}
+    values = {"start": generator.start, "step": generator.step, "allowExplicitInsert": explicit}
     return {_IDENTITY + name: value for name, value in values.items()}
 
 
-def _measured(field: dict[str, Any], of: DataType) -> dict[str, Any]:
-    """A column whose texts of a given length are texts, and how long they are stands beside its
-    type, as Spark has it."""
+def _measured(field: dict[str, Any], data_type: DataType) -> dict[str, Any]:
+    """A CHAR or VARCHAR column as Spark stores it: type string, with the length in the column's
+    metadata."""
     plain = _unmeasured(field["type"])
     if plain == field["type"]:
         return field
-    return {**field, "type": plain, "metadata": {**field["metadata"], LENGTHS: of.simpleString()}}
+    return {**field, "type": plain, "metadata": {**field["metadata"], LENGTHS: data_type.simpleString()}}
 
 
-def _unmeasured(of: Any) -> Any:
-    if isinstance(of, list):
-        return [_unmeasured(one) for one in of]
-    if isinstance(of, dict):
-        return {key: value if key == "name" else _unmeasured(value) for key, value in of.items()}
-    return "string" if isinstance(of, str) and _LENGTH.fullmatch(of) else of
+def _unmeasured(data_type: Any) -> Any:
+    if isinstance(data_type, list):
+        return [_unmeasured(part) for part in data_type]
+    if isinstance(data_type, dict):
+        return {key: value if key == "name" else _unmeasured(value) for key, value in data_type.items()}
+    return "string" if isinstance(data_type, str) and _LENGTH.fullmatch(data_type) else data_type
 
 
-def _data_type(given: Any) -> DataType:
+def _data_type(data_type: Any) -> DataType:
     from pyspark.sql.types import DataType
 
-    if isinstance(given, str):
-        return DataType.fromDDL(given)
-    _check(given, DataType, "Column data type must be str or DataType.")
-    return given
+    if isinstance(data_type, str):
+        return DataType.fromDDL(data_type)
+    _check(data_type, DataType, "Column data type must be str or DataType.")
+    return data_type
 
 
-def _check(given: Any, kind: type, says: str) -> None:
-    if not isinstance(given, kind):
-        raise TypeError(f"{says} Found {given} with type {type(given)}")
+def _check(value: Any, kind: type, says: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"{says} Found {value} with type {type(value)}")
 
 
-def names_of(given: Sequence[str | Sequence[str]], says: str) -> list[str]:
-    """Names given one by one, or as one list."""
-    names = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
+def names_of(arguments: Sequence[str | Sequence[str]], says: str) -> list[str]:
+    """Names passed as several arguments, or as one list."""
+    names = list(arguments[0]) if len(arguments) == 1 and isinstance(arguments[0], (list, tuple)) else list(arguments)
     for name in names:
         _check(name, str, says)
     return [str(name) for name in names]

@@ -1,5 +1,5 @@
-"""`table_changes` and `table_changes_by_path` in a query's text: the change feed of a table, which
-becomes a temp view."""
+"""Replaces `table_changes` and `table_changes_by_path` in a query's text by temporary views of the
+change data feed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from deltaplane.spark.jvm.names import location_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["calls_changes", "changes_in_views"]
+__all__ = ["called_changes", "calls_changes", "changes_in_views"]
 
-# What isn't looked into, the beginning of a call, and parentheses.
+# Matches quoted text and comments, the beginning of a call, and parentheses.
 _WORDS = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/"""
     r"""|\b(?P<call>table_changes(?:_by_path)?)\s*\(|(?P<sign>[()])""",
@@ -31,19 +31,19 @@ _WORDS = re.compile(
 
 @contextmanager
 def changes_in_views(spark: SparkSession, text: str) -> Iterator[str]:
-    """The text with a view for each call, to be used inside of the block.
+    """The text with a view for each call, valid within the block.
 
     Raises:
-        InvalidArgumentError: a call with other arguments than a table, a start and perhaps an end.
+        InvalidArgumentError: the arguments aren't a table, a start and an optional end.
     """
-    views, shown, at = list[str](), "", 0
+    views, shown, position = list[str](), "", 0
     try:
         for begin, end, name, arguments in _calls(text):
             view = f"deltaplane_{uuid.uuid4().hex}"
             _feed(spark, name, arguments).createOrReplaceTempView(view)
             views.append(view)
-            shown, at = f"{shown}{text[at:begin]}{view}", end
-        yield shown + text[at:]
+            shown, position = f"{shown}{text[position:begin]}{view}", end
+        yield shown + text[position:]
     finally:
         for view in views:
             spark.catalog.dropTempView(view)
@@ -54,30 +54,41 @@ def calls_changes(text: str) -> bool:
     return any(True for _ in _calls(text))
 
 
+def called_changes(spark: SparkSession, text: str) -> DataFrame:
+    """The changes that the first call in a text asks for.
+
+    Raises:
+        InvalidArgumentError: as `changes_in_views`, or a text that calls neither function.
+    """
+    for _, _, name, arguments in _calls(text):
+        return _feed(spark, name, arguments)
+    raise InvalidArgumentError(f"no call of table_changes is in `{text}`: write table_changes('table', start)")
+
+
 def _calls(text: str) -> Iterator[tuple[int, int, str, str]]:
-    """Where calls begin and end, the function, and its arguments."""
+    """Start and end of each call, the function, and its arguments."""
     if "table_changes" not in text.lower():
         return
     begin, arguments, depth, name = 0, 0, 0, ""
-    for found in _WORDS.finditer(text):
+    for match in _WORDS.finditer(text):
         if depth:
-            depth += {"(": 1, ")": -1}.get(found.group()[-1] if found["call"] or found["sign"] else "", 0)
+            depth += {"(": 1, ")": -1}.get(match.group()[-1] if match["call"] or match["sign"] else "", 0)
             if not depth:
-                yield begin, found.end(), name, text[arguments : found.start()]
-        elif found["call"]:
-            begin, arguments, depth, name = found.start(), found.end(), 1, found["call"].lower()
+                yield begin, match.end(), name, text[arguments : match.start()]
+        elif match["call"]:
+            begin, arguments, depth, name = match.start(), match.end(), 1, match["call"].lower()
 
 
 def _feed(spark: SparkSession, name: str, arguments: str) -> DataFrame:
-    """The changes that a call asks for."""
+    """The changes that a call requests."""
     (row,) = DataFrame(spark._jsparkSession.sql(f"SELECT {arguments}"), spark).collect()
-    given: tuple[Any, ...] = tuple(row)
-    if len(given) not in (2, 3) or not isinstance(given[0], str):
+    call: tuple[Any, ...] = tuple(row)
+    if len(call) not in (2, 3) or not isinstance(call[0], str):
         raise InvalidArgumentError(
             f"{name} takes a table, where its changes begin and perhaps where they end: {arguments}"
         )
-    location = given[0] if name.endswith("path") else location_of(spark, given[0])
-    if any(value is None for value in given[1:]):
+    location = call[0] if name.endswith("path") else location_of(spark, call[0])
+    if any(value is None for value in call[1:]):
         raise InvalidArgumentError(f"{name} takes no NULL for where changes begin or end: leave the end out")
-    bounds = [value if isinstance(value, int) else moment(spark, str(value)) for value in given[1:]]
+    bounds = [value if isinstance(value, int) else moment(spark, str(value)) for value in call[1:]]
     return feed(spark, location, None, bounds[0], bounds[1] if len(bounds) > 1 else None)

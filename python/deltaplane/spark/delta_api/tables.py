@@ -1,7 +1,7 @@
-"""`delta.tables` for this package: `DeltaTable` with delta-spark's methods, builders, arguments and
+"""Implements `delta.tables`: `DeltaTable` with delta-spark's methods, builders, arguments and
 results.
 
-Rows are changed by Spark's tasks; what only touches the log is the embedded table's.
+Spark's tasks change rows; commands on the log alone use the embedded table.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ if TYPE_CHECKING:
 
 __all__ = ["DeltaMergeBuilder", "DeltaOptimizeBuilder", "DeltaTable", "DeltaTableBuilder", "IdentityGenerator"]
 
-# The storage option by which files outside of a table are read.
+# The storage option that allows files outside of the table's directory.
 _EXTERNAL = "allow_external_files"
 
 _HIVE: Literal["hive"] = "hive"
 
 _PART = r"(?:\w+|`(?:[^`]|``)+`)"
-# A name in up to three parts; anything else is a path.
+# Matches a name of up to three parts; any other text is a path.
 _NAME = re.compile(rf"\s*{_PART}(?:\s*\.\s*{_PART}){{0,2}}\s*")
 
 
@@ -74,8 +74,8 @@ class DeltaTable:
     """A Delta table on a Spark session.
 
     Conditions and values are Spark SQL or `pyspark.sql.Column`s, with all of Spark's functions;
-    those that give another result each time are refused in conditions. Each command is one commit;
-    where it fails the table is as it was.
+    nondeterministic ones are refused in conditions. Each command is one commit; a failed command
+    leaves the table unchanged.
 
     >>> from deltaplane.spark import DeltaTable
     >>> _ = DeltaTable.create(spark).location("people").addColumn("id", "long").addColumn("name", "string").execute()
@@ -97,21 +97,21 @@ class DeltaTable:
     ) -> None:
         let_go_of_catalog(spark)
         self._spark, self._location, self._options, self._alias = spark, location, options, alias
-        # What the catalog holds the table by, where it was found so.
+        # The table's catalog name, if it was opened by name.
         self._name: str | None = None
-        # The frames that `toDF` gave, by the table's columns: their columns may stand in conditions
-        # and values.
+        # The frames returned by `toDF`, by the table's columns: conditions and values may use their
+        # columns.
         self._frames: dict[str, DataFrame] = {}
 
     # --- which table ----------------------------------------------------------------------------------------------------
 
     @classmethod
     def forPath(cls, sparkSession: SparkSession, path: str, hadoopConf: Mapping[str, str] | None = None) -> DeltaTable:
-        """The table at a path. `hadoopConf` has settings of Spark's file systems (`fs.…`), and
-        beside them deltaplane's storage options.
+        """Opens the table at a path. `hadoopConf` contains settings of Spark's file systems
+        (`fs.…`) and deltaplane's storage options.
 
         Raises:
-            TableNotFoundError: no table is there.
+            TableNotFoundError: the path contains no table.
         """
         location, options = absolute_location(path), dict(hadoopConf or {}) or None
         if not _native.is_table(location, split_options(options)[0]):
@@ -120,11 +120,10 @@ class DeltaTable:
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
-        """The table of a name: ``delta.`path` ``, or one that the session's catalog has a location
-        for.
+        """Opens a table by name: ``delta.`path` ``, or a name in the session's catalog.
 
         Raises:
-            TableNotFoundError: no such name, or no Delta table.
+            TableNotFoundError: the name doesn't exist, or isn't a Delta table's.
         """
         table = cls.forPath(sparkSession, location_of(sparkSession, tableOrViewName))
         table._name = None if path_of(tableOrViewName) is not None else tableOrViewName
@@ -132,27 +131,27 @@ class DeltaTable:
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:
-        """Whether a Delta table is at a path."""
+        """Whether a path contains a Delta table."""
         return deltaplane.DeltaTable.is_deltatable(absolute_location(identifier))
 
     @classmethod
     def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Begins a new table; an error if there is one."""
+        """Starts the builder of a new table; fails if the table exists."""
         return _builder(sparkSession, "error", must_exist=False)
 
     @classmethod
     def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Begins a new table; one that is there stays as it is."""
+        """Starts the builder of a new table; an existing one stays unchanged."""
         return _builder(sparkSession, "ignore", must_exist=False)
 
     @classmethod
     def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Begins a table in place of the one that is there; an error if there is none."""
+        """Starts the builder of a replacement table; fails if the table doesn't exist."""
         return _builder(sparkSession, "overwrite", must_exist=True)
 
     @classmethod
     def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
-        """Begins a table, in place of the one that is there if there is one."""
+        """Starts the builder of a table that replaces an existing one."""
         return _builder(sparkSession, "overwrite", must_exist=False)
 
     @classmethod
@@ -162,13 +161,13 @@ class DeltaTable:
         identifier: str,
         partitionSchema: str | StructType | None = None,
     ) -> DeltaTable:
-        """Makes a Delta table of Parquet files where they are; `identifier` is ``parquet.`path` ``,
-        a path, or a Parquet table of the session's catalog, whose name is a Delta table's
-        afterwards. One that is there already stays as it is.
+        """Turns Parquet files into a Delta table in place; `identifier` is ``parquet.`path` ``, a
+        path, or a Parquet table of the session's catalog, whose name becomes a Delta table's. An
+        existing Delta table stays unchanged.
 
         Raises:
             TableNotFoundError: the catalog has no such name.
-            InvalidArgumentError: files that no table could hold so; says which.
+            InvalidArgumentError: files that can't form a table; the message names them.
         """
         schema = StructType.fromDDL(partitionSchema) if isinstance(partitionSchema, str) else partitionSchema
         columns = None if schema is None else Schema.from_json(schema.json())
@@ -178,14 +177,14 @@ class DeltaTable:
         if not is_connect(sparkSession):
             return cls(sparkSession, convert(sparkSession, parts, columns)[0])
         if len(parts) != 2 or parts[0].lower() != "parquet":
-            # Says that a client can't ask for names.
+            # Raises an error, since a Spark Connect client can't resolve names.
             location_of(sparkSession, identifier)
         location, strategy = absolute_location(parts[-1]), None if columns is None else _HIVE
         convert_to_deltalake(location, "ignore", columns, strategy)
         return cls(sparkSession, location)
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """The same table under a name for expressions."""
+        """The same table under an alias for expressions."""
         table = DeltaTable(self._spark, self._location, self._options, aliasName)
         table._frames, table._name = self._frames, self._name
         return table
@@ -193,29 +192,28 @@ class DeltaTable:
     # --- its rows -------------------------------------------------------------------------------------------------------
 
     def toDF(self) -> DataFrame:
-        """The table's rows; each query sees the newest version. Its columns may stand in conditions
-        and values of this table's commands. On Spark Connect the frame has the version that was the
-        newest at its first query."""
+        """The table's rows; each query reads the newest version. Conditions and values of this
+        table's commands may use the frame's columns. On Spark Connect the frame stays at the
+        version of its first query."""
         if is_connect(self._spark):
             rows = newest_rows(self._spark, self._location, split_options(self._options)[0])
             return rows if self._alias is None else rows.alias(self._alias)
         columns = self._target().snapshot.schema.to_json()
         if columns not in self._frames:
             self._frames[columns] = live_frame(self._spark, self._location, self._options)
-        # The same columns, and a query of its own: one that ran keeps its files.
+        # A new frame with the same columns, since a frame that ran a query stays at its files.
         frame = self._frames[columns].select("*")
         return frame if self._alias is None else frame.alias(self._alias)
 
     def delete(self, condition: Expression | None = None, *, dry_run: bool = False) -> DryRun | None:
-        """Deletes the rows for which a condition is true, all rows without one.
+        """Deletes the rows that match a condition, or all rows without a condition.
 
-        With `dry_run` nothing is written; returns what would be, which takes Spark's jobs as well.
+        `dry_run` writes nothing and returns the planned changes; it runs Spark jobs as well.
 
         Raises:
-            InvalidArgumentError: an append-only table (P100), or a condition that isn't the same
-                each time.
-            DeltaConcurrentModificationException: another writer changed such rows first; nothing
-                was committed.
+            InvalidArgumentError: an append-only table (P100), or a nondeterministic condition.
+            DeltaConcurrentModificationException: another writer changed matching rows first;
+                nothing was committed.
         """
         _check_expression(condition, "'condition'")
         condition = clear(self._spark, condition, self._columns())
@@ -230,18 +228,18 @@ class DeltaTable:
         *,
         dry_run: bool = False,
     ) -> DryRun | None:
-        """Gives columns new values in the rows for which a condition is true, in all rows without
-        one.
+        """Assigns new values to the rows that match a condition, or to all rows without a
+        condition.
 
         Args:
-            condition: which rows.
+            condition: selects the rows.
             set: column, or field of a struct by its path → its value, over the row's old values.
-            dry_run: as `delete`.
+            dry_run: as in `delete`.
 
         Raises:
-            SchemaMismatchError: a value of a type that the column doesn't take.
-            ConstraintViolationError: a new value breaks a constraint (P101-P105).
-            InvalidArgumentError, DeltaConcurrentModificationException: as `delete`.
+            SchemaMismatchError: a value's type is incompatible with its column.
+            ConstraintViolationError: a new value violates a constraint (P101-P105).
+            InvalidArgumentError, DeltaConcurrentModificationException: as in `delete`.
         """
         values = _values(set, "'set'")
         _check_expression(condition, "'condition'")
@@ -253,7 +251,7 @@ class DeltaTable:
         return _rehearsed(update(target, values, condition, self._settings(dry_run)))
 
     def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
-        """Begins a merge of a source's rows into the table; the source is evaluated once."""
+        """Builds a merge of a source's rows into the table; the source is evaluated once."""
         from pyspark.sql import DataFrame
 
         if source is None:
@@ -267,8 +265,8 @@ class DeltaTable:
         return DeltaMergeBuilder(self, SparkMerge(source, condition, []))
 
     def _columns(self, source: DataFrame | None = None) -> Columns:
-        """Which names are columns of the newest version or of a merge's source."""
-        known = columns_of(lambda: self._table().schema().to_json(), self._alias)
+        """Tells which names are columns of the newest version or of a merge's source."""
+        known = columns_of(lambda: self._table()._snapshot.schema, self._alias)
 
         def has(parts: Sequence[str]) -> bool:
             brought = () if source is None else source.columns
@@ -279,7 +277,7 @@ class DeltaTable:
     # --- what it is and was -----------------------------------------------------------------------------------------------
 
     def history(self, limit: int | None = None) -> DataFrame:
-        """What each of the newest commits said of itself, newest first."""
+        """The `commitInfo` of the newest commits, newest first."""
         return history_frame(self._spark, history_rows(self._table(), None if limit is None else max(limit, 0)))
 
     def detail(self) -> DataFrame:
@@ -289,28 +287,26 @@ class DeltaTable:
     # --- what may be done with it -----------------------------------------------------------------------------------------
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Supports what these protocol versions imply (P094).
+        """Adds the features that these protocol versions imply (P094).
 
         Raises:
-            InvalidArgumentError: versions that don't exist or don't go together (P092).
+            InvalidArgumentError: the versions don't exist or can't be combined (P092).
         """
-        for name, given in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
-            if not isinstance(given, int):
-                raise ValueError(f"The {name} needs to be an integer but got '{type(given)}'.")
-        # The properties by which delta-spark asks for versions and features; its history names
-        # those.
+        for name, required in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
+            if not isinstance(required, int):
+                raise ValueError(f"The {name} needs to be an integer but got '{type(required)}'.")
+        # The history records the properties by which delta-spark requests versions and features.
         versions = {"delta.minReaderVersion": str(readerVersion), "delta.minWriterVersion": str(writerVersion)}
         self._table().alter.set_table_properties(versions)
 
     def addFeatureSupport(self, featureName: str) -> None:
-        """Supports a table feature without using it yet; the protocol's versions rise where they
-        must."""
+        """Adds a table feature without using it; raises the protocol's versions if necessary."""
         _check_type(featureName, str, "featureName", "a string")
         self._table().alter.set_table_properties({f"delta.feature.{featureName}": "supported"})
 
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
-        """Stops supporting a table feature, as `deltaplane.table.alter.TableAlterer.drop_feature`
-        does, but for those that delta-spark refuses to drop."""
+        """Drops a table feature as `deltaplane.table.alter.TableAlterer.drop_feature` does, except
+        those that delta-spark can't drop."""
         _check_type(featureName, str, "featureName", "a string")
         if truncateHistory is not None:
             _check_type(truncateHistory, bool, "truncateHistory", "a boolean")
@@ -320,8 +316,8 @@ class DeltaTable:
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Deletes files that no version within the retention needs; returns an empty frame. As in
-        delta-spark 4.4, any `retentionHours` but 0 is ignored with a warning: the table's
-        `delta.deletedFileRetentionDuration` decides, unless the session's
+        delta-spark 4.4, any `retentionHours` except 0 is ignored with a warning: the table's
+        `delta.deletedFileRetentionDuration` applies, unless the session's
         `spark.databricks.delta.vacuum.retentionWindowIgnore.enabled` is false.
 
         Raises:
@@ -334,7 +330,7 @@ class DeltaTable:
         return self._spark.createDataFrame([], StructType([]))
 
     def optimize(self) -> DeltaOptimizeBuilder:
-        """Begins a rearrangement of the table's files."""
+        """Builds an OPTIMIZE of the table's files."""
         return DeltaOptimizeBuilder(self)
 
     def generate(self, mode: str) -> None:
@@ -346,24 +342,24 @@ class DeltaTable:
         self._table().generate()
 
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Makes the table what it was at a version; returns what that came to, in one row."""
+        """Restores the table to a version; returns the metrics in one row."""
         _check_type(version, int, "version", "an int")
         return self._restored(self._table().restore(version))
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
-        """Makes the table what it was at a time, as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss`, in the
-        session's time zone unless it says another one."""
+        """Restores the table to a time, as `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss`, in the session's
+        time zone unless the text has one."""
         _check_type(timestamp, str, "timestamp", "a string")
-        at, table = moment(self._spark, timestamp), self._table()
-        # The commit says the moment, not the version.
-        version_at(table.location, table.storage_options, at, doing="DeltaTable.restoreToTimestamp")
-        return self._restored(table.restore(at))
+        instant, table = moment(self._spark, timestamp), self._table()
+        # The commit records the timestamp, not the version.
+        version_at(table.location, table.storage_options, instant, doing="DeltaTable.restoreToTimestamp")
+        return self._restored(table.restore(instant))
 
     def clone(
         self, target: str, isShallow: bool = False, replace: bool = False, properties: dict[str, str] | None = None
     ) -> DeltaTable:
-        """Makes another table at a path, with copies of this one's files, or naming them
-        (`isShallow`)."""
+        """Creates another table at a path, with copies of this one's files, or with references to
+        them (`isShallow`)."""
         return self._cloned(self._table(), target, isShallow, replace, properties)
 
     def cloneAtVersion(
@@ -374,7 +370,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """As `clone`, of a version of this table."""
+        """Clones a version of this table, as `clone` does."""
         _check_type(version, int, "version", "an int")
         return self._cloned(self._table(version), target, isShallow, replace, properties)
 
@@ -386,7 +382,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
-        """As `clone`, of this table as it was at a time, as `restoreToTimestamp` takes it."""
+        """Clones this table at a time, in the formats of `restoreToTimestamp`, as `clone` does."""
         _check_type(timestamp, str, "timestamp", "a string")
         options = split_options(self._options)[0]
         version = version_at(self._location, options, moment(self._spark, timestamp))
@@ -395,15 +391,20 @@ class DeltaTable:
     # --- within -----------------------------------------------------------------------------------------------------------
 
     def _table(self, version: int | None = None) -> deltaplane.DeltaTable:
-        """A version, the newest unless given, without Spark."""
+        """Opens a version, by default the newest, without Spark."""
         return deltaplane.DeltaTable(self._location, version, storage_options=split_options(self._options)[0])
 
     def _cloned(
-        self, of: deltaplane.DeltaTable, target: str, shallow: bool, replaces: bool, properties: dict[str, str] | None
+        self,
+        source: deltaplane.DeltaTable,
+        target: str,
+        shallow: bool,
+        replaces: bool,
+        properties: dict[str, str] | None,
     ) -> DeltaTable:
         _check_type(target, str, "target", "a string")
-        for name, given in (("isShallow", shallow), ("replace", replaces)):
-            _check_type(given, bool, name, "a boolean")
+        for name, flag in (("isShallow", shallow), ("replace", replaces)):
+            _check_type(flag, bool, name, "a boolean")
         if properties is not None:
             _check_type(properties, dict, "properties", "a dict")
             for key, value in properties.items():
@@ -411,15 +412,15 @@ class DeltaTable:
                 _check_type(value, str, f"All property values including {value}", "a string")
         location = absolute_location(target)
         what = Clone(shallow, replaces, properties or {})
-        clone_by_tasks(self._spark, of, location, what, of.storage_options)
+        clone_by_tasks(self._spark, source, location, what, source.storage_options)
         options = self._options
         if shallow:
-            # Its files are this table's, which whoever clones it trusts.
+            # The clone refers to files of this table, which the user who clones it trusts.
             options = {**(options or {}), _EXTERNAL: self._location}
         return DeltaTable(self._spark, location, options)
 
     def _of_client(self, dry_run: bool) -> ClientTable:
-        """The newest version, whose commands run without Spark."""
+        """The newest version with commands that run without Spark."""
         options, _ = split_options(self._options)
         target = Target(self._location, _native.Snapshot.open(self._location, options))
         return ClientTable(target, self._settings(dry_run), self._alias)
@@ -432,19 +433,21 @@ class DeltaTable:
         )
 
     def _mentioned(self, expressions: Iterable[Expression | None]) -> DataFrame | None:
-        """The newest frame of `toDF` whose columns stand in these expressions."""
-        columns = [one for one in expressions if one is not None and not isinstance(one, str)]
+        """The newest frame of `toDF` whose columns these expressions use."""
+        columns = [
+            expression for expression in expressions if expression is not None and not isinstance(expression, str)
+        ]
         if not self._frames or not columns:
             return None
         jvm = Jvm.of(self._spark)
         frames = reversed(self._frames.values())
-        return next((frame for frame in frames if any(jvm.mentions(one, frame) for one in columns)), None)
+        return next((frame for frame in frames if any(jvm.mentions(expression, frame) for expression in columns)), None)
 
     def _settings(self, dry_run: bool = False) -> Settings:
         return Settings(commit=change_properties(self._spark, dry_run=dry_run), dry_run=dry_run)
 
     def _restored(self, metrics: Mapping[str, Any]) -> DataFrame:
-        """One row of delta-spark's columns."""
+        """The metrics of a restore, in one row with delta-spark's columns."""
         recache(self._spark)
         numbers = [metrics.get(name, 0) for name in RESTORED.values()]
         return self._spark.createDataFrame([tuple(numbers)], ", ".join(f"{name} long" for name in RESTORED))
@@ -452,8 +455,8 @@ class DeltaTable:
 
 @with_spark_errors
 class DeltaMergeBuilder:
-    """A merge to be run by `execute`. Clauses of a kind are tried in their order: the first one
-    whose condition is true applies, and only the last may have none. `DeltaTable` has an example.
+    """A merge, run by `execute`. Clauses of a kind are tried in their order: the first one with a
+    true condition applies, and only the last may lack a condition. `DeltaTable` has an example.
     """
 
     def __init__(self, table: DeltaTable, what: SparkMerge) -> None:
@@ -464,27 +467,27 @@ class DeltaMergeBuilder:
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,
     ) -> DeltaMergeBuilder:
-        """Gives columns new values in rows that match; without any and without a condition it is no
+        """Updates matched rows with new values; a call without values and condition adds no
         clause."""
         return self._updates("matched", condition, _values(set, "'set' in whenMatchedUpdate"))
 
     def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Gives each column of the source to the table's column of its name, in rows that match."""
+        """Updates matched rows with all of the source's columns, by name."""
         return self._with("matched", "update", condition)
 
     def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Deletes rows that match."""
+        """Deletes matched rows."""
         return self._with("matched", "delete", condition)
 
     def whenNotMatchedInsert(
         self, condition: Expression | None = None, values: Mapping[str, Expression] | None = None
     ) -> DeltaMergeBuilder:
-        """Adds rows of the source that match none; columns without a value get what the table gives
-        them."""
+        """Inserts source rows without a match; columns without a value get their default, generated
+        or identity value, or null."""
         return self._with("not_matched", "insert", condition, _values(values, "'values' in whenNotMatchedInsert"))
 
     def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Adds rows of the source that match none, with its columns."""
+        """Inserts source rows without a match, with the source's columns."""
         return self._with("not_matched", "insert", condition)
 
     def whenNotMatchedBySourceUpdate(
@@ -492,16 +495,16 @@ class DeltaMergeBuilder:
         condition: Expression | None = None,
         set: Mapping[str, Expression] | None = None,
     ) -> DeltaMergeBuilder:
-        """Gives columns new values in rows of the table that match none of the source."""
-        given = _values(set, "'set' in whenNotMatchedBySourceUpdate")
-        return self._updates("not_matched_by_source", condition, given)
+        """Updates table rows without a match."""
+        values = _values(set, "'set' in whenNotMatchedBySourceUpdate")
+        return self._updates("not_matched_by_source", condition, values)
 
     def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
-        """Deletes rows of the table that match none of the source."""
+        """Deletes table rows without a match."""
         return self._with("not_matched_by_source", "delete", condition)
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
-        """Adds columns that only the source has to the table, where a clause uses them."""
+        """Adds columns that only the source has to the table, if a clause uses them."""
         return DeltaMergeBuilder(self._table, replace(self._what, merge_schema=True))
 
     @overload
@@ -514,20 +517,19 @@ class DeltaMergeBuilder:
         """Runs the merge as one commit.
 
         Args:
-            dry_run: as `DeltaTable.delete`; the source is evaluated for it.
+            dry_run: as in `DeltaTable.delete`; evaluates the source.
 
         Returns:
             One row: `num_affected_rows`, `num_updated_rows`, `num_deleted_rows`,
             `num_inserted_rows`.
 
         Raises:
-            InvalidArgumentError: no clause, one that can never apply, one that isn't the same each
-                time, an unknown column, several rows of the source that change one row, or an
-                append-only table (P100).
-            SchemaMismatchError: a value of a type that its column doesn't take.
-            ConstraintViolationError: a new row or value breaks a constraint (P101-P105).
-            DeltaConcurrentModificationException: another writer changed what the merge read first;
-                nothing was committed.
+            InvalidArgumentError: no clause, an unreachable one, a nondeterministic one, an unknown
+                column, several source rows that change one row, or an append-only table (P100).
+            SchemaMismatchError: a value's type is incompatible with its column.
+            ConstraintViolationError: a new row or value violates a constraint (P101-P105).
+            DeltaConcurrentModificationException: another writer first changed rows that the merge
+                read; nothing was committed.
         """
         check(self._what.clauses)
         session, table = self._table._spark, self._table
@@ -563,36 +565,34 @@ class DeltaMergeBuilder:
 
 @with_spark_errors
 class DeltaOptimizeBuilder:
-    """A rearrangement of the table's files, to be run by `executeCompaction` or
-    `executeZOrderBy`."""
+    """An OPTIMIZE of the table's files, run by `executeCompaction` or `executeZOrderBy`."""
 
     def __init__(self, table: DeltaTable, partition_filter: str | None = None) -> None:
         self._table, self._filter = table, partition_filter
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
-        """Limits it to the partitions for which a condition is true."""
+        """Limits it to the partitions that match a condition."""
         _check_type(partitionFilter, str, "partitionFilter", "a string")
         return DeltaOptimizeBuilder(self._table, partitionFilter)
 
     def executeCompaction(self) -> DataFrame:
-        """Makes large files of small ones, each group of them in a Spark task; clusters a clustered
-        table.
+        """Joins small files, each group in a Spark task; orders the rows of a clustered table.
 
         Returns:
             One row: the table's `path`, and `metrics`, under delta-spark's names.
 
         Raises:
-            InvalidArgumentError: a condition over other columns than partitions'.
+            InvalidArgumentError: a condition over other columns than partition columns.
         """
         return self._run(())
 
     def executeZOrderBy(self, *cols: str | Sequence[str]) -> DataFrame:
-        """Writes the rows anew along a curve through these columns; returns what
-        `executeCompaction` does.
+        """Orders the rows along a Z-order curve through these columns; returns the same as
+        `executeCompaction`.
 
         Raises:
-            InvalidArgumentError: a partition column, or one that rows can't be ordered by; as
-                `executeCompaction`.
+            InvalidArgumentError: a partition column, or a column without an order; or an error as
+                in `executeCompaction`.
         """
         return self._run(names_of(cols, "Z-order column must be str."))
 
@@ -607,7 +607,8 @@ class DeltaOptimizeBuilder:
         return optimized_frame(table._spark, table._location, done)
 
     def _check(self, target: SparkTarget, partitions: Sequence[str], columns: Sequence[str]) -> None:
-        """Refuses columns as delta-spark does, whose words scripts know."""
+        """Refuses columns as delta-spark does, with the same messages, since scripts look for
+        these."""
         lower = {name.lower() for name in partitions}
         for name in columns:
             if name.lower() in lower:
@@ -615,7 +616,7 @@ class DeltaOptimizeBuilder:
                     f"{name} is a partition column. Z-Ordering can only be performed on data columns",
                     table=target.snapshot.uri,
                 )
-        # The core refuses such a condition too.
+        # The core refuses such a condition as well.
         if self._filter is None or is_connect(self._table._spark):
             return
         for name in target.jvm.names_in(self._table.toDF().where(self._filter)):
@@ -628,7 +629,7 @@ class DeltaOptimizeBuilder:
 
 
 def _rehearsed(done: CommandResult) -> DryRun | None:
-    """What a command would do; delta-spark's commands return nothing."""
+    """The result of a dry run; delta-spark's commands return nothing."""
     return done if isinstance(done, DryRun) else None
 
 
@@ -642,28 +643,28 @@ def _builder(session: SparkSession | None, replaces: Replaces, *, must_exist: bo
     return DeltaTableBuilder(active, replaces, must_exist, lambda location: DeltaTable(active, location))
 
 
-def _check_type(given: Any, kind: type, name: str, says: str) -> None:
-    if not isinstance(given, kind):
-        raise ValueError(f"{name} needs to be {says} but got '{type(given)}'.")
+def _check_type(value: Any, kind: type, name: str, says: str) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} needs to be {says} but got '{type(value)}'.")
 
 
-def _check_expression(given: Any, name: str) -> None:
+def _check_expression(expression: Any, name: str) -> None:
     from pyspark.sql import Column
 
-    if given is not None and not isinstance(given, (str, Column)):
+    if expression is not None and not isinstance(expression, (str, Column)):
         raise TypeError(
-            f"{name} must be a Spark SQL Column or a string (expression in SQL syntax), found to be of type {type(given)}"
+            f"{name} must be a Spark SQL Column or a string (expression in SQL syntax), found to be of type {type(expression)}"
         )
 
 
-def _values(given: Any, name: str) -> dict[str, Expression]:
+def _values(assigned: Any, name: str) -> dict[str, Expression]:
     from pyspark.sql import Column
 
-    if given is None:
+    if assigned is None:
         raise ValueError(f"{name} cannot be None")
-    if not isinstance(given, dict):
-        raise TypeError(f"{name} must be a dict, found to be {type(given)}")
-    for column, value in given.items():
+    if not isinstance(assigned, dict):
+        raise TypeError(f"{name} must be a dict, found to be {type(assigned)}")
+    for column, value in assigned.items():
         if not isinstance(column, str):
             raise TypeError(
                 f"Keys of dict in {name} must contain only strings with column names, found '{column}' of type "
@@ -674,4 +675,4 @@ def _values(given: Any, name: str) -> dict[str, Expression]:
                 f"Values of dict in {name} must contain only Spark SQL Columns or strings (expressions in SQL syntax) as "
                 f"values, found '{value}' of type '{type(value)}'"
             )
-    return dict(given)
+    return dict(assigned)

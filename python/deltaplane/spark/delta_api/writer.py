@@ -1,4 +1,4 @@
-"""`df.write` and `df.writeStream` of a session that knows Delta tables by their familiar names."""
+"""`df.write` and `df.writeStream` of a session with Delta tables."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamWriter", "Writer"]
 
-# What batches and streams take alike; other options are the store's.
+# Options that batches and streams share; other options are the store's.
 _FILES = frozenset(
     "path mergeschema overwriteschema usermetadata compression targetfilesize maxrecordsperfile optimizewrite".split()
 )
 _WRITE_OPTIONS = _FILES | frozenset("replacewhere txnappid txnversion partitionoverwritemode datachange".split())
-# What takes a stream's rows instead of a format.
+# The name of a stream's sink that is a function instead of a format.
 _FUNCTION = "a function"
-# A stream has its own application and versions, and knows what is new by itself.
+# A stream has its own application id and versions, and decides which columns are new itself.
 _STREAM_OPTIONS = _FILES | frozenset("checkpointlocation txnappid txnversion queryname".split())
 
 
@@ -73,7 +73,7 @@ class Writer(Options, DataFrameWriter):
 
     def __init__(self, df: DataFrame) -> None:
         super().__init__(df)
-        self._frame, self._format, self._given = df, None, {}
+        self._frame, self._format, self._options = df, None, {}
         self._how: str | None = None
         self._by: list[str] | None = None
         self._clusters: list[str] | None = None
@@ -122,8 +122,8 @@ class Writer(Options, DataFrameWriter):
         known = located(spark, name)
         if not self._is_saved_here(name, known):
             return
-        own, _, given = self._taken(_WRITE_OPTIONS)
-        store = split_options(given)[0]
+        own, _, rest = self._taken(_WRITE_OPTIONS)
+        store = split_options(rest)[0]
         location = known or own.get("path") or default_location(spark, name)
         mode = (self._how or "error").lower()
         there = DeltaTable.is_deltatable(location, store)
@@ -144,9 +144,9 @@ class Writer(Options, DataFrameWriter):
             register_name(spark, name, location, store, managed="path" not in own)
 
     def _is_saved_here(self, name: str, known: str | None) -> bool:
-        """Whether `saveAsTable` is for us, after making room for it; else Spark has done it, or
-        nothing was to do. As in delta-spark an overwrite may change a table's format, an append may
-        not."""
+        """Whether deltaplane runs a `saveAsTable`, after dropping a table that is in the way;
+        otherwise Spark has run it, or there was nothing to do. As in delta-spark, an overwrite may
+        change a table's format, but an append may not."""
         spark, mode = self._frame.sparkSession, (self._how or "error").lower()
         if not self._is_ours():
             holds_ours = known is not None and self._format is not None
@@ -180,11 +180,11 @@ class Writer(Options, DataFrameWriter):
     def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:
         location = located(self._frame.sparkSession, tableName)
         if location is None:
-            # The table knows its format, whatever the writer says.
+            # The existing table determines the format, whatever the writer's format is.
             theirs = DataFrameWriter(self._frame)
             theirs = theirs if self._how is None else theirs.mode(self._how)
             theirs = theirs if self._by is None else theirs.partitionBy(*self._by)
-            theirs.options(**self._given).insertInto(tableName, overwrite)
+            theirs.options(**self._options).insertInto(tableName, overwrite)
             return
         if self._by is not None:
             raise InvalidArgumentError(
@@ -193,18 +193,18 @@ class Writer(Options, DataFrameWriter):
             )
         self._frame = self._placed(location)
         replaces = self._how == "overwrite" if overwrite is None else overwrite
-        # As in delta-spark no option lets the table's columns change, the session's setting does.
+        # As in delta-spark, the session's setting allows schema changes here, but no option does.
         unheard = ("overwriteschema", "mergeschema")
-        self._given = {key: value for key, value in self._given.items() if key.lower() not in unheard}
+        self._options = {key: value for key, value in self._options.items() if key.lower() not in unheard}
         self._write(location, "overwrite" if replaces else "append")
 
     def _placed(self, location: str) -> DataFrame:
-        """The rows as `insertInto` stores them: columns and fields of structs are found by their
-        places. Where the session lets schemas grow, those behind the table's are new.
+        """The rows in `insertInto`'s form: columns and fields of structs are matched by position.
+        If the session allows schema changes, additional columns are new.
 
         Raises:
-            InvalidArgumentError: fewer columns than the table has.
-            SchemaMismatchError: more columns than the table takes.
+            InvalidArgumentError: the frame has fewer columns than the table.
+            SchemaMismatchError: the frame has more columns than the table accepts.
         """
         spark, rows = self._frame.sparkSession, self._frame
         store = self._taken(_WRITE_OPTIONS)[2]
@@ -240,8 +240,8 @@ class Writer(Options, DataFrameWriter):
         how: Any = {"errorifexists": "error", "default": "error"}.get(mode.lower(), mode.lower())
         columns = schema_mode(spark, own, how)
         if columns == "overwrite" and self._by is None:
-            # A table whose columns are replaced keeps its partitions unless it is told that it has
-            # none.
+            # A table whose columns are replaced keeps its partitions unless the write removes them
+            # explicitly.
             self._by = []
         if partitions_given and columns != "overwrite" and how in ("append", "overwrite"):
             check_partitions(self._frame.columns, location, store)
@@ -249,7 +249,7 @@ class Writer(Options, DataFrameWriter):
         if defaults := default_properties(spark):
             configuration = {**defaults, **configuration}
         if columns == "overwrite" and configuration and _native.is_table(location, store):
-            # As in delta-spark they are properties of new tables: a table that is there keeps its
+            # As in delta-spark, these are properties of new tables; an existing table keeps its
             # own.
             configuration = {}
         write(
@@ -258,14 +258,14 @@ class Writer(Options, DataFrameWriter):
             mode=how,
             partition_by=self._by,
             schema_mode=columns,
-            # As in delta-spark the option waits for a write that replaces.
+            # As in delta-spark, the option has an effect only in a write that replaces rows.
             replace_where=own.get("replacewhere") if how == "overwrite" else None,
             txn=txn,
             options=store,
             configuration=configuration,
             partition_overwrite_mode=self._dynamic(own, how),
             cluster_by=self._clusters,
-            # An application's version counts without rows too.
+            # An application's version is recorded even without rows.
             empty_commit=txn is not None,
             user_metadata=user_metadata(spark, own),
             operation=operation,
@@ -274,20 +274,20 @@ class Writer(Options, DataFrameWriter):
         )
 
     def _taken(self, names: frozenset[str]) -> tuple[dict[str, str], dict[str, str], dict[str, str] | None]:
-        """Options of ours, properties of a new table, and what the store is told."""
+        """Splits options into deltaplane's, properties of a new table, and the store's."""
         own, others = self._split(names)
         properties = {key: value for key, value in (others or {}).items() if key.lower().startswith("delta.")}
         return own, properties, {key: v for key, v in (others or {}).items() if key not in properties} or None
 
     def _dynamic(self, own: Mapping[str, str], mode: str) -> Any:
-        """Whether only partitions that rows are written to are replaced: the option says it, else
-        the session."""
+        """Whether only partitions with new rows are replaced: the write's option, otherwise the
+        session's setting."""
         if mode != "overwrite":
             return "static"
         if "partitionoverwritemode" in own:
             return own["partitionoverwritemode"].lower()
-        told = self._frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
-        return "static" if "replacewhere" in own else told.lower()
+        setting = self._frame.sparkSession.conf.get("spark.sql.sources.partitionOverwriteMode", "static") or "static"
+        return "static" if "replacewhere" in own else setting.lower()
 
 
 @with_spark_errors
@@ -296,7 +296,7 @@ class StreamWriter(Options, DataStreamWriter):
 
     def __init__(self, df: DataFrame) -> None:
         super().__init__(df)
-        self._frame, self._format, self._given = df, None, {}
+        self._frame, self._format, self._options = df, None, {}
         self._mode: Any = "append"
         self._name: str | None = None
         self._by: list[str] | None = None
@@ -323,7 +323,7 @@ class StreamWriter(Options, DataStreamWriter):
         return super().foreach(f)
 
     def foreachBatch(self, func: Callable[[DataFrame, int], None]) -> Any:
-        # As Spark has it: what was said last takes the rows, a format or a function.
+        # As in Spark, the last call decides between a format and a function.
         self._format = _FUNCTION
 
         @functools.wraps(func)
@@ -331,7 +331,8 @@ class StreamWriter(Options, DataStreamWriter):
             try:
                 func(batch, number)
             except DeltaError as e:
-                # Of what ends the query users see a text, in which delta-spark has the condition.
+                # Users see only the text of an error that ends the query, and delta-spark's text
+                # contains the condition.
                 raise with_condition(e, "StreamWriter.foreachBatch") from e
 
         return super().foreachBatch(named)
@@ -365,11 +366,11 @@ class StreamWriter(Options, DataStreamWriter):
         if not self._is_ours() and known is None:
             return super().toTable(tableName)
         self._check_format(tableName, known)
-        path = self._given.get("path")
+        path = self._options.get("path")
         location = known or path or default_location(spark, tableName)
         if known is None:
             if not DeltaTable.is_deltatable(location):
-                # The catalog is told its columns.
+                # Registers the columns in the catalog.
                 empty = spark.createDataFrame([], self._frame.schema)
                 operation = CommitOperation.definition("CREATE TABLE", fills=False, managed=path is None)
                 properties = default_properties(spark) or None
@@ -385,7 +386,7 @@ class StreamWriter(Options, DataStreamWriter):
         return self._start(location)
 
     def _check_format(self, name: str, known: str | None) -> None:
-        """Refuses a stream in one format into a table of another one."""
+        """Refuses to write a stream in one format to a table of another format."""
         held = None if known is not None else held_entry(self._frame.sparkSession, name)
         has = "delta" if known is not None else None if held is None or held[0].lower() in FORMATS else held[0]
         says = "delta" if self._is_ours() else self._format
@@ -398,7 +399,7 @@ class StreamWriter(Options, DataStreamWriter):
 
     def _start(self, location: str) -> Any:
         own, others = self._split(_STREAM_OPTIONS)
-        # As in delta-spark properties aren't a stream's to give.
+        # As in delta-spark, a stream can't set table properties.
         store = {key: value for key, value in (others or {}).items() if not key.lower().startswith("delta.")} or None
         spark = self._frame.sparkSession
         checkpoint = own.get("checkpointlocation") or self._default_checkpoint()
@@ -431,7 +432,7 @@ class StreamWriter(Options, DataStreamWriter):
             each={
                 **_of_files(own),
                 **({"schema_mode": columns} if columns == "overwrite" else {}),
-                # As in delta-spark: a query makes its table and its versions also where it finds no
+                # As in delta-spark, a query creates its table and makes its versions even without
                 # rows.
                 "empty_commit": True,
                 "configuration": default_properties(spark) or None,
@@ -439,15 +440,15 @@ class StreamWriter(Options, DataStreamWriter):
         )
 
     def _default_checkpoint(self) -> str | None:
-        """Where the session has its queries' checkpoints."""
+        """The session's directory for the checkpoints of queries."""
         root = self._frame.sparkSession.conf.get("spark.sql.streaming.checkpointLocation", None)
         return None if root is None else f"{root.rstrip('/')}/{self._name or uuid.uuid4()}"
 
 
 def _of_files(own: Mapping[str, str]) -> dict[str, Any]:
-    """What options say of files and of a new table's columns, as arguments of `write`."""
+    """Options for files and for a new table's columns, as arguments of `write`."""
     return {
-        # As in delta-spark: that a frame has no nulls says nothing of the rows to come.
+        # As in delta-spark, a frame without nulls doesn't promise that later rows have none.
         "all_nullable": True,
         "target_file_size": number(own, "targetFileSize") if "targetfilesize" in own else None,
         "max_records_per_file": number(own, "maxRecordsPerFile") if "maxrecordsperfile" in own else None,

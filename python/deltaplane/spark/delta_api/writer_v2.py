@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WriterV2"]
 
-# Options of ours; others are the store's.
+# deltaplane's options; others are the store's.
 _OWN = frozenset(
     "path txnappid txnversion usermetadata mergeschema overwriteschema optimizewrite targetfilesize maxrecordsperfile".split()
 )
@@ -54,14 +54,14 @@ _OWN = frozenset(
 
 @with_spark_errors
 class WriterV2(DataFrameWriterV2):
-    """Writes to a table of ours where the name is a path's, a Delta table's, or `using` says so;
-    else Spark writes."""
+    """Writes to a Delta table if the name is a path's or a Delta table's, or if `using` requests
+    it; otherwise Spark writes."""
 
     def __init__(self, df: DataFrame, table: str) -> None:
         super().__init__(df, table)
         self._frame, self._name = df, table
         self._provider: str | None = None
-        self._given: dict[str, str] = {}
+        self._options: dict[str, str] = {}
         self._properties: dict[str, str] = {}
         self._by: list[str] = []
         self._clusters: list[str] | None = None
@@ -74,7 +74,7 @@ class WriterV2(DataFrameWriterV2):
         return super().using(provider)
 
     def option(self, key: str, value: Any) -> Any:
-        self._given[key] = str(value).lower() if isinstance(value, bool) else str(value)
+        self._options[key] = str(value).lower() if isinstance(value, bool) else str(value)
         return super().option(key, value)
 
     def options(self, **options: Any) -> Any:
@@ -88,7 +88,7 @@ class WriterV2(DataFrameWriterV2):
 
     def partitionedBy(self, col: Any, *cols: Any) -> Any:
         if self._is_ours():
-            self._by = [_column_of(one) for one in (col, *cols)]
+            self._by = [_column_of(column) for column in (col, *cols)]
             return self
         return super().partitionedBy(col, *cols)
 
@@ -123,7 +123,7 @@ class WriterV2(DataFrameWriterV2):
         self._write(self._there(), "append")
 
     def overwrite(self, condition: Any) -> None:
-        """Replaces the rows that meet a condition."""
+        """Replaces the rows that match a condition."""
         if not self._is_written_here():
             super().overwrite(condition)
             return
@@ -133,7 +133,7 @@ class WriterV2(DataFrameWriterV2):
         self._write(self._there(), "overwrite", None if text.lower() == "true" else text)
 
     def overwritePartitions(self) -> None:
-        """Replaces the partitions that rows are written to; of a table without partitions all
+        """Replaces the partitions with new rows; in a table without partitions, replaces all
         rows."""
         if not self._is_written_here():
             super().overwritePartitions()
@@ -150,11 +150,12 @@ class WriterV2(DataFrameWriterV2):
         return self._known() is not None
 
     def _is_written_here(self) -> bool:
-        """Whether rows go to a table of ours, which knows its format whatever `using` says."""
+        """Whether the rows go to a Delta table; an existing table's format takes precedence over
+        `using`."""
         return self._known() is not None or self._is_ours()
 
     def _known(self) -> str | None:
-        """The location that the name stands for, if it does."""
+        """The location for the name, if it has one."""
         path = path_of(self._name)
         return held_location(self._frame.sparkSession, self._name) if path is None else absolute_location(path)
 
@@ -181,46 +182,46 @@ class WriterV2(DataFrameWriterV2):
                 table=location,
             )
         spark = self._frame.sparkSession
-        told = self._told()
-        if location is not None and told is not None and absolute_location(told) != absolute_location(location):
+        stated = self._stated_path()
+        if location is not None and stated is not None and absolute_location(stated) != absolute_location(location):
             raise InvalidArgumentError(
-                f"the table {self._name} is at {location}, and the writer says {told}: leave the place out, or drop the name first"
+                f"the table {self._name} is at {location}, and the writer says {stated}: leave the place out, or drop the name first"
             )
-        place = location or told or default_location(spark, self._name)
+        place = location or stated or default_location(spark, self._name)
         if location is None:
             check_unused(absolute_location(place), self._store(), even_tables=statement == "CREATE TABLE")
             there = _native.is_table(absolute_location(place), self._store())
         self._write(place, "overwrite" if there else "error", makes=statement)
         if path_of(self._name) is None:
-            register_name(spark, self._name, place, self._store(), managed=location is None and told is None)
+            register_name(spark, self._name, place, self._store(), managed=location is None and stated is None)
 
-    def _told(self) -> str | None:
-        """Where a new table is to be, if it is said."""
-        given = next((value for key, value in self._given.items() if key.lower() == "path"), None)
-        return given or self._properties.get("location")
+    def _stated_path(self) -> str | None:
+        """The explicit location of a new table, if any."""
+        path_option = next((value for key, value in self._options.items() if key.lower() == "path"), None)
+        return path_option or self._properties.get("location")
 
     def _said(self, option: str) -> str | None:
         """The value of an option, by its name in lower case."""
-        return next((value.lower() for key, value in self._given.items() if key.lower() == option), None)
+        return next((value.lower() for key, value in self._options.items() if key.lower() == option), None)
 
     def _store(self) -> dict[str, str] | None:
-        others = {key: value for key, value in self._given.items() if key.lower() not in _OWN}
+        others = {key: value for key, value in self._options.items() if key.lower() not in _OWN}
         if self._for_store is None or self._for_store[0] != others:
-            # What is unknown is logged once.
+            # Unknown options are logged once.
             self._for_store = others, for_store(others, _OWN)
         return self._for_store[1]
 
     def _write(
         self, location: str, mode: Any, where: str | None = None, *, dynamic: bool = False, makes: str | None = None
     ) -> None:
-        own = {key.lower(): value for key, value in self._given.items() if key.lower() in _OWN}
+        own = {key.lower(): value for key, value in self._options.items() if key.lower() in _OWN}
         spark = self._frame.sparkSession
         merges = merges_schema(spark, own)
-        # What Spark has beside a table's properties.
+        # Settings of Spark in addition to a table's properties.
         properties = {key: value for key, value in self._properties.items() if key not in ("comment", "location")}
         write(
-            # As in delta-spark, a table takes what a cast makes of values of other types, where it
-            # doesn't grow by them.
+            # As in delta-spark, values of other types are cast to the table's types unless the
+            # table takes new columns.
             self._frame if makes or merges else as_table_takes(self._frame, location, self._store()),
             location,
             mode,
@@ -241,16 +242,19 @@ class WriterV2(DataFrameWriterV2):
             operation=None
             if makes is None
             else CommitOperation.definition(
-                makes, fills=True, replaces=mode == "overwrite", managed=is_managed(spark, self._name, self._told())
+                makes,
+                fills=True,
+                replaces=mode == "overwrite",
+                managed=is_managed(spark, self._name, self._stated_path()),
             ),
         )
 
 
-def _column_of(given: Any) -> str:
-    """The name of a column to partition by."""
-    if isinstance(given, str):
-        return given
-    node = given._jc.node()
+def _column_of(column: Any) -> str:
+    """The name of a partition column."""
+    if isinstance(column, str):
+        return column
+    node = column._jc.node()
     if node.getClass().getSimpleName() != "UnresolvedAttribute":
         raise UnsupportedExpressionError(
             f"Delta tables are partitioned by columns, not by {node.sql()}: add a generated column and partition by that"

@@ -1,1 +1,1 @@
-"""DELETE, UPDATE, MERGE and OPTIMIZE as jobs."""
+"""DELETE, UPDATE, MERGE and OPTIMIZE as Spark jobs."""

@@ -1,5 +1,5 @@
-"""DELETE on Spark: a job finds the rows, another takes them out of their files; whole files go
-without being read."""
+"""DELETE on Spark: one job finds the rows, another removes them from their files; whole files are
+removed without being read."""
 
 from __future__ import annotations
 
@@ -9,22 +9,24 @@ from deltaplane.commands.condition import PredicateSelection
 from deltaplane.commands.delete import delete_rows, delete_says
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
 from deltaplane.spark.dml.conditions import SparkCondition, Subqueried
-from deltaplane.spark.dml.rewriting import ACT, Expression, SparkTarget, Work
+from deltaplane.spark.dml.rewriting import ACT, Expression, SparkTarget, Work, row_expressions
 from deltaplane.spark.jvm.places import FILE, ROW
 
 __all__ = ["delete"]
 
 
 def delete(target: SparkTarget, condition: Expression | Subqueried | None, settings: Settings) -> CommandResult:
-    """Deletes rows in one commit; returns its metrics under delta-spark's names, without any if
-    nothing was to do."""
-    which = SparkCondition(target, condition)
+    """Deletes rows in one commit; returns its metrics under delta-spark's names, or none if nothing
+    was committed."""
+    with row_expressions("the condition"):
+        which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         if which.is_exact and job.native.selects_files:
             return delete_rows(job, PredicateSelection(target.snapshot, which.plain))
         job.reads(which.tree)
-        rows = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
+        with row_expressions("the condition"):
+            rows = which.met(target.frame()).select(FILE, ROW, F.lit(0).alias(ACT)).persist()
         try:
             counts = Work(job, target).delete_rows(rows, [0], always_recorded=False)
         finally:

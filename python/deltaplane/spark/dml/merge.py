@@ -1,8 +1,7 @@
-"""MERGE on Spark: one join finds the pairs that matter and keeps them; all else is read off these
-and the source.
+"""MERGE on Spark: one join finds the relevant pairs of rows and caches them; all further steps use
+these pairs and the source.
 
-The source is evaluated once. What the clauses mean for the columns is `commands.merge_columns`'
-matter.
+The source is evaluated once. `commands.merge.columns` resolves the columns of the clauses.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
+from deltaplane import _native
 from deltaplane.commands.merge.assignments import AssignedColumns
 from deltaplane.commands.merge.clauses import Clause, said
 from deltaplane.commands.merge.columns import MergeColumns, field_of, is_default, star_paths
 from deltaplane.commands.merge.metrics import changed_rows, merge_metrics
 from deltaplane.commands.rewriting import CommandResult, Operation, Rewriting, Settings, rewriting
-from deltaplane.expr.tree import all_of
 from deltaplane.spark.dml.conditions import bound
 from deltaplane.spark.dml.merge_keys import SourceKeys
 from deltaplane.spark.dml.rewriting import (
@@ -31,10 +30,11 @@ from deltaplane.spark.dml.rewriting import (
     Work,
     column,
     refuse_chance,
-    refuse_windows,
+    refuse_row_sets,
+    row_expressions,
 )
 from deltaplane.spark.jvm.internals import Jvm
-from deltaplane.spark.jvm.schema import delta_schema_json, quoted
+from deltaplane.spark.jvm.schema import delta_schema, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -43,11 +43,13 @@ __all__ = ["SparkMerge", "merge"]
 
 _log = logging.getLogger(__name__)
 
-# How often the source is kept anew when executors are lost, and what Spark says then.
+# Maximum number of times that the source is cached again after losing executors, and Spark's error
+# in that case.
 _ATTEMPTS = 4
 _LOST_SOURCE = "Checkpoint block"
 
-# The number of a row of the source, and of the clause for a row that matches none of it.
+# Columns with the number of a source row, and with the number of the clause for a source row
+# without a match.
 _SOURCE_ROW = "__deltaplane_source_row"
 _UNMATCHED_ACT = "__deltaplane_unmatched_act"
 _MATCHED_ROW = "__deltaplane_matched_row"
@@ -55,11 +57,11 @@ _MATCHED_ROW = "__deltaplane_matched_row"
 
 @dataclass(frozen=True)
 class SparkMerge:
-    """A MERGE as the user gives it. Conditions and values of clauses are Spark SQL or Spark's own
-    expressions.
+    """A MERGE with the user's arguments. Conditions and values of clauses are Spark SQL or Spark's
+    own expressions.
 
-    `operation` and `parameters` are what the history says of it, where it is no MERGE to the user.
-    With `reads_others` the source was made of any of the table's rows.
+    `operation` and `parameters` replace MERGE in the history if the user called another command.
+    With `reads_others` the source was derived from the table's own rows.
     """
 
     source: DataFrame
@@ -72,16 +74,16 @@ class SparkMerge:
 
 
 def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandResult:
-    """Merges in one commit; returns its metrics under delta-spark's names, without any if nothing
-    was to do.
+    """Merges in one commit; returns its metrics under delta-spark's names, or none if nothing was
+    committed.
 
-    Where an executor is lost with its part of the kept source, all begins anew: nothing was
+    If an executor with a part of the cached source is lost, the merge starts over: nothing was
     committed by then.
 
     Raises:
-        InvalidArgumentError: a wrong clause, one that differs from one evaluation to the next, or
-            several rows of the source that change one row.
-        SchemaMismatchError: a value of a type that its column doesn't take.
+        InvalidArgumentError: an invalid or nondeterministic clause, or several source rows that
+            change one row.
+        SchemaMismatchError: a value's type is incompatible with its column.
     """
     for _ in range(_ATTEMPTS - 1):
         try:
@@ -95,15 +97,16 @@ def merge(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandR
 
 def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> CommandResult:
     jvm = target.jvm
-    # What the table's schema grows by may be null, as where a frame is written.
-    fields = json.loads(delta_schema_json(what.source.schema, nullable=True))["fields"]
-    # Numbered and kept: a source need not give the same rows twice.
+    # New columns of the table are nullable, as when a frame is written.
+    fields = delta_schema(what.source.schema, nullable=True)["fields"]
+    # Numbers and caches the rows, since a source may return different rows when it is evaluated
+    # again.
     source = what.source.withColumn(_SOURCE_ROW, F.monotonically_increasing_id()).localCheckpoint()
     alias = jvm.alias_of(what.source)
     configuration = target.snapshot.info.configuration
     columns = MergeColumns(
-        schema_json=target.snapshot.schema.to_json(),
-        source_json=json.dumps({"type": "struct", "fields": fields}),
+        schema=target.snapshot.schema,
+        source_fields=fields,
         clauses=what.clauses,
         target_alias=target.alias,
         merge_schema=what.merge_schema,
@@ -112,7 +115,7 @@ def _merged(target: SparkTarget, what: SparkMerge, settings: Settings) -> Comman
     text = _text(jvm, what.condition)
     for clause in what.clauses:
         columns.check_star(clause)
-    keys = SourceKeys(text, (json.loads(columns.schema_json)["fields"], target.alias), (fields, alias))
+    keys = SourceKeys(text, (columns.schema.to_value()["fields"], target.alias), (fields, alias))
     run = _Run(target, what, columns, source, *keys.looked_up(source))
     says = what.parameters or _said(jvm, what, text)
     others = what.reads_others
@@ -135,8 +138,8 @@ def _text(jvm: Jvm, expression: Expression) -> str:
 
 
 class _Run:
-    """The steps of one MERGE. In the kept pairs `ACT` is the number of the clause that changes the
-    row, if one does."""
+    """The steps of one MERGE. In the cached pairs `ACT` is the number of the clause that changes
+    the row, if any."""
 
     def __init__(
         self,
@@ -153,23 +156,24 @@ class _Run:
         self._matched = columns.of_kind("matched")
         self._by_source = columns.of_kind("not_matched_by_source")
         self._inserts = columns.of_kind("not_matched")
-        # All rows of the source, whatever they match.
+        # All rows of the source, whether they match or not.
         self._adds = columns.of_kind("source")
         self._changing = [*self._matched, *self._by_source]
-        known = [] if self._by_source else bound(target, list(trees))
+        known = [] if self._by_source else bound(target, [_native.Predicate(tree) for tree in trees])
         self._pruning = [] if self._by_source else pruning
-        self.reads = json.dumps(all_of(known)) if known else None
+        self.reads = _native.Predicate.all_of(known)
 
     def __call__(self, job: Rewriting) -> dict[str, int] | None:
-        """The steps, in order; returns the commit's metrics, None where there is nothing to
+        """Runs the steps in order; returns the commit's metrics, None if there is nothing to
         commit."""
         work = Work(job, self._target)
         job.reads(self.reads)
-        # One frame for all: expressions find its columns by what they are, not by their names
-        # alone.
+        # One frame for all steps: expressions resolve its columns by identity, not only by name.
         self._table = self._target.frame(work.stored_ids)
-        pairs = self._pairs()
-        self._check_values(work, pairs)
+        with row_expressions("the condition", "DELTA_AGGREGATION_NOT_SUPPORTED"):
+            pairs = self._pairs()
+        with row_expressions("a value of a clause"):
+            self._check_values(work, pairs)
         pairs.persist()
         try:
             counts = self._change(work, pairs) if self._changing else {}
@@ -183,18 +187,21 @@ class _Run:
         return job.commit(merge_metrics(job.finish(), rows, self._sources, inserted))
 
     def _check_values(self, work: Work, pairs: DataFrame) -> None:
-        """Has Spark analyse what every clause gives to columns, also of those that no row will
-        meet."""
+        """Makes Spark analyse the values of every clause, even if no row will use them."""
         for number, clause in enumerate(self._changing):
             if clause.action == "update":
-                refuse_windows(self._updated(work, pairs, number), pairs, "a value of a clause")
+                self._check_frame(work, self._updated(work, pairs, number), pairs)
         for clause in self._inserts:
-            refuse_windows(self._new_rows(work, self._source, clause), self._source, "a value of a clause")
+            self._check_frame(work, self._new_rows(work, self._source, clause), self._source)
+
+    def _check_frame(self, work: Work, new: DataFrame, original: DataFrame) -> None:
+        refuse_row_sets(new, original, "a value of a clause")
+        work.check(new)
 
     # --- which rows ---------------------------------------------------------------------------------------------------
 
     def _pairs(self) -> DataFrame:
-        """The pairs that a clause changes, those that match where rows are inserted, and rows
+        """The pairs that a clause changes, the matching pairs if rows are inserted, and the rows
         without a match that a clause changes."""
         table, source = self._table, self._source
         for condition in self._pruning:
@@ -207,18 +214,18 @@ class _Run:
         act = _first(self._matched, 0)
         if self._by_source:
             act = F.when(source[_SOURCE_ROW].isNull(), F.col(_UNMATCHED_ACT)).otherwise(act)
-        kept = [self._table[quoted(name)] for name in self._table.columns]
-        pairs = joined.select(*kept, *(source[quoted(name)] for name in source.columns), act.alias(ACT))
+        own_columns = [self._table[quoted(name)] for name in self._table.columns]
+        pairs = joined.select(*own_columns, *(source[quoted(name)] for name in source.columns), act.alias(ACT))
         refuse_chance(pairs, "the condition of a clause")
-        refuse_windows(pairs, source, "the condition of a clause")
+        refuse_row_sets(pairs, source, "the condition of a clause")
         wanted = F.col(ACT).isNotNull()
         return pairs.where(wanted | F.col(_SOURCE_ROW).isNotNull() if self._inserts else wanted)
 
     # --- what becomes of them -----------------------------------------------------------------------------------------
 
     def _change(self, work: Work, pairs: DataFrame) -> dict[int, int]:
-        """Takes changed rows out of their files and writes updated ones; returns how many, by the
-        clause's number."""
+        """Removes changed rows from their files and writes the updated ones; returns their number
+        by clause."""
         deletes = [n for n, clause in enumerate(self._changing) if clause.action == "delete"]
         counts = work.delete_rows(pairs.where(F.col(ACT).isNotNull()), deletes, always_recorded=True)
         updates = [n for n, clause in enumerate(self._changing) if clause.action == "update" and n in counts]
@@ -243,7 +250,7 @@ class _Run:
         return work.changed(rows, old, assigned, values, evolves=self._what.merge_schema)
 
     def _insert(self, work: Work, pairs: DataFrame, changed: bool) -> int:
-        """Writes the rows that the clauses insert; returns how many."""
+        """Writes the rows that the clauses insert; returns their number."""
         if self._adds:
             return self._added(work, self._source, self._adds[0], changed)
         if not self._inserts:
@@ -252,7 +259,7 @@ class _Run:
         others = self._source.join(matched, self._source[_SOURCE_ROW] == F.col(_MATCHED_ROW), "left_anti")
         others = others.withColumn(ACT, _first(self._inserts, 0))
         refuse_chance(others, "the condition of a clause")
-        refuse_windows(others, self._source, "the condition of a clause")
+        refuse_row_sets(others, self._source, "the condition of a clause")
         inserted = 0
         for number, clause in enumerate(self._inserts):
             inserted += self._added(work, others.where(F.col(ACT) == number), clause, changed)
@@ -267,35 +274,35 @@ class _Run:
             assert name is not None
             columns.append(self._columns.inserted_column(name, path, work.fields, columns))
             values.append(value)
-        # What is written as it is may lack fields, as where it is appended.
+        # Structs in rows without changes may lack fields, as in an append.
         return work.inserted(rows, columns, values, lacks=self._what.merge_schema or clause.kind == "source")
 
     def _values(
         self, clause: Clause, fields: Sequence[Mapping[str, Any]]
     ) -> list[tuple[str | None, list[str], Column]]:
-        """The columns that a clause gives values to: name, path and value. Without a name it is the
-        path of a struct, of which `*` assigns some fields, and whether the source's is null: then
-        the struct stays null where it was.
+        """The values that a clause assigns: name, path and value. An entry without a name is the
+        path of a struct of which `*` assigns some fields, with whether the source's struct is null:
+        if both are null the struct stays null.
         """
         if clause.values is None:
-            found = self._columns.starred(clause, fields)
+            names = self._columns.starred(clause, fields)
             if clause.action == "insert" or not self._what.merge_schema:
-                return [(name, [name], self._source[quoted(name)]) for name in found]
-            source = json.loads(delta_schema_json(self._what.source.schema))["fields"]
-            return [one for name in found for one in self._star_values(name, fields, source)]
-        # None at all: as in delta-spark the row is what it was, or made of what the table gives its
-        # columns.
+                return [(name, [name], self._source[quoted(name)]) for name in names]
+            source = delta_schema(self._what.source.schema)["fields"]
+            return [pair for name in names for pair in self._star_values(name, fields, source)]
+        # Without values, as in delta-spark, the row stays unchanged, or an inserted row gets the
+        # table's own values.
         values: list[tuple[str | None, list[str], Column]] = []
-        for name, given in clause.values.items():
-            of_default = isinstance(given, str) and is_default(given)
-            value = self._columns.default(name, fields) if of_default else given
+        for name, expression in clause.values.items():
+            of_default = isinstance(expression, str) and is_default(expression)
+            value = self._columns.default(name, fields) if of_default else expression
             values.append((name, self._columns.path(name), column(value)))
         return values
 
     def _star_values(
         self, name: str, fields: Sequence[Mapping[str, Any]], source: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[str | None, list[str], Column]]:
-        """What `*` of an update gives to a column where the schema evolves."""
+        """The values that `*` of an update assigns to a column if the schema evolves."""
         own, brought = field_of(fields, name), field_of(source, name)
         assert own is not None
         assert brought is not None
@@ -307,7 +314,7 @@ class _Run:
 
 
 def _first(clauses: Sequence[Clause], number: int) -> Column:
-    """The number of the first clause that applies, counted from `number`; null if none does."""
+    """The number of the first clause that applies, counted from `number`; null if none applies."""
     none = F.lit(None).cast("int")
     numbered = [(F.lit(number + n), clause.condition) for n, clause in enumerate(clauses)]
     return reduce(

@@ -1,4 +1,4 @@
-"""Which rows of a table a MERGE's source can match: what the keys of the source say, for Spark's
+"""Restricts the rows of a table that a MERGE's source can match by the source's keys, for Spark's
 scan and for the core."""
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 __all__ = ["SourceKeys"]
 
-# Up to so many values of a key are looked for one by one; of more only the range.
+# Maximum number of key values that are looked up one by one; for more values only their range is
+# used.
 _LISTED_KEYS = 64
-# Of a larger source values aren't listed: its keys are hardly few, and counting them costs a
-# shuffle.
+# Maximum number of source rows for listing values: a larger source hardly has few keys, and
+# counting them costs a shuffle.
 _LISTED_ROWS = 1_000_000
-# Types whose values come back from Spark as they are, and whose bounds say which rows can equal one
+# Types whose values Spark returns unchanged, and whose bounds restrict the rows that can equal one
 # of them.
 _RANGED = ("byte", "short", "integer", "long", "decimal", "string", "date", "boolean")
 
@@ -42,17 +43,17 @@ class _Key:
 
     @property
     def values(self) -> Column:
-        """The source's values as they come back from Spark: days of dates, since Python's calendar
-        doesn't reach all of them."""
-        of = F.col(quoted(self.source))
-        return F.unix_date(of) if self.type.name == "date" else of
+        """The source's values in the form that Spark returns: dates as days, since Python's
+        calendar doesn't cover all dates."""
+        column = F.col(quoted(self.source))
+        return F.unix_date(column) if self.type.name == "date" else column
 
     def constant(self, value: Any) -> Column:
-        """One of the values as the column's type has it."""
+        """One of the values in the column's type."""
         return F.date_from_unix_date(F.lit(value)) if self.type.name == "date" else F.lit(value)
 
     def literal(self, value: Any) -> tree.Node:
-        """One of the values as the core has it."""
+        """One of the values as a literal for the core."""
         if self.type.name == "date":
             return tree.literal(str(value), "date_days")
         return tree.literal(value, "string") if isinstance(value, str) else value_node(value, self.target)
@@ -61,19 +62,20 @@ class _Key:
 @dataclass
 class SourceKeys:
     """The columns of the target that must equal columns of the source, as far as the condition's
-    text tells.
+    text shows.
 
     Args:
         condition: Spark SQL over both.
-        target, source: their columns, as Delta's JSON, and the names that the condition may use for
-            them.
+        target, source: their columns, as Delta's JSON, and the qualifiers that the condition may
+            use for them.
     """
 
     condition: str
     target: tuple[list[Any], str | None]
     source: tuple[list[Any], str | None]
     keys: list[_Key] = field(init=False, default_factory=list)
-    # What every row of the target meets that can match, without a look at the source.
+    # Conditions that every matching row of the target satisfies, derived without reading the
+    # source.
     reads: list[tree.Node] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
@@ -86,18 +88,19 @@ class SourceKeys:
             for part in conjuncts(parsed(self.condition)):
                 self._take(part)
         except DeltaError:
-            # Spark's expressions are more than those that are read here.
+            # The parser refused the condition: Spark's syntax has more expressions than this
+            # parser.
             self.keys, self.reads = [], []
 
     def _take(self, part: Syntax) -> None:
         try:
-            found = pruning(part, self._binder, self._sides[0])
+            predicate = pruning(part, self._binder, self._sides[0])
             keys = list(self._keys(part))
         except DeltaError:
             return
         self.keys += keys
-        if found is not None:
-            self.reads.append(found)
+        if predicate is not None:
+            self.reads.append(predicate)
 
     def _keys(self, part: Syntax) -> Iterator[_Key]:
         if not isinstance(part, Call) or part.name not in ("=", "==", "<=>") or len(part.args) != 2:
@@ -105,18 +108,18 @@ class SourceKeys:
         for here, there in (part.args, reversed(part.args)):
             if not isinstance(here, Name) or not isinstance(there, Name):
                 continue
-            (side, number, below), (other, of, inner) = self._binder.place(here), self._binder.place(there)
+            (side, number, below), (other, number_there, inner) = self._binder.place(here), self._binder.place(there)
             if side is not self._sides[0] or other is not self._sides[1] or below or inner:
                 continue
             types = self._binder.bind(here).type, self._binder.bind(there).type
             to = coerce.common(*types)
             if to is None or to.name not in _RANGED or any(t != to and not (t.integral and to.integral) for t in types):
                 continue
-            yield _Key(list(side.columns)[number], list(other.columns)[of], part.name == "<=>", types[1])
+            yield _Key(list(side.columns)[number], list(other.columns)[number_there], part.name == "<=>", types[1])
 
     def looked_up(self, source: DataFrame) -> tuple[int, list[Column], list[tree.Node]]:
-        """The source's rows, and what rows of the target must meet to match one: for Spark, and for
-        the core."""
+        """The number of source rows, and the conditions for matching rows of the target: for Spark,
+        and for the core."""
         bounds = [
             f(key.values).alias(f"k{i}{name}")
             for i, key in enumerate(self.keys)
@@ -144,11 +147,14 @@ class SourceKeys:
         return row["rows"], columns, trees
 
     def _values(self, source: DataFrame, key: _Key, rows: int, low: Any, high: Any) -> list[Any] | None:
-        """A key's values, None where there are many."""
+        """A key's values, None if there are too many."""
         if low is None or low == high:
             return [] if low is None else [low]
         if rows > _LISTED_ROWS:
             return None
-        of = key.values
-        found = [row[0] for row in source.select(of).where(of.isNotNull()).distinct().limit(_LISTED_KEYS + 1).collect()]
-        return found if len(found) <= _LISTED_KEYS else None
+        column = key.values
+        distinct = [
+            row[0]
+            for row in source.select(column).where(column.isNotNull()).distinct().limit(_LISTED_KEYS + 1).collect()
+        ]
+        return distinct if len(distinct) <= _LISTED_KEYS else None

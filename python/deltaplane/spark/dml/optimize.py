@@ -1,6 +1,6 @@
-"""OPTIMIZE, CONVERT, CLONE and VACUUM by Spark's tasks: each group of files is moved in one task,
-footers and directories are read, and files copied and deleted, in many. Plans and commits are the
-core's, as without Spark.
+"""OPTIMIZE, CONVERT, CLONE and VACUUM by Spark's tasks: each task moves one group of files, and
+many tasks read footers and directories, and copy and delete files. The core plans and commits, as
+without Spark.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from deltaplane import DeltaTable
+    from deltaplane.io import records
 
 __all__ = [
     "clone_by_tasks",
@@ -45,19 +46,20 @@ __all__ = [
     "vacuum_by_tasks",
 ]
 
-# So many files' footers, or directories, are a task's at least.
+# Minimum number of footers, or directories, per task.
 _LEAST = 16
-# From so many files that go at once on, tasks delete them, so many by one request.
+# The setting for the number of files from which tasks delete them, and the number of files that one
+# request deletes.
 _DISTRIBUTED_DELETE, _MANY = "spark.deltaplane.distributedDeleteFiles", 20_000
 _REQUEST = 1_000
-# From so many files that a clone copies on, tasks copy them.
+# The setting for the number of files from which tasks copy them for a clone, and its default.
 _DISTRIBUTED_COPY, _MANY_COPIES = "spark.deltaplane.distributedCopyFiles", 32
 _LISTED = "path string, length long, isDir boolean, modificationTime long"
 
 
 def _spread(spark: SparkSession, texts: Sequence[str], each: int = 1) -> DataFrame:
-    """One column of texts, so many to a task at least; large texts travel with their tasks
-    alone."""
+    """A frame with one text column, at least `each` texts per task; each task receives only its own
+    texts."""
     tasks = max(1, min(-(-len(texts) // each), 4 * spark.sparkContext.defaultParallelism if each > 1 else len(texts)))
     rows = spark.sparkContext.parallelize([(text,) for text in texts], tasks)
     return spark.createDataFrame(rows, "one string")
@@ -67,8 +69,8 @@ def _spread(spark: SparkSession, texts: Sequence[str], each: int = 1) -> DataFra
 
 
 def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> dict[str, Any]:
-    """As `commands.optimize`, with a task for each group of files; its rows never pass Spark. On
-    Spark Connect without tasks."""
+    """Runs `commands.optimize` with a task for each group of files; the rows don't pass through
+    Spark. On Spark Connect it runs without tasks."""
     if _internals.is_connect(target.spark):
         return optimize(target, what, settings)
     options = with_sources(target.location, split_options(target.options)[0])
@@ -91,7 +93,7 @@ def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> 
 
 
 def optimize_table(spark: SparkSession, table: DeltaTable, what: Layout) -> dict[str, Any]:
-    """The same for a table that is open without Spark."""
+    """Optimizes a table that is open without Spark."""
     options = table.storage_options
     location = absolute_location(table.location)
     target = SparkTarget(location, _native.Snapshot.open(location, options), spark, options)
@@ -108,7 +110,8 @@ def convert_by_tasks(
     dry_run: bool = False,
     configuration: Mapping[str, str] | None = None,
 ) -> WouldConvert | None:
-    """As `convert_to_deltalake`, with footers read by tasks. On Spark Connect without them."""
+    """Runs `convert_to_deltalake` with tasks that read the footers. On Spark Connect it runs
+    without tasks."""
     return what.run(_files_of(spark, what), dry_run=dry_run, configuration=dict(configuration or {}))
 
 
@@ -124,7 +127,8 @@ def clone_parquet_by_tasks(
     what: Clone,
     options: Mapping[str, str] | None = None,
 ) -> dict[str, int]:
-    """As `clone_parquet`, with footers read by tasks. On Spark Connect without them."""
+    """Runs `clone_parquet` with tasks that read the footers. On Spark Connect it runs without
+    tasks."""
     target = absolute_location(target)
     metrics = clone_parquet(source, _files_of(spark, source), name, (target, options), what)
     if not what.dry_run:
@@ -135,33 +139,33 @@ def clone_parquet_by_tasks(
 @dataclass(frozen=True)
 class _FilesByTasks:
     spark: SparkSession
-    of: Conversion
+    conversion: Conversion
 
     def schema(self, files: list[str]) -> _native.TableSchema:
-        """Tasks tell the kinds of schemas; one file of each is enough to put them together."""
-        location, options = self.of.location, self.of.options
+        """Tasks return the distinct schemas; one file with each is enough to merge them."""
+        location, options = self.conversion.location, self.conversion.options
 
-        def found(file: str) -> list[str]:
+        def file_columns(file: str) -> list[str]:
             return [json.dumps([_native.parquet_schema(location, options, [file]).to_json(), file])]
 
-        kinds = dict(json.loads(text) for text in self._texts(files, found))
+        kinds = dict(json.loads(text) for text in self._texts(files, file_columns))
         return _native.parquet_schema(location, options, list(kinds.values()))
 
-    def adopt(self, spec: str, files: Iterator[str], count: int) -> list[str]:
-        """A task for some files."""
+    def adopt(self, spec: records.WriteSpec, files: Iterator[str], count: int) -> list[str]:
+        """Reads the footers of some files in a task."""
         del count
-        location, options, statistics = self.of.location, self.of.options, self.of.collect_stats
+        location, options, statistics = self.conversion.location, self.conversion.options, self.conversion.collect_stats
         return self._texts(list(files), lambda file: _native.adopt_files(location, options, spec, [file], statistics))
 
-    def _texts(self, files: list[str], of: Callable[[str], list[str]]) -> list[str]:
+    def _texts(self, files: list[str], convert: Callable[[str], list[str]]) -> list[str]:
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            from deltaplane.spark.execution.write_tasks import told
+            from deltaplane.spark.execution.write_tasks import reported
 
-            yield from told(of, batches)
+            yield from reported(convert, batches)
 
-        found, refusals = run_tasks(_spread(self.spark, files, _LEAST), task)
-        raise_refusal(refusals, self.of.location)
-        return found
+        results, refusals = run_tasks(_spread(self.spark, files, _LEAST), task)
+        raise_refusal(refusals, self.conversion.location)
+        return results
 
 
 # --- CLONE --------------------------------------------------------------------------------------------------------------
@@ -170,20 +174,20 @@ class _FilesByTasks:
 def clone_by_tasks(
     spark: SparkSession, table: DeltaTable, target: str, what: Clone, options: Mapping[str, str] | None = None
 ) -> dict[str, int]:
-    """As `DeltaTable.clone`, with files copied by tasks where there are many; `options` are those
-    of the target's store.
+    """Runs `DeltaTable.clone` with tasks that copy files if there are many; `options` are those of
+    the target's store.
 
     Raises:
-        ImportError: the workers' Python is another one, or doesn't have deltaplane.
-        InvalidArgumentError: the session's setting is no number.
+        ImportError: the workers run another Python, or lack deltaplane.
+        InvalidArgumentError: the session's setting isn't a number.
     """
-    location, given = absolute_location(table.location), table.storage_options
-    # A worker may stand in another directory.
+    location, store_options = absolute_location(table.location), table.storage_options
+    # A worker may have another working directory.
     target = absolute_location(target)
     least = _setting(spark, _DISTRIBUTED_COPY, _MANY_COPIES)
 
     def copies(files: list[tuple[str, str]]) -> list[int] | None:
-        # What lies in one process's memory is in no worker's.
+        # Workers can't access a store in this process's memory.
         if (
             _internals.is_connect(spark)
             or len(files) < least
@@ -196,17 +200,17 @@ def clone_by_tasks(
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from deltaplane.spark.execution.write_tasks import copy
 
-            yield from copy(location, given, target, options, batches)
+            yield from copy(location, store_options, target, options, batches)
 
         outcomes, missing = run_tasks(_spread(spark, requests), task)
         for message in missing[:1]:
             raise FileMissingError(message, table=location)
         return [size for outcome in outcomes for size in json.loads(outcome)]
 
-    snapshot = _native.Snapshot.open(location, given, table.version())
+    snapshot = _native.Snapshot.open(location, store_options, table.version())
     metrics = clone(snapshot, (target, options), what, commit_request(None, None), copies=copies)
     if what.shallow and not what.dry_run:
-        note_clone(target, location, given)
+        note_clone(target, location, store_options)
     return metrics
 
 
@@ -221,12 +225,12 @@ def _setting(spark: SparkSession, name: str, otherwise: int) -> int:
 
 
 def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, inventory: Any = None) -> list[str]:
-    """As `DeltaTable.vacuum`, with directories listed by tasks, and files deleted by them where
-    there are many.
+    """Runs `DeltaTable.vacuum` with tasks that list directories, and delete files if there are
+    many.
 
     Raises:
-        ImportError: the workers' Python is another one, or doesn't have deltaplane.
-        InvalidArgumentError: the session's setting is no number.
+        ImportError: the workers run another Python, or lack deltaplane.
+        InvalidArgumentError: the session's setting isn't a number.
     """
     location, options = absolute_location(table.location), table.storage_options
     if inventory is None and what.full:
@@ -236,7 +240,7 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
     def deletes(keys: list[str]) -> bool:
         if _internals.is_connect(spark) or len(keys) < least:
             return False
-        requests = [json.dumps(keys[at : at + _REQUEST]) for at in range(0, len(keys), _REQUEST)]
+        requests = [json.dumps(keys[start : start + _REQUEST]) for start in range(0, len(keys), _REQUEST)]
 
         def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             from deltaplane.spark.execution.write_tasks import delete
@@ -255,16 +259,16 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
 
 
 def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str] | None) -> pa.Table | None:
-    """The files below a table's root as an inventory, a directory of the first level to a task;
-    None where there are too few of these to divide the work, or the store can't tell them.
+    """The files below a table's root as an inventory, with a task for each first-level directory;
+    None if there are too few directories to divide the work, or the store can't list them.
 
     Raises:
-        ImportError: the workers' Python is another one, or doesn't have deltaplane.
+        ImportError: the workers run another Python, or lack deltaplane.
     """
     if _internals.is_connect(spark):
         return None
-    given = None if options is None else dict(options)
-    level = _native.RawStore.open(location, given).list_level("")
+    store_options = None if options is None else dict(options)
+    level = _native.RawStore.open(location, store_options).list_level("")
     directories = [] if level is None else [name for name in level[0] if not name.startswith("_delta_log")]
     if level is None or len(directories) < _LEAST:
         return None
@@ -272,7 +276,7 @@ def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from deltaplane.spark.execution.write_tasks import listed
 
-        yield from listed(location, given, batches)
+        yield from listed(location, store_options, batches)
 
     try:
         below: pa.Table = _spread(spark, directories, _LEAST).mapInArrow(task, _LISTED).toArrow()
@@ -283,5 +287,7 @@ def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str
         raise ImportError(cause) from e
     import pyarrow as pa
 
-    here = [{"path": p, "length": size, "isDir": False, "modificationTime": at} for p, size, at, _ in level[1]]
+    here = [
+        {"path": p, "length": size, "isDir": False, "modificationTime": modified} for p, size, modified, _ in level[1]
+    ]
     return pa.concat_tables([below, pa.Table.from_pylist(here, schema=below.schema)])

@@ -1,19 +1,19 @@
-"""What DELETE, UPDATE and MERGE share on Spark: rows with their places, and the jobs that take rows
-out and write others.
+"""The parts that DELETE, UPDATE and MERGE share on Spark: rows with their positions, and the jobs
+that delete and write rows.
 
-Tasks make the files and deletion vectors; the driver gets one text for each task, adopts it and
-commits.
+Tasks write the files and deletion vectors; the driver receives one text from each task and commits.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -22,13 +22,13 @@ from deltaplane.commands.merge.assignments import AssignedColumns, Node
 from deltaplane.commands.merge.clauses import several_matches
 from deltaplane.commands.merge.columns import check_whole, field_of
 from deltaplane.commands.rewriting import Rewriting, Target
-from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
+from deltaplane.exceptions import DeltaError, InvalidArgumentError, SchemaMismatchError
 from deltaplane.spark.execution.clones import with_sources
 from deltaplane.spark.execution.jobs import run_tasks
 from deltaplane.spark.execution.recache import recache
 from deltaplane.spark.execution.row_rules import relaxed, ruled
 from deltaplane.spark.execution.shuffles import rebalanced
-from deltaplane.spark.execution.store_cast import store_policy, stored
+from deltaplane.spark.execution.store_cast import follows_ansi, store_policy, stored
 from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm.internals import Jvm
 from deltaplane.spark.jvm.location import split_options
@@ -40,28 +40,27 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "refuse_chance", "refuse_windows"]
+__all__ = ["ACT", "Expression", "SparkTarget", "Work", "column", "refuse_chance", "refuse_row_sets", "row_expressions"]
 
 # Spark SQL, or Spark's own expression.
 Expression: TypeAlias = "str | Column"
 
-# The number of the clause that changes a row.
+# The column with the number of the clause that changes a row.
 ACT = "__deltaplane_act"
-# The hidden column by which the core takes a row's id.
+# The hidden column from which the core takes a row's id.
 _ID = "_row_id"
 _BROKEN = "__deltaplane_broken"
 
 
 def column(expression: Expression) -> Column:
-    """An expression as Spark has it."""
+    """Converts an expression to a Spark column."""
     return F.expr(expression) if isinstance(expression, str) else expression
 
 
 @dataclass(frozen=True)
 class SparkTarget(Target):
-    """A table that a session changes, under the name that expressions may use for it, whose parts
-    are `qualifiers` where there are several. `like` is a frame of its rows whose columns stand in
-    expressions."""
+    """A table that a session changes, under the alias that expressions may use; `qualifiers` are
+    the parts of a longer name. `like` is a frame of its rows whose columns expressions use."""
 
     spark: SparkSession
     options: Mapping[str, str] | None = None
@@ -75,11 +74,11 @@ class SparkTarget(Target):
         return jvm_of_commands(self.spark, self.snapshot.uri)
 
     def committed(self) -> None:
-        """Lets go of cached rows that the command changed."""
+        """Drops cached rows of the changed table."""
         recache(self.spark)
 
     def frame(self, stored_ids: str | None = None) -> DataFrame:
-        """The table's rows with their places."""
+        """The table's rows with their positions."""
         frame = read_with_places(self.spark, self.snapshot, self.options, Places(stored_ids))
         if self.like is not None:
             frame = self.jvm.with_columns_of(frame, self.like)
@@ -89,60 +88,128 @@ class SparkTarget(Target):
 
 
 def refuse_chance(frame: DataFrame, what: str) -> None:
-    """Refuses a frame whose rows differ from one evaluation to the next.
+    """Refuses a nondeterministic frame.
 
     Raises:
-        InvalidArgumentError: says what makes it so.
+        InvalidArgumentError: the frame is nondeterministic; the message names the expression.
     """
     if not Jvm.of(frame.sparkSession).is_deterministic(frame):
-        raise InvalidArgumentError(
-            f"DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED: {what} differs from one evaluation to the next: compute it "
-            "beforehand, as a column of the source or a literal"
-        )
+        raise _of_chance(what)
 
 
-def refuse_windows(frame: DataFrame, given: DataFrame, what: str) -> None:
-    """Refuses window functions in what a frame adds to another one, as delta-spark does.
+def _of_chance(what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"DELTA_NON_DETERMINISTIC_FUNCTION_NOT_SUPPORTED: {what} differs from one evaluation to the next: compute it "
+        "beforehand, as a column of the source or a literal"
+    )
+
+
+def refuse_row_sets(frame: DataFrame, original: DataFrame, what: str) -> None:
+    """Refuses window functions, aggregates and generators in the columns added to a frame, as
+    delta-spark does: their values aren't made of one row alone, and a generator makes several rows
+    of one.
 
     Raises:
-        InvalidArgumentError: names the part of the command.
+        InvalidArgumentError: a window function; the message names the part of the command.
     """
     jvm = Jvm.of(frame.sparkSession)
-    if jvm.windows_in(frame) > jvm.windows_in(given):
+    own, before = jvm.operators_in(frame), jvm.operators_in(original)
+    for operator, (condition, functions) in _ROW_SETS.items():
+        if own[operator] > before[operator]:
+            raise _of_row_sets(condition, what, functions)
+
+
+@contextmanager
+def row_expressions(what: str, aggregates: str = "UNSUPPORTED_EXPR_FOR_OPERATOR") -> Iterator[None]:
+    """Gives Spark's own refusals of expressions that aren't of one row the condition that
+    delta-spark has for a part of a command.
+
+    Args:
+        what: the part.
+        aggregates: the condition of an aggregate function in it.
+
+    Raises:
+        InvalidArgumentError: such an expression; names the part of the command.
+    """
+    try:
+        yield
+    except AnalysisException as e:
+        condition = "" if isinstance(e, DeltaError) else e.getCondition() or ""
+        if condition.startswith("UNSUPPORTED_GENERATOR"):
+            raise _of_row_sets("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", what, "a generator") from e
+        if condition == "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE":
+            raise _of_row_sets("UNSUPPORTED_EXPR_FOR_OPERATOR", what, "a window function") from e
+        if condition in _AGGREGATED:
+            raise _of_row_sets(aggregates, what, "an aggregate function") from e
+        if condition == "INVALID_NON_DETERMINISTIC_EXPRESSIONS" and aggregates == "DELTA_AGGREGATION_NOT_SUPPORTED":
+            raise _of_chance(what) from e
+        raise
+
+
+@contextmanager
+def _stored_numbers() -> Iterator[None]:
+    """Gives a number that overflows its column the condition that delta-spark has for UPDATE and
+    MERGE; Spark's is that of an INSERT.
+
+    Raises:
+        InvalidArgumentError: such a number; names its column.
+    """
+    try:
+        yield
+    except PySparkException as e:
+        if isinstance(e, DeltaError) or e.getCondition() != "CAST_OVERFLOW_IN_TABLE_INSERT":
+            raise
+        said = e.getMessageParameters() or {}
         raise InvalidArgumentError(
-            f"UNSUPPORTED_EXPR_FOR_OPERATOR: {what} holds a window function: compute it beforehand, as a column of the "
-            "source or of a view that a MERGE reads"
-        )
+            f"[DELTA_CAST_OVERFLOW_IN_TABLE_WRITE] a value of the type {said.get('sourceType')} is out of the range "
+            f"{said.get('targetType')} of the column {said.get('columnName')}: cast it with try_cast, which makes it null, or "
+            "let spark.sql.storeAssignmentPolicy be LEGACY"
+        ) from e
+
+
+_ROW_SETS = {
+    "Window": ("UNSUPPORTED_EXPR_FOR_OPERATOR", "a window function"),
+    "Aggregate": ("UNSUPPORTED_EXPR_FOR_OPERATOR", "an aggregate function"),
+    "Generate": ("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", "a generator, such as explode"),
+}
+# What Spark says of aggregates in a WHERE, a join and a SELECT of other columns.
+_AGGREGATED = ("INVALID_WHERE_CONDITION", "MISSING_GROUP_BY", "UNSUPPORTED_EXPR_FOR_OPERATOR")
+
+
+def _of_row_sets(condition: str, what: str, functions: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{condition}: {what} holds {functions}: compute it beforehand, as a column of the source or of a view that a "
+        "MERGE reads"
+    )
 
 
 class Work:
-    """One command's jobs. Where one fails, what the others made is in the job that is given up."""
+    """The jobs of one command. If one fails, the results of the others are aborted with the native
+    job."""
 
     def __init__(self, job: Rewriting, target: SparkTarget) -> None:
         self._job, self._target = job, target
         self._options = with_sources(target.location, split_options(target.options)[0])
         self._spec, self._task_spec = job.native.spec, job.native.task_spec
-        parsed = json.loads(self._task_spec)
-        self.stored_ids: str | None = parsed["ids"]["id"] if parsed["ids"] else None
-        spec = json.loads(self._spec)
-        self.schema = relaxed(spec["schema"])
-        self.fields: list[dict[str, Any]] = _native.TableSchema(spec["schema"]).to_value()["fields"]
-        self._generated = {rule["column"] for rule in spec["row_rules"]["generated"]}
+        self.stored_ids: str | None = self._task_spec.ids.id if self._task_spec.ids else None
+        self.schema = relaxed(self._spec.schema)
+        self.fields: list[dict[str, Any]] = _native.TableSchema(self._spec.schema).to_value()["fields"]
+        self._generated = {rule.column for rule in self._spec.row_rules.generated}
         self._located: list[tuple[str, str, str, int | None, bool]] = []
         self._tasks = 0
 
     # --- rows that go ---------------------------------------------------------------------------------------------------
 
     def delete_rows(self, rows: DataFrame, deletes: Sequence[int], *, always_recorded: bool) -> dict[int, int]:
-        """Takes rows out of their files; returns how many by the number of their clause.
+        """Deletes rows from their files; returns their number by clause.
 
         Args:
-            rows: with their places and `ACT`; looked at twice.
+            rows: with their positions and `ACT`; evaluated twice.
             deletes: the clauses that delete, which may name a row several times.
-            always_recorded: whether changes are recorded also where vectors tell them (P130).
+            always_recorded: whether to record changes even if deletion vectors imply them (P130).
 
         Raises:
-            InvalidArgumentError: a row that several rows of a source change.
+            InvalidArgumentError: several source rows change one row.
         """
         native, spark = self._job.native, self._target.spark
         files = [row[0] for row in rows.select(FILE).distinct().collect()]
@@ -161,15 +228,15 @@ class Work:
 
             yield from delete_rows(location, options, spec, deleting, records, batches)
 
-        # A file's rows meet its add action in one task.
+        # One task receives a file's rows together with its add action.
         outcomes, _ = run_tasks(adds.unionAll(places).repartition("file"), task)
-        done = [json.loads(text) for text in outcomes]
+        done = _outcomes(outcomes)
         native.adopt(outcomes)
-        if twice := sum(one["twice"] for one in done):
+        if twice := sum(task_result["twice"] for task_result in done):
             raise several_matches(twice)
         counts: dict[int, int] = {}
-        for one in done:
-            for act, number in one["taken_out"].items():
+        for task_result in done:
+            for act, number in task_result["taken_out"].items():
                 counts[int(act)] = counts.get(int(act), 0) + number
         return counts
 
@@ -184,21 +251,20 @@ class Work:
         *,
         evolves: bool = False,
     ) -> DataFrame:
-        """Rows with their new values, in the table's types and with their ids; to be asked for
-        after `delete_rows`.
+        """Rows with their new values, in the table's types and with their ids; call it after
+        `delete_rows`.
 
         Args:
-            rows: old rows with their places.
-            old: the table's columns in `rows`; columns that the command adds have none.
-            assigned, values: which of the values goes where.
-            evolves: whether structs may lack fields that the table has, which are null then.
+            rows: old rows with their positions.
+            old: the table's columns in `rows`; None for columns that the command adds.
+            assigned, values: the values, and the columns or fields that they are assigned to.
+            evolves: whether structs may lack fields of the table, which become null.
 
         Raises:
-            SchemaMismatchError: a value of a type that its column doesn't take, or with other
-                fields.
+            SchemaMismatchError: a value with an incompatible type, or with other fields.
         """
-        given = rows.select(*values)
-        types = [f.dataType.jsonValue() for f in given.schema.fields]
+        new_values = rows.select(*values)
+        types = [f.dataType.jsonValue() for f in new_values.schema.fields]
         columns, was = [], self._target.snapshot.schema.to_value()["fields"]
         for field in self.fields:
             name = field["name"]
@@ -214,11 +280,22 @@ class Work:
         if self.stored_ids:
             new = self._with_ids(new)
         anew = self._generated - assigned.columns
-        kept = [f for f in self.schema.fields if f.name not in anew]
-        return self._stored(new, StructType([*kept, *(f for f in new.schema.fields if f.name == _ID)]))
+        old_fields = [f for f in self.schema.fields if f.name not in anew]
+        return self._stored(new, StructType([*old_fields, *(f for f in new.schema.fields if f.name == _ID)]))
+
+    def check(self, rows: DataFrame) -> None:
+        """Has Spark analyse and optimise rows that may never be written: a constant that its column
+        can't hold is refused also where no row gets it, as in delta-spark.
+
+        Raises:
+            PySparkException: such a constant.
+            InvalidArgumentError: a number that is out of its column's range.
+        """
+        with _stored_numbers():
+            self._target.jvm.optimize(rows)
 
     def _with_ids(self, rows: DataFrame) -> DataFrame:
-        """Rows with the ids that they had (P142)."""
+        """Adds the previous row ids to rows (P142)."""
         first = [(uri, base) for uri, _, _, base, _ in self._located]
         files = self._target.spark.createDataFrame(first, f"{FILE}_of string, base long")
         joined = rows.join(F.broadcast(files), F.col(FILE) == F.col(f"{FILE}_of"))
@@ -227,12 +304,11 @@ class Work:
     def inserted(
         self, rows: DataFrame, columns: Sequence[str], values: Sequence[Column], *, lacks: bool = True
     ) -> DataFrame:
-        """New rows with these columns, in the table's types. `lacks`: whether structs may do
-        without fields that the table has.
+        """New rows with these columns, in the table's types. `lacks`: whether structs may lack
+        fields of the table.
 
         Raises:
-            SchemaMismatchError: a value of a type that its column doesn't take, or with other
-                fields.
+            SchemaMismatchError: a value with an incompatible type, or with other fields.
         """
         new = rows.select(*[value.alias(name) for name, value in zip(columns, values, strict=True)])
         types = {f.name: f.dataType.jsonValue() for f in new.schema.fields}
@@ -242,9 +318,10 @@ class Work:
         return self._stored(new, StructType([f for f in self.schema.fields if f.name in columns]))
 
     def _stored(self, rows: DataFrame, schema: StructType) -> DataFrame:
-        """Rows as they are stored into columns of these types."""
+        """Converts rows to the types of these columns."""
         try:
-            return stored(rows, schema, store_policy(self._target.spark, changes_rows=True))
+            spark = self._target.spark
+            return stored(rows, schema, store_policy(spark, changes_rows=True), checks=not follows_ansi(spark))
         except AnalysisException as e:
             raise SchemaMismatchError(
                 f"a value doesn't fit its column, cast it: {e}", table=self._target.location
@@ -253,23 +330,25 @@ class Work:
     def write(
         self, frames: Sequence[DataFrame], change: str | None, *, inserts: bool = False, broken: Column | None = None
     ) -> int:
-        """Writes rows in one job, recorded as this change; returns how many. `broken` tells what
-        else is wrong with a row.
+        """Writes rows in one job, recorded as this change; returns their number. `broken` is a
+        further check of a row.
 
         Raises:
-            ConstraintViolationError: a row that breaks a rule of the table.
+            ConstraintViolationError: a row violates a rule of the table.
         """
         if not frames:
             return 0
-        told = [ruled(frame, self._spec, self._target.location, [_ID]) for frame in frames]
+        checked = [ruled(frame, self._spec, self._target.location, [_ID]) for frame in frames]
         nothing = F.lit(None).cast("string")
         judged = [
-            frame.withColumn(_BROKEN, F.coalesce(*(one for one in (of_rules, broken) if one is not None), nothing))
-            for frame, of_rules in told
+            frame.withColumn(
+                _BROKEN, F.coalesce(*(error for error in (of_rules, broken) if error is not None), nothing)
+            )
+            for frame, of_rules in checked
         ]
         rows = reduce(lambda a, b: a.unionByName(b), judged)
         names = [name for name in rows.columns if name != _BROKEN]
-        rows = rebalanced(rows, json.loads(self._spec)["partition_columns"])
+        rows = rebalanced(rows, self._spec.partition_columns)
         rows = rows.select(*map(quoted, names), _BROKEN).toDF(*[f"c{i}" for i in range(len(names) + 1)])
         location, options, spec = self._target.location, self._options, self._task_spec
         first, shown = self._tasks if inserts else None, [*names, ""]
@@ -280,27 +359,33 @@ class Work:
             named = (b.rename_columns(shown) for b in batches)
             yield from write_changed(location, options, spec, change, first, named)
 
-        outcomes, refusals = run_tasks(rows, task)
+        with _stored_numbers():
+            outcomes, refusals = run_tasks(rows, task)
         self._job.native.adopt(outcomes)
         raise_refusal(refusals, location)
-        done = [json.loads(text) for text in outcomes]
-        # Tasks of a later job take up where these left off handing out identity values.
-        self._tasks = max([self._tasks, *(one["task"] + 1 for one in done)])
-        return sum(one["written_rows"] for one in done)
+        done = _outcomes(outcomes)
+        # Tasks of a later job continue the identity values behind those of the earlier tasks.
+        self._tasks = max([self._tasks, *(task_result["task"] + 1 for task_result in done)])
+        return sum(task_result["written_rows"] for task_result in done)
 
 
-def _assigned(old: Column, was: Any, of: Any, node: Node, values: Sequence[Column]) -> Column:
-    """A column of this type with the new values in it; a struct that was null gets its other fields
-    as nulls, as in Spark.
+def _outcomes(texts: Sequence[str]) -> list[dict[str, Any]]:
+    """What tasks did, which they return as text."""
+    return [json.loads(text) for text in texts]
 
-    `was` is its type before the command, None for a column or field that the command adds. Of such
-    ones only those that are assigned are in the result.
+
+def _assigned(old: Column, was: Any, data_type: Any, node: Node, values: Sequence[Column]) -> Column:
+    """A column of this type with the new values in it; the other fields of a struct that was null
+    are null, as in Spark.
+
+    `was` is its type before the command, None for a column or field that the command adds. Of added
+    columns the result has only the assigned fields.
     """
     if node.value is not None:
         return values[node.value]
     before = [] if was is None or isinstance(was, str) else was["fields"]
     parts = []
-    for field in of["fields"]:
+    for field in data_type["fields"]:
         own, below = field_of(before, field["name"]), node.below.get(field["name"])
         part = F.lit(None) if own is None else old.getField(own["name"])
         if below is not None:
@@ -311,12 +396,12 @@ def _assigned(old: Column, was: Any, of: Any, node: Node, values: Sequence[Colum
     return made if node.null_if is None else F.when(~(values[node.null_if] & old.isNull()), made)
 
 
-def _check_structs(name: str, of: Any, node: Node | None, types: Sequence[Any], evolves: bool) -> None:
-    """Refuses values whose fields aren't those of their column."""
+def _check_structs(name: str, data_type: Any, node: Node | None, types: Sequence[Any], evolves: bool) -> None:
+    """Refuses values whose fields differ from their column's."""
     if node is None:
         return
     if node.value is not None:
-        check_whole(name, of, types[node.value], lacks=evolves)
+        check_whole(name, data_type, types[node.value], lacks=evolves)
         return
-    for field in of["fields"]:
+    for field in data_type["fields"]:
         _check_structs(f"{name}.{field['name']}", field["type"], node.below.get(field["name"]), types, evolves)

@@ -1,5 +1,5 @@
-"""UPDATE on Spark: rows are found once and kept, taken out of their files, and written with new
-values."""
+"""UPDATE on Spark: finds and caches the rows once, removes them from their files, and writes them
+with new values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from deltaplane.spark.dml.rewriting import (
     Work,
     column,
     refuse_chance,
-    refuse_windows,
+    refuse_row_sets,
+    row_expressions,
 )
 from deltaplane.spark.jvm.schema import quoted
 
@@ -30,10 +31,11 @@ def update(
     *,
     reads_others: bool = False,
 ) -> CommandResult:
-    """Updates rows in one commit; returns its metrics under delta-spark's names, without any if
-    nothing was to do. Without values rows are written as they were, as delta-spark does.
-    `reads_others`: values may be made of any row of the table."""
-    which = SparkCondition(target, condition)
+    """Updates rows in one commit; returns its metrics under delta-spark's names, or none if nothing
+    was committed. Without values rows are written unchanged, as in delta-spark. `reads_others`:
+    values may depend on any row of the table."""
+    with row_expressions("the condition"):
+        which = SparkCondition(target, condition)
 
     def run(job: Rewriting) -> dict[str, int] | None:
         from pyspark.sql import functions as F
@@ -44,16 +46,19 @@ def update(
         for number, name in enumerate(values):
             assigned.add(name, number)
         job.reads(which.tree)
-        rows = which.met(table).persist()
+        with row_expressions("the condition"):
+            rows = which.met(table).persist()
         try:
-            given = [column(value) for value in values.values()]
-            # Before the first job, as delta-spark's analysis does, also where the condition is met
-            # by no row.
-            refuse_chance(rows.select(*given), "a new value")
-            refuse_windows(rows.select(*given), rows, "a new value")
-            counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
+            new_values = [column(value) for value in values.values()]
             old = {f["name"]: table[quoted(f["name"])] for f in work.fields}
-            new = work.changed(rows, old, assigned, given)
+            # Checks before the first job, as delta-spark's analysis does, even if no row matches
+            # the condition.
+            with row_expressions("a new value"):
+                refuse_row_sets(rows.select(*new_values), rows, "a new value")
+                refuse_chance(rows.select(*new_values), "a new value")
+            work.check(work.changed(rows, old, assigned, new_values))
+            counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
+            new = work.changed(rows, old, assigned, new_values)
             if not counts:
                 return None
             written = work.write([new], "update_postimage")

@@ -1,1 +1,1 @@
-"""Errors under the conditions that users of Spark know."""
+"""Maps errors to the error conditions that users of Spark know."""

@@ -1,5 +1,5 @@
-"""The part of the table of delta-spark's conditions that is about declarations: properties,
-features, generated and identity columns, and the options of readers and writers.
+"""delta-spark's error conditions for declarations: properties, features, generated and identity
+columns, and the options of readers and writers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PROPERTIES = (
         r"`(?P<property>\w+)` is a reserved table property; (?P<msg>.*)",
         spark=ParseException,
     ),
-    # Unknown to delta-spark.
+    # Errors without a condition in delta-spark.
     Known(
         "DELTA_UNKNOWN_CONFIGURATION",
         InvalidArgumentError,
@@ -130,6 +130,11 @@ _COLUMNS = (
         SqlSyntaxError,
         r"expected (?P<sequenceGeneratorOption>START|INCREMENT) once in an identity column",
         spark=ParseException,
+    ),
+    Known(
+        "IDENTITY_COLUMN_WITH_DEFAULT_VALUE",
+        SqlSyntaxError,
+        r"`(?P<colName>[^`]*)` is an identity column, so it has no default",
     ),
     Known(
         "GENERATED_COLUMN_WITH_DEFAULT_VALUE",

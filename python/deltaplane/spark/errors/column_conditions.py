@@ -1,5 +1,5 @@
-"""The part of the table of delta-spark's conditions that is about columns and their types,
-partitions, clustering and subqueries."""
+"""delta-spark's error conditions for columns and their types, partitions, clustering and
+subqueries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NESTED = (
     Known(
         "DELTA_UNSUPPORTED_COMMENT_MAP_ARRAY",
         InvalidArgumentError,
-        r"`(?P<fieldPath>[^`]*)` leads through a (?:map|array)",
+        r"`(?P<fieldPath>[^`]*\.(?:element|key|value))` leads through a (?:map|array)",
         r"(?i)^\s*alter\b.*\bcomment\b",
     ),
     Known("INVALID_FIELD_NAME", InvalidArgumentError, r"(?P<fieldName>`[^`]*`) leads through a ", _ALTERS),
@@ -40,6 +40,24 @@ _NESTED = (
         "CANNOT_UPDATE_FIELD.ARRAY_TYPE",
         UnsupportedFeatureError,
         r"(?P<fieldName>\S+) can't become array(?:<.*>)?: change the type of a field",
+        _ALTERS,
+    ),
+    Known(
+        "CANNOT_UPDATE_FIELD.STRUCT_TYPE",
+        UnsupportedFeatureError,
+        r"(?P<fieldName>\S+) can't become struct<.*>: change the type of a field",
+        _ALTERS,
+    ),
+    Known(
+        "CANNOT_UPDATE_FIELD.MAP_TYPE",
+        UnsupportedFeatureError,
+        r"(?P<fieldName>\S+) can't become map<.*>: change the type of a field",
+        _ALTERS,
+    ),
+    Known(
+        "DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP",
+        InvalidArgumentError,
+        r"(?P<details>column `[^`]*` stays .*, it can't become .*) so: ALTER COLUMN",
         _ALTERS,
     ),
     Known(
@@ -153,7 +171,9 @@ _LAYOUT = (
     ),
     Known("DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED", SqlSyntaxError, r"found `PARTITION`", r"(?i)^\s*truncate\b"),
     Known(
-        "DELTA_SET_LOCATION_SCHEMA_MISMATCH", SchemaMismatchError, r"can't mean .*: the table there has other columns"
+        "DELTA_SET_LOCATION_SCHEMA_MISMATCH",
+        SchemaMismatchError,
+        r"can't mean .*: the table there has other (?:columns|partitions)",
     ),
     Known(
         "DELTA_CANNOT_SET_LOCATION_ON_PATH_IDENTIFIER",
@@ -207,6 +227,12 @@ _QUERIES = (
         r"(?i)^\s*insert\b.*\bby\s+name\b",
     ),
     Known("COLUMN_ALREADY_EXISTS", SqlSyntaxError, r"expected each column once", _INSERTS, spark=ParseException),
+    Known(
+        "STATIC_PARTITION_COLUMN_IN_INSERT_COLUMN_LIST",
+        SqlSyntaxError,
+        r"expected other columns: (?P<staticName>.*) has a value in PARTITION",
+        _INSERTS,
+    ),
     Known("MERGE_WITHOUT_WHEN", SqlSyntaxError, r"expected WHEN, found the end", _MERGES, spark=ParseException),
     Known(
         "MERGE_INSERT_VALUE_COUNT_MISMATCH",

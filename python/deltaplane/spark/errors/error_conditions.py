@@ -2,7 +2,7 @@
 them.
 
 deltaplane's errors keep their classes and texts, which together with the operation determine the
-condition. Named groups in a text are the condition's parameters. Knows nothing of Spark's session.
+condition. Named groups in a pattern yield the condition's parameters. Uses no Spark session.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import re
 from typing import NamedTuple
 
 from pyspark.errors import (
+    AnalysisException,
+    ArithmeticException,
     IllegalArgumentException,
     NumberFormatException,
     ParseException,
@@ -47,7 +49,7 @@ from deltaplane.spark.errors.parquet_conditions import PARQUET
 from deltaplane.spark.errors.sql_states import SQL_STATES
 from deltaplane.spark.errors.stream_conditions import STREAMS
 
-__all__ = ["Told", "told"]
+__all__ = ["SparkCondition", "spark_condition"]
 
 
 _NAME = r"`[^`]*`"
@@ -57,14 +59,27 @@ _INSERTS_NAMED = (
 )
 _MERGES = r"(?i)^\s*(with\b.*)?merge\b|MergeBuilder"
 
-# The first that fits counts.
+# Types that hold no value of the other ones for sure. Changes from and to decimals are told apart
+# by their digits, and are left out.
+_NARROWER = {
+    "short": "byte",
+    "integer": "byte|short",
+    "long": "byte|short|integer",
+    "float": "byte|short|integer|long",
+    "double": "byte|short|integer|long|float",
+    "string": r"(?!string)\w+",
+    "variant": r"(?!variant)\w+",
+    "boolean": r"(?!string|boolean)\w+",
+}
+
+# The first matching row applies.
 _KNOWN = (
     *STREAMS,
     *NAMES,
     *DECLARATIONS,
     *COLUMNS,
     *PARQUET,
-    # What is there, and what isn't.
+    # Tables that exist or are missing.
     Known(
         "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS",
         TableNotFoundError,
@@ -137,7 +152,7 @@ _KNOWN = (
     ),
     Known("DELTA_PATH_EXISTS", TableAlreadyExistsError, "", r"^Writer\.save$", "path"),
     Known("TABLE_OR_VIEW_ALREADY_EXISTS", TableAlreadyExistsError, "", "", "relationName"),
-    # Versions and moments.
+    # Versions and timestamps.
     Known(
         "DELTA_CANNOT_RESTORE_TABLE_VERSION",
         VersionNotFoundError,
@@ -335,7 +350,7 @@ _KNOWN = (
         InvalidArgumentError,
         r"for rows not matched by source has no condition, so those after it",
     ),
-    # Rows that rules refuse.
+    # Rows that violate rules.
     Known("DELTA_NEW_CHECK_CONSTRAINT_VIOLATION", ConstraintViolationError, r"DELTA_NEW_CHECK_CONSTRAINT_VIOLATION"),
     Known(
         "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
@@ -410,6 +425,21 @@ _KNOWN = (
         r"(?i)^\s*(delete|update)\b|^DeltaTable\.(delete|update)$",
     ),
     Known("UNSUPPORTED_EXPR_FOR_OPERATOR", InvalidArgumentError, r"UNSUPPORTED_EXPR_FOR_OPERATOR"),
+    Known("UNSUPPORTED_GENERATOR.OUTSIDE_SELECT", InvalidArgumentError, r"UNSUPPORTED_GENERATOR\.OUTSIDE_SELECT"),
+    Known("DELTA_AGGREGATION_NOT_SUPPORTED", InvalidArgumentError, r"DELTA_AGGREGATION_NOT_SUPPORTED"),
+    Known(
+        "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE",
+        InvalidArgumentError,
+        r"DELTA_CAST_OVERFLOW_IN_TABLE_WRITE\] a value of the type (?P<sourceType>.*) is out of the range (?P<targetType>.*) of "
+        r"the column (?P<columnName>.*): cast",
+        spark=ArithmeticException,
+    ),
+    Known(
+        "DELTA_FAILED_TO_MERGE_FIELDS",
+        SchemaMismatchError,
+        r"a value doesn't fit its column",
+        r"(?i)^\s*merge\s+with\s+schema\s+evolution\b",
+    ),
     # Changes of the table.
     Known(
         "DELTA_CONSTRAINT_ALREADY_EXISTS",
@@ -425,6 +455,13 @@ _KNOWN = (
         "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN",
         InvalidArgumentError,
         r"the table is partitioned by `(?P<columnList>[^`]*)`, which can't be dropped",
+    ),
+    # Spark's analysis refuses what no value could be cast to without a loss, before Delta's turn.
+    Known(
+        "NOT_SUPPORTED_CHANGE_COLUMN",
+        InvalidArgumentError,
+        r"the type of the column `(?P<originName>[^`]*)` can't change from "
+        rf"(?:{'|'.join(f'{old} to (?:{new})' for old, new in _NARROWER.items())}):",
     ),
     Known(
         "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
@@ -497,7 +534,7 @@ _KNOWN = (
         "tableNameOrPath",
         spark=PySparkException,
     ),
-    # Upkeep.
+    # Maintenance.
     Known(
         "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
         InvalidArgumentError,
@@ -532,7 +569,7 @@ _KNOWN = (
         InvalidArgumentError,
         r"the table is clustered by (?P<zOrderBy>.*), which OPTIMIZE",
     ),
-    # Changes of rows, read.
+    # Reading the change data feed.
     Known(
         "DELTA_MISSING_CHANGE_DATA",
         InvalidArgumentError,
@@ -545,7 +582,7 @@ _KNOWN = (
         r"the range ends with version (?P<end>\d+), before its start (?P<start>\d+)",
         spark=IllegalArgumentException,
     ),
-    # Other writers.
+    # Conflicts with other writers.
     Known("DELTA_CONCURRENT_APPEND", ConcurrentAppendException, spark=PySparkException),
     Known("DELTA_CONCURRENT_DELETE_DELETE", ConcurrentDeleteDeleteException, spark=PySparkException),
     Known("DELTA_CONCURRENT_DELETE_READ", ConcurrentDeleteReadException, spark=PySparkException),
@@ -553,7 +590,7 @@ _KNOWN = (
     Known("DELTA_CONCURRENT_WRITE", ConcurrentWriteException, spark=PySparkException),
     Known("DELTA_METADATA_CHANGED", MetadataChangedException, spark=PySparkException),
     Known("DELTA_PROTOCOL_CHANGED", ProtocolChangedException, spark=PySparkException),
-    # The log, and texts.
+    # The log, and SQL texts.
     Known("DELTA_VERSIONS_NOT_CONTIGUOUS", CorruptLogError, r"the log has a gap", spark=PySparkException),
     Known(
         "UNSUPPORTED_EXPR_FOR_OPERATOR", UnsupportedExpressionError, r"uses the function `(?:max|min|sum|avg|count)`"
@@ -594,8 +631,8 @@ _KNOWN = (
         r"'(?P<mode>.*)' is no kind of manifest",
         spark=IllegalArgumentException,
     ),
-    # Spark's own parser takes INT and BIGINT and refuses other types; delta-spark refuses INT, and
-    # all of them of the builder.
+    # Spark's own parser accepts INT and BIGINT and refuses other types; delta-spark refuses INT,
+    # and refuses every type from the builder.
     Known(
         "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE",
         InvalidArgumentError,
@@ -619,13 +656,13 @@ _KNOWN = (
     Known("PARSE_SYNTAX_ERROR", SqlSyntaxError, spark=ParseException),
 )
 
-# Other texts begin with the condition, or have it in brackets.
+# Other texts begin with the condition's name, or have it in brackets.
 _NAMED = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 
 
-class Told(NamedTuple):
-    """What delta-spark says of an error: its condition, the SQL state and parameters of that, and
-    which class PySpark raises."""
+class SparkCondition(NamedTuple):
+    """delta-spark's view of an error: condition, SQL state, parameters, and the class that PySpark
+    raises."""
 
     condition: str
     sql_state: str
@@ -633,11 +670,11 @@ class Told(NamedTuple):
     spark: type[PySparkException]
 
 
-def told(error: DeltaError, doing: str) -> Told | None:
-    """What delta-spark says of an error of ours that came of a statement or a method, where it has
-    a word for it.
+def spark_condition(error: DeltaError, doing: str) -> SparkCondition | None:
+    """Finds delta-spark's condition for a deltaplane error that a statement or method raised; None
+    if it has none.
 
-    >>> told(TableNotFoundError("no Delta table here", table="/lake/t"), "VACUUM delta.`/lake/t`").condition
+    >>> spark_condition(TableNotFoundError("no Delta table here", table="/lake/t"), "VACUUM delta.`/lake/t`").condition
     'DELTA_MISSING_DELTA_TABLE'
     """
     text = str(error)
@@ -646,13 +683,18 @@ def told(error: DeltaError, doing: str) -> Told | None:
             continue
         if known.in_folder and not os.path.isdir(re.sub("^file:/+", "/", error.table or "")):
             continue
-        if (found := re.search(known.says, text)) is None:
+        if (match := re.search(known.says, text)) is None:
             continue
-        parameters = {name: value for name, value in found.groupdict().items() if value is not None}
+        parameters = {name: value for name, value in match.groupdict().items() if value is not None}
         if known.location and error.table is not None:
             parameters[known.location] = error.table
         if known.version and error.version is not None:
             parameters[known.version] = str(error.version)
-        return Told(known.condition, SQL_STATES[known.condition], parameters, known.spark)
+        return SparkCondition(known.condition, SQL_STATES[known.condition], parameters, known.spark)
+    cause = error.__cause__
+    if isinstance(cause, PySparkException) and (condition := cause.getCondition()):
+        return SparkCondition(
+            condition, cause.getSqlState() or "", cause.getMessageParameters() or {}, AnalysisException
+        )
     named = next((word for word in _NAMED.findall(text) if word in SQL_STATES), None)
-    return None if named is None else Told(named, SQL_STATES[named], {}, PySparkException)
+    return None if named is None else SparkCondition(named, SQL_STATES[named], {}, PySparkException)

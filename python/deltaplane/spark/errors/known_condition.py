@@ -1,4 +1,4 @@
-"""One row of the table of delta-spark's conditions: what a condition is known by."""
+"""One row of the table of delta-spark's error conditions, with the pattern that identifies it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Known"]
 
 
 class Known(NamedTuple):
-    """A condition, and by what an error of ours is known as it: its class, a part of its text, and
-    a part of what was done (a statement, or `Class.method`). `location` and `version` name the
-    parameters that have the table's; `spark`: what PySpark raises; `in_folder`: the location is a
-    local folder."""
+    """A condition, and the pattern of the errors that have it: class, a part of the text, and a
+    part of the operation (a statement, or `Class.method`). `location` and `version` name the
+    parameters that receive the table's; `spark` is the class that PySpark raises; `in_folder`: the
+    location is a local folder."""
 
     condition: str
     kind: type[DeltaError]

@@ -1,5 +1,4 @@
-"""The part of the table of delta-spark's conditions that is about names and paths that hold no
-Delta table."""
+"""delta-spark's error conditions for names and paths without a Delta table."""
 
 from __future__ import annotations
 
@@ -11,13 +10,13 @@ from deltaplane.spark.errors.known_condition import Known
 __all__ = ["NAMES"]
 
 _CHANGES = r"(?i)\btable_changes(_by_path)?\s*\("
-# What was done is a statement, and no method of a class.
+# Matches an operation that is a statement, not a method of a class.
 _STATEMENT = r"^(?!\w+\.\w+$)"
 _VIEW = r"(?P<viewName>`[^`]*`) is a view"
 _OTHER = r"(?P<tableName>`[^`]*`) is a table of the format \S+ and no Delta table"
 
 NAMES = (
-    # The change feed.
+    # The change data feed.
     Known(
         "DELTA_TABLE_ONLY_OPERATION",
         TableNotFoundError,

@@ -1,7 +1,6 @@
-"""The conditions of what goes wrong where Parquet files become a Delta table, or a clone is made of
-them.
+"""delta-spark's error conditions for converting and cloning Parquet files.
 
-A part of the table in `_error_conditions`.
+A part of the table in `error_conditions`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Errors as delta-spark's users catch them: each is PySpark's too, beside its own class, with the
-condition that delta-spark gives it."""
+"""Errors that delta-spark's users can catch: each is also an instance of a PySpark exception, with
+delta-spark's condition."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from deltaplane.exceptions import (
     UnsupportedExpressionError,
     VersionNotFoundError,
 )
-from deltaplane.spark.errors.error_conditions import told
+from deltaplane.spark.errors.error_conditions import spark_condition
 
 __all__ = ["as_sparks", "with_condition", "with_spark_errors"]
 
 T = TypeVar("T")
 
-# What scripts look for in the texts of these conditions.
+# Phrases that scripts look for in the texts of these conditions.
 _PHRASES = {
     "DELTA_MISSING_DELTA_TABLE": ("tableName", "{} is not a Delta table"),
     "DELTA_TABLE_NOT_FOUND": ("tableName", "Delta table {} doesn't exist"),
     "PATH_NOT_FOUND": ("path", "Path does not exist: {}"),
 }
 
-# What is found wrong before rows are read.
+# Conditions that Spark detects before rows are read.
 _FOUND_EARLY = (
     InvalidArgumentError,
     SchemaMismatchError,
@@ -44,7 +44,7 @@ _FOUND_EARLY = (
 
 
 class _Told(PySparkException):
-    """Spark's side of such an error: its text, and what delta-spark says of it."""
+    """Spark's side of such an error: its text and condition."""
 
     def __init__(
         self, error: DeltaError, condition: str | None, sql_state: str | None, parameters: dict[str, str] | None
@@ -64,7 +64,7 @@ class _Told(PySparkException):
 
 
 def _text(error: DeltaError, condition: str | None, parameters: Mapping[str, str]) -> str:
-    """The error's text behind its condition, as Spark's own have it."""
+    """The error's text behind its condition, as in Spark's own errors."""
     text = str(error)
     if condition is None or condition in text:
         return text
@@ -86,11 +86,11 @@ def _both(kind: type[DeltaError], sparks: tuple[type[PySparkException], ...]) ->
 
 
 def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
-    """The error as one of PySpark's too; `doing` is the statement or the `Class.method` that it
-    came of.
+    """The error as an instance of a PySpark exception, too; `doing` is the statement or the
+    `Class.method` that raised it.
 
-    What is found wrong before rows are read is an `AnalysisException`, also where delta-spark
-    raises another class, which it is then beside that.
+    A condition that is detected before rows are read becomes an `AnalysisException`, in addition to
+    delta-spark's class if that is another one.
 
     >>> missing = as_sparks(TableNotFoundError("no Delta table is here: create one", table="/lake/t"))
     >>> missing.getCondition(), missing.getSqlState(), missing.getMessageParameters()
@@ -98,7 +98,7 @@ def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
     """
     if isinstance(error, _Told):
         return error
-    said = told(error, doing)
+    said = spark_condition(error, doing)
     spark = PySparkException if said is None else said.spark
     early = isinstance(error, _FOUND_EARLY) and not issubclass(spark, AnalysisException)
     kind: Any = type(error)
@@ -109,7 +109,7 @@ def as_sparks(error: DeltaError, doing: str = "") -> DeltaError:
 
 
 def with_condition(error: DeltaError, doing: str) -> DeltaError:
-    """The error with its condition in its text, for where a text is all that is left of it."""
+    """The error with its condition in its text, for callers that retain only the text."""
     known: Any = as_sparks(error, doing)
     condition = known.getCondition()
     if condition is None or condition in str(error):
@@ -119,25 +119,25 @@ def with_condition(error: DeltaError, doing: str) -> DeltaError:
 
 
 def with_spark_errors(cls: type[T]) -> type[T]:
-    """A class whose public methods raise errors so."""
+    """Decorates a class so that its public methods raise such errors."""
     for name, member in list(vars(cls).items()):
         if name.startswith("_"):
             continue
         if isinstance(member, classmethod):
-            setattr(cls, name, classmethod(_told(member.__func__)))
+            setattr(cls, name, classmethod(_with_delta_errors(member.__func__)))
         elif inspect.isfunction(member):
-            setattr(cls, name, _told(member))
+            setattr(cls, name, _with_delta_errors(member))
     return cls
 
 
-def _told(method: Callable[..., Any]) -> Callable[..., Any]:
+def _with_delta_errors(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return method(self, *args, **kwargs)
         except DeltaError as e:
-            of = self if isinstance(self, type) else type(self)
-            made = as_sparks(e, f"{of.__name__}.{method.__name__}")
+            owner = self if isinstance(self, type) else type(self)
+            made = as_sparks(e, f"{owner.__name__}.{method.__name__}")
             if made is e:
                 raise
             raise made from e.__cause__

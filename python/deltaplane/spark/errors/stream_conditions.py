@@ -1,4 +1,4 @@
-"""The part of the table of delta-spark's conditions that is about streams and the change feed."""
+"""delta-spark's error conditions for streams and the change data feed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STREAMS = (
         "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS", InvalidArgumentError, r"is an option of a batch; a stream has", _READS
     ),
     Known("DELTA_READ_SOURCE_SCHEMA_CONFLICT", InvalidArgumentError, r"a Delta table knows its columns", _READS),
-    # Where rows begin, and what comes between.
+    # The start of a stream, and commits on the way.
     Known(
         "DELTA_VERSION_NOT_FOUND",
         VersionNotFoundError,
@@ -127,7 +127,7 @@ STREAMS = (
         "table",
         PySparkException,
     ),
-    # What a stream writes.
+    # The sink of a stream.
     Known(
         "DELTA_UNSUPPORTED_OUTPUT_MODE",
         InvalidArgumentError,
@@ -140,7 +140,7 @@ STREAMS = (
         r"is of type void, which a stream can't write",
         r"^StreamWriter\.",
     ),
-    # The change feed.
+    # The change data feed.
     Known(
         "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_DATA_SCHEMA",
         SchemaMismatchError,

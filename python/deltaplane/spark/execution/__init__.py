@@ -1,1 +1,1 @@
-"""What runs on executors: files that tasks write, casts, rules of rows and shuffles."""
+"""The parts that run on executors: file writers, casts, row rules and shuffles."""

@@ -1,7 +1,7 @@
-"""Which places the files of shallow clones are at, for tasks: this process trusts the clones that
-it made, tasks run in others.
+"""The locations of the files of shallow clones, for tasks: this process trusts the clones that it
+made, but tasks run in other processes.
 
-Called within `deltaplane.spark`.
+Internal to `deltaplane.spark`.
 """
 
 from __future__ import annotations
@@ -13,28 +13,29 @@ __all__ = ["note_clone", "with_sources"]
 
 _ALLOWED = "allow_external_files"
 
-# The sources of each clone that this process made, by its path.
+# The sources of each clone that this process made, by the clone's path.
 _sources: dict[str, set[str]] = {}
 
 
 def note_clone(clone: str, source: str, options: Mapping[str, str] | None = None) -> None:
-    """Remembers that a table was made a shallow clone of a source, which was read with these
+    """Records that a table was made a shallow clone of a source, which was read with these
     options."""
     own = {source, *_sources.get(_path(source), ()), *_places(options)}
     _sources.setdefault(_path(clone), set()).update(own)
 
 
 def with_sources(table: str, options: Mapping[str, str] | None) -> dict[str, str] | None:
-    """A store's options, which allow tasks the places of the table's files that this process reads.
+    """A store's options with permission for the locations of the table's files, so that tasks may
+    read them.
 
     >>> note_clone("/lake/clone", "/lake/source")
     >>> with_sources("file:///lake/clone", None), with_sources("/lake/other", None)
     ({'allow_external_files': '/lake/source'}, None)
     """
-    given = dict(options or {})
+    merged = dict(options or {})
     if sources := _sources.get(_path(table)):
-        given[_ALLOWED] = ",".join(sorted({*sources, *_places(given)}))
-    return given or None
+        merged[_ALLOWED] = ",".join(sorted({*sources, *_places(merged)}))
+    return merged or None
 
 
 def _places(options: Mapping[str, str] | None) -> list[str]:

@@ -1,5 +1,5 @@
-"""Spark jobs whose tasks write files: the frame as tasks take it, and what they report. Knows no
-table."""
+"""Runs Spark jobs whose tasks write files: prepares the frame, and collects the tasks' reports.
+Doesn't access the table."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ __all__ = ["judged", "run_tasks"]
 
 
 def judged(df: DataFrame, broken: Column | None) -> tuple[DataFrame, list[str]]:
-    """The frame with a last column that tells what a row breaks, under plain names; and the names
-    of its columns.
+    """The frame with a last column that describes a row's violation, under plain column names; and
+    the original names.
 
-    PySpark looks columns up by their unquoted names in `mapInArrow`, which fails for some.
+    `mapInArrow` of PySpark looks up columns by unquoted names, which fails for names with special
+    characters.
     """
     from pyspark.sql import functions as F
 
-    told = (F.lit(None) if broken is None else broken).cast("string")
+    violation = (F.lit(None) if broken is None else broken).cast("string")
     names = [*df.columns, ""]
-    return df.select("*", told).toDF(*[f"c{i}" for i in range(len(names))]), names
+    return df.select("*", violation).toDF(*[f"c{i}" for i in range(len(names))]), names
 
 
 def run_tasks(
     df: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> tuple[list[str], list[str]]:
-    """Runs tasks that report `add` or `refusal` in each row; what those that Spark counts reported.
+    """Runs tasks that report `add` or `refusal` in each row; returns the reports of the task
+    attempts that Spark accepted.
 
     Raises:
-        ImportError: the workers' Python is another one, or doesn't have deltaplane.
+        ImportError: the workers run another Python, or lack deltaplane.
     """
     try:
         rows: list[Any] = df.mapInArrow(task, "add string, refusal string").collect()
     except Exception as e:
-        told = remedy(e)
-        if told is None:
+        advice = remedy(e)
+        if advice is None:
             raise
-        raise ImportError(told) from e
+        raise ImportError(advice) from e
     return [r["add"] for r in rows if r["add"] is not None], [r["refusal"] for r in rows if r["refusal"] is not None]

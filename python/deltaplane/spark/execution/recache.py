@@ -1,7 +1,7 @@
-"""Cached frames after a commit of this session: Spark computes cached rows of a table that changed
-again.
+"""Refreshes cached frames after a commit of this session: Spark computes cached rows of the changed
+table again.
 
-As delta-spark does after its commands.
+delta-spark does the same after its commands.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _log = logging.getLogger(__name__)
 
 
 def recache(spark: SparkSession) -> None:
-    """Lets go of cached rows of Delta tables that have a newer version, in this session and those
-    beside it; frames of one version keep theirs. A failure of the cache doesn't undo the commit, so
-    nothing is raised."""
+    """Drops cached rows of Delta tables that have a newer version, in this session and its
+    siblings; frames of a fixed version keep theirs. Raises nothing, since a failure of the cache
+    doesn't undo the commit."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     jvm = Jvm.known(spark)
     if jvm is None:
-        # No frame of ours was ever made in this JVM.
+        # No deltaplane frame was ever created in this JVM.
         return
     try:
         jvm.recache(spark)
     except (Py4JError, PySparkException) as e:
-        # Spark removes an entry before it plans the entry again, so no old row remains.
+        # Spark removes an entry before it plans the entry again, so no stale row remains.
         _log.warning(
             "a cached frame of a table that was written to can't be computed again, and is no longer cached: %s", e
         )

@@ -1,12 +1,11 @@
-"""A table's defaults, generated columns and checks on a frame: Spark evaluates the SQL, in the plan
-of the write itself.
+"""Applies a table's defaults, generated columns and checks to a frame: Spark evaluates the SQL,
+within the plan of the write itself.
 
-What applies to which column is `deltaplane.commands.row_rules`' matter.
+`deltaplane.commands.row_rules` decides which rule applies to which column.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -24,22 +23,26 @@ from deltaplane.spark.jvm.schema import quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from deltaplane.io import records
+
 __all__ = ["relaxed", "ruled", "shown_row"]
 
 _STRING = re.compile(r"""[rRxX]?'(?:[^'\\]|\\.)*'|[rR]?"(?:[^"\\]|\\.)*\"""", re.DOTALL)
 _WORD = re.compile(r"`((?:[^`]|``)*)`|([^\W\d]\w*)")
 
 
-def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -> tuple[DataFrame, Column | None]:
-    """The frame with the values of defaults and generated columns, and a column that tells what a
-    row breaks.
+def ruled(
+    df: DataFrame, spec: records.WriteSpec, location: str, beside: Sequence[str] = ()
+) -> tuple[DataFrame, Column | None]:
+    """The frame with the values of defaults and generated columns, and a column that describes a
+    row's violation.
 
-    The column is null for a row that breaks nothing; there is none where nothing is to be checked.
-    Conditions see the rows as the table will have them: in its types, with null in columns that the
-    frame lacks. Columns `beside` the table's stay.
+    The violation column is null for a valid row; it is None if there is nothing to check.
+    Conditions are evaluated over the rows in the table's types, with null in columns that the frame
+    lacks. Columns in `beside` are retained.
 
     Raises:
-        InvalidArgumentError: an expression of the table that Spark can't analyse.
+        InvalidArgumentError: Spark can't analyse an expression of the table.
     """
     rules = RowRules.of_spec(spec, df.columns)
     if not rules:
@@ -48,11 +51,12 @@ def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -
     try:
         for name, sql in rules.defaults:
             df = df.withColumn(name, F.expr(sql).cast(fields[name].dataType))
-        # Identity columns stay out: their values are handed out as the files are written.
+        # Identity columns are excluded, since their values are allocated when the files are
+        # written.
         absent = {column for column, _ in rules.generated}
-        absent |= {f["column"] for f in json.loads(spec)["identity"]} - set(df.columns)
-        kept = [f for f in df.schema.fields if f.name in beside]
-        df = df.to(StructType([*(f for name, f in fields.items() if name not in absent), *kept]))
+        absent |= {f.column for f in spec.identity} - set(df.columns)
+        extra = [f for f in df.schema.fields if f.name in beside]
+        df = df.to(StructType([*(f for name, f in fields.items() if name not in absent), *extra]))
         computed = [F.expr(sql).cast(fields[name].dataType).alias(name) for name, sql in rules.generated]
         df = df.select("*", *computed)
         broken = reduce(_first, (_broken(rule, fields) for rule in rules.checks), None)
@@ -65,18 +69,18 @@ def ruled(df: DataFrame, spec: str, location: str, beside: Sequence[str] = ()) -
     return df, broken
 
 
-def _first(told: Column | None, of: Column) -> Column:
-    return of if told is None else F.coalesce(told, of)
+def _first(violation: Column | None, rule: Column) -> Column:
+    return rule if violation is None else F.coalesce(violation, rule)
 
 
 def _broken(rule: tuple[str, str, str], fields: Mapping[str, Any]) -> Column:
-    """What is said of a row for which the condition is false or null."""
+    """The message for a row for which the condition is false or null."""
     said = shown_row(violation(*rule, ""), rule[2], fields)
     return F.when(~F.coalesce(F.expr(rule[2]), F.lit(False)), said)
 
 
 def shown_row(said: str, condition: str, columns: Iterable[str]) -> Column:
-    """A text, and behind it a row's values in the columns that a condition mentions."""
+    """A text followed by a row's values in the columns that a condition mentions."""
     values = [
         F.concat(F.lit(f"\n - {name} : "), F.coalesce(F.col(quoted(name)).cast("string"), F.lit("null")))
         for name in _mentioned(condition, columns)
@@ -85,15 +89,15 @@ def shown_row(said: str, condition: str, columns: Iterable[str]) -> Column:
 
 
 def _mentioned(sql: str, fields: Iterable[str]) -> list[str]:
-    """The columns whose names stand in an expression, for people to read."""
+    """The columns whose names occur in an expression, for messages."""
     known = {name.lower(): name for name in fields}
     words = (m[1].replace("``", "`") if m[1] is not None else m[2] for m in _WORD.finditer(_STRING.sub(" ", sql)))
     return list(dict.fromkeys(known[w.lower()] for w in words if w.lower() in known))
 
 
 def relaxed(schema_json: str) -> StructType:
-    """A schema with everything nullable and no metadata: what NOT NULL and CHAR ask is judged by
-    the file writer."""
+    """A schema with everything nullable and without metadata: the file writer checks NOT NULL and
+    CHAR."""
     schema: StructType = StructType.fromJson(_relaxed(_native.TableSchema(schema_json).to_value()))
     return schema
 

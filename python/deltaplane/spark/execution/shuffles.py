@@ -1,5 +1,5 @@
-"""Shuffles before rows are written: a partition's rows side by side, tasks of a good size. Knows no
-table."""
+"""Shuffles rows before they are written: brings a partition's rows together, in tasks of suitable
+size. Doesn't access the table."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 __all__ = ["has_few_tasks", "in_bins", "rebalanced"]
 
-# Files that a partition may get from one write without a shuffle.
+# Maximum number of files per partition in a write without a shuffle.
 _FEW_TASKS = 8
 _BIN_SIZE = "spark.databricks.delta.optimizeWrite.binSize"
 
 
 def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Rows in partitions of the size that optimised writes aim at, by adaptive execution.
+    """Rows in partitions of the size for optimised writes, by adaptive execution.
 
     Raises:
-        InvalidArgumentError: the session's setting is no number of bytes.
+        InvalidArgumentError: the session's setting isn't a number of bytes.
     """
     text = df.sparkSession.conf.get(_BIN_SIZE, "512m") or "512m"
     size = size_of(text)
@@ -36,14 +36,14 @@ def in_bins(df: DataFrame, columns: Sequence[str]) -> DataFrame:
     try:
         binned: DataFrame = Jvm.of(df.sparkSession).rebalanced(df, by, size)
     except NativeScanUnavailable:
-        # Without the JVM at hand it is Spark's own size of partitions.
+        # Without access to the JVM, Spark's default partition size applies.
         return rebalanced(df, columns)
     return binned
 
 
 def has_few_tasks(df: DataFrame) -> bool:
-    """Whether a frame is evaluated by so few tasks that each partition gets few files from them: a
-    shuffle costs a third of a write."""
+    """Whether so few tasks evaluate a frame that each partition gets few files: a shuffle costs a
+    third of a write."""
     try:
         tasks = Jvm.of(df.sparkSession).tasks_of(df)
     except NativeScanUnavailable:
@@ -52,10 +52,10 @@ def has_few_tasks(df: DataFrame) -> bool:
 
 
 def rebalanced(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Rows of a partition side by side: adaptive execution joins small partitions and splits large
-    ones.
+    """Brings the rows of a partition together: adaptive execution joins small partitions and splits
+    large ones.
 
-    A column that the frame lacks is the same in every row.
+    A column that the frame lacks has the same value in every row.
     """
     from pyspark.sql import functions as F
 

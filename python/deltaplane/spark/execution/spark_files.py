@@ -1,6 +1,6 @@
-"""New data files by Spark's own Parquet writer: rows stay in the JVM, which costs little more than
-half of what it takes to hand them to Python's workers. For frames that are written as they are,
-where renaming a file is one step.
+"""Writes new data files by Spark's own Parquet writer: rows stay in the JVM, which takes little
+more than half the time of passing them to Python workers. Only for frames that are written
+unchanged, to stores where renaming a file is atomic.
 """
 
 from __future__ import annotations
@@ -20,99 +20,104 @@ from deltaplane.write.convert import described, partition_values_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from deltaplane.io import records
+
 __all__ = ["files_by_spark"]
 
-# VACUUM knows these folders: it looks at what tasks that weren't done left in them.
+# VACUUM recognises these folders and examines the files that unfinished tasks left in them.
 _FOLDER = "spark-"
 _CODECS = {None: "zstd", "zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "uncompressed": "none"}
-# Types whose values Spark writes as the protocol wants them, and those that a directory's name
-# tells exactly.
+# Types whose values Spark writes as the protocol requires, and types that a directory name
+# represents exactly.
 _PLAIN = {"boolean", "byte", "short", "integer", "long", "string", "date"}
 _SIMPLE = _PLAIN | {"float", "double", "binary", "timestamp", "timestamp_ntz"}
 
 
 def files_by_spark(
-    df: DataFrame, location: str, options: Mapping[str, str] | None, spec: str, max_rows: int | None = None
+    df: DataFrame,
+    location: str,
+    options: Mapping[str, str] | None,
+    spec: records.WriteSpec,
+    max_rows: int | None = None,
 ) -> list[str] | None:
-    """The adds of new files with the frame's rows, of which each has at most `max_rows`; None where
-    the rows need our own writer.
+    """Writes the frame's rows to new files with at most `max_rows` rows each and returns the adds;
+    None if the rows need deltaplane's own writer.
 
-    That is where a row may break a rule that is judged while it is written, gets a value or a place
-    on the way, or where files have names, sizes or types that Spark's writer doesn't give them; and
-    on object stores, where Spark moves a file by copying it.
+    Deltaplane's writer is needed if a row may violate a rule that is checked during the write, gets
+    a value or a position during the write, or if files have names, sizes or types that Spark's
+    writer doesn't support; and on object stores, where Spark renames a file by copying it.
     """
-    parsed = json.loads(spec)
-    columns = _native.TableSchema(parsed["schema"]).to_value()["fields"]
+    columns = _native.TableSchema(spec.schema).to_value()["fields"]
     root = _directory(location)
-    if options or root is None or not _is_plain(parsed, columns) or not _fits(df, columns):
+    if options or root is None or not _is_plain(spec, columns) or not _fits(df, columns):
         return None
     try:
         jvm = Jvm.of(df.sparkSession)
     except NativeScanUnavailable:
         return None
-    partition_columns: list[str] = parsed["partition_columns"]
+    partition_columns: list[str] = spec.partition_columns
     folder = f"{_FOLDER}{uuid.uuid4()}"
-    codec = _CODECS[parsed["compression"]]
+    codec = _CODECS[spec.compression]
     writer = jvm.parquet_writer(df.select(*[quoted(field["name"]) for field in columns]), codec)
     if max_rows is not None:
         writer = writer.option("maxRecordsPerFile", max_rows)
     store = _native.RawStore.open(location, None)
     try:
         writer.partitionBy(jvm.strings(partition_columns)).parquet(f"{root}/{folder}")
-        files = sorted(found[0] for found in store.list_all(folder))
+        files = sorted(entry[0] for entry in store.list_all(folder))
         if root.startswith("file:"):
             _settle(root.removeprefix("file://"), files)
         described_files = list(described(files, _partitions(files, partition_columns, columns)))
         adds = _native.adopt_files(location, None, spec, described_files)
     except BaseException:
-        store.delete_all([found[0] for found in store.list_all(folder)])
+        store.delete_all([entry[0] for entry in store.list_all(folder)])
         raise
     empty = {file for file, add in zip(files, adds, strict=True) if _rows(add) == 0}
     store.delete_all(sorted(empty))
     return [add for file, add in zip(files, adds, strict=True) if file not in empty]
 
 
-def _is_plain(spec: Mapping[str, Any], columns: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether files are what Spark would write of such rows."""
-    by = set(spec["partition_columns"])
+def _is_plain(spec: records.WriteSpec, columns: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether Spark's writer would produce valid files for these rows."""
+    by = set(spec.partition_columns)
     needs_ours = (
-        spec["mapping"] != "none",
-        spec["partition_columns_in_files"],
-        spec["target_file_size_bytes"] is not None,
-        spec["row_group_rows"] is not None,
-        bool(spec["identity"]),
-        bool(spec["clustered_by"]),
-        # Spark writes no rows without columns.
+        spec.mapping != "none",
+        spec.partition_columns_in_files,
+        spec.target_file_size_bytes is not None,
+        spec.row_group_rows is not None,
+        bool(spec.identity),
+        bool(spec.clustered_by),
+        # Spark can't write rows without columns.
         len(by) == len(columns),
-        spec["compression"] not in _CODECS,
+        spec.compression not in _CODECS,
     )
     return not any(needs_ours) and all(
         _is_simple(column["type"]) and (column["name"] not in by or column["type"] in _PLAIN) for column in columns
     )
 
 
-def _is_simple(of: Any) -> bool:
-    if isinstance(of, str):
-        return of in _SIMPLE or of.startswith("decimal")
-    match of["type"]:
+def _is_simple(data_type: Any) -> bool:
+    if isinstance(data_type, str):
+        return data_type in _SIMPLE or data_type.startswith("decimal")
+    match data_type["type"]:
         case "struct":
-            return all(_is_simple(field["type"]) for field in of["fields"])
+            return all(_is_simple(field["type"]) for field in data_type["fields"])
         case "array":
-            return _is_simple(of["elementType"])
+            return _is_simple(data_type["elementType"])
         case "map":
-            return _is_simple(of["keyType"]) and _is_simple(of["valueType"])
+            return _is_simple(data_type["keyType"]) and _is_simple(data_type["valueType"])
     return False
 
 
 def _fits(df: DataFrame, columns: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the frame has just the table's columns, with nulls only where they may be, and no
-    text of a given length.
+    """Whether the frame has exactly the table's columns, with nulls only where the table allows
+    them, and no text with a limited length.
 
-    Our own writer converts types and looks at values; Spark's does neither.
+    Deltaplane's writer converts types and checks values; Spark's writer does neither.
     """
-    given = {field["name"]: field for field in df.schema.jsonValue()["fields"]}
-    return len(given) == len(df.columns) == len(columns) and all(
-        (field := given.get(column["name"])) is not None
+    by_name = {field["name"]: field for field in df.schema.jsonValue()["fields"]}
+    return len(by_name) == len(df.columns) == len(columns) and all(
+        (field := by_name.get(column["name"])) is not None
         and not _is_measured(column)
         and column["nullable"] >= field["nullable"]
         and _holds(column["type"], field["type"])
@@ -120,16 +125,16 @@ def _fits(df: DataFrame, columns: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
-def _holds(wanted: Any, found: Any) -> bool:
-    """Whether two types are equal but for nulls that `wanted` may have and `found` hasn't."""
-    if isinstance(wanted, str) or isinstance(found, str):
-        return bool(wanted == found)
-    if wanted["type"] != found["type"]:
+def _holds(wanted: Any, actual: Any) -> bool:
+    """Whether two types are equal, except that `wanted` may be nullable where `found` isn't."""
+    if isinstance(wanted, str) or isinstance(actual, str):
+        return bool(wanted == actual)
+    if wanted["type"] != actual["type"]:
         return False
     match wanted["type"]:
         case "struct":
-            pairs = list(zip(wanted["fields"], found["fields"], strict=False))
-            return len(wanted["fields"]) == len(found["fields"]) and all(
+            pairs = list(zip(wanted["fields"], actual["fields"], strict=False))
+            return len(wanted["fields"]) == len(actual["fields"]) and all(
                 w["name"] == f["name"]
                 and not _is_measured(w)
                 and w["nullable"] >= f["nullable"]
@@ -137,14 +142,14 @@ def _holds(wanted: Any, found: Any) -> bool:
                 for w, f in pairs
             )
         case "array":
-            return wanted["containsNull"] >= found["containsNull"] and _holds(
-                wanted["elementType"], found["elementType"]
+            return wanted["containsNull"] >= actual["containsNull"] and _holds(
+                wanted["elementType"], actual["elementType"]
             )
         case "map":
             return (
-                wanted["valueContainsNull"] >= found["valueContainsNull"]
-                and _holds(wanted["keyType"], found["keyType"])
-                and _holds(wanted["valueType"], found["valueType"])
+                wanted["valueContainsNull"] >= actual["valueContainsNull"]
+                and _holds(wanted["keyType"], actual["keyType"])
+                and _holds(wanted["valueType"], actual["valueType"])
             )
     return False
 
@@ -154,7 +159,7 @@ def _is_measured(field: Mapping[str, Any]) -> bool:
 
 
 def _directory(location: str) -> str | None:
-    """The location as Hadoop names it, if it renames files there in one step."""
+    """The location in Hadoop's notation, if Hadoop renames files there atomically."""
     if location.startswith("/"):
         return f"file://{location.rstrip('/')}"
     return location.rstrip("/") if location.startswith("hdfs://") else None
@@ -163,7 +168,7 @@ def _directory(location: str) -> str | None:
 def _partitions(
     files: Sequence[str], by: Sequence[str], columns: Sequence[Mapping[str, Any]]
 ) -> dict[str, dict[str, str | None]]:
-    """The partition values that directories below a write's folder tell."""
+    """The partition values in the directory names below a write's folder."""
     named = {column["name"]: dict(column) for column in columns}
     some = {file.rpartition("/")[0]: file.partition("/")[2] for file in files}
     partitions = [named[name] for name in by]
@@ -171,9 +176,8 @@ def _partitions(
 
 
 def _settle(root: str, files: Sequence[str]) -> None:
-    """Makes files durable: Spark's writer leaves that to the system, and a commit may not name what
-    a crash can take away. Hadoop leaves a sum beside each file on a local disk, which nobody
-    reads."""
+    """Flushes files to disk: Spark's writer doesn't, and a commit must not name files that a crash
+    can lose. Deletes the checksum file that Hadoop writes beside each file on a local disk."""
     folders = {f"{root}/{file.rpartition('/')[0]}" for file in files}
     while above := {folder.rpartition("/")[0] for folder in folders if folder != root} - folders:
         folders |= above

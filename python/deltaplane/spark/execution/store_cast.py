@@ -1,7 +1,7 @@
-"""Values as a statement stores them into columns of other types: by the casts that the session's
-store assignment policy names.
+"""Casts values for storing them in columns of other types, by the session's store assignment
+policy.
 
-As in delta-spark, `spark.sql.storeAssignmentPolicy` decides and `spark.sql.ansi.enabled` doesn't.
+As in delta-spark, `spark.sql.storeAssignmentPolicy` decides, not `spark.sql.ansi.enabled`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "as_table_takes",
+    "check_fields",
     "check_partitions",
+    "follows_ansi",
     "holds_void",
     "store_policy",
     "stored",
@@ -37,50 +39,54 @@ __all__ = [
 ]
 
 _POLICY = "spark.sql.storeAssignmentPolicy"
-# Of UPDATE and MERGE: whether `spark.sql.ansi.enabled` decides on casts instead.
+# The setting by which `spark.sql.ansi.enabled` decides about casts in UPDATE and MERGE instead.
 _FOLLOWS_ANSI = "spark.databricks.delta.updateAndMergeCastingFollowsAnsiEnabledFlag"
 
 
+def follows_ansi(spark: SparkSession) -> bool:
+    """Whether UPDATE and MERGE cast as the session's queries do, and not by the policy."""
+    return is_on(spark, _FOLLOWS_ANSI)
+
+
 def store_policy(spark: SparkSession, *, changes_rows: bool = False) -> str:
-    """The policy by which the session casts values that are stored: ANSI, LEGACY or STRICT.
+    """The session's policy for casting stored values: ANSI, LEGACY or STRICT.
 
     Args:
         spark: the session.
-        changes_rows: whether the statement is an UPDATE or a MERGE, which may follow the casts of
-            the session's queries.
+        changes_rows: whether the statement is an UPDATE or a MERGE, which may use the casts of the
+            session's queries.
     """
-    if changes_rows and is_on(spark, _FOLLOWS_ANSI):
+    if changes_rows and follows_ansi(spark):
         return "ANSI" if str(spark.conf.get("spark.sql.ansi.enabled", "true")).lower() == "true" else "LEGACY"
     return str(spark.conf.get(_POLICY, "ANSI")).upper()
 
 
 def as_table_takes(rows: DataFrame, location: str, options: Mapping[str, str] | None = None) -> DataFrame:
-    """The rows with their columns as the newest version of a table has them; see
-    `stored_by_name`."""
+    """The rows with the columns of the table's newest version; see `stored_by_name`."""
     snapshot = _native.Snapshot.open(location, split_options(options)[0])
     return stored_by_name(rows, relaxed(snapshot.schema.to_json()))
 
 
 def check_partitions(columns: Sequence[str], location: str, options: Mapping[str, str] | None = None) -> None:
-    """Refuses rows for a table that is there without all of its partition columns, which would be
-    null, or with these alone.
+    """Refuses rows that lack some of an existing table's partition columns, which would become
+    null, or that have only partition columns.
 
     Raises:
-        SchemaMismatchError: a partition column is lacking, or every other column.
+        SchemaMismatchError: a partition column is missing, or every other column is.
     """
     try:
         snapshot = _native.Snapshot.open(absolute_location(location), split_options(options)[0])
     except TableNotFoundError:
         return
     partitions = snapshot.info.partition_columns
-    given = {name.lower() for name in columns}
-    if lacking := [name for name in partitions if name.lower() not in given]:
+    own_names = {name.lower() for name in columns}
+    if lacking := [name for name in partitions if name.lower() not in own_names]:
         raise SchemaMismatchError(
             f"the data lacks the partition column `{lacking[0]}`, so that no row has a place in the table: add the column to the "
             f"data, which has {', '.join(columns)}; as null where that is meant",
             table=location,
         )
-    if partitions and given == {name.lower() for name in partitions}:
+    if partitions and own_names == {name.lower() for name in partitions}:
         raise SchemaMismatchError(
             f"the data has only partition columns ({', '.join(columns)}): add at least one other column of the table",
             table=location,
@@ -88,30 +94,30 @@ def check_partitions(columns: Sequence[str], location: str, options: Mapping[str
 
 
 def stored_by_position(rows: DataFrame, schema: StructType, *, listed: bool = False) -> DataFrame:
-    """The rows with the schema's columns, which are as many, and fields of structs, found by their
-    places. As in delta-spark, fields are found by name in rows that have the columns' names and
-    need no cast, unless the statement lists the columns.
+    """Converts rows to the schema's columns, of equal number; matches columns and fields of structs
+    by position. As in delta-spark, fields are matched by name in rows that have the columns' names
+    and need no cast, unless the statement lists the columns.
 
     Raises:
-        SchemaMismatchError: a type that the session's policy has no cast for, or a struct of
-            another number of fields.
+        SchemaMismatchError: the session's policy has no cast for a type, or a struct has another
+            number of fields.
     """
     return _placed(rows, schema, listed=listed, grows=False, widens=False)
 
 
 def stored_and_grown(rows: DataFrame, schema: StructType, *, listed: bool = False, widens: bool = False) -> DataFrame:
-    """The rows for a table with this schema that takes new columns: as `stored_by_position`, and
-    columns and fields of structs behind those of the schema keep their names and types.
+    """Converts rows for a table that takes new columns: as `stored_by_position`, but additional
+    columns and fields of structs keep their names and types.
 
     Args:
         rows: the rows, with at least as many columns as the schema.
-        schema: the table's, relaxed.
+        schema: the table's, with everything nullable.
         listed: whether the statement lists the columns.
-        widens: whether columns become wider where values of a wider type come, so that these aren't
-            cast.
+        widens: whether columns are widened for values of a wider type, so that these aren't cast.
 
     Raises:
-        SchemaMismatchError: as `stored_by_position`, or a struct with fewer fields than its column.
+        SchemaMismatchError: as in `stored_by_position`, or a struct with fewer fields than its
+            column.
     """
     return _placed(rows, schema, listed=listed, grows=True, widens=widens)
 
@@ -122,14 +128,18 @@ def _placed(rows: DataFrame, schema: StructType, *, listed: bool, grows: bool, w
         return rows if grows else stored_by_name(rows, schema)
     jvm, columns = Jvm.of(rows.sparkSession), list[Column]()
     policy = store_policy(rows.sparkSession)
-    # Spark's errors name columns: by the rows' own names where each is another one.
+    # Spark's errors name columns, so the rows' own names are used if they are distinct.
     unique = len({name.lower() for name in rows.columns}) == len(rows.columns)
     plain = rows if unique else rows.toDF(*[f"c{i}" for i in range(len(rows.columns))])
-    for given, field in zip(plain.schema.fields, schema.fields, strict=not grows):
-        column = plain[quoted(given.name)]
-        _check_void(field.name, given.dataType, field.dataType)
-        to = _by_place(given.dataType, field.dataType, field.name, grows=grows, widens=widens)
-        columns.append((column if given.dataType == to else jvm.store_cast(column, to, policy)).alias(field.name))
+    for source_field, field in zip(plain.schema.fields, schema.fields, strict=not grows):
+        column = plain[quoted(source_field.name)]
+        _check_void(field.name, source_field.dataType, field.dataType)
+        to = _by_place(source_field.dataType, field.dataType, field.name, grows=grows, widens=widens)
+        columns.append(
+            (column if source_field.dataType == to else jvm.store_cast(column, to, policy, field.name)).alias(
+                field.name
+            )
+        )
     new = zip(plain.columns[len(columns) :], rows.columns[len(columns) :], strict=True)
     columns += [plain[quoted(name)].alias(own) for name, own in new]
     try:
@@ -139,7 +149,7 @@ def _placed(rows: DataFrame, schema: StructType, *, listed: bool, grows: bool, w
 
 
 def _is_read_compatible(own: DataType, brought: DataType, widens: bool) -> bool:
-    """Whether values of a type are values of a column's without a cast; structs may have more
+    """Whether values of a type can be stored in a column without a cast; structs may have more
     fields, in any order."""
     if isinstance(own, StructType) and isinstance(brought, StructType):
         types = {field.name: field.dataType for field in brought.fields}
@@ -153,8 +163,8 @@ def _is_read_compatible(own: DataType, brought: DataType, widens: bool) -> bool:
 
 
 def _by_place(brought: DataType, own: DataType, path: str, *, grows: bool, widens: bool) -> DataType:
-    """The type that values of one type are cast to for a column of another one, where fields of
-    structs are found by their places."""
+    """The type to which values are cast for a column of another type, matching fields of structs by
+    position."""
     if isinstance(brought, StructType) and isinstance(own, StructType):
         if len(brought.fields) < len(own.fields):
             raise SchemaMismatchError(
@@ -181,18 +191,40 @@ def _by_place(brought: DataType, own: DataType, path: str, *, grows: bool, widen
 
 
 def widens_columns(configuration: Mapping[str, str]) -> bool:
-    """Whether a write that may change the schema of a table with these properties makes columns
-    wider."""
+    """Whether a write that may change the schema of a table with these properties widens
+    columns."""
     return configuration.get("delta.enableTypeWidening", "false").lower() == "true"
 
 
-def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:
-    """The rows with those of their columns as the schema has them that it has; others stay as they
-    are.
+def check_fields(brought: DataType, own: DataType, path: str) -> None:
+    """Refuses values of structs that lack fields of their column, as delta-spark does for INSERT …
+    BY NAME: they would be null.
 
     Raises:
-        SchemaMismatchError: a type that Spark has no cast for, a struct with a field that its
-            column lacks.
+        SchemaMismatchError: a struct without a field that its column has, at any depth.
+    """
+    if isinstance(brought, StructType) and isinstance(own, StructType):
+        source_types = {field.name.lower(): field.dataType for field in brought.fields}
+        if lacking := [field.name for field in own.fields if field.name.lower() not in source_types]:
+            raise SchemaMismatchError(
+                f"a value of `{path}` has {len(brought.fields)} fields for the {len(own.fields)} fields of its column, and lacks "
+                f"`{lacking[0]}`, which would be null: give it, as NULL where that is meant"
+            )
+        for field in own.fields:
+            check_fields(source_types[field.name.lower()], field.dataType, f"{path}.{field.name}")
+    elif isinstance(brought, ArrayType) and isinstance(own, ArrayType):
+        check_fields(brought.elementType, own.elementType, f"{path}.element")
+    elif isinstance(brought, MapType) and isinstance(own, MapType):
+        check_fields(brought.keyType, own.keyType, f"{path}.key")
+        check_fields(brought.valueType, own.valueType, f"{path}.value")
+
+
+def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Casts the columns that the schema contains to its types; other columns stay unchanged.
+
+    Raises:
+        SchemaMismatchError: Spark has no cast for a type, or a struct has a field that its column
+            lacks.
     """
     own = {field.name.lower(): field.dataType for field in schema.fields}
     fields = [StructField(f.name, own.get(f.name.lower(), f.dataType)) for f in rows.schema.fields]
@@ -202,14 +234,15 @@ def stored_by_name(rows: DataFrame, schema: StructType) -> DataFrame:
         raise SchemaMismatchError(f"a value doesn't fit its column, cast it: {e}") from e
 
 
-def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> DataFrame:
-    """The rows with these columns, found by their names at every depth; others are left out, and
-    fields that a struct lacks are null. `policy`: as `store_policy` gives it; None for that of
-    statements that add rows.
+def stored(rows: DataFrame, schema: StructType, policy: str | None = None, *, checks: bool = True) -> DataFrame:
+    """The rows with these columns, matched by name at every depth; other columns are dropped, and
+    missing fields of structs are null. `policy` is a result of `store_policy`; None means the
+    policy of statements that add rows. `checks`: whether an overflow has the condition of a table's
+    column.
 
     Raises:
-        AnalysisException: a type that the policy has no cast for.
-        SchemaMismatchError: a struct with a field that its column lacks.
+        AnalysisException: the policy has no cast for a type.
+        SchemaMismatchError: a struct has a field that its column lacks.
     """
     to = {field.name.lower(): field.dataType for field in schema.fields}
     jvm, columns = Jvm.of(rows.sparkSession), list[Column]()
@@ -218,55 +251,58 @@ def stored(rows: DataFrame, schema: StructType, policy: str | None = None) -> Da
         column = rows[quoted(field.name)]
         _check_void(field.name, field.dataType, to.get(field.name.lower(), field.dataType))
         cast = _with_leaves(field.dataType, to.get(field.name.lower(), field.dataType))
-        columns.append(column if cast is field.dataType else jvm.store_cast(column, cast, policy).alias(field.name))
+        name = field.name if checks else None
+        columns.append(
+            column if cast is field.dataType else jvm.store_cast(column, cast, policy, name).alias(field.name)
+        )
     return rows.select(*columns).to(schema)
 
 
-def _check_void(name: str, given: DataType, to: DataType) -> None:
-    """Refuses values for a column without a type: Spark's own error says no more than that there is
-    no cast."""
-    if isinstance(to, NullType) and not isinstance(given, NullType):
+def _check_void(name: str, source: DataType, to: DataType) -> None:
+    """Refuses values for a column without a type, since Spark's own error doesn't name the
+    reason."""
+    if isinstance(to, NullType) and not isinstance(source, NullType):
         raise SchemaMismatchError(
-            f"column `{name}` has no type in the table yet (void: only nulls), found {given.simpleString()} in the data: the "
+            f"column `{name}` has no type in the table yet (void: only nulls), found {source.simpleString()} in the data: the "
             "option mergeSchema gives it this type"
         )
 
 
-def holds_void(of: DataType) -> bool:
-    """Whether a type is void, or one in it is."""
-    if isinstance(of, StructType):
-        return any(holds_void(field.dataType) for field in of.fields)
-    if isinstance(of, ArrayType):
-        return holds_void(of.elementType)
-    if isinstance(of, MapType):
-        return holds_void(of.keyType) or holds_void(of.valueType)
-    return isinstance(of, NullType)
+def holds_void(data_type: DataType) -> bool:
+    """Whether a type contains void, at any depth."""
+    if isinstance(data_type, StructType):
+        return any(holds_void(field.dataType) for field in data_type.fields)
+    if isinstance(data_type, ArrayType):
+        return holds_void(data_type.elementType)
+    if isinstance(data_type, MapType):
+        return holds_void(data_type.keyType) or holds_void(data_type.valueType)
+    return isinstance(data_type, NullType)
 
 
-def _with_leaves(given: DataType, to: DataType) -> DataType:
-    """The type with its fields, and what is in them as in another one; itself where that is so
-    already. What a cast changes may be null: LEGACY casts give nulls for values that don't fit."""
-    if isinstance(given, NullType):
-        return given
-    if isinstance(given, StructType) and isinstance(to, StructType):
+def _with_leaves(source: DataType, to: DataType) -> DataType:
+    """The fields of one type with the leaf types of another; the type itself if both are equal.
+    Cast values are nullable, since LEGACY casts return null for values out of range."""
+    if isinstance(source, NullType):
+        return source
+    if isinstance(source, StructType) and isinstance(to, StructType):
         own = {field.name.lower(): field.dataType for field in to.fields}
-        if unknown := [field.name for field in given.fields if field.name.lower() not in own]:
+        if unknown := [field.name for field in source.fields if field.name.lower() not in own]:
             raise SchemaMismatchError(
                 f"a value has the field `{unknown[0]}`, which its column lacks (it has {', '.join(to.fieldNames())}): "
                 "leave the field out, or add it to the table first"
             )
-        types = [_with_leaves(f.dataType, own[f.name.lower()]) for f in given.fields]
-        if all(new is f.dataType for new, f in zip(types, given.fields, strict=True)):
-            return given
-        pairs = zip(given.fields, types, strict=True)
+        types = [_with_leaves(f.dataType, own[f.name.lower()]) for f in source.fields]
+        if all(new is f.dataType for new, f in zip(types, source.fields, strict=True)):
+            return source
+        pairs = zip(source.fields, types, strict=True)
         return StructType(
             [StructField(f.name, new, f.nullable or new is not f.dataType, f.metadata) for f, new in pairs]
         )
-    if isinstance(given, ArrayType) and isinstance(to, ArrayType):
-        element = _with_leaves(given.elementType, to.elementType)
-        return given if element is given.elementType else ArrayType(element)
-    if isinstance(given, MapType) and isinstance(to, MapType):
-        key, value = _with_leaves(given.keyType, to.keyType), _with_leaves(given.valueType, to.valueType)
-        same = key is given.keyType and value is given.valueType
-        return given if same else MapType(key, value)
-    return given if given == to else to
+    if isinstance(source, ArrayType) and isinstance(to, ArrayType):
+        element = _with_leaves(source.elementType, to.elementType)
+        return source if element is source.elementType else ArrayType(element)
+    if isinstance(source, MapType) and isinstance(to, MapType):
+        key, value = _with_leaves(source.keyType, to.keyType), _with_leaves(source.valueType, to.valueType)
+        same = key is source.keyType and value is source.valueType
+        return source if same else MapType(key, value)
+    return source if source == to else to

@@ -1,5 +1,4 @@
-"""What is wrong with the Python of Spark's workers, told by what their tasks failed with, and what
-to do about it."""
+"""Explains a failed job if the Python of Spark's workers is the cause, and names the remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ _SAME = (
     f"set PYSPARK_PYTHON to an interpreter like the driver's ({sys.version_info.major}.{sys.version_info.minor}), on every "
     "machine, before the session starts"
 )
-# What the text of a failed job holds, and what it means.
+# Parts of a failed job's error text, with their meaning.
 _CAUSES = (
     (
         "No module named 'deltaplane'",
@@ -24,6 +23,6 @@ _CAUSES = (
 
 
 def remedy(error: Exception) -> str | None:
-    """What is wrong and what to do, where the workers' Python is to blame for a failed job."""
+    """Cause and remedy, if the workers' Python made a job fail; None otherwise."""
     text = str(error)
     return next((meaning for cause, meaning in _CAUSES if cause in text), None)

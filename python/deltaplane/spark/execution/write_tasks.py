@@ -1,5 +1,5 @@
-"""What runs on executors: rows of one task, judged by the table's rules, to data files. No driver,
-no commit."""
+"""The tasks that write data files on executors: convert one task's rows under the table's rules.
+Neither plans nor commits."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltaplane.commands.row_rules import RuledRows
+    from deltaplane.io import records
 
 __all__ = [
     "REFUSED",
@@ -32,25 +33,25 @@ __all__ = [
     "delete_rows",
     "listed",
     "raise_refusal",
-    "told",
+    "reported",
     "write_changed",
     "write_judged",
     "write_unjudged",
 ]
 
-# What is wrong with the rows themselves: trying again would find the same, so the driver is told
-# instead of Spark.
+# Errors about the rows themselves: a retry would fail again, so the task reports them to the driver
+# instead of failing.
 REFUSED: dict[str, type[DeltaError]] = {
     cls.default_kind: cls
     for cls in (ConstraintViolationError, SchemaMismatchError, UnsupportedExpressionError, UnsupportedFeatureError)
 }
 
-# A task's adds, and why it refused its rows, if it did.
+# A task's adds, and the reason for refusing its rows, if any.
 TaskResult = tuple[list[str], "str | None"]
 
 
 class _Judged:
-    """Rows of which Spark has judged each: the last column says what is wrong with it, and isn't
+    """Rows that Spark has checked: the last column describes a row's violation and isn't
     written."""
 
     def __init__(self, first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> None:
@@ -61,24 +62,29 @@ class _Judged:
         self.reader = pa.RecordBatchReader.from_batches(pa.schema(list(first.schema)[:-1]), batches)
 
     def raise_error(self) -> None:
-        """Raises what ended the stream, if something did."""
+        """Raises the error that ended the stream, if any."""
         if self._error is not None:
             raise self._error
 
     def _passed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        told = batch.column(batch.num_columns - 1).drop_null()
-        if len(told):
-            self._error = ConstraintViolationError(told[0].as_py())
+        violations = batch.column(batch.num_columns - 1).drop_null()
+        if len(violations):
+            self._error = ConstraintViolationError(violations[0].as_py())
             raise self._error
         return batch.select(range(batch.num_columns - 1))
 
 
 def write_judged(
-    location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch], *, keep: bool = True
+    location: str,
+    options: dict[str, str] | None,
+    spec: records.WriteSpec,
+    batches: Iterator[pa.RecordBatch],
+    *,
+    keep: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """Writes one task's rows, judged by Spark, in the shape of `mapInArrow`: columns `add` and
-    `refusal`, one of them set in each row. Without `keep` the files are made, and stored
-    nowhere."""
+    """Writes one task's rows, which Spark has checked, in the form of `mapInArrow`: columns `add`
+    and `refusal`, one of them set in each row. Without `keep` the files are encoded but not
+    stored."""
 
     def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
         return _native.write_files(location, options, spec, reader, task, keep)
@@ -89,16 +95,16 @@ def write_judged(
 def write_changed(
     location: str,
     options: dict[str, str] | None,
-    spec: str,
+    spec: records.TaskSpec,
     change: str | None,
     first_task: int | None,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Writes rows of a command that changes a table, as `write_judged` does; what was done stands
-    in `add`.
+    """Writes rows of a command that changes a table, as `write_judged` does; the column `add`
+    contains the results.
 
-    `spec` is that of the command's tasks. With `first_task` the rows are new in the table, and this
-    is the number of the job's first task."""
+    `spec` is the one for the command's tasks. `first_task` marks rows that are new in the table,
+    and is the number of the job's first task."""
 
     def write(reader: pa.RecordBatchReader, task: int) -> list[str]:
         number = (first_task or 0) + task
@@ -110,12 +116,12 @@ def write_changed(
 def delete_rows(
     location: str,
     options: dict[str, str] | None,
-    spec: str,
+    spec: records.TaskSpec,
     deletes: list[int],
     records: bool,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Takes rows out of the files of one task, which stand there in whole; see
+    """Deletes rows from the files of one task, which receives all deleted rows of its files; see
     `_native.take_out_rows`."""
     import pyarrow as pa
 
@@ -129,8 +135,8 @@ def delete_rows(
 def arrange(
     location: str, options: dict[str, str] | None, spec: str, memory_bytes: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Moves groups of files, one after the other; see `_native.arrange_group`."""
-    yield from told(lambda group: [_native.arrange_group(location, options, spec, group, memory_bytes)], batches)
+    """Rewrites groups of files, one after the other; see `_native.arrange_group`."""
+    yield from reported(lambda group: [_native.arrange_group(location, options, spec, group, memory_bytes)], batches)
 
 
 def copy(
@@ -140,25 +146,25 @@ def copy(
     target_options: Mapping[str, str] | None,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Copies files of one table to another; tells their sizes. See `_native.copy_files`."""
+    """Copies files of one table to another; reports their sizes. See `_native.copy_files`."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
             pairs = [(path, key) for path, key in json.loads(text)]
             try:
                 sizes = _native.copy_files(location, options, target, target_options, pairs)
             except FileMissingError as e:
-                # Another attempt would find the same.
+                # A retry would fail again.
                 yield _reported([], str(e))
                 return
             yield _reported([json.dumps(sizes)], None)
 
 
-def told(of: Callable[[str], list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What a function says of each text, in the shape of `write_judged`."""
+def reported(convert: Callable[[str], list[str]], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Applies a function to each text and reports the results in the form of `write_judged`."""
     for batch in batches:
         for text in batch.column(0).to_pylist():
             try:
-                yield _reported(of(text), None)
+                yield _reported(convert(text), None)
             except tuple(REFUSED.values()) as e:
                 yield _reported([], json.dumps({"kind": e.kind, "message": str(e)}))
 
@@ -172,13 +178,13 @@ def listed(
     store = _native.RawStore.open(location, options)
     for batch in batches:
         for directory in batch.column(0).to_pylist():
-            found = store.list_all(directory)
+            entries = store.list_all(directory)
             yield pa.RecordBatch.from_arrays(
                 [
-                    pa.array([f[0] for f in found], pa.string()),
-                    pa.array([f[1] for f in found], pa.int64()),
-                    pa.array([False] * len(found), pa.bool_()),
-                    pa.array([f[2] for f in found], pa.int64()),
+                    pa.array([f[0] for f in entries], pa.string()),
+                    pa.array([f[1] for f in entries], pa.int64()),
+                    pa.array([False] * len(entries), pa.bool_()),
+                    pa.array([f[2] for f in entries], pa.int64()),
                 ],
                 names=["path", "length", "isDir", "modificationTime"],
             )
@@ -187,7 +193,7 @@ def listed(
 def delete(
     location: str, options: dict[str, str] | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Deletes files by lists of their keys; a task that runs again finds some of them gone."""
+    """Deletes files by lists of their keys; files that an earlier attempt deleted are ignored."""
     store = _native.RawStore.open(location, options)
     for batch in batches:
         for text in batch.column(0).to_pylist():
@@ -204,13 +210,17 @@ def _reported(adds: list[str], refusal: str | None) -> pa.RecordBatch:
 
 
 def write_unjudged(
-    location: str, options: dict[str, str] | None, spec: str, batches: Iterator[pa.RecordBatch], now_us: int
+    location: str,
+    options: dict[str, str] | None,
+    spec: records.WriteSpec,
+    batches: Iterator[pa.RecordBatch],
+    now_us: int,
 ) -> TaskResult:
-    """Writes one task's rows as they came; the table's rules are evaluated here, at the session's
-    time zone as far as the rows tell it. `now_us` is the time of the whole write."""
+    """Writes one task's rows unchecked; evaluates the table's rules here, in the session's time
+    zone as far as the rows reveal it. `now_us` is the time of the whole write."""
     import pyarrow as pa
 
-    # Most tasks have no rules to evaluate.
+    # Most tasks have no rules to evaluate, so the module is imported on demand.
     from deltaplane.commands.row_rules import RuledRows
 
     def rows(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> RuledRows:
@@ -224,15 +234,15 @@ def write_unjudged(
 
 
 def _zone(schema: pa.Schema) -> str:
-    """The session's time zone: as Spark tells its tasks where somebody has set it, else as the
-    rows' instants have it. Where neither knows, what depends on it is refused."""
+    """The session's time zone: from the task's properties if someone set it, otherwise from the
+    rows' timestamp type. If both are missing, expressions that depend on the zone are refused."""
     import pyarrow as pa
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    told = context.getLocalProperty("spark.sql.session.timeZone") if context else None
+    zone = context.getLocalProperty("spark.sql.session.timeZone") if context else None
     zones = [f.type.tz for f in schema if pa.types.is_timestamp(f.type) and f.type.tz is not None]
-    return told or (zones[0] if zones else "unknown")
+    return zone or (zones[0] if zones else "unknown")
 
 
 def _written(
@@ -240,14 +250,14 @@ def _written(
     rows_of: Callable[[pa.RecordBatch, Iterator[pa.RecordBatch]], _Judged | RuledRows],
     write: Callable[[pa.RecordBatchReader, int], list[str]],
 ) -> TaskResult:
-    """An attempt that fails leaves files that no log names."""
+    """Writes the rows; files of failed attempts stay, but no commit names them."""
     from pyspark import TaskContext
 
     first = next(batches, None)
     if first is None:
         return [], None
     context = TaskContext.get()
-    # The rows of a partition get the same identity values in every attempt, of which one is
+    # The rows of a partition get the same identity values in every attempt; only one attempt is
     # committed.
     task = context.partitionId() if context else 0
     try:
@@ -266,7 +276,7 @@ def raise_refusal(refusals: list[str], location: str) -> None:
 
     Raises:
         ConstraintViolationError, SchemaMismatchError, UnsupportedExpressionError,
-            UnsupportedFeatureError: as the task did.
+            UnsupportedFeatureError: the task's refusal.
     """
     for text in refusals[:1]:
         refusal = json.loads(text)

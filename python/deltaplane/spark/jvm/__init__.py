@@ -1,1 +1,1 @@
-"""The session's JVM: calls of its classes, names, types and positions in statements."""
+"""The session's JVM: access to its classes, and names, types and positions in statements."""

@@ -1,15 +1,13 @@
-"""The table's columns above Spark's relation of its files, which has them under the names that
-files use.
+"""Renames the columns of Spark's file relation, which have the files' names, to the table's names.
 
-A renamed column is an alias, through which Spark pushes filters and prunes.
+A renamed column is an alias, through which Spark pushes filters and prunes columns.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from deltaplane import _native
 from deltaplane.exceptions import UnsupportedFeatureError
 from deltaplane.spark.jvm.schema import LENGTHS, quoted, shown
 
@@ -19,38 +17,38 @@ if TYPE_CHECKING:
 __all__ = ["logical_columns", "with_file_names"]
 
 
-def with_file_names(relation_schema: str, table_schema: str) -> str:
-    """The relation's schema where notes of CHAR and VARCHAR in structs call fields as files do:
-    Spark pads values by them.
+def with_file_names(relation_schema: Mapping[str, Any], table_schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The relation's schema with the files' names in the CHAR and VARCHAR metadata of structs,
+    since Spark pads values by these names.
 
     Args:
-        relation_schema, table_schema: as of `logical_columns`.
+        relation_schema, table_schema: as in `logical_columns`.
 
     Raises:
-        UnsupportedFeatureError: a note that isn't the column's type.
+        UnsupportedFeatureError: the metadata doesn't match the column's type.
     """
-    if LENGTHS not in relation_schema:
-        return relation_schema
-    schema = _native.TableSchema(relation_schema).to_value()
-    for there, here in zip(schema["fields"], _native.TableSchema(table_schema).to_value()["fields"], strict=True):
+    fields = []
+    for there, here in zip(relation_schema["fields"], table_schema["fields"], strict=True):
         note = there["metadata"].get(LENGTHS)
         if note is None or isinstance(there["type"], str):
+            fields.append(there)
             continue
         made, rest = _noted(str(note), here["type"], there["type"])
         if rest:
             raise _unlike(here["name"], note)
-        there["metadata"][LENGTHS] = made
-    return json.dumps(schema)
+        fields.append({**there, "metadata": {**there["metadata"], LENGTHS: made}})
+    return {**relation_schema, "fields": fields}
 
 
 def _noted(note: str, here: Any, there: Any) -> tuple[str, str]:
-    """What a note begins with, a type, under the names that files use, and what follows it."""
+    """Splits CHAR and VARCHAR metadata after its first type, and returns that type under the files'
+    names and the remaining text."""
     if isinstance(here, str):
         depth = 0
-        for at, sign in enumerate(note):
+        for index, sign in enumerate(note):
             depth += {"(": 1, ")": -1}.get(sign, 0)
             if depth == 0 and sign in ",>":
-                return note[:at], note[at:]
+                return note[:index], note[index:]
         return note, ""
     if here["type"] == "array":
         element, rest = _noted(_behind(note, "array<"), here["elementType"], there["elementType"])
@@ -80,19 +78,22 @@ def _unlike(what: str, note: str) -> UnsupportedFeatureError:
     )
 
 
-def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str, *, by_id: bool) -> DataFrame:
-    """The relation's columns, in their order, under the table's names at every depth.
+def logical_columns(
+    relation: DataFrame, relation_schema: Mapping[str, Any], table_schema: Mapping[str, Any], *, by_id: bool
+) -> DataFrame:
+    """The relation's columns, in order, under the table's names at every depth.
 
     Args:
-        relation: the frame of the files; columns after those of the schema stay as they are.
-        relation_schema, table_schema: both schemas as JSON; they differ in names and metadata only.
-        by_id: Spark finds the columns in files by id. It forgets the ids of nested fields when it
-            reads only some of them, and would find none: they are kept together.
+        relation: the frame of the files; columns behind those of the schema stay unchanged.
+        relation_schema, table_schema: both schemas as plain values; they differ in names and
+            metadata only.
+        by_id: whether Spark finds the columns in files by id. When Spark reads only some nested
+            fields it loses their ids and finds none, so nested fields are read together.
     """
     from pyspark.sql import functions as sf
 
-    own, other = (_native.TableSchema(text).to_value()["fields"] for text in (table_schema, relation_schema))
-    # Column names of any kind are safe from here on: they are given by position.
+    own, other = table_schema["fields"], relation_schema["fields"]
+    # From here on columns are selected by position, so names may contain any character.
     beside = relation.columns[len(own) :]
     plain = relation.toDF(*[f"c{i}" for i in range(len(own))], *beside)
     columns = [
@@ -105,31 +106,31 @@ def logical_columns(relation: DataFrame, relation_schema: str, table_schema: str
 
 
 def _renamed(column: Column, there: Any, here: Any, by_id: bool) -> Column:
-    """The column with its inner fields named as in `here`."""
+    """Renames the fields within a column to those of `here`."""
     if _names(there) == _names(here):
         return column
     if here["type"] == "struct" and not by_id:
         pairs = list(zip(there["fields"], here["fields"], strict=True))
-        kept = sum(1 for a, b in pairs if a["name"] == b["name"])
-        if _are_apart(pairs, kept):
-            # Of what Spark has to rename fields, only this lets filters and pruning of nested
-            # fields through.
+        same_count = sum(1 for a, b in pairs if a["name"] == b["name"])
+        if _are_apart(pairs, same_count):
+            # Of all ways to rename fields in Spark, only this one preserves pushdown and pruning of
+            # nested fields.
             for a, b in pairs:
                 column_of = _renamed(column.getField(a["name"]), a["type"], b["type"], by_id)
                 if a["name"] != b["name"] or _names(a["type"]) != _names(b["type"]):
                     column = column.withField(quoted(b["name"]), column_of)
-            return column.dropFields(*[quoted(a["name"]) for a, _ in pairs[kept:]])
-    # Field by field in their order: the types differ in names alone.
+            return column.dropFields(*[quoted(a["name"]) for a, _ in pairs[same_count:]])
+    # Casts field by field in order, since the types differ only in names.
     return column.cast(_spark_type(here))
 
 
-def _are_apart(pairs: list[Any], kept: int) -> bool:
-    """Whether new names can be added behind the old ones: those that stay come first, and no two
-    are equal."""
+def _are_apart(pairs: list[Any], same_count: int) -> bool:
+    """Whether the renamed columns can be appended: unchanged columns come first, and all names are
+    distinct."""
     before = [a["name"].lower() for a, _ in pairs]
     after = [b["name"].lower() for _, b in pairs]
-    stay = all(a["name"] == b["name"] for a, b in pairs[:kept])
-    return kept < len(pairs) and stay and not set(before) & set(after[kept:])
+    stay = all(a["name"] == b["name"] for a, b in pairs[:same_count])
+    return same_count < len(pairs) and stay and not set(before) & set(after[same_count:])
 
 
 def _names(node: Any) -> Any:
@@ -144,5 +145,5 @@ def _names(node: Any) -> Any:
 def _spark_type(node: Any) -> Any:
     from pyspark.sql.types import StructType
 
-    one = {"name": "c", "type": shown(node), "nullable": True, "metadata": {}}
-    return StructType.fromJson({"type": "struct", "fields": [one]})["c"].dataType
+    field = {"name": "c", "type": shown(node), "nullable": True, "metadata": {}}
+    return StructType.fromJson({"type": "struct", "fields": [field]})["c"].dataType

@@ -1,5 +1,4 @@
-"""Builders of sessions that are configured for delta-spark, as its documentation has it, where its
-jar isn't there."""
+"""Session builders with delta-spark's documented configuration, but without its jar."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["without_delta_sparks", "wrapped_builder"]
 
 _PACKAGES = "spark.jars.packages"
-# Settings that list names, and how those of delta-spark begin.
+# Settings with lists of names, and the prefixes of delta-spark's entries.
 _LISTS = {
     "spark.sql.extensions": ("io.delta.sql.DeltaSparkSessionExtension",),
     _PACKAGES: tuple(f"io.delta:delta-{part}" for part in ("spark_", "core_", "storage:", "connect-")),
@@ -26,25 +25,25 @@ _LISTS = {
 
 
 def without_delta_sparks(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a session without delta-spark's classes."""
-    kept = {key: value for key, value in settings.items() if (key, value) != (CATALOG, DELTA_CATALOG)}
+    """The settings of a session without delta-spark's classes."""
+    retained = {key: value for key, value in settings.items() if (key, value) != (CATALOG, DELTA_CATALOG)}
     for key, beginnings in _LISTS.items():
-        names = [name.strip() for name in str(kept.pop(key, "")).split(",")]
+        names = [name.strip() for name in str(retained.pop(key, "")).split(",")]
         if others := [name for name in names if name and not name.startswith(beginnings)]:
-            kept[key] = ",".join(others)
-    return kept
+            retained[key] = ",".join(others)
+    return retained
 
 
 def wrapped_builder(builder: Any, packages: Iterable[str] | None, taken: Callable[[SparkSession], None]) -> Any:
-    """A builder with the same settings but for delta-spark's, and these Maven packages; `taken` has
-    each session it gives."""
+    """A builder with the same settings except delta-spark's, and with these Maven packages; calls
+    `taken` with each created session."""
     from pyspark.sql import SparkSession
 
     if not isinstance(builder, SparkSession.Builder):
         raise InvalidArgumentError(f"a builder of sessions is needed, as SparkSession.builder is one, not {builder!r}")
 
     class Builder(SparkSession.Builder):
-        """As any builder, whose sessions have the familiar names."""
+        """A session builder whose sessions have `enable` applied."""
 
         _options: dict[str, Any]
 

@@ -1,12 +1,13 @@
-"""Spark's internal JVM classes: the only module that names one beside `_java`, with a probe that
-says whether they are as expected.
+"""Accesses Spark's internal JVM classes: only this module and `_java` name them, and a probe checks
+that they have the expected form.
 
-It knows no table.
+Doesn't access tables.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,10 +39,11 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-# The versions whose internals were tried; another one gets the data source until it was.
+# Spark versions whose internals were tested; other versions use the data source.
 SUPPORTED = ("4.1", "4.2", "4.3")
 
-# Those whose streams were tried; the others' go through the data source.
+# Spark versions whose streaming internals were tested; other versions stream through the data
+# source.
 STREAMS_SUPPORTED = SUPPORTED
 
 _SOURCES = "org.apache.spark.sql.execution.datasources."
@@ -49,6 +51,8 @@ _EXECUTION = "org.apache.spark.sql.execution.streaming."
 _STREAMS = "org.apache.spark.sql.connector.read.streaming."
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _CATALOG = "org.apache.spark.sql.catalyst.catalog."
+# Types whose values can be out of range, and what holds such.
+_OVERFLOWS = re.compile(r"int|decimal")
 _CLASSES = {
     "alias": _EXPRESSIONS + "Alias",
     "array_list": "java.util.ArrayList",
@@ -64,8 +68,9 @@ _CLASSES = {
     "static_invoke": _EXPRESSIONS + "objects.StaticInvoke",
     "string": "java.lang.String",
     "up_cast": _EXPRESSIONS + "UpCast",
+    "check_overflow": _EXPRESSIONS + "CheckOverflowInTableInsert",
 }
-# Scala objects that share their name with a trait, so that their methods hang on an instance.
+# Scala objects with the name of a trait, whose methods therefore need an instance.
 _OBJECTS = {
     "expression_utils": "org.apache.spark.sql.classic.ExpressionUtils",
     "dataset": "org.apache.spark.sql.classic.Dataset",
@@ -73,22 +78,21 @@ _OBJECTS = {
     "node_converter": "org.apache.spark.sql.classic.ColumnNodeToExpressionConverter",
     "subqueries": _EXPRESSIONS + "SubqueryExpression",
 }
-# What knows its tasks from the plan.
+# Physical operators whose plans contain the number of tasks.
 _SCANS = {"FileSourceScanExec", "LocalTableScanExec", "RangeExec", "RDDScanExec", "ExternalRDDScanExec"}
 _DELTA = "org.apache.spark.sql.delta.sources.DeltaDataSource"
-# The setting for the session's own catalog, and what delta-spark's documentation has users set it
-# to.
+# The setting for the session's own catalog, and the value from delta-spark's documentation.
 CATALOG, DELTA_CATALOG = "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
-# What a stream needs beside them.
+# Further classes for streams.
 _STREAM_CLASSES = {"offset": _EXECUTION + "runtime.SerializedOffset", "read_limit": _STREAMS + "ReadLimit"}
 _STREAM_OBJECTS = {
     "catalog_table": _CATALOG + "CatalogTable",
 }
-# The thread-local name of the stream that a planning thread works for.
+# The thread-local property with the id of the stream for which a thread plans.
 _STREAM_ID = "sql.streaming.queryId"
 
-# What files must be like, whatever a session asks of Parquet files that aren't a table's; and files
-# of tasks that failed never leave the job's own folder.
+# Options for reading data files, which override the session's settings for other Parquet files; and
+# the committer that keeps the files of failed tasks inside the job's own folder.
 _FILES = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
@@ -103,16 +107,16 @@ _COMMITTING = {
 
 
 class NativeScanUnavailable(Exception):
-    """This session can't run the native scan; the text says why."""
+    """The session can't run the native scan; the text gives the reason."""
 
 
 def is_on(spark: Any, setting: str) -> bool:
-    """Whether a setting of the session that is off unless said is on."""
+    """The value of a boolean session setting with default false."""
     return str(spark.conf.get(setting, "false")).lower() == "true"
 
 
 def is_connect(spark: Any) -> bool:
-    """Whether the session is a Spark Connect client, which has no JVM at hand."""
+    """Whether the session is a Spark Connect client, without access to a JVM."""
     return not hasattr(spark, "_jsparkSession")
 
 
@@ -122,8 +126,8 @@ def delta_jar(spark: Any) -> bool:
 
 
 def let_go_of_catalog(spark: Any) -> None:
-    """Gives a session Spark's own catalog where it names delta-spark's and hasn't its class: it
-    could resolve no name at all."""
+    """Restores Spark's own catalog in a session that names delta-spark's catalog without having its
+    class, because such a session can't resolve any name."""
     if is_connect(spark) or spark.conf.get(CATALOG, "") != DELTA_CATALOG or _has_class(spark, DELTA_CATALOG):
         return
     spark.conf.unset(CATALOG)
@@ -141,8 +145,8 @@ def _has_class(spark: Any, name: str) -> bool:
 
 
 def held_table(spark: Any, name: str) -> tuple[str, str] | None:
-    """Format and location of the table that the session's own catalog holds under a name; None for
-    a view, and for none."""
+    """Format and location of the table under a name in the session's own catalog; None for a view
+    and for an unknown name."""
     table = _held(spark, name)
     if table is None or not table.provider().isDefined() or not table.storage().locationUri().isDefined():
         return None
@@ -150,9 +154,9 @@ def held_table(spark: Any, name: str) -> tuple[str, str] | None:
 
 
 def held_entry(spark: Any, name: str) -> tuple[str, str | None] | None:
-    """Format and location of what the session's own catalog holds under a name, "view" for a view
-    that it keeps; None where it holds nothing. Temp views are looked past, as by what makes
-    tables."""
+    """Format and location of the entry under a name in the session's own catalog, "view" for a
+    permanent view, None without an entry. Ignores temporary views, as statements that create tables
+    do."""
     table = _held(spark, name, past_temp_views=True)
     if table is None:
         return None
@@ -166,20 +170,21 @@ def held_entry(spark: Any, name: str) -> tuple[str, str | None] | None:
 
 
 def held_property(spark: Any, name: str, key: str) -> str | None:
-    """A property that the catalog holds of a table, by the table's name."""
+    """A property of a table in the catalog, by the table's name."""
     table = _held(spark, name)
-    found = None if table is None else table.properties().get(key)
-    return str(found.get()) if found is not None and found.isDefined() else None
+    value = None if table is None else table.properties().get(key)
+    return str(value.get()) if value is not None and value.isDefined() else None
 
 
 def delete_folder(spark: Any, uri: str) -> None:
-    """Deletes a folder of Spark's file systems with all that is in it."""
+    """Deletes a folder in one of Spark's file systems, with its contents."""
     path = spark._jvm.org.apache.hadoop.fs.Path(uri)
     path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
 
 
 def move_folder(spark: Any, uri: str, to: str) -> bool:
-    """Moves a folder of Spark's file systems to a place where nothing is; whether that was done."""
+    """Moves a folder in one of Spark's file systems to a free location; returns whether it
+    succeeded."""
     paths = spark._jvm.org.apache.hadoop.fs
     old, new = paths.Path(uri), paths.Path(to)
     files = old.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
@@ -187,14 +192,14 @@ def move_folder(spark: Any, uri: str, to: str) -> bool:
 
 
 def _in_catalog(name: str) -> str:
-    """A name without the session's own catalog before it."""
+    """A name without the prefix of the session's own catalog."""
     catalog, _, rest = name.partition(".")
     return rest if catalog.strip("`").lower() == "spark_catalog" else name
 
 
 def definition(spark: Any, name: str) -> tuple[str, list[str], str | None, dict[str, str]] | None:
-    """The columns of a table or a view of Spark's as JSON, the names of those that it is
-    partitioned by, its comment and its properties; None where the catalog has none of this name."""
+    """Schema (JSON), partition columns, comment and properties of a table or view in the catalog;
+    None for an unknown name."""
     table = _held(spark, name)
     if table is None:
         from pyspark.errors import PySparkException
@@ -208,15 +213,15 @@ def definition(spark: Any, name: str) -> tuple[str, list[str], str | None, dict[
     properties = {} if table.tableType().name() == "VIEW" else dict(asJava(table.properties()))
     return (
         str(table.schema().json()),
-        [str(one) for one in asJava(table.partitionColumnNames())],
+        [str(name) for name in asJava(table.partitionColumnNames())],
         str(comment.get()) if comment.isDefined() else None,
         {str(key): str(value) for key, value in properties.items()},
     )
 
 
 def _held(spark: Any, name: str, *, past_temp_views: bool = False) -> Any:
-    """The catalog's table of a name, None for a temp view unless they are looked past, and for
-    none."""
+    """The catalog's table under a name; None for a temporary view (unless ignored) and for an
+    unknown name."""
     if is_connect(spark):
         raise UnsupportedFeatureError(
             f"the name {name} stands in the server's catalog, which a Spark Connect client can't ask: give the table's path instead, to "
@@ -234,23 +239,23 @@ def _held(spark: Any, name: str, *, past_temp_views: bool = False) -> Any:
             return None
         return state.catalog().getTableMetadata(identifier)
     except (PySparkException, Py4JJavaError):
-        # A name of another catalog, or none at all.
+        # The name belongs to another catalog, or is unknown.
         return None
 
 
 def arrow_schema(schema: Any) -> Any:
-    """The Arrow schema in which Spark takes rows of these columns from a Python data source."""
+    """The Arrow schema in which Spark accepts rows of these columns from a Python data source."""
     import inspect
 
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    # Spark 4.1 says UTC otherwise than 4.2, and by default.
+    # Spark 4.1 names UTC differently than 4.2, and uses it by default.
     utc = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **utc)
 
 
 def spark_schema(schema: Any) -> Any:
-    """Spark's columns for those of an Arrow schema; timestamps without a zone stay so."""
+    """Spark's types for an Arrow schema; timestamps without a time zone stay so."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -258,20 +263,20 @@ def spark_schema(schema: Any) -> Any:
 
 
 def _items(seq: Any) -> Iterator[Any]:
-    """The elements of a Scala sequence. Iterating costs an exception in the JVM at its end, which
-    takes eighty calls to tell."""
+    """The elements of a Scala sequence. Python's iteration would end with a JVM exception, whose
+    transfer takes eighty calls."""
     return map(seq.apply, range(seq.size()))
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """A plan and all below it."""
+    """A plan and all plans below it."""
     yield plan
     for child in _items(plan.children()):
         yield from _nodes(child)
 
 
-# What row tracking calls the columns of files that store ids and versions of rows; None for a table
-# without row tracking.
+# The file columns for stored row ids and row commit versions; None for a table without row
+# tracking.
 RowTrackingColumns: TypeAlias = tuple[str | None, str | None] | None
 
 
@@ -280,7 +285,7 @@ def _joined(tracking: RowTrackingColumns) -> str | None:
 
 
 class Jvm:
-    """Handles to one JVM's classes: a handle costs a twentieth of a look-up by name at each
+    """Handles to one JVM's classes; a handle costs a twentieth of a look-up by name at each
     call."""
 
     _known: ClassVar[weakref.WeakKeyDictionary[Any, Jvm]] = weakref.WeakKeyDictionary()
@@ -291,17 +296,17 @@ class Jvm:
             setattr(self, name, self._load(full_name))
         for name, full_name in _OBJECTS.items():
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
-        # py4j asks the JVM for a class's method at each look-up.
+        # py4j asks the JVM for a class's method at each look-up, so the method is stored.
         self._to_seq = self.python_utils.toSeq
         self._rule, self._frames = self._compiled()
 
     @classmethod
     def of(cls, spark: Any) -> Jvm:
-        """The handles for this session's JVM, probed at the first call.
+        """Returns the handles for this session's JVM; probes the JVM at the first call.
 
         Raises:
-            NativeScanUnavailable: a Connect session, an untried Spark version, or internals that
-                changed.
+            NativeScanUnavailable: a Connect session, an untested Spark version, or changed
+                internals.
         """
         if is_connect(spark):
             raise NativeScanUnavailable("a Spark Connect client has no access to the JVM")
@@ -330,7 +335,7 @@ class Jvm:
 
     @classmethod
     def known(cls, spark: Any) -> Jvm | None:
-        """The handles for this session's JVM, if somebody has asked for them before."""
+        """The handles for this session's JVM, if they were created before; otherwise None."""
         return None if is_connect(spark) else cls._known.get(spark.sparkContext._gateway)
 
     def __getattr__(self, name: str) -> Any:
@@ -339,15 +344,15 @@ class Jvm:
     def _load(self, full_name: str) -> Any:
         from py4j.java_gateway import JavaClass
 
-        found = self._gateway.jvm
+        target = self._gateway.jvm
         for part in full_name.split("."):
-            found = getattr(found, part)
-        if not isinstance(found, JavaClass):
+            target = getattr(target, part)
+        if not isinstance(target, JavaClass):
             raise NativeScanUnavailable(f"Spark has no class {full_name}")
-        return found
+        return target
 
     def _compiled(self) -> tuple[Any, Any]:
-        """The optimiser's rule, and what makes frames that it knows."""
+        """Compiles the optimizer rule, and the factory of the frames that it recognises."""
         jvm = self._gateway.jvm
         loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
         made = {}
@@ -360,12 +365,12 @@ class Jvm:
         rule = self._made(made[_java.RULE])
         return rule, self._made(made[_java.FRAMES], rule)
 
-    def _made(self, of: Any, *arguments: Any) -> Any:
-        """An object of a class that has one constructor."""
-        return of.getConstructors()[0].newInstance(self._array(self.object, arguments))
+    def _made(self, item_class: Any, *arguments: Any) -> Any:
+        """An object of a class with exactly one constructor."""
+        return item_class.getConstructors()[0].newInstance(self._array(self.object, arguments))
 
-    def _array(self, of: Any, items: Sequence[Any]) -> Any:
-        array = self._gateway.new_array(of, len(items))
+    def _array(self, item_class: Any, items: Sequence[Any]) -> Any:
+        array = self._gateway.new_array(item_class, len(items))
         for i, item in enumerate(items):
             array[i] = item
         return array
@@ -373,8 +378,8 @@ class Jvm:
     def file_index(
         self, spark: Any, python: Any, name: str, root: str, partition_schema_json: str, *, pinned: bool
     ) -> Any:
-        """The index that Spark's relations take, which asks an object of Python's. Those with one
-        name are equal; `pinned`: their queries see one version."""
+        """The file index for Spark's relations, which calls a Python object. Indexes with the same
+        name are equal; `pinned`: all queries see one version."""
         return self._frames.index(python, spark._jsparkSession, name, root, partition_schema_json, pinned)
 
     @staticmethod
@@ -384,7 +389,7 @@ class Jvm:
         return get_java_class(java_class)
 
     def seq(self, items: Any) -> Any:
-        """A Scala sequence of these JVM objects; a Java list is taken as it is."""
+        """A Scala sequence of JVM objects; Java lists are accepted unchanged."""
         from py4j.java_collections import JavaList
 
         if isinstance(items, JavaList):
@@ -407,13 +412,13 @@ class Jvm:
         return self.data_type.fromJson(schema_json)
 
     def conditions(self, filters: Any) -> list[Condition]:
-        """Catalyst's filters as Spark writes them."""
+        """The text of Catalyst's filters."""
         return [
             Condition(
-                one.sql(),
-                [list(map(str, _items(of.qualifier()))) for of in _items(one.references().toSeq())],
+                condition.sql(),
+                [list(map(str, _items(attribute.qualifier()))) for attribute in _items(condition.references().toSeq())],
             )
-            for one in _items(filters)
+            for condition in _items(filters)
         ]
 
     def data_frame(
@@ -426,8 +431,8 @@ class Jvm:
         streaming: bool = False,
         tracking: RowTrackingColumns = None,
     ) -> Any:
-        """A DataFrame that scans the Parquet files of a file index; the schema holds the partition
-        columns too. `streaming`: it is a micro-batch. `tracking`: as of
+        """A DataFrame that scans the Parquet files of a file index; the schema includes the
+        partition columns. `streaming`: it is a micro-batch. `tracking`: as in
         `Snapshot.row_tracking_columns`."""
         from pyspark.sql import DataFrame
 
@@ -436,26 +441,26 @@ class Jvm:
         return DataFrame(self._frames.frame(spark._jsparkSession, index, schema_json, said, streaming, stored), spark)
 
     def with_metadata(self, frame: Any) -> Any:
-        """A frame of scans that has the hidden column `_metadata` of their files and rows."""
+        """A frame of scans with the hidden column `_metadata` of their files and rows."""
         from pyspark.sql import DataFrame
 
         session = frame.sparkSession
         return DataFrame(self._frames.withMetadata(session._jsparkSession, frame._jdf), session)
 
     def ask_for_relations(self, spark: Any, python: Any) -> bool:
-        """Has a session's analyser ask an object of Python's for the rows of Delta tables; False
-        where its rules can't be changed."""
+        """Makes a session's analyser call a Python object for the rows of Delta tables; returns
+        False if the analyser's rules can't be changed."""
         return bool(self._frames.asks(python, spark._jsparkSession))
 
     def ask_no_more(self, spark: Any) -> None:
-        """Takes back what `ask_for_relations` did."""
+        """Reverts `ask_for_relations`."""
         if self.asks_for_relations(spark):
             self._frames.asksNoMore(spark._jsparkSession)
 
     @contextmanager
     def in_script(self, is_script: bool = True) -> Iterator[None]:
-        """Inside of the block Spark's analyser asks for statements on Delta tables, as for
-        relations, or doesn't; behind it the other way round."""
+        """Within the block, switches the analyser's calls for statements on Delta tables on or off;
+        afterwards restores the previous state."""
         self._frames.script(is_script)
         try:
             yield
@@ -463,76 +468,73 @@ class Jvm:
             self._frames.script(not is_script)
 
     def asks_for_relations(self, spark: Any) -> bool:
-        """Whether a session's analyser asks."""
+        """Whether a session's analyser makes these calls."""
         return bool(self._frames.isAsking(spark._jsparkSession))
 
     def names_of(self, spark: Any, text: str, *, expression: bool = False) -> list[list[str]] | None:
-        """What a statement or an expression names, as `java/Statements` tells it; None where
+        """The names in a statement or an expression, in the form of `java/Statements`; None if
         Spark's parser refuses it."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
         try:
-            found = self._frames.names(spark._jsparkSession, text, expression)
+            lines = self._frames.names(spark._jsparkSession, text, expression)
         except (PySparkException, Py4JJavaError):
             return None
-        return [str(line).split("\0") for line in found]
+        return [str(line).split("\0") for line in lines]
 
     def catalog_entry(self, spark: Any, name: str) -> list[list[str]]:
-        """What the session's own catalog holds of a table, as `java/Catalogs` tells it."""
-        found = self._frames.heldTable(spark._jsparkSession, _in_catalog(name))
-        return [str(line).split("\0") for line in found]
+        """The entry of a table in the session's own catalog, in the form of `java/Catalogs`."""
+        lines = self._frames.heldTable(spark._jsparkSession, _in_catalog(name))
+        return [str(line).split("\0") for line in lines]
 
     def change_catalog_entry(
         self, spark: Any, name: str, provider: str, schema_json: str, properties: Mapping[str, str]
     ) -> None:
-        """Makes a table's entry in the session's own catalog one of another format, where it is."""
+        """Changes the format of a table's entry in the session's own catalog."""
         java = self.hash_map()
         for key, value in properties.items():
             java.put(key, value)
         self._frames.changeHeld(spark._jsparkSession, _in_catalog(name), provider, schema_json, java)
 
     def plain_view(self, view: Any) -> list[str] | None:
-        """The table of which a view's frame shows columns, see `java/Views`; None where it shows
-        anything else."""
-        found = self._frames.plainView(view._jdf)
-        return None if found is None else [str(part) for part in found]
+        """The table whose columns a view selects, see `java/Views`; None for any other view."""
+        parts = self._frames.plainView(view._jdf)
+        return None if parts is None else [str(part) for part in parts]
 
     def reads_tables(self, frame: Any) -> bool:
-        """Whether a frame reads files of Delta tables by our indexes."""
+        """Whether a frame reads files of Delta tables by deltaplane's indexes."""
         return bool(self._frames.readsTables(frame._jdf))
 
     def is_temp_view(self, spark: Any, parts: Sequence[str]) -> bool:
-        """Whether a name is that of a temp view."""
+        """Whether a name denotes a temporary view."""
         return bool(spark._jsparkSession.sessionState().catalog().isTempView(self.seq(list(parts))))
 
     def named(self, frame: Any, parts: Sequence[str]) -> Any:
-        """A frame whose columns can be called by a table's name of several parts."""
+        """A frame whose columns can be qualified by a table name of several parts."""
         from pyspark.sql import DataFrame
 
         session = frame.sparkSession
         return DataFrame(self._frames.named(session._jsparkSession, frame._jdf, self.strings(parts)), session)
 
     def selected_sql(self, frame: Any) -> list[str]:
-        """The SQL of the expressions that a query selects."""
+        """The SQL of the expressions in a query's select list."""
         return [str(text) for text in self._frames.selected(frame._jdf)]
 
     def constants(self, frame: Any) -> list[str] | None:
-        """The SQL of the values that a query without relations selects; None where one isn't a
-        constant."""
-        found = self._frames.constants(frame._jdf)
-        return None if found is None else [str(text) for text in found]
+        """The SQL of the values of a query without relations; None if one isn't a constant."""
+        texts = self._frames.constants(frame._jdf)
+        return None if texts is None else [str(text) for text in texts]
 
     def recache(self, spark: Any) -> None:
-        """Has Spark compute cached rows of tables that changed again, when they are asked for
-        next."""
+        """Makes Spark recompute cached rows of changed tables at their next use."""
         self._frames.recache(spark._jsparkSession)
 
     def load_streams(self, spark: Any) -> None:
-        """Looks up what streams need.
+        """Loads the classes for streams.
 
         Raises:
-            NativeScanUnavailable: a Spark whose streams weren't tried, or internals that changed.
+            NativeScanUnavailable: a Spark version with untested streams, or changed internals.
         """
         if not spark.version.startswith(tuple(v + "." for v in STREAMS_SUPPORTED)):
             tried = ", ".join(STREAMS_SUPPORTED)
@@ -543,26 +545,25 @@ class Jvm:
             setattr(self, name, getattr(self._load(full_name + "$"), "MODULE$"))
 
     def streaming_frame(self, spark: Any, python: Any, schema_json: str, tracking: RowTrackingColumns = None) -> Any:
-        """A streaming DataFrame of a source that asks an object of Python's. `tracking`: as of
+        """A streaming DataFrame of a source that calls a Python object. `tracking`: as in
         `Snapshot.row_tracking_columns`."""
         from pyspark.sql import DataFrame
 
         return DataFrame(self._frames.followed(spark._jsparkSession, python, schema_json, _joined(tracking)), spark)
 
     def hand_batches(self, writer: Any, python: Any) -> None:
-        """Has the batches of a stream that a `DataStreamWriter` will start go to an object of
-        Python's."""
+        """Sends the batches of a stream that a `DataStreamWriter` will start to a Python object."""
         self._frames.sink(writer._jwrite, python)
 
     def stream_id(self, spark: Any) -> str | None:
-        """What names the streaming query that the calling thread runs."""
-        found: str | None = spark._jsparkSession.sparkContext().getLocalProperty(_STREAM_ID)
-        return found
+        """The id of the streaming query that the calling thread runs."""
+        identifier: str | None = spark._jsparkSession.sparkContext().getLocalProperty(_STREAM_ID)
+        return identifier
 
     def source_checkpoint(self, spark: Any, source: Any) -> str | None:
-        """Where Spark would keep what belongs to this source of the streaming query that the
-        calling thread runs, below its checkpoint location: sources are numbered in the order in
-        which the query names them. None where the query isn't one of this session's."""
+        """The directory for this source's state below the checkpoint location of the streaming
+        query that the calling thread runs: sources are numbered in the order of the query's text.
+        None if the query isn't one of this session's."""
         running = self.stream_id(spark)
         query = None if running is None else spark._jsparkSession.streams().get(running)
         if query is None:
@@ -572,21 +573,23 @@ class Jvm:
         return None if number < 0 else f"{execution.resolvedCheckpointRoot()}/sources/{number}"
 
     def without_rows(self, frame: Any, bits: str) -> Any:
-        """The rows of the frame whose bit isn't set: a binary column has one for each physical row
+        """Filters out the rows whose bit is set: a binary column has one bit for each physical row
         of its file (P124).
 
-        A file's position in the column comes from Spark's own reader, which counts rows that it
-        skips. The bits are looked at in place; what they don't cover isn't deleted, and isn't
-        looked at either: the index stays within them.
+        Spark's own reader provides the row's position, counting skipped rows as well. Rows beyond
+        the end of the bits aren't deleted; the expression accesses the bits without copying them
+        and stays within their length.
         """
         from pyspark.sql import Column, DataFrame
         from pyspark.sql import functions as F
 
         position = Column(frame._jdf.metadataColumn("_metadata").getField("row_index"))
         covered = F.length(bits) * F.lit(8)
-        at = F.least(position, covered - F.lit(1)).cast("int")
+        index = F.least(position, covered - F.lit(1)).cast("int")
         expression = self.expression_utils.expression
-        arguments = [expression(c._jc) for c in (F.col(bits), F.lit(self.platform.BYTE_ARRAY_OFFSET).cast("long"), at)]
+        arguments = [
+            expression(c._jc) for c in (F.col(bits), F.lit(self.platform.BYTE_ARRAY_OFFSET).cast("long"), index)
+        ]
         is_set = self.static_invoke(
             self._class(self.bit_set), self.data_types.BooleanType, "isSet", self.seq(arguments), self.seq([]),
             True, True, True, self.none(),
@@ -595,43 +598,52 @@ class Jvm:
         return DataFrame(frame._jdf.filter(live._jc), frame.sparkSession)
 
     def with_places(self, frame: Any, places: Places) -> Any:
-        """The frame of a relation's files, but for what only helps to read it, with the columns of
+        """The frame of a relation's files without its reading hints, with the columns of
         `places`."""
         from pyspark.sql import Column
 
         metadata = frame._jdf.metadataColumn("_metadata")
         shown = [Column(metadata.getField(name)) for name in ("file_path", "row_index")]
         columns = [column.alias(name) for column, name in zip(shown, (FILE, ROW), strict=True)]
-        kept = [frame[quoted(name)] for name in frame.columns if name != places.stored_ids]
+        own_columns = [frame[quoted(name)] for name in frame.columns if name != places.stored_ids]
         if places.stored_ids is not None:
             columns.append(frame[quoted(places.stored_ids)].alias(ROW_ID))
-        return frame.select(*kept, *columns)
+        return frame.select(*own_columns, *columns)
 
     def is_deterministic(self, frame: Any) -> bool:
-        """Whether a frame computes the same each time, as far as Spark knows."""
+        """Whether Spark considers a frame deterministic."""
         deterministic: bool = frame._jdf.queryExecution().analyzed().deterministic()
         return deterministic
 
-    def windows_in(self, frame: Any) -> int:
-        """How many operators of a frame's plan compute window functions."""
-        nodes = _nodes(frame._jdf.queryExecution().analyzed())
-        return sum(node.getClass().getSimpleName() == "Window" for node in nodes)
+    def operators_in(self, frame: Any) -> dict[str, int]:
+        """The number of operators in a frame's plan that compute window functions (`Window`),
+        aggregates (`Aggregate`) and rows of a generator (`Generate`)."""
+        names = [node.getClass().getSimpleName() for node in _nodes(frame._jdf.queryExecution().analyzed())]
+        return {name: names.count(name) for name in ("Window", "Aggregate", "Generate")}
+
+    def optimize(self, frame: Any) -> None:
+        """Has Spark optimise a frame's plan, which evaluates its constants.
+
+        Raises:
+            PySparkException: a constant that has no value, such as the integer of a text.
+        """
+        frame._jdf.queryExecution().optimizedPlan()
 
     def condition_sql(self, filtered: Any) -> str:
-        """The condition by which a frame was filtered last, as Spark writes it."""
+        """The text of the condition by which a frame was filtered last."""
         text: str = filtered._jdf.queryExecution().analyzed().condition().sql()
         return text
 
     def alias_of(self, frame: Any) -> str | None:
-        """The name that a frame goes by in expressions, if it has one."""
+        """A frame's alias for expressions, if it has one."""
         for attribute in _items(frame._jdf.queryExecution().analyzed().output()):
             qualifier = attribute.qualifier()
             return str(qualifier.last()) if qualifier.nonEmpty() else None
         return None
 
     def rebalanced(self, frame: Any, columns: Sequence[Any], size_bytes: int) -> Any:
-        """The frame's rows in partitions of about so many bytes, those side by side that are equal
-        in some columns."""
+        """The frame's rows in partitions of about `size_bytes` bytes; rows with equal values in
+        some columns are brought together."""
         from pyspark.sql import DataFrame
 
         plan = frame.select("*")._jdf.queryExecution().analyzed()
@@ -641,19 +653,20 @@ class Jvm:
         return DataFrame(self.dataset.ofRows(session._jsparkSession, made), session)
 
     def tasks_of(self, frame: Any) -> int | None:
-        """How many tasks evaluate a frame; None where only running it tells, or asking a source."""
+        """The number of tasks that evaluate a frame; None if only running it, or calling its
+        source, would reveal the number."""
         plan = frame._jdf.queryExecution().executedPlan()
         for node in _nodes(plan):
-            of = node.getClass()
-            # Adaptive plans are leaves too: their shuffles would run.
-            unknown = node.children().isEmpty() and of.getSimpleName() not in _SCANS
-            if unknown or of.getPackageName().endswith(".exchange"):
+            node_class = node.getClass()
+            # Adaptive plans are leaves as well; resolving them would run their shuffles.
+            unknown = node.children().isEmpty() and node_class.getSimpleName() not in _SCANS
+            if unknown or node_class.getPackageName().endswith(".exchange"):
                 return None
         return int(plan.execute().getNumPartitions())
 
     def parquet_writer(self, frame: Any, codec: str) -> Any:
-        """The JVM's writer of a frame's rows as files of a table; in a session of its own, so that
-        the frame's keeps its settings."""
+        """The JVM's writer of a frame's rows as files of a table; uses its own session, so that the
+        frame's session keeps its settings."""
         session = frame.sparkSession._jsparkSession.cloneSession()
         for key, value in _FILES.items():
             session.conf().set(key, value)
@@ -663,9 +676,9 @@ class Jvm:
         return writer
 
     def has_subquery(self, filtered: Any) -> bool:
-        """Whether the condition by which a frame was filtered last holds queries."""
-        found: bool = self.subqueries.hasSubquery(filtered._jdf.queryExecution().analyzed().condition())
-        return found
+        """Whether the condition by which a frame was filtered last contains subqueries."""
+        result: bool = self.subqueries.hasSubquery(filtered._jdf.queryExecution().analyzed().condition())
+        return result
 
     def names_in(self, filtered: Any) -> list[str]:
         """The columns in the condition by which a frame was filtered last."""
@@ -673,14 +686,14 @@ class Jvm:
         return [str(attribute.name()) for attribute in _items(references)]
 
     def mentions(self, expression: Any, frame: Any) -> bool:
-        """Whether a Spark expression has columns of this very frame."""
+        """Whether a Spark expression uses columns of this very frame."""
         ids = {attribute.exprId().id() for attribute in self._output(frame)}
         leaves = _items(self.node_converter.apply(expression._jc.node()).collectLeaves())
         named = (leaf for leaf in leaves if leaf.getClass().getSimpleName() == "AttributeReference")
         return any(leaf.exprId().id() in ids for leaf in named)
 
     def with_columns_of(self, frame: Any, like: Any) -> Any:
-        """The frame, whose columns expressions find by those of another frame with columns of these
+        """The frame with columns that resolve expressions over another frame with columns of these
         names."""
         from pyspark.sql import Column
 
@@ -694,26 +707,30 @@ class Jvm:
             columns.append(Column(self.expression_utils.column(attribute)))
         return frame.select(*columns)
 
-    def store_cast(self, column: Any, to: Any, policy: str) -> Any:
-        """The column as another type, by the cast of a `spark.sql.storeAssignmentPolicy`, whatever
-        the session's own casts do.
+    def store_cast(self, column: Any, to: Any, policy: str, name: str | None = None) -> Any:
+        """Casts the column by a `spark.sql.storeAssignmentPolicy`, independent of the session's own
+        casts.
 
-        ANSI fails where a value doesn't fit, LEGACY never fails, and STRICT is refused by the
-        analysis unless every value of the old type is one of the new type.
+        ANSI fails for values out of range, LEGACY never fails, and with STRICT the analysis refuses
+        the cast unless the new type contains every value of the old type. With `name`, an overflow
+        of the ANSI cast says that it is this column's, by a condition of its own.
         """
         from pyspark.sql import Column
 
-        of, utils = self.data_type.fromJson(to.json()), self.expression_utils
+        data_type, utils = self.data_type.fromJson(to.json()), self.expression_utils
         child = utils.expression(column._jc)
         if policy == "STRICT":
-            return Column(utils.column(self.up_cast(child, of, self.seq([]))))
+            return Column(utils.column(self.up_cast(child, data_type, self.seq([]))))
         mode = self.eval_mode.LEGACY() if policy == "LEGACY" else self.eval_mode.ANSI()
-        return Column(utils.column(self.cast(child, of, self.none(), mode)))
+        cast = self.cast(child, data_type, self.none(), mode)
+        if name is not None and policy == "ANSI" and _OVERFLOWS.search(to.simpleString()):
+            cast = self.check_overflow(cast, name)
+        return Column(utils.column(cast))
 
     def _output(self, frame: Any) -> list[Any]:
         return list(_items(frame._jdf.queryExecution().analyzed().output()))
 
     def text_of(self, expression: Any) -> str:
-        """A Spark expression as text: SQL where it was given so."""
+        """A Spark expression as text; SQL text is returned unchanged."""
         text: str = expression._jc.node().sql()
         return text

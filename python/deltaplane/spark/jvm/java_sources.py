@@ -1,7 +1,8 @@
-"""Small classes in Java's text, which the compiler that Spark ships makes of it in the running JVM.
+"""Small classes as Java source text, compiled in the running JVM by the compiler that Spark ships.
 
-They are what Python can't be for Spark, whose objects there implement interfaces only, and what
-would take many calls from Python. They know no table. Compiled by `deltaplane.spark.jvm.internals`.
+They extend Spark classes, which Python objects can't do since py4j supports only interfaces, or
+replace many calls from Python by one. They don't access tables. `deltaplane.spark.jvm.internals`
+compiles them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ COMPILER = "org.codehaus.janino.SimpleCompiler"
 
 RULE = "deltaplane.PrepareScans"
 FRAMES = "deltaplane.Frames"
-# Each may name those before it.
+# Each class may use those before it.
 _CLASSES = (
     "deltaplane.ScanFormat",
     "deltaplane.Found",

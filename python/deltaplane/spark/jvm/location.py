@@ -1,5 +1,5 @@
-"""Which version of which table, how to reach it, and sizes, said so that the driver and every
-executor understand the same. Called within `deltaplane.spark`."""
+"""Normalises locations, versions, options and sizes, so that the driver and every executor
+interpret them equally. Internal to `deltaplane.spark`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["absolute_location", "size_of", "split_options", "version_of"]
 
 
 def absolute_location(path: TableUri) -> str:
-    """The location, absolute: workers run in other directories than the driver.
+    """The absolute location, since workers run in other directories than the driver.
 
     Raises:
-        UnsupportedFeatureError: a location of a registered log store, which other processes don't
-            have.
+        UnsupportedFeatureError: a location of a registered log store, which exists only in this
+            process.
 
     >>> absolute_location("s3://bucket/table"), absolute_location("/data/../t")
     ('s3://bucket/table', '/t')
@@ -38,7 +38,7 @@ def version_of(version: int | None, timestamp: VersionLike | None) -> tuple[int 
     """`(version, timestamp_ms)`, of which at most one is set.
 
     Raises:
-        InvalidArgumentError: both are given, or one isn't what its name says.
+        InvalidArgumentError: both are set, or one is invalid.
 
     >>> version_of(None, "1970-01-01T00:00:01")
     (None, 1000)
@@ -51,8 +51,8 @@ def version_of(version: int | None, timestamp: VersionLike | None) -> tuple[int 
 
 
 def split_options(options: Mapping[str, str] | None) -> tuple[dict[str, str] | None, dict[str, str]]:
-    """The options for deltaplane's stores, None when there are none, and those for Spark's file
-    systems.
+    """The options for deltaplane's stores (None if there are none), and the options for Spark's
+    file systems.
 
     >>> split_options({"AWS_REGION": "eu-north-1", "fs.s3a.threads.max": "8"})
     ({'AWS_REGION': 'eu-north-1'}, {'fs.s3a.threads.max': '8'})
@@ -63,7 +63,7 @@ def split_options(options: Mapping[str, str] | None) -> tuple[dict[str, str] | N
 
 
 def size_of(text: str) -> int | None:
-    """Bytes as Spark's settings write them; None for another text.
+    """Parses a number of bytes in the notation of Spark's settings; None for other text.
 
     >>> size_of("4g"), size_of(" 10 mb"), size_of("7"), size_of("many")
     (4294967296, 10485760, 7, None)

@@ -1,5 +1,4 @@
-"""Moments as Spark's users write them: in the session's time zone unless the text says another
-one."""
+"""Parses timestamps of Spark users: in the session's time zone unless the text has one."""
 
 from __future__ import annotations
 
@@ -15,10 +14,10 @@ __all__ = ["moment"]
 
 
 def moment(spark: SparkSession, text: str) -> datetime:
-    """The moment that Spark reads in a text.
+    """Parses a text to a timestamp as Spark does.
 
     Raises:
-        InvalidArgumentError: a text that is none; in delta-spark's words.
+        InvalidArgumentError: not a timestamp; the message is delta-spark's.
 
     >>> spark.conf.set("spark.sql.session.timeZone", "UTC")
     >>> moment(spark, "2024-01-31 12:00").isoformat()

@@ -1,5 +1,4 @@
-"""Names of tables in a session: ``delta.`path` ``, and those that its catalog holds with a
-location."""
+"""Names of tables in a session: ``delta.`path` ``, and catalog names with a location."""
 
 from __future__ import annotations
 
@@ -52,41 +51,41 @@ __all__ = [
 ]
 
 _PATH = re.compile(r"\s*(?:delta|deltaplane)\s*\.\s*`((?:[^`]|``)+)`\s*", re.IGNORECASE)
-# Says of a name in the catalog that its table is where Spark puts tables of the database: Spark
-# itself takes every table at a location for somebody else's.
+# The catalog property of a table at the database's default location: Spark itself treats every
+# table with a location as external.
 MANAGED = "deltaplane.managed"
-# What Delta tables are called as a format.
+# The format names of Delta tables.
 FORMATS = ("delta", "deltaplane")
 
 
 def path_of(name: str) -> str | None:
-    """The path in a name that is one.
+    """The path in a name of the form ``delta.`path` ``; None for other names.
 
     >>> path_of("delta.`/data/t`"), path_of("db.t")
     ('/data/t', None)
     """
-    found = _PATH.fullmatch(name)
-    return found[1].replace("``", "`") if found else None
+    match = _PATH.fullmatch(name)
+    return match[1].replace("``", "`") if match else None
 
 
 def location_of(spark: SparkSession, name: str) -> str:
-    """Where the table of a name is.
+    """Location of the named table.
 
     Raises:
-        TableNotFoundError: no such name, or one of another format.
+        TableNotFoundError: an unknown name, or a table of another format.
     """
     path = path_of(name)
     if path is not None:
         return path
-    found = held_table(spark, name)
-    if found is None and _is_view(spark, name):
+    entry = held_table(spark, name)
+    if entry is None and _is_view(spark, name):
         raise TableNotFoundError(f"`{name}` is a view and no Delta table: name the table that it reads")
-    if found is None:
+    if entry is None:
         raise TableNotFoundError(
             f"the session's catalog has no table `{name}`: give a path as delta.`/path`, or create the table with "
             "DeltaTable.create(spark).tableName(…)"
         )
-    provider, location = found
+    provider, location = entry
     if provider.lower() not in FORMATS:
         raise TableNotFoundError(f"`{name}` is no Delta table: its format is {provider}")
     return shown_path(location)
@@ -98,20 +97,20 @@ def _is_view(spark: SparkSession, name: str) -> bool:
 
 
 def held_location(spark: SparkSession, name: str) -> str | None:
-    """Where the Delta table is that the session's catalog holds under this name; None where it
-    holds none."""
+    """Location of the Delta table under this name in the session's catalog; None if there is
+    none."""
     held = held_table(spark, name)
     return shown_path(held[1]) if held is not None and held[0].lower() in FORMATS else None
 
 
 def located(spark: SparkSession, name: str) -> str | None:
-    """Where the Delta table of a name is, by its path or as the session's catalog holds it; None
-    where it is none."""
+    """Location of a named Delta table, by its path or by the session's catalog; None if it isn't a
+    Delta table."""
     return path_of(name) or held_location(spark, name)
 
 
 def qualified_name(spark: SparkSession, name: str) -> str:
-    """A name of the session's catalog with all of its parts."""
+    """Qualifies a name with the session's catalog and database."""
     parts = [part.strip("`") for part in name.split(".")]
     if len(parts) == 1:
         parts = [spark.catalog.currentDatabase(), *parts]
@@ -119,9 +118,8 @@ def qualified_name(spark: SparkSession, name: str) -> str:
 
 
 def catalog_facts(spark: SparkSession, name: str) -> tuple[dict[str, str | None], bool]:
-    """What Spark's catalog is told to say of a table of ours, in the order in which Spark shows it,
-    and whether it is where Spark puts tables. As in delta-spark a path is a name whose database is
-    the format.
+    """The properties that DESCRIBE shows for a table, in Spark's order, and whether the table is
+    managed. As in delta-spark, a path is a name in a database with the format's name.
 
     >>> from deltaplane.spark.jvm.names import catalog_facts
     >>> list(catalog_facts(spark, "delta.`/data/t`")[0].values())
@@ -145,8 +143,8 @@ def catalog_facts(spark: SparkSession, name: str) -> tuple[dict[str, str | None]
 
 
 def other_holder(spark: SparkSession, name: str) -> str | None:
-    """What the session's catalog holds under a name that isn't a Delta table: "a view", or "a table
-    of the format …". None where the name is free, a Delta table's or a path."""
+    """Describes the catalog's entry under a name that isn't a Delta table: "a view", or "a table of
+    the format …". None if the name is free, a Delta table's or a path."""
     if path_of(name) is not None:
         return None
     held = held_entry(spark, name)
@@ -156,9 +154,8 @@ def other_holder(spark: SparkSession, name: str) -> str | None:
 
 
 def check_free(spark: SparkSession, name: str, *, replaces: bool = False) -> None:
-    """Refuses to make, or with `replaces` to put in the place of a table, a Delta table whose name
-    something else has: its rows would go where nobody looks for them, or among files of another
-    format.
+    """Refuses to create, or with `replaces` to replace, a Delta table under a name that belongs to
+    something else: its rows would become unreachable, or mix with files of another format.
 
     Raises:
         TableAlreadyExistsError: the catalog holds a table of another format, or a view.
@@ -176,8 +173,8 @@ def check_free(spark: SparkSession, name: str, *, replaces: bool = False) -> Non
 
 
 def drop_held(spark: SparkSession, name: str, reads: Sequence[str]) -> None:
-    """Drops what the catalog holds under a name, for a table of another format that takes its
-    place. `reads`: the files that the new rows are made of.
+    """Drops the catalog's entry under a name, so that a table of another format can replace it.
+    `reads`: the files from which the new rows are computed.
 
     Raises:
         InvalidArgumentError: the new rows are read from the table itself.
@@ -203,38 +200,38 @@ def drop_held(spark: SparkSession, name: str, reads: Sequence[str]) -> None:
 
 
 def default_location(spark: SparkSession, name: str) -> str:
-    """Where Spark would put a new table of this name."""
+    """Default location of a new table with this name."""
     *database, table = [part.strip("`") for part in name.split(".")]
     shown = f"`{database[-1]}`" if database else spark.catalog.currentDatabase()
-    told = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
-    return f"{shown_path(told['Location']).rstrip('/')}/{table.lower()}"
+    facts = {row[0]: row[1] for row in _of_spark(spark, f"DESCRIBE DATABASE {shown}").collect()}
+    return f"{shown_path(facts['Location']).rstrip('/')}/{table.lower()}"
 
 
 def is_managed(spark: SparkSession, name: str, place: str | None) -> bool:
-    """Whether the table that is made under a name, at a place if one is given, is where Spark puts
-    tables: a name that is there already keeps what it was."""
+    """Whether a table created under this name, with an optional location, is managed; an existing
+    name keeps its kind."""
     if path_of(name) is not None:
         return False
     return place is None if held_table(spark, name) is None else held_property(spark, name, MANAGED) == "true"
 
 
 def check_unused(location: str, options: Mapping[str, str] | None = None, *, even_tables: bool = False) -> None:
-    """Refuses to make a table among files that are no table's, or with `even_tables` where a table
-    is.
+    """Refuses to create a table in a directory with foreign files, or with `even_tables` also in
+    one with a table.
 
     Raises:
-        TableAlreadyExistsError: some are at the location.
+        TableAlreadyExistsError: the location contains files.
     """
-    told = storage_options_text(options)
-    if _native.is_table(location, told):
+    options_text = storage_options_text(options)
+    if _native.is_table(location, options_text):
         if even_tables:
             raise TableAlreadyExistsError(
                 "the location isn't empty: a Delta table is here; say CREATE OR REPLACE, INSERT into it, or give another location",
                 table=location,
             )
         return
-    level = _native.RawStore.open(location, told).list_level("")
-    names = () if level is None else (*level[0], *(one[0] for one in level[1]))
+    level = _native.RawStore.open(location, options_text).list_level("")
+    names = () if level is None else (*level[0], *(entry[0] for entry in level[1]))
     if any(not name.startswith(("_", ".")) for name in names):
         raise TableAlreadyExistsError(
             "the location isn't empty: files are here that are no Delta table's; CONVERT TO DELTA makes a table of Parquet files, or "
@@ -246,24 +243,26 @@ def check_unused(location: str, options: Mapping[str, str] | None = None, *, eve
 def register_name(
     spark: SparkSession, name: str, location: str, options: Mapping[str, str] | None = None, *, managed: bool = False
 ) -> None:
-    """Has Spark's catalog hold a table's name, unless it does already; the table must be there. The
-    files of a `managed` one, whose place nobody chose, go with its name (`drop_name`).
+    """Registers an existing table's name in Spark's catalog, unless it is registered already. The
+    files of a `managed` table, whose location nobody chose, are deleted together with its name
+    (`drop_name`).
 
-    Without a catalog plug-in Spark itself can drop it by its name, but not read it.
+    Without a catalog plug-in, Spark itself can drop the table by name, but can't read it.
     """
     schema = _native.Snapshot.open(location, storage_options_text(options)).schema.to_value()
     columns = StructType.fromJson(shown(schema)).toDDL()
-    # With columns the catalog doesn't ask the data source for them.
+    # With explicit columns, the catalog doesn't ask the data source for them.
     marked = f" TBLPROPERTIES ('{MANAGED}' = 'true')" if managed else ""
     _of_spark(
         spark, f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING deltaplane LOCATION '{_escaped(location)}'{marked}"
     )
-    # Whoever took the name meanwhile.
+    # Another session may have taken the name meanwhile.
     check_free(spark, name)
 
 
 def drop_name(spark: SparkSession, name: str, statement: str) -> DataFrame:
-    """Drops a Delta table's name by Spark's own statement, and the files of one that is managed."""
+    """Drops a Delta table's name by Spark's own statement, and deletes the files of a managed
+    table."""
     held = held_table(spark, name)
     managed = held_property(spark, name, MANAGED) == "true"
     done = _of_spark(spark, statement)
@@ -273,15 +272,14 @@ def drop_name(spark: SparkSession, name: str, statement: str) -> DataFrame:
 
 
 def drop_entry(spark: SparkSession, name: str) -> None:
-    """Drops a name by Spark's own statement alone: files of what Spark takes for an external table
-    stay."""
+    """Drops a name by Spark's own statement; files stay if Spark considers the table external."""
     _of_spark(spark, f"DROP TABLE IF EXISTS {name}")
 
 
 def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> DataFrame:
-    """Renames a Delta table in the catalog by Spark's own statement. The files of one that is
-    managed move to where Spark puts a table of the new name, or another one couldn't have the old
-    name; where they can't move, the name holds them where they are.
+    """Renames a Delta table in the catalog by Spark's own statement. The files of a managed table
+    move to the default location of the new name, since another table could otherwise not reuse the
+    old name; if they can't be moved, they stay where they are.
     """
     held = held_table(spark, name)
     managed = held_property(spark, name, MANAGED) == "true"
@@ -295,22 +293,24 @@ def rename_name(spark: SparkSession, name: str, to: str, statement: str) -> Data
 
 
 def relocate_name(spark: SparkSession, name: str, to: str) -> DataFrame:
-    """Has the catalog hold a Delta table's name at another location. Files of either place are left
-    as they are, also when the name is dropped later.
+    """Changes the location of a Delta table's catalog entry. The files at both locations stay, even
+    if the name is dropped later.
 
     Raises:
-        TableNotFoundError: no Delta table is there.
-        SchemaMismatchError: the table there has other columns.
+        TableNotFoundError: the new location contains no Delta table.
+        SchemaMismatchError: the table at the new location has other columns, or other partitions.
     """
     place, old, shown_name = absolute_location(to), location_of(spark, name), name.replace("`", "")
     if not _native.is_table(place, None):
         raise TableNotFoundError(
             f"`{shown_name}` can't mean {to}: no Delta table is there; create it first", table=place
         )
-    then, now = (_native.Snapshot.open(at, None).schema.to_value() for at in (old, place))
-    if _columns(then) != _columns(now):
+    then, now = (_native.Snapshot.open(location, None) for location in (old, place))
+    same = _columns(then.schema.to_value()) == _columns(now.schema.to_value())
+    if not same or then.info.partition_columns != now.info.partition_columns:
+        what = "partitions" if same else "columns"
         raise SchemaMismatchError(
-            f"`{shown_name}` can't mean {to}: the table there has other columns than the one at {old}; drop the name, and create it with "
+            f"`{shown_name}` can't mean {to}: the table there has other {what} than the one at {old}; drop the name, and create it with "
             "LOCATION",
             table=place,
         )
@@ -323,12 +323,12 @@ def _columns(schema: Any) -> list[tuple[str, str]]:
 
 
 def shown_path(uri: str) -> str:
-    """A location as Spark shows it; local ones as paths."""
+    """A location in Spark's notation; local ones as paths."""
     return unquote(uri.removeprefix("file:").removeprefix("//")) if uri.startswith("file:/") else uri
 
 
 def hadoop_path(uri: str) -> str:
-    """A location as Hadoop's paths have it.
+    """A location in Hadoop's notation.
 
     >>> hadoop_path("file:///lake/t"), hadoop_path("s3://lake/t")
     ('file:/lake/t', 's3://lake/t')
@@ -342,5 +342,5 @@ def _escaped(location: str) -> str:
 
 
 def _of_spark(spark: SparkSession, text: str) -> DataFrame:
-    """What Spark itself answers, also where `spark.sql` of this session has been taught more."""
+    """Runs a text by Spark's own `sql`, even if `enable` has replaced the session's."""
     return DataFrame(spark._jsparkSession.sql(text), spark)

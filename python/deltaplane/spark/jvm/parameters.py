@@ -1,5 +1,5 @@
-"""Parameters of a statement: `:name` of a dict and `?` of a list become the SQL of what Spark
-itself binds for them."""
+"""Replaces a statement's parameters, `:name` of a dict and `?` of a list, by SQL literals as Spark
+binds them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bound", "bound", "has_parameters", "with_values"]
 
-# What isn't looked into, and parameters; a colon right behind a column begins a path into it.
+# Matches quoted text and comments, and parameters; a colon directly behind a column begins a path
+# into it.
 _PARAMETER = re.compile(
     r"""[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`|--(?:\\\n|[^\n])*|/\*.*?\*/"""
     r"""|(?<![\w`:)\]]):(?P<name>\w+)|\?""",
@@ -32,43 +33,44 @@ class Bound:
     names: tuple[str, ...]
 
 
-def bound(text: str, given: Bound) -> str:
-    """A statement with values in the places of its parameters, which are all named or all aren't.
+def bound(text: str, bound_values: Bound) -> str:
+    """A statement with values in place of its parameters, which are either all named or all
+    positional.
 
     Raises:
-        InvalidArgumentError: values that the statement has no parameters for, or too few of them.
+        InvalidArgumentError: surplus or missing values.
 
     >>> bound("DELETE FROM t WHERE x = ? OR y = ?", Bound(("1", "'a'"), ("1", "a")))
     "DELETE FROM t WHERE x = 1 OR y = 'a'"
     >>> bound("DELETE FROM t WHERE x = :n AND y = :n", Bound(("1",), ("n",)))
     'DELETE FROM t WHERE x = 1 AND y = 1'
     """
-    found = [one for one in _PARAMETER.finditer(text) if one[0] == "?" or one["name"] is not None]
-    named = [one for one in found if one["name"] is not None]
-    if named and len(named) < len(found):
+    matches = [match for match in _PARAMETER.finditer(text) if match[0] == "?" or match["name"] is not None]
+    named = [match for match in matches if match["name"] is not None]
+    if named and len(named) < len(matches):
         raise InvalidArgumentError(
             "the statement has parameters with names and others without: use one kind (INVALID_QUERY_MIXED_QUERY_PARAMETERS)"
         )
     if named:
-        of_names = dict(zip(given.names, given.values, strict=True))
-        missing = next((one["name"] for one in named if one["name"] not in of_names), None)
+        of_names = dict(zip(bound_values.names, bound_values.values, strict=True))
+        missing = next((match["name"] for match in named if match["name"] not in of_names), None)
         if missing is not None:
             raise InvalidArgumentError(
                 f"the statement has the parameter :{missing}, and USING gives no value of this name: write "
                 f"USING … AS {missing} (UNBOUND_SQL_PARAMETER)"
             )
-        return _replaced(text, found, [of_names[one["name"]] for one in found])
-    if len(found) != len(given.values):
+        return _replaced(text, matches, [of_names[match["name"]] for match in matches])
+    if len(matches) != len(bound_values.values):
         raise InvalidArgumentError(
-            f"the statement has {len(found)} parameters `?`, and USING gives {len(given.values)} values: give one for each "
+            f"the statement has {len(matches)} parameters `?`, and USING gives {len(bound_values.values)} values: give one for each "
             "(UNBOUND_SQL_PARAMETER)"
         )
-    return _replaced(text, found, given.values)
+    return _replaced(text, matches, bound_values.values)
 
 
 def has_parameters(text: str) -> bool:
-    """Whether a statement waits for values."""
-    return any(one["name"] is not None or one[0] == "?" for one in _PARAMETER.finditer(text))
+    """Whether a statement has parameters."""
+    return any(match["name"] is not None or match[0] == "?" for match in _PARAMETER.finditer(text))
 
 
 def with_values(
@@ -77,42 +79,42 @@ def with_values(
     run: Callable[[str, Any], DataFrame],
     jvm: Jvm,
 ) -> str | None:
-    """A statement with its parameters' values in its text; None where it has no parameter. `run`
-    has Spark run a query with values.
+    """A statement with its parameters' values in the text; None if it has no parameter. `run` makes
+    Spark run a query with values.
 
     Raises:
-        InvalidArgumentError: a statement with more parameters than values.
-        PySparkException: as Spark, for values that it doesn't bind.
+        InvalidArgumentError: a parameter without a value.
+        PySparkException: Spark refuses a value.
     """
     named: Mapping[str, Any] | None = args if isinstance(args, Mapping) else None
     places: Sequence[Any] = () if isinstance(args, Mapping) else args
     parameters = _PARAMETER.finditer(text)
-    found = [one for one in parameters if (one[0] == "?" if named is None else one["name"] in named)]
-    if not found:
+    matches = [match for match in parameters if (match[0] == "?" if named is None else match["name"] in named)]
+    if not matches:
         return None
     if named is not None:
-        names = list(dict.fromkeys(one["name"] for one in found))
+        names = list(dict.fromkeys(match["name"] for match in matches))
         query = ", ".join(f":{name} AS p{i}" for i, name in enumerate(names))
         made = dict(zip(names, jvm.selected_sql(run(f"SELECT {query}", named)), strict=True))
-        values = [made[one["name"]] for one in found]
+        values = [made[match["name"]] for match in matches]
     else:
-        if len(found) > len(places):
+        if len(matches) > len(places):
             raise InvalidArgumentError(
-                f"the statement has more parameters than values were given, {len(found)} and {len(places)}: give one for each `?`"
+                f"the statement has more parameters than values were given, {len(matches)} and {len(places)}: give one for each `?`"
             )
-        # By names: Spark 4.2 mixes up more than a few values by their places.
-        given = {f"p{i}": places[i] for i in range(len(found))}
-        query = ", ".join(f":{name} AS {name}" for name in given)
-        values = jvm.selected_sql(run(f"SELECT {query}", given))
-    return _replaced(text, found, values)
+        # Uses names, since Spark 4.2 mixes up positional values if there are more than a few.
+        named_values = {f"p{i}": places[i] for i in range(len(matches))}
+        query = ", ".join(f":{name} AS {name}" for name in named_values)
+        values = jvm.selected_sql(run(f"SELECT {query}", named_values))
+    return _replaced(text, matches, values)
 
 
-def _replaced(text: str, found: Sequence[re.Match[str]], values: Sequence[str]) -> str:
-    shown, at = "", 0
-    for one, value in zip(found, values, strict=True):
-        # A literal is one word for the words around it, as in INTERVAL '1' DAY; a sign or a call
-        # isn't.
+def _replaced(text: str, matches: Sequence[re.Match[str]], values: Sequence[str]) -> str:
+    shown, position = "", 0
+    for match, value in zip(matches, values, strict=True):
+        # A literal is a single word for its neighbours, as in INTERVAL '1' DAY, unlike a sign or a
+        # call.
         plain = re.fullmatch(r"\w+|'(?:[^'\\]|\\.)*'", value)
-        shown += text[at : one.start()] + (value if plain else f"({value})")
-        at = one.end()
-    return shown + text[at:]
+        shown += text[position : match.start()] + (value if plain else f"({value})")
+        position = match.end()
+    return shown + text[position:]

@@ -1,5 +1,5 @@
-"""A statement as Spark's own parser reads it: what it does, and which names it is about, writes to
-and reads."""
+"""A statement as Spark's own parser sees it: its kind, and the names that it writes to, reads and
+concerns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Parsed"]
 
 Name = tuple[str, ...]
 
-# Commands that Spark runs by itself, whatever their queries read.
+# Commands that Spark always runs itself, even if their queries read Delta tables.
 _SPARKS = frozenset(
     (
         "ExplainCommand DescribeQueryCommand CreateViewCommand CreateView AlterViewAs DropView SetVariable CreateVariable "
@@ -28,8 +28,8 @@ _ON_ROWS = frozenset("DeleteFromTable UpdateTable MergeIntoTable".split())
 
 @dataclass(frozen=True)
 class Parsed:
-    """A statement: its plan's class, the names that it writes to or changes, those that it is
-    about, and those that it reads, each with the place in the text where it begins."""
+    """A statement: its plan's class, the names that it writes to or changes, the names that it
+    concerns, and the names that it reads, each with its position in the text."""
 
     kind: str
     is_command: bool
@@ -38,7 +38,7 @@ class Parsed:
 
     @classmethod
     def of(cls, spark: SparkSession, text: str) -> Parsed | None:
-        """What a text says; None where it is no statement of Spark's."""
+        """Parses a text; None if Spark's parser refuses it."""
         try:
             lines = Jvm.of(spark).names_of(spark, text)
         except NativeScanUnavailable:
@@ -59,7 +59,7 @@ class Parsed:
 
     @property
     def is_sparks(self) -> bool:
-        """Whether Spark runs it by itself, whichever tables it names."""
+        """Whether Spark runs it itself, whichever tables it names."""
         return self.kind in _SPARKS or (not self.is_command and not self.targets)
 
     @property
@@ -69,7 +69,7 @@ class Parsed:
 
     @property
     def is_several_inserts(self) -> bool:
-        """Whether FROM stands before one INSERT or more, or there are several."""
+        """Whether it is FROM … INSERT, or contains several INSERTs."""
         if self.kind == "InsertIntoStatement":
             return bool(self.reads) and bool(self.targets) and self.reads[0][0] < self.targets[0][0]
         return not self.is_command and bool(self.targets)

@@ -1,5 +1,5 @@
-"""The id of a streaming query, which it keeps as long as its checkpoint location: from the file
-where Spark keeps it."""
+"""Reads the id of a streaming query, which is constant for a checkpoint location, from Spark's file
+there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from deltaplane.exceptions import DeltaError, InvalidArgumentError
 
 __all__ = ["query_id"]
 
-# Spark writes it before the first micro-batch.
+# Spark writes the file before the first micro-batch.
 _FILE = "metadata"
 
 
@@ -18,8 +18,8 @@ def query_id(checkpoint: str | None) -> str:
     """The id of the query with this checkpoint location.
 
     Raises:
-        InvalidArgumentError: no location, or one whose file can't be read from here; `txnAppId` is
-            the way out.
+        InvalidArgumentError: no location, or its file can't be read from this process; the message
+            suggests `txnAppId`.
     """
     advice = "set the option txnAppId to a name of your own for the query, the same after each restart"
     if checkpoint is None:

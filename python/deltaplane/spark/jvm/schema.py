@@ -1,7 +1,7 @@
-"""Spark schemas as Delta schemas and back: the same JSON, apart from metadata that only one of them
-should see.
+"""Converts Spark schemas to Delta schemas and back: the same JSON, except for metadata that
+concerns only one of both.
 
-Called within `deltaplane.spark`.
+Internal to `deltaplane.spark`.
 """
 
 from __future__ import annotations
@@ -13,35 +13,40 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-__all__ = ["LENGTHS", "delta_schema_json", "quoted", "shown"]
+__all__ = ["LENGTHS", "delta_schema", "delta_schema_json", "quoted", "shown"]
 
-# The key under which Spark notes a type with lengths of texts.
+# The metadata key under which Spark stores CHAR and VARCHAR types.
 LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
 
-# Field metadata that a frame inherits from where its columns came from. In a Delta schema these
-# would declare features (column mapping, generated or default values) that the table to be written
-# doesn't have, or mean nothing.
+# Prefixes of field metadata that a frame inherits from its sources. In a Delta schema, such
+# metadata would declare features (column mapping, generated or default values) that the written
+# table doesn't have, or have no meaning.
 _INHERITED_PREFIXES = ("delta.", "__")
-# What only writers need to know of a column.
+# Column metadata that only writers need.
 _HIDDEN = ("delta.columnMapping.", "delta.generationExpression", "delta.identity.", "delta.typeChanges")
 _INHERITED = frozenset({"CURRENT_DEFAULT", "EXISTS_DEFAULT"})
 _NULLABLE = frozenset({"nullable", "containsNull", "valueContainsNull"})
 
 
 def delta_schema_json(schema: StructType, *, nullable: bool = False, keeps_lengths: bool = False) -> str:
-    """The Delta schema of a frame's columns, comments kept, and nullability unless all are to be
-    `nullable`, at every depth, as JSON text. `keeps_lengths`: columns of CHAR and VARCHAR stay such
-    ones (P102)."""
-    given = schema.jsonValue()
-    found = _clean(given)
+    """As `delta_schema`, as JSON text."""
+    return json.dumps(delta_schema(schema, nullable=nullable, keeps_lengths=keeps_lengths))
+
+
+def delta_schema(schema: StructType, *, nullable: bool = False, keeps_lengths: bool = False) -> dict[str, Any]:
+    """The Delta schema of a frame, with comments, and with nullability unless `nullable` makes all
+    of it nullable. `keeps_lengths` keeps CHAR and VARCHAR columns (P102)."""
+    original = schema.jsonValue()
+    cleaned = _clean(original)
     if keeps_lengths:
-        for column, field in zip(given["fields"], found["fields"], strict=True):
+        for column, field in zip(original["fields"], cleaned["fields"], strict=True):
             field["metadata"] |= {key: value for key, value in column["metadata"].items() if key == LENGTHS}
-    return json.dumps(_nullable(found) if nullable else found)
+    made: dict[str, Any] = _nullable(cleaned) if nullable else cleaned
+    return made
 
 
 def quoted(name: str) -> str:
-    """A column's name for Spark, whatever characters are in it.
+    """Quotes a column's name for Spark.
 
     >>> quoted("a.b")
     '`a.b`'
@@ -50,7 +55,7 @@ def quoted(name: str) -> str:
 
 
 def shown(node: Any) -> Any:
-    """A schema's or type's JSON without what only writers need to know."""
+    """The JSON of a schema or type without metadata that only writers need."""
     if isinstance(node, list):
         return [shown(item) for item in node]
     if not isinstance(node, dict):
@@ -59,8 +64,8 @@ def shown(node: Any) -> Any:
 
 
 def _nullable(node: Any) -> Any:
-    """The same where everything may be null, at every depth: that a query gives no null within a
-    struct says nothing of the struct itself, which then couldn't be null either."""
+    """The JSON with everything nullable, at every depth: a query without nulls within a struct
+    doesn't promise that the struct itself is never null."""
     if isinstance(node, list):
         return [_nullable(item) for item in node]
     if not isinstance(node, dict):

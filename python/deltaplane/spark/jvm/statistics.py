@@ -1,13 +1,11 @@
-"""Statistics of a scan's columns for Spark's cost-based optimiser, from what the log says of the
-files that are left.
+"""Column statistics of a scan for Spark's cost-based optimizer, from the log's statistics of the
+remaining files.
 
-Only what it tells exactly, and leaves out the rest: Spark takes what it gets for the truth. Knows
-no Spark.
+Reports only exact facts, since Spark trusts them without a check. Uses no Spark object.
 """
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane import _native, expr
 from deltaplane.exceptions import DeltaError
-from deltaplane.expr.tree import all_of
 from deltaplane.io.arrow import Scan
 
 if TYPE_CHECKING:
@@ -25,24 +22,22 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnStatistics", "Condition", "column_statistics"]
 
-# Of other types the log's bounds are rounded, cut, or don't say everything (NaN). Spark's estimates
-# also fail on some types that it meets statistics of, and take a column without bounds for one
-# without values unless it is of text or bytes.
+# For other types, the log's bounds are rounded, truncated or incomplete (NaN). Spark's estimates
+# also fail for some types with statistics, and treat a column without bounds as empty unless it is
+# of text or bytes.
 _ORDERED = ("byte", "short", "integer", "long", "date")
 _PLAIN = ("string", "binary")
-# Text in another order than by its bytes has a type of its own, at which Spark's estimates fail
-# too.
+# Strings with a collation have a type of their own, for which Spark's estimates fail, too.
 _COLLATIONS = "__COLLATIONS"
-# More bounds than this aren't kept to tell how many values a column has.
+# Maximum number of bounds that are stored for counting a column's distinct values.
 _MOST_VALUES = 1 << 16
-# The day from which Arrow counts, as Python numbers days.
+# The day from which Arrow counts, in the numbering of Python's dates.
 _EPOCH = 719_163
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One of a scan's filters: Spark's text of it, and what the columns in it may be qualified
-    with."""
+    """One of a scan's filters: Spark's text, and the possible qualifiers of its columns."""
 
     text: str
     qualifiers: Sequence[Sequence[str]] = ()
@@ -50,7 +45,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """One column of a scan's files: texts as Spark's catalog has them, None where nobody knows."""
+    """Statistics of one column: texts in the form of Spark's catalog, None if unknown."""
 
     nulls: int
     distinct: int | None = None
@@ -61,19 +56,18 @@ class ColumnStatistics:
 def column_statistics(
     snapshot: _native.Snapshot, plan: _native.SparkPlan, conditions: Sequence[Condition], files: str
 ) -> dict[str, ColumnStatistics]:
-    """By the names that columns have in Spark's relation; empty where the plan's files can't be
-    told by these conditions. `files`: all, or those without ("whole") or with ("marked") a deletion
-    vector.
+    """Statistics by the column names in Spark's relation; empty if these conditions don't determine
+    the plan's files. `files`: all, or those without ("whole") or with ("marked") a deletion vector.
 
-    Distinct values are counted where the log names them all: partition values, and columns whose
-    bounds leave none open.
+    Distinct values are counted if the log contains all of them: partition values, and columns whose
+    bounds leave no value between them.
     """
     if not plan.rows:
         return {}
     in_files = {
         field["name"]: there["name"]
         for field, there in zip(
-            snapshot.schema.to_value()["fields"], _fields(_native.spark_schema_json(snapshot)), strict=True
+            snapshot.schema.to_value()["fields"], _native.spark_schema(snapshot).to_value()["fields"], strict=True
         )
     }
     partition = {name.lower() for name in snapshot.info.partition_columns}
@@ -82,31 +76,30 @@ def column_statistics(
         for field in snapshot.schema.to_value()["fields"]
         if field["type"] in (*_ORDERED, *_PLAIN) and _COLLATIONS not in (field.get("metadata") or {})
     }
-    found = [0, 0, 0]
+    totals = [0, 0, 0]
     try:
         for batch in _batches(snapshot, _predicate(conditions, in_files), files):
-            found = [found[0] + batch.num_rows, found[1] + _sum(batch["size_bytes"]), found[2] + _sum(batch["live"])]
+            totals = [
+                totals[0] + batch.num_rows,
+                totals[1] + _sum(batch["size_bytes"]),
+                totals[2] + _sum(batch["live"]),
+            ]
             columns = {name: column for name, column in columns.items() if column.add(batch)}
     except DeltaError:
         return {}
-    # Spark's filters and their texts may prune unlike each other; the same files have all of these
-    # in common.
-    if found != [plan.files, plan.size_bytes, plan.rows]:
+    # Spark's filters and their texts may prune differently; equal numbers of files, bytes and rows
+    # show that both selected the same files.
+    if totals != [plan.files, plan.size_bytes, plan.rows]:
         return {}
     said = {in_files[name]: column.statistics() for name, column in columns.items()}
-    return {name: one for name, one in said.items() if one is not None}
-
-
-def _fields(schema_json: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = _native.TableSchema(schema_json).to_value()["fields"]
-    return found
+    return {name: value for name, value in said.items() if value is not None}
 
 
 # --- the files ---
 
 
-def _predicate(conditions: Sequence[Condition], in_files: Mapping[str, str]) -> str | None:
-    """What is understood of the conditions, by the table's names of columns."""
+def _predicate(conditions: Sequence[Condition], in_files: Mapping[str, str]) -> _native.Predicate | None:
+    """The evaluable part of the conditions, with the table's column names."""
     names = {there: name for name, there in in_files.items()}
     parts = []
     for condition in conditions:
@@ -114,12 +107,12 @@ def _predicate(conditions: Sequence[Condition], in_files: Mapping[str, str]) -> 
             trees, _ = expr.necessary(condition.text)
         except DeltaError:
             continue
-        parts += [_renamed(json.loads(tree), partial(_own, condition.qualifiers, names)) for tree in trees]
-    return json.dumps(all_of(parts)) if parts else None
+        parts += [_native.Predicate(_renamed(tree.tree, partial(_own, condition.qualifiers, names))) for tree in trees]
+    return _native.Predicate.all_of(parts)
 
 
 def _own(qualifiers: Sequence[Sequence[str]], names: Mapping[str, str], path: list[str]) -> list[str]:
-    """A column's path without the relation's name before it, and by the table's name."""
+    """A column's path without the relation's qualifier, with the table's name for it."""
     for qualifier in qualifiers:
         if qualifier and len(path) > len(qualifier) and path[: len(qualifier)] == list(qualifier):
             path = path[len(qualifier) :]
@@ -127,18 +120,18 @@ def _own(qualifiers: Sequence[Sequence[str]], names: Mapping[str, str], path: li
     return [names.get(path[0], path[0]), *path[1:]]
 
 
-def _renamed(node: Any, of: Callable[[list[str]], list[str]]) -> Any:
+def _renamed(node: Any, rename: Callable[[list[str]], list[str]]) -> Any:
     if isinstance(node, list):
-        return [_renamed(one, of) for one in node]
+        return [_renamed(child, rename) for child in node]
     if not isinstance(node, dict):
         return node
     if node.get("op") == "column":
-        return {**node, "name": of(node["name"])}
-    return {key: _renamed(value, of) for key, value in node.items()}
+        return {**node, "name": rename(node["name"])}
+    return {key: _renamed(value, rename) for key, value in node.items()}
 
 
-def _batches(snapshot: _native.Snapshot, predicate: str | None, files: str) -> Iterator[pa.RecordBatch]:
-    """The core's plan of these files, with the number of rows that live in each."""
+def _batches(snapshot: _native.Snapshot, predicate: _native.Predicate | None, files: str) -> Iterator[pa.RecordBatch]:
+    """The core's plan of these files, with the number of live rows in each."""
     import pyarrow.compute as pc
 
     for batch in Scan(snapshot.plan(predicate)).to_reader():
@@ -154,38 +147,38 @@ def _batches(snapshot: _native.Snapshot, predicate: str | None, files: str) -> I
 
 
 class _Column(ABC):
-    """What the batches so far say of a column."""
+    """Accumulates the statistics of a column over batches."""
 
     def __init__(self, name: str, kind: str) -> None:
         self.name, self.kind = name, kind
         self.values, self.nulls = _Values(), 0
-        # No value is missing among those that were added.
+        # True if the collected values are all of the column's values.
         self.complete = True
 
     @abstractmethod
     def add(self, batch: pa.RecordBatch) -> bool:
-        """Takes a batch's files in; false where one of them doesn't tell."""
+        """Adds a batch's files; returns false if a file lacks the needed statistics."""
 
     def statistics(self) -> ColumnStatistics | None:
-        """What all of them say."""
+        """The statistics of all added files."""
         return self.values.statistics(self.nulls, self.kind, complete=self.complete)
 
 
 class _Partition(_Column):
-    """A partition column: each file's value is that of all its rows."""
+    """A partition column, whose value is the same in all rows of a file."""
 
     def add(self, batch: pa.RecordBatch) -> bool:
         import pyarrow.compute as pc
 
-        of, live = pc.struct_field(batch["partition"], [self.name]), batch["live"]
-        self.nulls += _sum(live.filter(pc.is_null(of)))
-        self.values.add(_plain(of.filter(pc.and_(pc.greater(live, 0), pc.is_valid(of))), self.kind))
+        partitions, live = pc.struct_field(batch["partition"], [self.name]), batch["live"]
+        self.nulls += _sum(live.filter(pc.is_null(partitions)))
+        self.values.add(_plain(partitions.filter(pc.and_(pc.greater(live, 0), pc.is_valid(partitions))), self.kind))
         return True
 
 
 class _Bounded(_Column):
-    """A column in the files. One of them with a deletion vector doesn't tell: its bounds may be
-    those of rows that are gone."""
+    """A column stored in the files. A file with a deletion vector has no exact bounds, since the
+    extreme rows may be deleted."""
 
     def add(self, batch: pa.RecordBatch) -> bool:
         import pyarrow.compute as pc
@@ -204,10 +197,12 @@ class _Bounded(_Column):
         if low is None or high is None:
             return not _sum(some)
         has_some = pc.greater(some, 0)
-        low, high, some = (of.filter(has_some) for of in (_plain(low, self.kind), _plain(high, self.kind), some))
+        low, high, some = (
+            bounds.filter(has_some) for bounds in (_plain(low, self.kind), _plain(high, self.kind), some)
+        )
         if low.null_count or high.null_count or not _all(pc.less_equal(low, high)):
             return False
-        # Between the bounds there is no other value, or no row that could have it.
+        # No other value lies between the bounds, or no row could have one.
         known = pc.or_(pc.less_equal(pc.subtract(high, low), 1), pc.less_equal(some, 2))
         self.complete = self.complete and _all(known)
         self.values.add(low)
@@ -218,8 +213,7 @@ class _Bounded(_Column):
 
 
 class _Values:
-    """Different values of a column, until they are too many to keep; and the smallest and the
-    greatest."""
+    """The distinct values of a column, up to a maximum number; and minimum and maximum."""
 
     def __init__(self) -> None:
         self.kept: set[Any] | None = set()
@@ -241,24 +235,24 @@ class _Values:
                 self.kept = None
 
     def forget_if_far_apart(self) -> None:
-        """Lets the values go where they can't fill what is between the bounds, so that nothing is
-        made of them."""
+        """Discards the values if they can't fill the range between the bounds, so that they don't
+        count as all values."""
         if self.low is not None and self.high - self.low >= _MOST_VALUES:
             self.kept = None
 
     def statistics(self, nulls: int, kind: str, *, complete: bool) -> ColumnStatistics | None:
-        """`complete`: no value is missing among those that were added."""
+        """`complete`: the collected values are all of the column's values."""
         if kind in _PLAIN:
             return ColumnStatistics(nulls, len(self.kept) if complete and self.kept is not None else None)
         if self.low is None:
             return ColumnStatistics(nulls, 0)
-        # Whole numbers of which none is missing between the bounds are all there, too.
+        # Integers that fill the range between the bounds are complete as well.
         full = self.kept is not None and len(self.kept) == self.high - self.low + 1
         distinct = len(self.kept) if self.kept is not None and (complete or full) else None
         try:
             return ColumnStatistics(nulls, distinct, _text(self.low, kind), _text(self.high, kind))
         except (ValueError, OverflowError):
-            # A date that Python can't write.
+            # Python can't represent the date.
             return None
 
 
@@ -267,7 +261,7 @@ def _text(value: int, kind: str) -> str:
 
 
 def _plain(values: pa.Array, kind: str) -> pa.Array:
-    """Values of a kind as those that are compared: days as their numbers."""
+    """Values in comparable form: dates as day numbers."""
     import pyarrow as pa
 
     if kind == "date":

@@ -1,1 +1,1 @@
-"""Plans and scans: the file index that Catalyst asks, distributed replay, frames."""
+"""Plans and scans: the file index for Catalyst, distributed replay, frames."""

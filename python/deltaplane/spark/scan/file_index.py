@@ -1,8 +1,8 @@
-"""What the file index asks that Catalyst asks for files while it plans: a snapshot for each query,
-pruned by the Rust core.
+"""The file index that Catalyst calls for files during planning: a snapshot for each query, pruned
+by the Rust core.
 
 The JVM's class (`java/DeltaplaneFileIndex.java`) calls it from Spark's own threads, through py4j.
-It knows no Spark class by name (that is `_internals`) and never sees a row.
+It names no Spark class (`internals` does) and handles no rows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from deltaplane.spark.scan.replay import Files
 
 __all__ = ["DeltaplaneFileIndex", "LiveSnapshots", "PinnedSnapshot", "Plan", "Plans"]
 
-# Queries whose snapshot is remembered. Forgetting one early only matters to a query that plans
-# another scan of the same view after this many newer ones began.
+# Number of queries whose snapshot is cached. A query loses its snapshot only if it plans another
+# scan of the same view after this many newer queries began.
 _QUERIES = 256
-# A long of the JVM's.
+# The largest long of the JVM.
 _MOST = (1 << 63) - 1
 
 _serial = itertools.count()
@@ -36,9 +36,9 @@ _serial = itertools.count()
 
 @dataclass(frozen=True)
 class Plan:
-    """One answer to Catalyst: how many filters it asked with, how many the Rust core understood and
-    how many files that left; then the directories that Spark's own evaluation of the partition
-    filters left of these; and whether a Spark job found the files.
+    """One answer to Catalyst: the number of filters, of filters that the Rust core understood, and
+    of the remaining files; then the number of directories that Spark's own evaluation of the
+    partition filters retained; and whether a Spark job found the files.
     """
 
     version: int
@@ -50,10 +50,10 @@ class Plan:
 
 
 class Plans(Protocol):
-    """Other ways to a scan's files than the snapshot's own plan."""
+    """An alternative to the snapshot's own plan for finding a scan's files."""
 
     def take(self, snapshot: _native.Snapshot) -> bool:
-        """Whether this way is taken for a version."""
+        """Whether to use this alternative for a version."""
 
     def plan(
         self,
@@ -69,23 +69,22 @@ class Plans(Protocol):
 
 
 class PinnedSnapshot:
-    """The same version for every query. Two of the same table and version are equal, so Spark may
-    share their work."""
+    """The same version for every query. Two objects for the same table and version are equal, so
+    Spark may share their work."""
 
     def __init__(self, snapshot: _native.Snapshot) -> None:
         self.first = snapshot
         self.identity = f"deltaplane {snapshot.uri} version {snapshot.version}"
 
     def for_query(self, query_id: str | None) -> _native.Snapshot:
-        """The snapshot; whatever the query."""
+        """The pinned snapshot, the same for every query."""
         return self.first
 
 
 class LiveSnapshots:
-    """The newest version for each query, the same one for all parts of a query.
+    """The newest version for each query, the same version for all parts of a query.
 
-    The view's columns are those of `first`; a newer version must still have them, with the same
-    types.
+    The view has the columns of `first`; a newer version must still have them, with the same types.
     """
 
     def __init__(self, snapshot: _native.Snapshot, options: Mapping[str, str] | None = None) -> None:
@@ -100,11 +99,11 @@ class LiveSnapshots:
         self._queries: OrderedDict[str, _native.Snapshot] = OrderedDict()
 
     def for_query(self, query_id: str | None) -> _native.Snapshot:
-        """This query's snapshot, or, outside of a query, the newest.
+        """The snapshot of this query or, outside of a query, the newest one.
 
         Raises:
-            SchemaMismatchError: a column of the view is gone or has another type now.
-            TableNotFoundError: the table was deleted, or another one is where it was.
+            SchemaMismatchError: a column of the view was dropped or changed its type.
+            TableNotFoundError: the table was deleted or replaced by another one.
         """
         with self._lock:
             known = self._queries.get(query_id) if query_id is not None else None
@@ -120,8 +119,8 @@ class LiveSnapshots:
             return newest
 
     def _update(self) -> _native.Snapshot:
-        """The newest version. One request tells whether the table still is the one that it was: a
-        commit never changes."""
+        """The newest version. One request verifies the table's identity, because a commit's file
+        never changes."""
         last = self._newest
         if self._commit is not None and self._seen(last.version) == self._commit:
             newest = last.update()
@@ -147,7 +146,7 @@ class LiveSnapshots:
             ) from e
 
     def _seen(self, version: int) -> tuple[str, int, int, str | None] | None:
-        """The file of a version's commit; None where it is gone, as log cleanup takes old ones."""
+        """The file of a version's commit; None if log clean-up removed it."""
         try:
             return self._store.head(f"_delta_log/{version:020}.json")
         except DeltaError:
@@ -173,27 +172,26 @@ class LiveSnapshots:
 
 
 def _columns(snapshot: _native.Snapshot) -> dict[str, str]:
-    """Each column's type as text; whether nulls are allowed matters too, since Spark optimises by
-    it."""
+    """Each column's type as text, including nullability, since Spark's optimizer depends on it."""
     partition = snapshot.info.partition_columns
     columns = {}
-    in_files = json.loads(_native.spark_schema_json(snapshot))["fields"]
+    in_files = _native.spark_schema(snapshot).to_value()["fields"]
     for field, there in zip(snapshot.schema.to_value()["fields"], in_files, strict=True):
         kind = field["type"] if isinstance(field["type"], str) else json.dumps(field["type"], sort_keys=True)
         notes = ("" if field["nullable"] else " not null") + (
             " (partition column)" if field["name"] in partition else ""
         )
-        # A column that was dropped and added again under its name is another one.
+        # A column that was dropped and added again under the same name is another column.
         notes += f" (`{there['name']}` in files)" if there["name"] != field["name"] else ""
         columns[field["name"]] = kind + notes
     return columns
 
 
 class DeltaplaneFileIndex:
-    """Answers what the JVM's file index asks.
+    """Answers the questions of the JVM's file index.
 
-    It shows all files, or those without a deletion vector ("whole"), or those with one ("marked"),
-    each with its vector's bits as a last partition value, `deleted`.
+    It lists all files, or those without a deletion vector ("whole"), or those with one ("marked"),
+    each with its vector's bits in a last partition column, `deleted`.
     """
 
     def __init__(
@@ -209,10 +207,10 @@ class DeltaplaneFileIndex:
         self._jobs = jobs
         self._files = files
         first = snapshots.first
-        # Spark knows the columns as the files do.
-        self.relation_schema = json.dumps(shown(json.loads(_native.spark_schema_json(first))))
+        # Spark uses the column names of the files.
+        self.relation_schema: dict[str, Any] = shown(_native.spark_schema(first).to_value())
         names = [f["name"].lower() for f in first.schema.to_value()["fields"]]
-        relation = json.loads(self.relation_schema)["fields"]
+        relation = self.relation_schema["fields"]
         fields = dict(zip(names, relation, strict=True))
         partition = [fields[name.lower()] for name in first.info.partition_columns]
         self.deleted = "__deleted_rows"
@@ -222,7 +220,7 @@ class DeltaplaneFileIndex:
             partition.append({"name": self.deleted, "type": "binary", "nullable": False, "metadata": {}})
         self._sizes: dict[int, int] = {}
         self._told_version = first.version
-        # What Spark's relation takes.
+        # The object for Spark's relation.
         self.shown = jvm.file_index(
             spark, self, f"{snapshots.identity} {files} files", _native.spark_uri(first),
             json.dumps({"type": "struct", "fields": partition}), pinned=isinstance(snapshots, PinnedSnapshot),
@@ -230,7 +228,7 @@ class DeltaplaneFileIndex:
 
     @property
     def plans(self) -> list[Plan]:
-        """The last answers to Catalyst, the newest last."""
+        """The last answers to Catalyst, oldest first."""
         plans = []
         for line in str(self.shown.plans()).splitlines():
             version, filters, understood, files, directories, by_job = line.split(" ")
@@ -238,8 +236,8 @@ class DeltaplaneFileIndex:
         return plans
 
     def apply(self, question: str, conditions: Any) -> bytes | str | None:
-        """Answers the JVM, whose question is one text; `conditions` are Catalyst's filters
-        themselves, where statistics of columns are asked for. An error is an answer too."""
+        """Answers a question from the JVM, which is one text; `conditions` are Catalyst's filters
+        themselves, if column statistics are requested. An error is returned as an answer, too."""
         try:
             return self._answer(_native.SparkQuestion.parse(question), conditions).to_jvm()
         except DeltaError as e:
@@ -263,8 +261,8 @@ class DeltaplaneFileIndex:
         return _native.SparkAnswer.found(snapshot, plan, {}, by_job)
 
     def _has_changed(self) -> bool:
-        """Whether the newest version isn't the one of the last call; where it can't be shown, what
-        was shown is old."""
+        """Whether the newest version differs from that of the last call; true if the newest version
+        can't be opened."""
         last = self._told_version
         try:
             self._told_version = self._snapshots.for_query(None).version
@@ -273,17 +271,17 @@ class DeltaplaneFileIndex:
         return last != self._told_version
 
     def size_bytes(self, snapshot: _native.Snapshot) -> int:
-        """Bytes of all files, by which Spark chooses between joins: goes through the file list once
-        for each version."""
+        """Bytes of all files, by which Spark chooses between joins; reads the file list once for
+        each version."""
         if snapshot.version not in self._sizes:
-            of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
-            self._sizes = {snapshot.version: of(snapshot, self._files)}
+            size_of = self._jobs.size_bytes if self._jobs.take(snapshot) else _native.spark_size_bytes
+            self._sizes = {snapshot.version: size_of(snapshot, self._files)}
         return self._sizes[snapshot.version]
 
     def _prepared(self, question: _native.SparkQuestion, conditions: Any) -> _native.SparkAnswer:
-        """For the optimiser, which does without where a job finds the files: Spark may ask for them
-        otherwise then. So it does where something goes wrong, which is raised when Spark asks for
-        the files."""
+        """Answers the optimizer. If a Spark job finds the files the optimizer gets no statistics,
+        since Spark may later request the files with other filters; the same applies to errors,
+        which are raised when Spark requests the files."""
         try:
             snapshot = self._snapshots.for_query(question.query)
             if question.known_version == snapshot.version:
@@ -294,13 +292,15 @@ class DeltaplaneFileIndex:
             plan = _native.spark_plan(snapshot, question.filters, question.zone, self._files, with_rows)
             statistics = {}
             if question.statistics:
-                found = column_statistics(snapshot, plan, self._jvm.conditions(conditions), self._files)
-                statistics = {name: (of.nulls, of.distinct, of.low, of.high) for name, of in found.items()}
+                computed = column_statistics(snapshot, plan, self._jvm.conditions(conditions), self._files)
+                statistics = {
+                    name: (column.nulls, column.distinct, column.low, column.high) for name, column in computed.items()
+                }
         except DeltaError:
             return _native.SparkAnswer.unprepared()
         return _native.SparkAnswer.found(snapshot, plan, statistics)
 
     class Java:
-        """What py4j reads: the interface that this class implements."""
+        """The Java interface that this class implements, for py4j."""
 
         implements = ("java.util.function.BiFunction",)

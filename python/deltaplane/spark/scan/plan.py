@@ -1,6 +1,6 @@
 """`plan`: the live files of one version as a DataFrame, found by a Spark job.
 
-Arguments in, a frame out; the job is `_replay`'s.
+Converts arguments to a frame; `replay` defines the job.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ def plan(
     timestamp: VersionLike | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The files of one version that may hold a row for which the predicate is true, as a DataFrame:
-    rows and columns are those of `DeltaTable.plan`, in no order, and timestamps are in
-    microseconds, which is all that Spark has.
+    """The files of one version that may hold a row matching the predicate, as a DataFrame: rows and
+    columns are those of `DeltaTable.plan`, without an order, and timestamps are in microseconds,
+    Spark's only unit.
 
-    For logs beyond one machine: checkpoints, sidecars and commits are read in Spark's tasks by the
-    core, pruned there, and reconciled by a join on the files' keys. The frame is lazy and pinned to
-    the version.
+    For logs too large for one machine: Spark's tasks read checkpoints, sidecars and commits by the
+    core, prune the files and reconcile them by a join on the files' keys. The frame is lazy and
+    pinned to the version.
 
-    Cost: the driver lists the log and reads what opening a table reads, each commit after the
-    checkpoint and the checkpoint's few state rows, and holds nothing of what they say of files.
-    Each use of the frame reads the checkpoint once and the commits after it twice. Source: protocol
-    sections 4 and 8, P041 to P043, P164 to P170.
+    Cost: the driver lists the log and reads the same files as opening a table, each commit after
+    the checkpoint and the checkpoint's few state rows, but stores no file actions. Each use of the
+    frame reads the checkpoint once and the later commits twice. Source: protocol sections 4 and 8,
+    P041 to P043, P164 to P170.
 
     Args:
         spark: the session, classic or Spark Connect.
         path: the table's path or URL.
         predicate: a condition in Spark SQL, or tuples.
         version: a version number; or `timestamp`: the newest version at that time (ISO 8601 text or
-            a datetime, UTC unless it has a zone). The newest one without either.
-        options: how deltaplane reaches the store, on the driver and in tasks.
+            a datetime, UTC unless it has a zone). Default: the newest version.
+        options: access to the store, on the driver and in tasks.
 
     Raises:
         TableNotFoundError, VersionNotFoundError: the table or version doesn't exist, or the
             timestamp is after the newest commit.
-        InvalidArgumentError: a predicate that isn't Spark SQL or names no column; version and
-            timestamp together.
-        UnsupportedFeatureError: a feature of the table that this version lacks; a table that other
-            processes can't see.
+        InvalidArgumentError: the predicate isn't Spark SQL or names an unknown column; or both
+            version and timestamp are set.
+        UnsupportedFeatureError: the table needs a feature that this version doesn't support, or
+            exists only in this process.
 
-    While it runs, a log file that is damaged or gone fails the job, by name. `DeltaTable.plan`
-    would go on from an older checkpoint, which tasks that have sent rows already can't.
+    A damaged or missing log file fails the job, with the file's name. `DeltaTable.plan` would
+    continue from an older checkpoint, but tasks that have already returned rows can't.
 
     >>> from deltaplane import spark as dp
     >>> for n in (1, 2, 3):
@@ -72,7 +72,7 @@ def plan(
     location = absolute_location(path)
     store_options, _ = split_options(options)
     number = asked_version(location, store_options, version, timestamp)
-    columns = columns_of(lambda: _native.Snapshot.open(location, store_options, number).schema.to_json())
+    columns = columns_of(lambda: _native.Snapshot.open(location, store_options, number).schema)
     tree = expr.parse(predicate, columns)
-    log = _native.replay_json_of(location, store_options, number, None, _replay.PART_BYTES)
+    log = _native.Replay.open(location, store_options, number, None, _replay.PART_BYTES)
     return _replay.live_files(spark, location, store_options, log, "plan", predicate=tree)

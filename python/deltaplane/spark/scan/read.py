@@ -1,10 +1,11 @@
-"""Reading: a version as a DataFrame, or a temp view that follows the newest version.
+"""Reads a version as a DataFrame, or as a temporary view that follows the newest version.
 
-Opens the snapshot and builds the relation; pruning is the Rust core's, the scan Spark's own.
+Opens the snapshot and builds the relation; the Rust core prunes files, and Spark scans them.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Mapping
@@ -42,15 +43,16 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-# Files of other writers carry no note of their calendar: theirs is the proleptic Gregorian one, as
-# in Delta's protocol.
+# Files of other writers don't record their calendar; it is the proleptic Gregorian one, by Delta's
+# protocol.
 _READ_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
 
 
-# The session's setting: bytes of a log from which on a job plans its scans, as `4g` or a number.
+# The session's setting for the log size, as `4g` or a number of bytes, from which a Spark job plans
+# scans.
 _BOUND = "spark.deltaplane.distributedPlanBytes"
 
-# Columns are found by the field ids that the relation's schema names (P113).
+# Finds columns by the field ids in the relation's schema (P113).
 _BY_ID = {"spark.sql.parquet.fieldId.read.enabled": "true"}
 
 
@@ -64,11 +66,11 @@ def read(
     distributed_plan: bool | None = None,
 ) -> DataFrame:
     """The table as a DataFrame, pinned to one version: the newest at the time of this call, or the
-    one asked for.
+    requested one.
 
-    Spark plans, prunes and scans it as its own Parquet tables; only files that can match reach the
-    JVM. A session whose internals can't take the native scan (Spark Connect, an untried Spark
-    version) gets the data source `deltaplane`.
+    Spark plans, prunes and scans it like its own Parquet tables; only files that may match reach
+    the JVM. A session that can't run the native scan (Spark Connect, an untested Spark version)
+    uses the data source `deltaplane`.
 
     Args:
         spark: the session.
@@ -76,19 +78,21 @@ def read(
         version: a version number.
         timestamp: the newest version at that time: an ISO 8601 text or a datetime (UTC unless it
             has a zone).
-        options: how deltaplane reaches the store. Keys that begin with `fs.` go to Spark's file
-            systems, which read the data files with their own configuration.
+        options: access to the store. Keys that begin with `fs.` go to Spark's file systems, which
+            read the data files with their own configuration.
         distributed_plan: whether a Spark job finds each query's files (see `plan`) instead of the
             driver alone. None: if the log is larger than the session's
-            `spark.deltaplane.distributedPlanBytes`, by default 4 GiB. The job runs while the query
-            is planned, so it counts against timeouts of what waits for the query, as Spark's for a
+            `spark.deltaplane.distributedPlanBytes`, by default 4 GiB. The job runs during planning,
+            so its time counts against the timeouts of operations that wait for the query, such as a
             broadcast.
 
     Raises:
-        TableNotFoundError, VersionNotFoundError: not there; a timestamp after the newest commit.
-        UnsupportedFeatureError: the table needs a feature that this version doesn't have; or
-            `distributed_plan` is True and the session can't take the native scan.
-        InvalidArgumentError: version and timestamp together; a setting that is no number of bytes.
+        TableNotFoundError, VersionNotFoundError: the table or version doesn't exist, or the
+            timestamp is after the newest commit.
+        UnsupportedFeatureError: the table needs a feature that this version doesn't support; or
+            `distributed_plan` is True and the session can't run the native scan.
+        InvalidArgumentError: both version and timestamp are set; or a setting isn't a number of
+            bytes.
 
     >>> from deltaplane import spark as dp
     >>> _ = dp.write(spark.createDataFrame([("mon", 1), ("tue", 2)], "day string, n int"), "sales")
@@ -126,31 +130,30 @@ def read_changes(
     ending_timestamp: VersionLike | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The rows that changed between two versions, both inclusive, with what happened to them, as a
+    """The rows that changed between two versions, both inclusive, with their change types, as a
     DataFrame.
 
-    Columns and meaning are those of `DeltaTable.load_cdf` (protocol section 7.4, P131, P132). Rows
-    are read when the DataFrame is, in as many tasks as the changed files need, by deltaplane's own
-    reader.
+    Columns and meaning are those of `DeltaTable.load_cdf` (protocol section 7.4, P131, P132). Spark
+    reads the rows lazily through deltaplane's own reader, with a number of tasks that depends on
+    the size of the changed files.
 
     Args:
         spark: the session.
         path: the table's path or URL.
         starting_version: the first version; or `starting_timestamp`: the first version at or after
-            this moment.
-        ending_version: the last version, the newest one if it is later than that; or
-            `ending_timestamp`: the last version at or before this moment. Without either it is the
-            newest version at the time of this call.
-        options: how deltaplane reaches the store.
+            this time.
+        ending_version: the last version, limited to the newest one; or `ending_timestamp`: the last
+            version at or before this time. Default: the newest version at the time of this call.
+        options: access to the store.
 
     Raises:
-        VersionNotFoundError: no version is in the range, a bound's timestamp is after the newest
-            commit (both unless the session's
+        VersionNotFoundError: the range contains no version, or a bound's timestamp is after the
+            newest commit (both unless the session's
             `spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled` is true), or log
-            cleanup removed commits of it.
-        InvalidArgumentError: no start; or the feed was off in a version of the range
+            clean-up removed commits of the range.
+        InvalidArgumentError: no start; or a version of the range has no change data feed
             (`delta.enableChangeDataFeed`).
-        SchemaMismatchError: a column went or changed its type in the range.
+        SchemaMismatchError: a column was dropped or changed its type within the range.
 
     >>> from deltaplane import spark as dp
     >>> _ = dp.write(spark.range(2), "fed", configuration={"delta.enableChangeDataFeed": "true"})
@@ -175,13 +178,13 @@ def read_changes(
         ending_timestamp,
         allow_out_of_range=lenient,
     )
-    # Spark would show a refusal as the text of a worker's error.
+    # Checks the range here, because Spark would show a refusal as the text of a worker's error.
     versions.last.changes(versions.first)
     reader = portable_reader(spark).options(**(store_options or {})).option("readChangeFeed", "true")
     last = versions.last.version
     bounds = {"startingVersion": min(versions.first, last), "endingVersion": last}
     frame = reader.options(**{name: str(version) for name, version in bounds.items()}).load(location)
-    # A range without versions has its columns all the same.
+    # An empty range has the same columns.
     return frame.limit(0) if versions.first > last else frame
 
 
@@ -193,16 +196,16 @@ def create_or_replace_temp_view(
     options: Mapping[str, str] | None = None,
     distributed_plan: bool | None = None,
 ) -> None:
-    """A temp view that shows the newest version at each query; all parts of a query see the same
-    one.
+    """Creates a temporary view that shows the newest version at each query; all parts of a query
+    see the same version.
 
-    Its columns are those of now: columns that are added later don't show, and when one of its own
-    is dropped, renamed or changes its type a query fails and asks to create the view again.
-    `distributed_plan` is that of `read`.
+    The view's columns are fixed: columns added later don't show, and a query fails with the advice
+    to create the view again after one of its columns was dropped, renamed or changed its type.
+    `distributed_plan` is as in `read`.
 
     Raises:
-        TableNotFoundError: no table is there.
-        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried
+        TableNotFoundError: the path contains no table.
+        UnsupportedFeatureError: the session can't run the native scan (Spark Connect, an untested
             Spark version).
 
     >>> from deltaplane import spark as dp
@@ -222,8 +225,7 @@ def live_frame(
     options: Mapping[str, str] | None = None,
     distributed_plan: bool | None = None,
 ) -> DataFrame:
-    """A frame that shows the newest version at each query, as `create_or_replace_temp_view` has
-    it."""
+    """A frame that shows the newest version at each query, like `create_or_replace_temp_view`."""
     location = absolute_location(path)
     store_options, spark_options = split_options(options)
     snapshot = _native.Snapshot.open(location, store_options)
@@ -240,8 +242,8 @@ def live_frame(
 
 
 def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str] | None = None) -> DataFrame:
-    """A frame as delta-spark's users know it, which shows the newest version at each query; where
-    the session can't take the native scan it stays with the version of now."""
+    """A frame like delta-spark's, which shows the newest version at each query; in a session that
+    can't run the native scan it stays at the present version."""
     try:
         _internals.Jvm.of(spark)
     except _internals.NativeScanUnavailable:
@@ -250,7 +252,7 @@ def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str]
 
 
 def named_as(frame: DataFrame, name: str) -> DataFrame:
-    """A frame whose columns can be called by a table's name in full, where the session can take the
+    """A frame whose columns can be qualified by a table's full name, if the session can run the
     native scan."""
     try:
         jvm = _internals.Jvm.of(frame.sparkSession)
@@ -272,20 +274,20 @@ def data_frame(
     streaming: bool = False,
     places: Places | None = None,
 ) -> Any:
-    """The rows of the files that `jobs` and the snapshots give. `streaming`: they are a
+    """The rows of the files that `jobs` and the snapshots select. `streaming`: they are a
     micro-batch."""
     options = {**_READ_OPTIONS, **(_BY_ID if snapshots.first.column_mapping == "id" else {}), **spark_options}
 
-    # Commands have hidden columns of their own.
+    # Commands use their own hidden columns.
     tracking = None if places is not None else snapshots.first.row_tracking_columns()
 
     def scan(index: DeltaplaneFileIndex) -> Any:
-        schema = index.relation_schema
+        schema: Mapping[str, Any] = index.relation_schema
         if snapshots.first.column_mapping != "none":
-            schema = with_file_names(schema, snapshots.first.schema.to_json())
+            schema = with_file_names(schema, snapshots.first.schema.to_value())
         if places is not None:
             schema = places.relation_schema(schema)
-        return jvm.data_frame(spark, index.shown, schema, options, streaming=streaming, tracking=tracking)
+        return jvm.data_frame(spark, index.shown, json.dumps(schema), options, streaming=streaming, tracking=tracking)
 
     def shown(frame: Any) -> Any:
         return frame if places is None else jvm.with_places(frame, places)
@@ -294,18 +296,18 @@ def data_frame(
         index = DeltaplaneFileIndex(spark, jvm, snapshots, jobs)
         frame = shown(scan(index))
     else:
-        # Only files that have a vector pay for looking at each row's position.
+        # Only files with a deletion vector need a check of each row's position.
         index = DeltaplaneFileIndex(spark, jvm, snapshots, jobs, "whole")
         marked = DeltaplaneFileIndex(spark, jvm, snapshots, jobs, "marked")
         whole = shown(scan(index))
         frame = whole.union(shown(jvm.without_rows(scan(marked), marked.deleted)).select(_columns(whole)))
     if snapshots.first.column_mapping != "none":
         by_id = snapshots.first.column_mapping == "id"
-        frame = logical_columns(frame, index.relation_schema, snapshots.first.schema.to_json(), by_id=by_id)
+        frame = logical_columns(frame, index.relation_schema, snapshots.first.schema.to_value(), by_id=by_id)
     if places is None and (tracking is not None or snapshots.first.may_have_vectors()):
-        # Of one scan Spark has the hidden column by itself, without row ids.
+        # For a single scan Spark itself provides the hidden column, but without row ids.
         frame = jvm.with_metadata(frame)
-    # What the last queries of this frame asked for and got, for people who tune and for tests.
+    # The last plans of this frame, for tuning and for tests.
     frame._deltaplane_index = index
     return frame
 
@@ -314,7 +316,7 @@ def jvm_of_commands(spark: SparkSession, table: str) -> _internals.Jvm:
     """The session's internals, for a command that changes rows of a table.
 
     Raises:
-        UnsupportedFeatureError: the session can't take the native scan (Spark Connect, an untried
+        UnsupportedFeatureError: the session can't run the native scan (Spark Connect, an untested
             Spark version).
     """
     try:
@@ -330,10 +332,10 @@ def jvm_of_commands(spark: SparkSession, table: str) -> _internals.Jvm:
 def read_with_places(
     spark: SparkSession, snapshot: _native.Snapshot, options: Mapping[str, str] | None, places: Places
 ) -> DataFrame:
-    """A version's rows with columns that say where each stands.
+    """A version's rows with columns for each row's position.
 
     Raises:
-        UnsupportedFeatureError: as `jvm_of_commands`.
+        UnsupportedFeatureError: as in `jvm_of_commands`.
     """
     jvm = jvm_of_commands(spark, snapshot.uri)
     store_options, spark_options = split_options(options)
@@ -342,12 +344,12 @@ def read_with_places(
 
 
 def _columns(frame: Any) -> list[Any]:
-    """The frame's columns, whatever characters are in their names."""
+    """The frame's columns, whichever characters their names contain."""
     return [quoted(name) for name in frame.columns]
 
 
 def _least_bytes(spark: Any, distributed: bool | None) -> float:
-    """The size of a log from which on a job plans its scans."""
+    """The log size from which a Spark job plans scans."""
     if distributed is not None:
         return 0 if distributed else math.inf
     text = spark.conf.get(_BOUND, str(DISTRIBUTED_BYTES))

@@ -1,13 +1,13 @@
-"""Distributed replay: a version's live files by a Spark job, for logs beyond one machine.
+"""Distributed replay: a Spark job computes a version's live files, for logs too large for one
+machine.
 
-The driver knows which files of the log make the version, and each task reads some of them with the
-core. Commits' words on a file meet by a shuffle on its key; the checkpoint's files live where the
-commits don't name their keys.
+The driver knows the log files of the version, and each task reads some of them with the core.
+Actions of commits on the same file are reconciled by a shuffle on the file's key; the checkpoint's
+files are live unless a commit names their keys.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = ["DISTRIBUTED_BYTES", "PART_BYTES", "JobPlans", "live_files"]
 
-# Bytes of a log from which a scan's files are planned by a job unless the caller or the session
-# says otherwise: Parquet of this size is some forty million files, minutes of one machine.
+# Default log size in bytes from which a job plans a scan: Parquet of this size has some forty
+# million files, which takes one machine minutes.
 DISTRIBUTED_BYTES = 4 << 30
-# Bytes of the log that one task reads: compressed ones of a checkpoint, text of commits.
+# Bytes of the log that one task reads: compressed bytes of a checkpoint, text of commits.
 PART_BYTES = 32 << 20
-# Up to so many bytes of commits the keys that they name go to every executor; their keys are a part
-# of that. With more, Spark chooses the join.
+# Up to this many bytes of commits, the keys that they name are broadcast to every executor; the
+# keys are a fraction of that size. Beyond it Spark chooses the join.
 _BROADCAST_BYTES = 64 << 20
 
-# How the error of a task names damage of a log's file: what has an older checkpoint or the commits
-# as a way around.
+# Names of errors by which a task reports a damaged log file that an older checkpoint or the commits
+# can replace.
 _DAMAGE = ("CorruptFileError", "CorruptLogError", "FileMissingError", "VersionNotFoundError")
 
 Files = Literal["all", "whole", "marked"]
@@ -44,14 +44,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class _Replay:
-    """One plan's constants on their way to tasks. Storage options may hold credentials, so they
-    aren't shown."""
+    """One plan's constants for its tasks. Hidden from `repr`, since storage options may contain
+    credentials."""
 
     location: str
     options: dict[str, str] | None = field(repr=False)
-    plan: str
-    checkpoint: list[str]
-    commits: list[str]
+    plan: _native.ReplayPlan
+    checkpoint: list[_native.ReplayPart]
+    commits: list[_native.ReplayPart]
     commit_bytes: int
     may_repeat: bool
 
@@ -60,49 +60,39 @@ def live_files(
     spark: SparkSession,
     location: str,
     options: dict[str, str] | None,
-    log: str,
+    log: _native.Replay,
     show: Literal["plan", "adds", "sizes"],
     *,
-    predicate: str | None = None,
+    predicate: _native.Predicate | None = None,
     filters: tuple[Sequence[str], str] | None = None,
     files: Files = "all",
 ) -> DataFrame:
-    """The live files of a version that may match, as a frame that no job was run for yet.
+    """A version's live files that may match, as a lazy frame, without running a job.
 
     Args:
         spark: the session.
-        location, options: the table, and how tasks reach its store.
-        log: the version's state and the parts of its log, as JSON (`_native.replay_json`).
+        location, options: the table, and the tasks' access to its store.
+        log: the version's state and the parts of its log.
         show: the columns of `DeltaTable.plan`; or `add`, each action as JSON without statistics; or
             `size_bytes`.
-        predicate: a condition, as the JSON tree of `deltaplane.expr`.
-        filters: instead, Catalyst's filters as JSON and the time zone that they were written in.
+        predicate: a condition.
+        filters: an alternative to `predicate`: Catalyst's filters as JSON, and their time zone.
         files: all, or those without ("whole") or with ("marked") a deletion vector.
 
     Raises:
-        InvalidArgumentError: a predicate that names no column of the table.
+        InvalidArgumentError: the predicate names no column of the table.
     """
-    said = json.loads(log)
-    checkpoint, commits = ([json.dumps(part) for part in said.pop(name)] for name in ("checkpoint", "commits"))
-    commit_bytes, may_repeat = said.pop("commit_bytes"), said.pop("may_repeat")
-    told = {
-        "predicate": predicate,
-        "filters": filters,
-        "show": show,
-        "files": files,
-        "keyed": bool(commits) or may_repeat,
-    }
-    plan = json.dumps({**said, **told})
-    shown = spark_schema(_native.replay_schema(plan))
-    replay = _Replay(location, options, plan, checkpoint, commits, commit_bytes, may_repeat)
-    frames = [_of_commits(spark, replay, shown)] if commits else []
-    frames += [_of_checkpoint(spark, replay, shown)] if checkpoint else []
-    return reduce(lambda one, other: one.union(other), frames) if frames else spark.createDataFrame([], shown)
+    plan = log.plan(show, files, predicate, filters)
+    shown = spark_schema(plan.schema())
+    replay = _Replay(location, options, plan, log.checkpoint, log.commits, log.commit_bytes, log.may_repeat)
+    frames = [_of_commits(spark, replay, shown)] if replay.commits else []
+    frames += [_of_checkpoint(spark, replay, shown)] if replay.checkpoint else []
+    return reduce(lambda first, other: first.union(other), frames) if frames else spark.createDataFrame([], shown)
 
 
 def _of_commits(spark: SparkSession, replay: _Replay, shown: Any) -> DataFrame:
-    """The files whose newest word in the commits is an add. What isn't that is dropped before
-    anything is made of it: as in the core's walk, a file that is gone can't fail a plan."""
+    """The files whose newest action in the commits is an add. Other actions are dropped before they
+    are decoded: as in the core's replay, a removed file can't fail a plan."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -120,7 +110,7 @@ def _of_commits(spark: SparkSession, replay: _Replay, shown: Any) -> DataFrame:
 
 
 def _of_checkpoint(spark: SparkSession, replay: _Replay, shown: Any) -> DataFrame:
-    """The checkpoint's files whose keys the commits don't name, each once."""
+    """The checkpoint's files whose keys no commit names, each once."""
     from pyspark.sql import functions as F
 
     location, options, plan, parts = replay.location, replay.options, replay.plan, replay.checkpoint
@@ -148,7 +138,7 @@ def _of_checkpoint(spark: SparkSession, replay: _Replay, shown: Any) -> DataFram
 
 
 def _words(spark: SparkSession, replay: _Replay, *, keys_only: bool) -> DataFrame:
-    """What the commits say of files, or the keys alone that they name."""
+    """The file actions of the commits, or only their keys."""
     location, options, parts = replay.location, replay.options, replay.commits
     columns = "path string, vector_id string" + ("" if keys_only else ", version long, turn long, add string")
 
@@ -167,11 +157,11 @@ def _with_text(columns: Any, name: str) -> Any:
 
 
 class JobPlans:
-    """Scan plans made by Spark jobs: which versions get one, and the plan.
+    """Scan plans made by Spark jobs: selects the versions that need one, and runs the job.
 
-    Catalyst waits for the job while it plans the query, as it does for the files of other tables.
-    The job is planned and run by itself, and reads nothing of the session's tables, so it waits for
-    nothing that the query holds; it inherits the query's job group, and cancelling that ends both.
+    Catalyst waits for the job while it plans the query, as it does when it lists the files of other
+    tables. The job reads none of the session's tables, so it never waits for a lock that the query
+    holds; it inherits the query's job group, and cancelling the group ends both.
     """
 
     def __init__(self, spark: SparkSession, options: dict[str, str] | None, least_bytes: float) -> None:
@@ -181,7 +171,7 @@ class JobPlans:
 
     def take(self, snapshot: _native.Snapshot) -> bool:
         """Whether this version's log is large enough for a job."""
-        return _native.replay_bytes(snapshot) >= self._least_bytes
+        return _native.Replay.bytes(snapshot) >= self._least_bytes
 
     def plan(
         self,
@@ -190,22 +180,22 @@ class JobPlans:
         zone: str,
         files: Files,
     ) -> _native.SparkPlan:
-        """As `_native.spark_plan`; only the files that are left come to the driver."""
+        """Plans as `_native.spark_plan` does; the driver receives only the selected files."""
 
         def job() -> _native.SparkPlan:
-            found = self._files(snapshot, "adds", files, (filters, zone))
-            adds = found.toArrow()["add"].to_pylist()
+            frame = self._files(snapshot, "adds", files, (filters, zone))
+            adds = frame.toArrow()["add"].to_pylist()
             return _native.spark_plan_of(snapshot, adds, filters, zone, files)
 
         return _sound(job, lambda: _native.spark_plan(snapshot, filters, zone, files))
 
     def size_bytes(self, snapshot: _native.Snapshot, files: Files) -> int:
-        """As `_native.spark_size_bytes`."""
+        """Sums sizes as `_native.spark_size_bytes` does."""
         from pyspark.sql import functions as F
 
         def job() -> int:
             sizes = self._files(snapshot, "sizes", files)
-            # A log may claim negative sizes, and any: a long could overflow.
+            # A log may claim arbitrary sizes, also negative ones, and a long could overflow.
             total = sizes.agg(F.sum(F.abs(F.col("size_bytes").cast("decimal(20, 0)")))).collect()[0][0]
             return int(total or 0)
 
@@ -218,13 +208,13 @@ class JobPlans:
         files: Files,
         filters: tuple[Sequence[str], str] | None = None,
     ) -> DataFrame:
-        log = _native.replay_json(snapshot, PART_BYTES)
+        log = _native.Replay.of(snapshot, PART_BYTES)
         return live_files(self._spark, snapshot.location, self._options, log, show, filters=filters, files=files)
 
 
 def _sound(job: Callable[[], T], walk: Callable[[], T]) -> T:
-    """The job's result; the core's own walk's where the job met damage, of which the walk knows
-    ways around."""
+    """The job's result; if the job finds damage, the result of the core's own replay, which can use
+    an older checkpoint."""
     from pyspark.errors import PySparkException
 
     try:

@@ -1,5 +1,5 @@
-"""What runs on executors for a distributed plan: a part of the log to rows, in the core. No driver,
-no table in memory."""
+"""The tasks of a distributed plan: read a part of the log on an executor, by the core, without
+holding a whole table."""
 
 from __future__ import annotations
 
@@ -18,38 +18,44 @@ _Options = dict[str, str] | None
 
 
 def checkpoint_files(
-    location: str, options: _Options, plan: str, parts: Sequence[str], wanted: Iterator[pa.RecordBatch], expected: Any
+    location: str,
+    options: _Options,
+    plan: _native.ReplayPlan,
+    parts: Sequence[_native.ReplayPart],
+    wanted: Iterator[pa.RecordBatch],
+    expected: Any,
 ) -> Iterator[pa.RecordBatch]:
-    """The files of some parts of the checkpoint that may match, as Spark expects them.
+    """The files in some parts of the checkpoint that may match, in the Arrow types that Spark
+    expects.
 
     Args:
-        location, options: the table and how to reach it.
-        plan: the plan as JSON, as `_native.replay_checkpoint` takes it.
+        location, options: the table and access to its store.
+        plan: what is planned.
         parts: all parts; `wanted` numbers those of this task.
         expected: the Arrow schema of the rows.
     """
     for number in _numbers(wanted):
-        stream = _native.replay_checkpoint(location, options, plan, parts[number])
+        stream = plan.checkpoint_files(location, options, parts[number])
         yield from _batches(stream, expected)
 
 
 def commit_words(
     location: str,
     options: _Options,
-    parts: Sequence[str],
+    parts: Sequence[_native.ReplayPart],
     keys_only: bool,
     wanted: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """What some parts of the commits say of files: keys alone, or each word with its version and
-    its turn within it."""
+    """The file actions in some parts of the commits: only keys, or each action with its version and
+    its position within the commit."""
     for number in _numbers(wanted):
-        yield from Scan(_native.replay_commits(location, options, parts[number], keys_only)).batches()
+        yield from Scan(parts[number].commit_words(location, options, keys_only)).batches()
 
 
-def live_files(plan: str, adds: Iterator[pa.RecordBatch], expected: Any) -> Iterator[pa.RecordBatch]:
-    """Those of these files that may match; the first column has their add actions as JSON."""
+def live_files(plan: _native.ReplayPlan, adds: Iterator[pa.RecordBatch], expected: Any) -> Iterator[pa.RecordBatch]:
+    """The files among these that may match; the first column has their add actions as JSON."""
     for batch in adds:
-        yield from _batches(_native.replay_live(plan, batch.column(0).to_pylist()), expected)
+        yield from _batches(plan.live_files(batch.column(0).to_pylist()), expected)
 
 
 def _numbers(wanted: Iterator[pa.RecordBatch]) -> Iterator[int]:

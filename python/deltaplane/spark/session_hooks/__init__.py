@@ -1,1 +1,2 @@
-"""What `enable` puts into a session: names, statements and views of Delta tables."""
+"""The extensions that `enable` installs in a session: names, statements and views of Delta
+tables."""

@@ -1,5 +1,5 @@
-"""Tables and temp views that statements make by a name. A table's rows are ours at a location, its
-name is held by Spark's own catalog; a view is a frame's.
+"""Tables and temporary views that statements create by name. A table's rows are in a Delta table at
+a location, and Spark's own catalog stores its name; a view is made from a frame.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _IF_NOT_EXISTS = ["if", "not", "exists"]
 
 @dataclass(frozen=True)
 class CreatedTable:
-    """The name of a new table, as Spark's catalog takes it, and where Spark would put it or has it;
-    and whether a table of another format has the name, which IF NOT EXISTS leaves as it is."""
+    """A new table's name in the form for Spark's catalog, its default or existing location, and
+    whether a table of another format has the name, which IF NOT EXISTS leaves unchanged."""
 
     name: str
     location: str
@@ -58,24 +58,28 @@ class CreatedTable:
 
     @classmethod
     def of(cls, spark: SparkSession, cursor: Grammar) -> CreatedTable | None:
-        """What CREATE or REPLACE TABLE … USING delta (or deltaplane), … CLONE or … LIKE a Delta
-        table makes by a name; None for other statements.
+        """Parses CREATE or REPLACE TABLE … USING delta (or deltaplane), … CLONE, and … LIKE a Delta
+        table, with a name; None for other statements.
 
         Raises:
-            UnsupportedFeatureError: a name of another catalog than Spark's own.
-            TableAlreadyExistsError: the name is a view's, or a table's of another format.
+            UnsupportedFeatureError: the name belongs to another catalog than Spark's own.
+            TableAlreadyExistsError: the name belongs to a view, or to a table of another format.
         """
         words = [token.text.lower() for token in cursor.tokens]
         begins = next((len(b) for b in _BEGINNINGS if words[: len(b)] == b), None)
         if begins is None:
             return None
         if_absent = words[begins : begins + len(_IF_NOT_EXISTS)] == _IF_NOT_EXISTS
-        at = begins + (len(_IF_NOT_EXISTS) if if_absent else 0)
-        parts = name_at(cursor, at)
-        behind = words[at + 2 * len(parts) - 1 :]
+        index = begins + (len(_IF_NOT_EXISTS) if if_absent else 0)
+        parts = name_at(cursor, index)
+        behind = words[index + 2 * len(parts) - 1 :]
         ours = any(a == "using" and b in FORMATS for a, b in pairwise(behind))
         clones = behind[1:2] == ["clone"]
-        if not parts or is_path(parts) or not (ours or clones or _is_like_ours(spark, cursor, at + 2 * len(parts) - 1)):
+        if (
+            not parts
+            or is_path(parts)
+            or not (ours or clones or _is_like_ours(spark, cursor, index + 2 * len(parts) - 1))
+        ):
             return None
         name = ".".join(parts)
         if len(parts) > 3 or (len(parts) == 3 and parts[0].strip("`").lower() != "spark_catalog"):
@@ -91,63 +95,64 @@ class CreatedTable:
 
     @property
     def key(self) -> str:
-        """The name as a statement's catalog knows it."""
+        """The name as the statement's catalog uses it."""
         return self.name.replace("`", "")
 
     def hold(self, spark: SparkSession, command: Command) -> None:
-        """Has Spark's catalog hold the name, once the statement has run."""
-        told = _told(command)
-        register_name(spark, self.name, absolute_location(told or self.location), managed=told is None)
+        """Registers the name in Spark's catalog after the statement has run."""
+        stated = _stated_location(command)
+        register_name(spark, self.name, absolute_location(stated or self.location), managed=stated is None)
 
     def checked(self, spark: SparkSession, command: Command) -> Command:
-        """What is to be run of the statement, which knows whether the table is managed: one that
-        says of a location what the table there is only takes that table.
+        """The statement to run, with knowledge of whether the table is managed: a statement with a
+        location that defines nothing else takes over the existing table.
 
         Raises:
-            InvalidArgumentError: it gives a location to a name that is held with another one.
-            TableAlreadyExistsError: the table at a new name's location is another one than it says,
-                or other files are there.
-            TableNotFoundError: it replaces a table, and the name is none's.
+            InvalidArgumentError: the statement's location differs from that of the registered name.
+            TableAlreadyExistsError: the table at a new name's location has another definition, or
+                the location contains other files.
+            TableNotFoundError: it replaces a table that doesn't exist.
         """
-        told = _told(command)
+        stated = _stated_location(command)
         held = held_location(spark, self.name)
-        if told is not None and held is not None and absolute_location(told) != absolute_location(held):
+        if stated is not None and held is not None and absolute_location(stated) != absolute_location(held):
             raise InvalidArgumentError(
-                f"the table {self.name} is at {held}, and the statement says {told}: leave LOCATION out, or drop the name first"
+                f"the table {self.name} is at {held}, and the statement says {stated}: leave LOCATION out, or drop the name first"
             )
         if isinstance(command, CreateLike):
-            if told is not None:
-                check_unused(absolute_location(told))
-            return replace(command, managed=is_managed(spark, self.name, told))
+            if stated is not None:
+                check_unused(absolute_location(stated))
+            return replace(command, managed=is_managed(spark, self.name, stated))
         if not isinstance(command, Create):
             return command
         if command.must_exist and held is None:
             raise TableNotFoundError(
                 f"REPLACE TABLE needs a table, and the catalog has none called {self.name}: use CREATE OR REPLACE TABLE"
             )
-        command = replace(command, managed=is_managed(spark, self.name, told))
-        return command if told is None or held is not None else self._at(told, command)
+        command = replace(command, managed=is_managed(spark, self.name, stated))
+        return command if stated is None or held is not None else self._for_location(stated, command)
 
-    def _at(self, told: str, command: Create) -> Create:
-        """A statement that gives a new name and a place: a table that is there is taken, or filled
-        anew by a query that may replace it."""
+    def _for_location(self, stated: str, command: Create) -> Create:
+        """A statement with a new name and a location: takes over an existing table, or refills it
+        by a query if it may replace the table."""
         if command.rows is not None:
             if command.mode != "overwrite":
-                check_unused(absolute_location(told), even_tables=True)
+                check_unused(absolute_location(stated), even_tables=True)
             return command
-        if not DeltaTable.is_deltatable(told):
-            check_unused(absolute_location(told))
+        if not DeltaTable.is_deltatable(stated):
+            check_unused(absolute_location(stated))
             return command
         if not command.columns:
             return command
         columns = [column.field for column in command.columns]
-        check_same(DeltaTable(told), columns, command.partition_by or [], command.cluster_by or [], command.properties)
-        return Create(command.table, command.cursor, "error", location=told)
+        check_same(
+            DeltaTable(stated), columns, command.partition_by or [], command.cluster_by or [], command.properties
+        )
+        return Create(command.table, command.cursor, "error", location=stated)
 
 
 def dropped_table(spark: SparkSession, cursor: Grammar) -> str | None:
-    """The name of the catalog's Delta table that DROP TABLE takes away; None for other
-    statements."""
+    """The name of the catalog's Delta table in a DROP TABLE; None for other statements."""
     cursor.at = 0
     if not cursor.take("drop", "table"):
         return None
@@ -158,8 +163,8 @@ def dropped_table(spark: SparkSession, cursor: Grammar) -> str | None:
 
 
 def renamed_table(cursor: Grammar) -> tuple[str, str] | None:
-    """The names of ALTER TABLE … RENAME TO, the old one and the new one; None for other statements,
-    and for a location."""
+    """The old and new name in ALTER TABLE … RENAME TO; None for other statements, and for a
+    path."""
     cursor.at = 0
     if not cursor.take("alter", "table"):
         return None
@@ -172,8 +177,8 @@ def renamed_table(cursor: Grammar) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class CreatedView:
-    """A temp view that CREATE … VIEW, or CACHE TABLE, makes of a query on Delta tables, which
-    begins at a token."""
+    """A temporary view that CREATE … VIEW, or CACHE TABLE, makes of a query on Delta tables; the
+    query begins at a token."""
 
     name: str
     columns: tuple[str, ...]
@@ -183,11 +188,11 @@ class CreatedView:
 
     @classmethod
     def of(cls, cursor: Grammar) -> CreatedView | None:
-        """What a statement makes; None for other statements.
+        """Parses a statement that creates a temporary view; None for other statements.
 
         Raises:
-            UnsupportedFeatureError: a view that would outlive the session.
-            SqlSyntaxError: more in front of the query than names of columns.
+            UnsupportedFeatureError: a permanent view.
+            SqlSyntaxError: clauses other than column names before the query.
         """
         cursor.at = 0
         if cursor.take("cache"):
@@ -210,7 +215,7 @@ class CreatedView:
 
     @classmethod
     def _cached(cls, cursor: Grammar) -> CreatedView | None:
-        """The view of CACHE TABLE with a query; None without one."""
+        """The view of CACHE TABLE with a query; None without a query."""
         cursor.take("lazy")
         cursor.expect("table")
         name = cursor.name("a view's name")
@@ -221,7 +226,7 @@ class CreatedView:
         return cls(name, (), cursor.at, False, False) if begins else None
 
     def make(self, frame: DataFrame) -> None:
-        """Makes the view of the query's rows."""
+        """Creates the view of the query's rows."""
         named = frame.toDF(*self.columns) if self.columns else frame
         if self.is_global:
             make = named.createOrReplaceGlobalTempView if self.replaces else named.createGlobalTempView
@@ -230,33 +235,33 @@ class CreatedView:
         make(self.name)
 
 
-def _is_like_ours(spark: SparkSession, cursor: Grammar, at: int) -> bool:
-    """Whether LIKE and a Delta table come at a token, without another format."""
-    tokens = cursor.tokens[at:]
+def _is_like_ours(spark: SparkSession, cursor: Grammar, index: int) -> bool:
+    """Whether LIKE and a Delta table follow at a token, without another format."""
+    tokens = cursor.tokens[index:]
     if not tokens or tokens[0].text.lower() != "like" or any(token.text.lower() == "using" for token in tokens):
         return False
-    parts = name_at(cursor, at + 1)
+    parts = name_at(cursor, index + 1)
     return bool(parts) and (is_path(parts) or held_location(spark, ".".join(parts)) is not None)
 
 
-def _told(command: Command) -> str | None:
-    """The location that a statement gives."""
+def _stated_location(command: Command) -> str | None:
+    """The location in a statement."""
     if isinstance(command, (Create, CreateLike)):
         return command.location
     return command.place if isinstance(command, Clone) else None
 
 
-def name_at(cursor: Grammar, at: int) -> list[str]:
-    """The parts of a name, with their quotes; none where no name is."""
+def name_at(cursor: Grammar, index: int) -> list[str]:
+    """The parts of a name, with their quotes; empty if no name follows."""
     tokens, parts = cursor.tokens, list[str]()
-    while at < len(tokens) and tokens[at].kind in ("name", "quoted"):
-        parts.append(tokens[at].text)
-        if at + 1 == len(tokens) or tokens[at + 1].text != ".":
+    while index < len(tokens) and tokens[index].kind in ("name", "quoted"):
+        parts.append(tokens[index].text)
+        if index + 1 == len(tokens) or tokens[index + 1].text != ".":
             break
-        at += 2
+        index += 2
     return parts
 
 
 def is_path(parts: list[str]) -> bool:
-    """Whether a name is a location."""
+    """Whether a name is a path."""
     return len(parts) == 2 and parts[0].lower() in FORMATS and parts[1].startswith("`")

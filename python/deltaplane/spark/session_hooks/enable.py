@@ -1,7 +1,7 @@
-"""The names that Delta's users know, on one Spark session: `format("delta")`, names of tables,
+"""Installs Delta's usual interfaces on one Spark session: `format("delta")`, names of tables,
 `spark.sql`.
 
-Python's side of the session takes them; there is no plug-in in the JVM.
+Only the Python side of the session is changed; the JVM gets no plug-in.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -72,7 +73,7 @@ from deltaplane.spark.session_hooks.execute_immediate import Immediate
 from deltaplane.spark.session_hooks.no_table import refuse_no_table
 from deltaplane.spark.session_hooks.results import result_frame
 from deltaplane.spark.session_hooks.show_create_table import create_text
-from deltaplane.spark.session_hooks.views import about_the_table
+from deltaplane.spark.session_hooks.views import about_the_table, check_no_columns
 from deltaplane.statements import command_of
 from deltaplane.statements.common.on_spark import on_spark
 from deltaplane.statements.common.statement import Session
@@ -86,10 +87,10 @@ from deltaplane.table.delta_table import DeltaTable
 __all__ = ["configure_spark_with_delta_pip", "disable", "enable", "sql"]
 
 _enabled: weakref.WeakSet[SparkSession] = weakref.WeakSet()
-# What was there before the first `enable`, to be called for everything else.
+# The original methods before the first `enable`, which handle all other calls.
 _originals: dict[tuple[type, str], Any] = {}
 
-# What isn't looked into, and the name of a table that is a text, or texts that are put together.
+# Matches quoted text and comments, and a table name that is a string or a concatenation of strings.
 _TEXT = r"""(?:'[^'\\]*'|"[^"\\]*")"""
 _IDENTIFIER = re.compile(
     rf"""\bidentifier\s*\(\s*(?P<texts>{_TEXT}(?:\s*\|\|\s*{_TEXT})*)\s*\)"""
@@ -98,14 +99,14 @@ _IDENTIFIER = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 
-# Words of a statement behind which the name of a table stands.
+# Keywords behind which a table's name follows.
 _BEFORE_NAMES = frozenset(
     (
         "from join into overwrite update table using describe desc extended formatted detail history optimize full vacuum "
         "restore clone tblproperties partitions"
     ).split()
 )
-# Statements whose table may be a path in quotes: their words before it.
+# Keywords of statements whose table may be a path in quotes.
 _BEFORE_PATHS = (
     *(["optimize"], ["vacuum"], ["describe", "history"], ["desc", "history"], ["describe", "detail"]),
     ["desc", "detail"],
@@ -115,45 +116,45 @@ _READS = re.compile(
     r"(?:\s|\(|--[^\n]*\n|/\*.*?\*/)*(?:select|from|values|table|explain|describe|desc|show|set|use)\b",
     re.IGNORECASE | re.DOTALL,
 )
-# Statements that may have another table's name in them beside the Delta table that makes them ours.
+# Statements that may name another table besides the Delta table that makes deltaplane run them.
 _MAY_NAME_NONE = re.compile(r"\s*(?:create|convert)\b", re.IGNORECASE)
-# What is kept of a table is nothing to care for: each query asks for the newest version, and a
-# cached one couldn't follow it.
+# Statements about cached tables, which have no effect on Delta tables: each query reads the newest
+# version, which a cached table couldn't follow.
 _KEPT = ("cache", "uncache", "refresh")
-# Queries that need no more than Spark's word for their tables.
+# Queries whose tables Spark itself resolves.
 _QUERIES = ("explain", "from")
-# … and QUERY, which a query follows.
+# Keywords before QUERY, behind which a query follows.
 _DESCRIBES = ("describe", "desc")
-# Says that a session is enabled to those that Spark copies from it, as it does for the batches of a
-# stream.
+# The setting that marks an enabled session for the sessions that Spark copies from it, for example
+# for the batches of a stream.
 _MARK = "spark.deltaplane.familiarNames"
-# As many values Spark 4.2 binds by their places; of more it mixes them up.
+# Maximum number of values that Spark 4.2 binds correctly by position.
 _PLACES = 4
-# Plans that run statements.
+# Plan classes that run statements.
 _SCRIPTS = frozenset("CompoundBody UnresolvedExecuteImmediate ExecuteImmediateQuery".split())
-# Plans that make a table by a name.
+# Plan classes that create a table by name.
 _MAKING = frozenset("CreateTable CreateTableAsSelect ReplaceTable ReplaceTableAsSelect CreateTableLike".split())
-# A statement on no table yet.
+# The keywords of a statement on a location without a table.
 _CONVERTS = ["convert", "to", "delta"]
 
 
 def enable(spark: SparkSession) -> None:
-    """From now on this session's familiar names for Delta tables take deltaplane's native paths;
-    `disable` undoes it.
+    """Makes this session's Delta interfaces use deltaplane's native implementation; `disable`
+    reverts it.
 
-    These do: `spark.read` and `spark.readStream` with `format("delta")` (or `"deltaplane"`),
+    Affected are: `spark.read` and `spark.readStream` with `format("delta")` (or `"deltaplane"`),
     `df.write` and `df.writeStream` with it, `df.writeTo`, `saveAsTable` and `toTable`,
-    `spark.table`, and `spark.sql` as of `sql`. Names of tables stand in Spark's own catalog, as
-    tables of the format `deltaplane` at a location; dropping one leaves its files, unless they are
-    where Spark puts tables of its database.
+    `spark.table`, and `spark.sql` as described for `sql`. Table names are stored in Spark's own
+    catalog, as tables of the format `deltaplane` with a location; dropping a name keeps the files,
+    unless the table is at the default location of its database.
 
-    The session's analyser finds Delta tables, too: in views, also those that the catalog keeps,
-    functions of SQL and scripts. Statements that change tables go through `spark.sql`. Without a
-    plug-in in the JVM these can't be served: JDBC, and programs in Scala.
+    The session's analyser also finds Delta tables in views, including permanent ones, in SQL
+    functions and in scripts. Statements that change tables must go through `spark.sql`. Without a
+    plug-in in the JVM, JDBC clients and Scala programs can't use these interfaces.
 
     Raises:
-        UnsupportedFeatureError: a Spark Connect session, where `register` gives the format
-            `deltaplane`; or a session with delta-spark's jar, whose names these are.
+        UnsupportedFeatureError: a Spark Connect session, for which `register` provides the format
+            `deltaplane`; or a session with delta-spark's jar, which owns these names.
 
     >>> from deltaplane import spark as dp
     >>> dp.enable(spark)
@@ -185,17 +186,16 @@ def enable(spark: SparkSession) -> None:
 def configure_spark_with_delta_pip(
     spark_session_builder: SparkSession.Builder, extra_packages: Sequence[str] | None = None
 ) -> SparkSession.Builder:
-    """A builder whose sessions are enabled, for scripts that call delta-spark's function of this
-    name.
+    """A builder whose sessions are enabled, a replacement for delta-spark's function of this name.
 
-    No jar comes with it: delta-spark's extension, catalog and Maven packages are left out of the
-    settings, whichever of them the builder has, and `extra_packages` are what `spark.jars.packages`
-    names beside the others. A Spark Connect session has what `register` gives.
+    Adds no jar: delta-spark's extension, catalog and Maven packages are removed from the builder's
+    settings, and `extra_packages` are added to `spark.jars.packages`. A Spark Connect session gets
+    the result of `register`.
 
     Raises:
         InvalidArgumentError: not a builder.
-        UnsupportedFeatureError: by `getOrCreate`, as of `enable`: the session has delta-spark's
-            jar.
+        UnsupportedFeatureError: raised by `getOrCreate`, as in `enable`: the session has
+            delta-spark's jar.
 
     >>> from deltaplane.spark import configure_spark_with_delta_pip
     >>> from pyspark.sql import SparkSession
@@ -219,9 +219,9 @@ def _taken(spark: SparkSession) -> None:
 
 
 def disable(spark: SparkSession) -> None:
-    """Gives the names of this session back to Spark; does nothing where they weren't taken."""
+    """Returns this session's interfaces to Spark; does nothing if the session isn't enabled."""
     _enabled.discard(spark)
-    # A session that was stopped has no settings any more.
+    # A stopped session has no settings.
     if not is_connect(spark) and spark.sparkContext._jsc is not None:
         spark.conf.unset(_MARK)
         ask_no_more(spark)
@@ -232,20 +232,21 @@ def disable(spark: SparkSession) -> None:
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
-    """Runs a statement in Spark SQL: one that names Delta tables natively, any other one by Spark.
+    """Runs a Spark SQL statement: natively if it names Delta tables, otherwise by Spark.
 
-    Delta tables are written as delta.`their location`, with `VERSION AS OF` or `TIMESTAMP AS OF`
-    behind them, or by a name of Spark's catalog, in up to three parts, under which `saveAsTable` or
-    CREATE TABLE … USING delta made one. Of such tables every statement of `deltaplane.sql` runs:
-    queries are Spark's, others give what `deltaplane.sql` gives, as a frame, OPTIMIZE behind
-    delta-spark's `path` and `metrics`. CACHE TABLE and UNCACHE TABLE of one do nothing, CACHE TABLE
-    … AS makes the view. A new table without a LOCATION is where Spark puts tables of its database;
-    one with nothing else takes the table that is there.
+    A Delta table is named delta.`its location`, with an optional `VERSION AS OF` or
+    `TIMESTAMP AS OF`, or by a name in Spark's catalog, of up to three parts, under which
+    `saveAsTable` or CREATE TABLE … USING delta created it. Every statement of `deltaplane.sql`
+    works on such tables: Spark runs queries; other statements return the result of `deltaplane.sql`
+    as a frame, and OPTIMIZE first delta-spark's `path` and `metrics`. CACHE TABLE and UNCACHE TABLE
+    of a Delta table have no effect; CACHE TABLE … AS creates the view. A new table without a
+    LOCATION is created at the default location of its database; a statement with only a LOCATION
+    takes over the existing table.
 
     Raises:
-        UnsupportedFeatureError: a statement on a Delta table that this version doesn't have, by
-            name; a Spark Connect session.
-        SqlSyntaxError, DeltaError, PySparkException: as `deltaplane.sql`, or as Spark.
+        UnsupportedFeatureError: this version doesn't support the named statement on Delta tables;
+            or a Spark Connect session.
+        SqlSyntaxError, DeltaError, PySparkException: as in `deltaplane.sql`, or as raised by Spark.
 
     >>> from deltaplane import spark as dp
     >>> _ = dp.write(spark.range(3), "numbers")
@@ -260,10 +261,14 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 
 
 def _sql_with(spark: SparkSession, text: str, by_spark: Callable[[], DataFrame]) -> DataFrame:
-    """As `sql`; `by_spark` runs the statement where it is Spark's and nothing of its text had to be
-    replaced."""
+    """Runs `sql`; `by_spark` runs a statement for Spark whose text needed no replacement."""
     text = session_text(spark, text)
-    with spark_texts(), changes_in_views(spark, _identified(text)) as shown:
+    # A script's statements run in turn: its analyser asks for the changes that each of them calls.
+    in_turn = calls_changes(text) and _is_script(spark, text)
+    with (
+        spark_texts(),
+        nullcontext(_identified(text)) if in_turn else changes_in_views(spark, _identified(text)) as shown,
+    ):
         said = _said_otherwise(shown)
         done = _ran(spark, said, by_spark if said == text else None, changes=shown != _identified(text))
     if not _READS.match(shown):
@@ -277,7 +282,7 @@ def _ran(
     def of_spark() -> DataFrame:
         return _of_spark(spark, text) if by_spark is None else by_spark()
 
-    # Of another session the analyser is left as it is.
+    # The analyser of a session that isn't enabled stays unchanged.
     finds = _is_enabled(spark) and ask(spark, _in_script)
     parsed = Parsed.of(spark, text) if finds and not _is_misread(text) else None
     if parsed is not None and not (changes and parsed.kind.startswith("CreateView")):
@@ -287,6 +292,9 @@ def _ran(
             with Jvm.of(spark).in_script():
                 return of_spark()
         if parsed.is_sparks:
+            return of_spark()
+        if parsed.kind == "CreateTempViewUsing":
+            check_no_columns(Grammar(text, own_queries=False))
             return of_spark()
         if parsed.changes_rows:
             for place, name in parsed.targets[:1]:
@@ -319,7 +327,7 @@ def _ran(
             view.make(frame)
         return spark.createDataFrame([], StructType([]))
     if names is None:
-        # Views of changes stand for all that isn't Spark's.
+        # The text contains temporary views for change feeds, so Spark runs it.
         return _of_spark(spark, text)
     if words[0] in _KEPT:
         return spark.createDataFrame([], StructType([]))
@@ -330,14 +338,16 @@ def _ran(
             return frame
     command = command_of(text, own_queries=False)
     if isinstance(command, Selection):
-        # Spark analyses the text at once: the views behind it may go.
+        # Spark analyses the text immediately, so the views can be dropped afterwards.
         with on_spark(_Original(spark), command.cursor, 0, catalog, follows=True) as frame:
             return frame
     if isinstance(command, History):
         return history_frame(spark, command.run(Session(catalog, spark)))
     if isinstance(command, Detail):
-        told = ".".join(command.table.parts)
-        return detail_frame(spark, command.run(Session(catalog, spark)), told if told in (names or {}) else None)
+        full_name = ".".join(command.table.parts)
+        return detail_frame(
+            spark, command.run(Session(catalog, spark)), full_name if full_name in (names or {}) else None
+        )
     if isinstance(command, Optimize):
         return _optimized(spark, command, Session(catalog, spark))
     if isinstance(command, Purge):
@@ -355,15 +365,23 @@ def _ran(
     return spark.createDataFrame(done)
 
 
+def _is_script(spark: SparkSession, text: str) -> bool:
+    """Whether a text is BEGIN … END, whose statements a session's analyser asks for."""
+    if not (_is_enabled(spark) and ask(spark, _in_script)):
+        return False
+    parsed = Parsed.of(spark, text)
+    return parsed is not None and parsed.kind == "CompoundBody"
+
+
 def _is_misread(text: str) -> bool:
-    """Whether Spark's parser takes a statement for another one: DESCRIBE HISTORY and DETAIL for a
-    table with such a name."""
-    words = [one.lower() for one in text.split(None, 2)[:2]]
+    """Whether Spark's parser misreads a statement: DESCRIBE HISTORY and DETAIL, as a table with
+    such a name."""
+    words = [word.lower() for word in text.split(None, 2)[:2]]
     return len(words) == 2 and words[0] in _DESCRIBES and words[1] in ("history", "detail")
 
 
 def _location_of(spark: SparkSession, name: Sequence[str]) -> str | None:
-    """The location of the Delta table that a catalog name denotes."""
+    """The location of the Delta table under a catalog name."""
     location = held_location(spark, ".".join(map(quoted, name)))
     if location is None and len(name) == 2 and name[0].lower() in FORMATS:
         return name[1]
@@ -371,7 +389,7 @@ def _location_of(spark: SparkSession, name: Sequence[str]) -> str | None:
 
 
 def _new_place(text: str) -> str | None:
-    """The location that ALTER TABLE … SET LOCATION gives to a whole table."""
+    """The location in ALTER TABLE … SET LOCATION for a whole table."""
     cursor = Grammar(text, own_queries=False)
     cursor.take("alter", "table")
     cursor.names("a table")
@@ -379,27 +397,31 @@ def _new_place(text: str) -> str | None:
 
 
 def _tables_of(spark: SparkSession, text: str, parsed: Parsed) -> dict[str, str] | None:
-    """The names of Delta tables in a statement, with their locations; None where it isn't about
-    one, so that it is Spark's."""
+    """The names of Delta tables in a statement, with their locations; None if Spark must run the
+    statement."""
     made = CreatedTable.of(spark, Grammar(text, own_queries=False)) if parsed.kind in _MAKING else None
-    # Some commands name their table as a query does.
+    # Some commands name their table in the form of a query.
     targets = {name: _location_of(spark, name) for _, name in parsed.targets or parsed.reads}
     if parsed.kind == "DropTable" or (made is None and not any(targets.values())):
         return None
-    found = {".".join(name): location for name, location in targets.items() if location is not None}
+    locations = {".".join(name): location for name, location in targets.items() if location is not None}
     for _, name in parsed.reads:
         if (location := _location_of(spark, name)) is not None:
-            found[".".join(name)] = location
+            locations[".".join(name)] = location
     if made is not None:
-        found[made.key] = made.location
-    return found
+        locations[made.key] = made.location
+    return locations
 
 
 def _inserted_in_turn(spark: SparkSession, text: str, parsed: Parsed) -> DataFrame:
-    """FROM … INSERT … INSERT …: each INSERT as a statement, all of which read what was there before
-    the first one."""
+    """Runs FROM … INSERT … INSERT … as one statement for each INSERT, all of which read the state
+    before the first one."""
     cursor = Grammar(text, own_queries=False)
-    heads = [at for at, token in enumerate(cursor.tokens) if token.text.lower() == "insert" and _is_outside(cursor, at)]
+    heads = [
+        index
+        for index, token in enumerate(cursor.tokens)
+        if token.text.lower() == "insert" and _is_outside(cursor, index)
+    ]
     source = text[: cursor.tokens[heads[0]].start]
     held = {}
     for _, name in (*parsed.reads, *parsed.targets):
@@ -408,9 +430,9 @@ def _inserted_in_turn(spark: SparkSession, text: str, parsed: Parsed) -> DataFra
     done: DataFrame | None = None
     for begin, end in pairwise([*heads, len(cursor.tokens)]):
         query = next(
-            at
-            for at in range(begin, end)
-            if cursor.tokens[at].text.lower() in ("select", "map", "reduce") and _is_outside(cursor, at)
+            index
+            for index in range(begin, end)
+            if cursor.tokens[index].text.lower() in ("select", "map", "reduce") and _is_outside(cursor, index)
         )
         starts = cursor.tokens[begin].start, cursor.tokens[query].start
         ends = cursor.tokens[end - 1].end
@@ -422,16 +444,18 @@ def _inserted_in_turn(spark: SparkSession, text: str, parsed: Parsed) -> DataFra
     return done
 
 
-def _is_outside(cursor: Grammar, at: int) -> bool:
-    """Whether a token stands outside of parentheses."""
-    depth = [{"(": 1, ")": -1}.get(token.text, 0) for token in cursor.tokens[:at]]
+def _is_outside(cursor: Grammar, index: int) -> bool:
+    """Whether a token is outside of parentheses."""
+    depth = [{"(": 1, ")": -1}.get(token.text, 0) for token in cursor.tokens[:index]]
     return sum(depth) == 0
 
 
 def _in_script(spark: SparkSession, text: str) -> DataFrame | None:
-    """Runs a statement of a script that is about a Delta table; None for others."""
+    """Runs a statement of a script if it concerns a Delta table; returns None for others."""
     parsed = Parsed.of(spark, text)
-    if parsed is None or parsed.is_sparks or parsed.kind in _SCRIPTS:
+    if parsed is not None and parsed.kind in _SCRIPTS:
+        return _not_sparks(spark, text)
+    if parsed is None or parsed.is_sparks:
         return None
     if not _is_about_tables(spark, text, parsed):
         return None
@@ -444,24 +468,34 @@ def _in_script(spark: SparkSession, text: str) -> DataFrame | None:
         return _sql_with(spark, text, lambda: _of_spark(spark, text))
 
 
+def _not_sparks(spark: SparkSession, text: str) -> DataFrame | None:
+    """Runs the statement of an EXECUTE IMMEDIATE that Spark's parser doesn't know (OPTIMIZE, say);
+    None for others."""
+    said = Immediate.text_of(text, lambda query: _of_spark(spark, query))
+    if said is None or not (_is_misread(said) or Parsed.of(spark, said) is None):
+        return None
+    with Jvm.of(spark).in_script(False):
+        return _sql_with(spark, said, lambda: _of_spark(spark, said))
+
+
 def _is_about_tables(spark: SparkSession, text: str, parsed: Parsed) -> bool:
-    """Whether a statement changes a Delta table, also by a view of it."""
+    """Whether a statement changes a Delta table, directly or through a view."""
     if parsed.changes_rows and Jvm.of(spark).is_temp_view(spark, parsed.targets[0][1]):
         return True
     return _tables_of(spark, text, parsed) is not None or _dropped(spark, text) is not None
 
 
 def _immediate(spark: SparkSession, text: str) -> str | None:
-    """The statement of EXECUTE IMMEDIATE … USING with its values, where it changes a Delta table;
-    None for others."""
-    given = Immediate.of(text)
-    if given is None:
+    """The statement of EXECUTE IMMEDIATE … USING with its values inserted, if it changes a Delta
+    table; None for others."""
+    immediate = Immediate.of(text)
+    if immediate is None:
         return None
-    said = given.said(lambda query: _of_spark(spark, query))
+    said = immediate.said(lambda query: _of_spark(spark, query))
     parsed = Parsed.of(spark, said)
     if parsed is None or parsed.is_sparks or parsed.kind in _SCRIPTS or not _is_about_tables(spark, said, parsed):
         return None
-    return given.bound(said, lambda query: _of_spark(spark, query), Jvm.of(spark))
+    return immediate.bound(said, lambda query: _of_spark(spark, query), Jvm.of(spark))
 
 
 def _dropped(spark: SparkSession, text: str) -> str | None:
@@ -472,46 +506,46 @@ def _dropped(spark: SparkSession, text: str) -> str | None:
 
 
 def _optimized(spark: SparkSession, command: Optimize, session: Session) -> DataFrame:
-    """What OPTIMIZE gives in delta-spark, and behind it what it gives in `deltaplane.sql`."""
+    """The result of OPTIMIZE: delta-spark's columns, followed by those of `deltaplane.sql`."""
     began = now_ms()
     table, done = command.carried_out(session)
-    told = Optimized.of(done, table, ordered=bool(command.columns), started_ms=began)
-    frame = optimized_frame(spark, table.location, told)
+    result = Optimized.of(done, table, ordered=bool(command.columns), started_ms=began)
+    frame = optimized_frame(spark, table.location, result)
     return frame.select("*", *(F.lit(n).cast("bigint").alias(name) for name, n in command.counts(done).items()))
 
 
 def _purged(spark: SparkSession, command: Purge, session: Session) -> DataFrame:
-    """What REORG gives in delta-spark, which is what OPTIMIZE does, and behind it what it gives in
+    """The result of REORG: delta-spark's columns, which are those of OPTIMIZE, followed by those of
     `deltaplane.sql`."""
     began = now_ms()
     done = command.carried_out(session)
     metrics = purged_metrics(done.table, done.considered, done.version)
-    told = replace(Optimized.of(metrics, done.table, ordered=False, started_ms=began), clustered=False)
-    frame = optimized_frame(spark, done.table.location, told)
-    (counts,) = done.told.to_pylist()
+    result = replace(Optimized.of(metrics, done.table, ordered=False, started_ms=began), clustered=False)
+    frame = optimized_frame(spark, done.table.location, result)
+    (counts,) = done.metrics.to_pylist()
     return frame.select("*", *(F.lit(n).cast("bigint").alias(name) for name, n in counts.items()))
 
 
 def _said_otherwise(text: str) -> str:
-    """A statement in the words that `deltaplane.sql` has for it."""
+    """Translates a statement to the syntax of `deltaplane.sql`."""
     try:
         tokens = Grammar(text, own_queries=False).tokens
     except SqlSyntaxError:
         return text
     words = [token.text.lower() for token in tokens]
     for before in _BEFORE_PATHS:
-        at = len(before)
-        if words[:at] == before and at < len(tokens) and tokens[at].kind == "string":
-            return f"{text[: tokens[at].start]}delta.{_quoted_path(tokens[at])}{text[tokens[at].end :]}"
+        index = len(before)
+        if words[:index] == before and index < len(tokens) and tokens[index].kind == "string":
+            return f"{text[: tokens[index].start]}delta.{_quoted_path(tokens[index])}{text[tokens[index].end :]}"
     return text
 
 
 def _identified(text: str) -> str:
-    """A statement with the names that IDENTIFIER makes of texts."""
+    """A statement with IDENTIFIER(…) replaced by the name in its text."""
 
-    def named(found: re.Match[str]) -> str:
-        texts = found["texts"] or found["listed"]
-        return found[0] if texts is None else "".join(one[1:-1] for one in re.findall(_TEXT, texts))
+    def named(match: re.Match[str]) -> str:
+        texts = match["texts"] or match["listed"]
+        return match[0] if texts is None else "".join(literal[1:-1] for literal in re.findall(_TEXT, texts))
 
     return _IDENTIFIER.sub(named, text)
 
@@ -544,40 +578,41 @@ def _of_spark(spark: SparkSession, text: str, *args: Any, **kwargs: Any) -> Data
 
 
 def _tables_in(spark: SparkSession, text: str) -> dict[str, str] | None:
-    """The names of the catalog's Delta tables in a statement, with their locations; None where it
-    names no Delta table."""
+    """The names of the catalog's Delta tables in a statement, with their locations; None if it
+    names none."""
     try:
         cursor = Grammar(text, own_queries=False)
     except SqlSyntaxError:
         return None
-    tokens, found = cursor.tokens, dict[str, str]()
+    tokens, locations = cursor.tokens, dict[str, str]()
     words = [token.text.lower() for token in tokens]
     by_path = words[:3] == _CONVERTS
-    # Behind the first FROM a comma too may stand before a table.
+    # Behind the first FROM, a comma may precede a table as well.
     begins = words.index("from") if "from" in words else len(words)
-    for at in range(1, len(tokens)):
-        named = words[at - 1] in _BEFORE_NAMES or (words[at - 1] in (",", "(") and at > begins)
-        named = named or (words[:2] == ["show", "columns"] and words[at - 1] == "in") or words[:at] == ["refresh"]
-        named = named or (words[:2] == ["create", "table"] and words[at - 1] == "like")
-        named = named or words[:at] == ["create", "table", "if", "not", "exists"]
-        named = named or (words[:1] == ["uncache"] and words[at - 1] == "exists")
-        if not named or tokens[at].kind not in ("name", "quoted"):
+    for index in range(1, len(tokens)):
+        named = words[index - 1] in _BEFORE_NAMES or (words[index - 1] in (",", "(") and index > begins)
+        named = named or (words[:2] == ["show", "columns"] and words[index - 1] == "in") or words[:index] == ["refresh"]
+        named = named or (words[:2] == ["create", "table"] and words[index - 1] == "like")
+        named = named or words[:index] == ["create", "table", "if", "not", "exists"]
+        named = named or (words[:1] == ["uncache"] and words[index - 1] == "exists")
+        if not named or tokens[index].kind not in ("name", "quoted"):
             continue
-        parts = name_at(cursor, at)
+        parts = name_at(cursor, index)
         if is_path(parts):
             by_path = True
         elif (location := held_location(spark, ".".join(parts))) is not None:
-            found[".".join(part.strip("`") for part in parts)] = location
+            locations[".".join(part.strip("`") for part in parts)] = location
     if words[:1] == ["drop"] and not by_path:
-        # The name is the catalog's.
+        # The name belongs to another table of the catalog.
         return None
     if (made := CreatedTable.of(spark, cursor)) is not None:
-        found[made.key] = made.location
-    return found if found or by_path else None
+        locations[made.key] = made.location
+    return locations if locations or by_path else None
 
 
 def _patch() -> None:
-    """Puts the names into PySpark's classes; sessions that aren't enabled get what was there."""
+    """Replaces methods of PySpark's classes; sessions that aren't enabled keep the original
+    behaviour."""
     from pyspark.sql.classic.dataframe import DataFrame as Frames
 
     def instead(owner: type, name: str, ours: Any, session: Any) -> None:
@@ -632,13 +667,13 @@ def _new_session(spark: SparkSession) -> SparkSession:
 
 def _list_columns(catalog: Any, tableName: str, dbName: str | None = None) -> Any:
     name = tableName if dbName is None else f"{dbName}.{tableName}"
-    found = listed_columns(catalog._sparkSession, name)
-    return _originals[Catalogs, "listColumns"](catalog, tableName, dbName) if found is None else found
+    columns = listed_columns(catalog._sparkSession, name)
+    return _originals[Catalogs, "listColumns"](catalog, tableName, dbName) if columns is None else columns
 
 
 def _list_tables(catalog: Any, *args: Any, **kwargs: Any) -> Any:
-    found = _originals[Catalogs, "listTables"](catalog, *args, **kwargs)
-    return [listed_table(catalog._sparkSession, one) for one in found]
+    tables = _originals[Catalogs, "listTables"](catalog, *args, **kwargs)
+    return [listed_table(catalog._sparkSession, table) for table in tables]
 
 
 def _get_table(catalog: Any, tableName: str) -> Any:
@@ -657,7 +692,7 @@ def _table_exists(catalog: Any, tableName: str, dbName: str | None = None) -> bo
 
 
 def _refresh_table(catalog: Any, tableName: str) -> None:
-    # Each query of a table of ours asks for its newest version.
+    # Each query of a Delta table reads its newest version.
     if located(catalog._sparkSession, tableName) is None:
         _originals[Catalogs, "refreshTable"](catalog, tableName)
 
@@ -689,7 +724,7 @@ def _sql(spark: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) ->
             return _sql_of(spark, sqlQuery, args)
         frames = SQLStringFormatter(spark)
         try:
-            # As in Spark the frames are temp views meanwhile.
+            # As in Spark, the frames are temporary views during the call.
             return _sql_of(spark, frames.format(sqlQuery, **kwargs), args)
         finally:
             frames.clear()

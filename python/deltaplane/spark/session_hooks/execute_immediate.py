@@ -1,5 +1,5 @@
-"""EXECUTE IMMEDIATE of a statement that changes a Delta table: the statement's text, with the
-values of USING in it.
+"""EXECUTE IMMEDIATE of a statement that changes a Delta table: builds the statement's text with the
+values of USING.
 
 Spark computes the text and the values, which may be session variables.
 """
@@ -24,7 +24,7 @@ __all__ = ["Immediate"]
 @dataclass(frozen=True)
 class Immediate:
     """An EXECUTE IMMEDIATE with USING: the expression of the statement's text, its values, and
-    whether INTO takes a result."""
+    whether INTO receives the result."""
 
     statement: str
     values: str
@@ -32,18 +32,18 @@ class Immediate:
 
     @classmethod
     def of(cls, text: str) -> Immediate | None:
-        """What a text says; None for other statements, and where there is no USING."""
+        """Parses a text; None for other statements, and without USING."""
         cursor = Grammar(text, own_queries=False)
         if not cursor.take("execute", "immediate"):
             return None
         depth, marks, tokens = 0, dict[str, int](), cursor.tokens
         while tokens and tokens[-1].text == ";":
             tokens = tokens[:-1]
-        for at in range(cursor.at, len(tokens)):
-            word = tokens[at].text.lower()
-            depth += {"(": 1, ")": -1}.get(word, 0) if tokens[at].kind == "op" else 0
-            if depth == 0 and tokens[at].kind == "name" and word in ("into", "using"):
-                marks.setdefault(word, at)
+        for index in range(cursor.at, len(tokens)):
+            word = tokens[index].text.lower()
+            depth += {"(": 1, ")": -1}.get(word, 0) if tokens[index].kind == "op" else 0
+            if depth == 0 and tokens[index].kind == "name" and word in ("into", "using"):
+                marks.setdefault(word, index)
         using = marks.get("using")
         if using is None or using + 1 >= len(tokens):
             return None
@@ -54,8 +54,26 @@ class Immediate:
         statement = text[tokens[cursor.at].start : tokens[end - 1].end]
         return cls(statement, text[tokens[begin].start : tokens[last].end], "into" in marks)
 
+    @staticmethod
+    def text_of(text: str, run: Callable[[str], DataFrame]) -> str | None:
+        """The text of the statement that an EXECUTE IMMEDIATE without USING and INTO runs, which
+        Spark computes by `run`; None for other statements."""
+        cursor = Grammar(text, own_queries=False)
+        if not cursor.take("execute", "immediate"):
+            return None
+        begin, tokens = cursor.at, cursor.tokens
+        while tokens and tokens[-1].text == ";":
+            tokens = tokens[:-1]
+        if begin >= len(tokens) or any(
+            token.kind == "name" and token.text.lower() in ("into", "using") for token in tokens[begin:]
+        ):
+            return None
+        statement = text[tokens[begin].start : tokens[-1].end]
+        ((said,),) = run(f"SELECT {statement}").collect()
+        return None if said is None else str(said)
+
     def said(self, run: Callable[[str], DataFrame]) -> str:
-        """The text of the statement, which Spark computes; `run` has it run a query."""
+        """The text of the statement, which Spark computes; `run` runs a query."""
         ((text,),) = run(f"SELECT {self.statement}").collect()
         return str(text)
 
@@ -63,9 +81,9 @@ class Immediate:
         """The statement with its parameters replaced by values.
 
         Raises:
-            InvalidArgumentError: values that don't match the statement's parameters, or that depend
-                on rows.
-            PySparkException: as Spark, for values that it can't compute.
+            InvalidArgumentError: the values don't match the statement's parameters, or depend on
+                rows.
+            PySparkException: Spark can't compute a value.
         """
         if self.takes_result:
             raise InvalidArgumentError(
@@ -82,10 +100,10 @@ class Immediate:
         return bound(said, Bound(tuple(values), tuple(frame.columns)))
 
 
-def _closing(cursor: Grammar, at: int) -> int:
-    """The number of the token that closes a parenthesis."""
+def _closing(cursor: Grammar, index: int) -> int:
+    """The index of the token that closes a parenthesis."""
     depth = 0
-    for place in range(at, len(cursor.tokens)):
+    for place in range(index, len(cursor.tokens)):
         depth += {"(": 1, ")": -1}.get(cursor.tokens[place].text, 0)
         if depth == 0:
             return place

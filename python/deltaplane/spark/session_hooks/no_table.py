@@ -1,6 +1,5 @@
-"""Statements that only Delta tables have, on names that hold none: which of a view, a table of
-another format, or nothing has the name is said, where Spark's parser would stop at the statement's
-first word.
+"""Refuses Delta statements on names without a Delta table: the error says whether the name is a
+view's, another format's table or unknown, while Spark's parser would only report the first keyword.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["refuse_no_table"]
 
 Words = Sequence[str]
 
-# The words before the table's name; None stands for any word.
+# The keywords before the table's name; None matches any word.
 _BEGINNINGS: tuple[tuple[str | None, ...], ...] = (
     ("optimize",),
     ("vacuum",),
@@ -41,16 +40,16 @@ _BEGINNINGS: tuple[tuple[str | None, ...], ...] = (
     ("merge", "into"),
     ("merge", "with", "schema", "evolution", "into"),
 )
-# Statements that other tables, or views, have as well, but for the ones named here.
+# Statements that views and tables of other formats support as well, except those listed here.
 _CHANGES_ROWS = ("delete", "update", "merge")
 
 
 def refuse_no_table(spark: SparkSession, text: str) -> None:
-    """Refuses a statement that is for Delta tables alone and names something else, or nothing;
-    others pass.
+    """Refuses a statement that only Delta tables support if its name isn't a Delta table's; accepts
+    others.
 
     Raises:
-        TableNotFoundError: no Delta table has the name; says what has it.
+        TableNotFoundError: the name isn't a Delta table's; the message says what it is.
     """
     try:
         cursor = Grammar(text, own_queries=False)
@@ -61,16 +60,16 @@ def refuse_no_table(spark: SparkSession, text: str) -> None:
         if len(words) > len(begins) and all(want in (None, word) for want, word in zip(begins, words, strict=False)):
             _check(spark, cursor, words, len(begins))
             return
-    if words[:1] == ["create"] and "clone" in words and (at := words.index("clone") + 1) < len(words):
-        _refuse_clone(spark, name_at(cursor, at))
+    if words[:1] == ["create"] and "clone" in words and (index := words.index("clone") + 1) < len(words):
+        _refuse_clone(spark, name_at(cursor, index))
 
 
-def _check(spark: SparkSession, cursor: Grammar, words: Words, at: int) -> None:
-    parts = name_at(cursor, at)
+def _check(spark: SparkSession, cursor: Grammar, words: Words, index: int) -> None:
+    parts = name_at(cursor, index)
     if not _is_catalogs(parts):
         return
     name, first = ".".join(parts), words[0]
-    behind = words[at + 2 * len(parts) - 1 :]
+    behind = words[index + 2 * len(parts) - 1 :]
     if first == "alter" and not _alters_delta(behind):
         return
     is_view, other = _holder(spark, name, parts)
@@ -96,8 +95,8 @@ def _check(spark: SparkSession, cursor: Grammar, words: Words, at: int) -> None:
 
 
 def _alters_delta(behind: Words) -> bool:
-    """Whether a change of a table isn't one of Spark's own, or one that Spark fails to refuse on
-    views."""
+    """Whether a change of a table isn't one of Spark's own, or is one that Spark wrongly accepts
+    for views."""
     return list(behind[:2]) in (["drop", "feature"], ["add", "constraint"]) or list(behind[-2:]) == ["sync", "identity"]
 
 
@@ -113,7 +112,7 @@ def _refuse_clone(spark: SparkSession, parts: list[str]) -> None:
 
 
 def _holder(spark: SparkSession, name: str, parts: Sequence[str]) -> tuple[bool, str | None]:
-    """Whether a temp view has the name, and what has it beside Delta tables."""
+    """Whether a temporary view has the name, and the kind of other entry that has it."""
     plain = [part.strip("`") for part in parts]
     if Jvm.of(spark).is_temp_view(spark, plain):
         return True, "a view"
@@ -121,7 +120,8 @@ def _holder(spark: SparkSession, name: str, parts: Sequence[str]) -> tuple[bool,
 
 
 def _is_catalogs(parts: list[str]) -> bool:
-    """Whether a name is of Spark's own catalog, and neither a path nor one of another format's."""
+    """Whether a name belongs to Spark's own catalog, and is neither a path nor a name of another
+    format."""
     if not parts or is_path(parts) or len(parts) > 3:
         return False
     if len(parts) == 2 and parts[1].startswith("`") and "/" in parts[1]:
@@ -136,7 +136,7 @@ def _missing(parts: Sequence[str]) -> TableNotFoundError:
 
 
 def _called(words: Words, behind: Words) -> str:
-    """The statement by its first words."""
+    """The statement's name, from its first keywords."""
     if words[0] == "alter":
         return "ALTER TABLE … SYNC IDENTITY" if "sync" in behind else f"ALTER TABLE … {' '.join(behind[:2]).upper()}"
     if words[0] in ("describe", "desc"):

@@ -1,4 +1,4 @@
-"""What statements that change rows give on Spark: delta-spark's columns and no others."""
+"""Results of statements on Spark: exactly delta-spark's columns."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ _COLUMNS: dict[type, tuple[str, ...]] = {
 
 
 def result_frame(spark: SparkSession, command: Command, result: pa.Table) -> DataFrame:
-    """The result of a statement as a frame: one row of delta-spark's columns, none where it has no
-    columns, and as `deltaplane.sql` gives it for statements of which delta-spark gives nothing or
-    the same.
+    """The result of a statement as a frame: one row of delta-spark's columns, an empty frame if it
+    has no columns, and the result of `deltaplane.sql` if delta-spark has no or the same result.
     """
     columns = _COLUMNS.get(type(command))
     if columns is None:

@@ -1,4 +1,4 @@
-"""A table's definition as the statement that makes such a table."""
+"""SHOW CREATE TABLE: a table's definition as a CREATE TABLE statement."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["create_text"]
 
 
 def create_text(table: DeltaTable, name: str, *, managed: bool) -> str:
-    """The statement that makes such a table, without rows, under a name; at its own location unless
-    that is `managed`.
+    """The CREATE TABLE statement for an empty table like this one, under a name; with its location
+    unless it is `managed`.
 
     >>> import pyarrow as pa
     >>> table = DeltaTable.create("memory://doc-show-create/t", pa.schema({"x": pa.int64()}))
@@ -35,9 +35,9 @@ def create_text(table: DeltaTable, name: str, *, managed: bool) -> str:
         text += f"COMMENT {_text(metadata.description)}\n"
     if not managed:
         text += f"LOCATION {_text(table.table_uri)}\n"
-    kept = {k: v for k, v in metadata.configuration.items() if not k.startswith(OWN_PROPERTIES)}
-    if kept:
-        pairs = ",\n  ".join(f"{_text(key)} = {_text(value)}" for key, value in sorted(kept.items()))
+    own_properties = {k: v for k, v in metadata.configuration.items() if not k.startswith(OWN_PROPERTIES)}
+    if own_properties:
+        pairs = ",\n  ".join(f"{_text(key)} = {_text(value)}" for key, value in sorted(own_properties.items()))
         text += f"TBLPROPERTIES (\n  {pairs})\n"
     return text
 
@@ -60,7 +60,7 @@ def _column_text(field: Field) -> str:
 
 
 def _whole_type_text(field: Field) -> str:
-    """A column's type; one with lengths of texts stands whole in the column's metadata."""
+    """A column's type; for CHAR and VARCHAR, from the column's metadata."""
     lengths = field.metadata.get(LENGTHS)
     if lengths is None:
         return _type_text(field.type)
@@ -74,14 +74,14 @@ def _whole_type_text(field: Field) -> str:
     return str(lengths)
 
 
-def _type_text(of: DataType) -> str:
-    if isinstance(of, ArrayType):
-        return f"ARRAY<{_type_text(of.element_type)}>"
-    if isinstance(of, MapType):
-        return f"MAP<{_type_text(of.key_type)}, {_type_text(of.value_type)}>"
-    if isinstance(of, StructType):
-        return f"STRUCT<{', '.join(map(_field_text, of.fields))}>"
-    return type_text(of).upper()
+def _type_text(data_type: DataType) -> str:
+    if isinstance(data_type, ArrayType):
+        return f"ARRAY<{_type_text(data_type.element_type)}>"
+    if isinstance(data_type, MapType):
+        return f"MAP<{_type_text(data_type.key_type)}, {_type_text(data_type.value_type)}>"
+    if isinstance(data_type, StructType):
+        return f"STRUCT<{', '.join(map(_field_text, data_type.fields))}>"
+    return type_text(data_type).upper()
 
 
 def _field_text(field: Field) -> str:

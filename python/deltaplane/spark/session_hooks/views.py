@@ -1,7 +1,7 @@
-"""DELETE, UPDATE and MERGE of a temp view that shows columns of one Delta table: the statement as
-one about the table.
+"""Translates DELETE, UPDATE and MERGE of a temporary view that selects columns of one Delta table
+to statements about the table.
 
-As in delta-spark a view that does more, as one with a condition, is refused.
+As in delta-spark, other views, such as ones with a condition, are refused.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from typing import TYPE_CHECKING
 from deltaplane.exceptions import InvalidArgumentError
 from deltaplane.queries.grammar import Grammar
 from deltaplane.spark.jvm.internals import Jvm
-from deltaplane.spark.jvm.names import held_location, shown_path
+from deltaplane.spark.jvm.names import FORMATS, held_location, shown_path
 from deltaplane.spark.jvm.schema import quoted
 from deltaplane.table.delta_table import DeltaTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["about_the_table"]
+__all__ = ["about_the_table", "check_no_columns"]
 
 
 def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: int, run: str) -> str | None:
-    """A statement about a temp view, whose name begins at a place in its text, as one about the
-    view's table; None where the name is no temp view, or one that has nothing to do with a Delta
-    table. `run` is the statement's first word.
+    """Translates a statement about a temporary view to one about the view's table; the view's name
+    begins at a position in the text. Returns None if the name isn't a temporary view's, or the view
+    reads no Delta table. `run` is the statement's first keyword.
 
     Raises:
-        InvalidArgumentError: a view that is more than columns of a table, or what can't be said of
-            the table.
+        InvalidArgumentError: the view does more than select columns of a table, or the statement
+            can't be translated.
     """
     jvm = Jvm.of(spark)
     if not jvm.is_temp_view(spark, name):
         return None
     view = spark.table(".".join(map(quoted, name)))
-    found = jvm.plain_view(view)
-    if found is None:
+    fields = jvm.plain_view(view)
+    if fields is None:
         if not jvm.reads_tables(view):
             return None
         raise InvalidArgumentError(
             f"DELTA_NOT_A_DELTA_TABLE: `{'.'.join(name)}` is a view that isn't just columns of a Delta table, so its rows can't be "
             f"changed: {run} the table, with the view's condition"
         )
-    parts, pairs = found[: found.index("")], found[found.index("") + 1 :]
+    parts, pairs = fields[: fields.index("")], fields[fields.index("") + 1 :]
     location, shown = _table(spark, parts)
     columns = dict(zip(map(str.lower, pairs[::2]), pairs[1::2], strict=True))
     table = DeltaTable(location)
@@ -54,8 +54,8 @@ def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: 
             table=location,
         )
     cursor = Grammar(text, own_queries=False)
-    at = next(i for i, token in enumerate(cursor.tokens) if token.start == place)
-    cursor.at = at
+    index = next(i for i, token in enumerate(cursor.tokens) if token.start == place)
+    cursor.at = index
     cursor.names("a table")
     behind = cursor.at
     named = cursor.peek() == "as" or (
@@ -69,7 +69,7 @@ def about_the_table(spark: SparkSession, text: str, name: Sequence[str], place: 
 
 
 def _table(spark: SparkSession, parts: Sequence[str]) -> tuple[str, str]:
-    """Where a table is, and its name as statements have it."""
+    """A table's location, and its name in the form for statements."""
     if len(parts) == 3 and parts[1].lower() not in ("delta", "deltaplane"):
         shown = ".".join(map(quoted, parts))
         location = held_location(spark, shown)
@@ -80,18 +80,18 @@ def _table(spark: SparkSession, parts: Sequence[str]) -> tuple[str, str]:
 
 
 class _Renaming:
-    """The text of a statement with the view's columns as the table's."""
+    """Replaces the view's columns in a statement's text by the table's."""
 
     def __init__(self, cursor: Grammar, called: str, columns: Mapping[str, str], own: set[str], *, whole: bool) -> None:
         self._cursor, self._called, self._columns, self._own = cursor, called.lower(), columns, own
         self._same = all(name == column.lower() for name, column in columns.items())
         self._whole = whole and self._same
 
-    def text(self, begin: int, at: int, *, merges: bool) -> str:
-        """What comes behind the table's name, from a token and a place on."""
+    def text(self, begin: int, position: int, *, merges: bool) -> str:
+        """The text behind the table's name, from a token and a position on."""
         tokens, sql = self._cursor.tokens, self._cursor.sql
         if self._whole:
-            return sql[at:]
+            return sql[position:]
         words = [token.text.lower() for token in tokens]
         if "select" in words[begin:] and not merges:
             raise InvalidArgumentError(
@@ -125,19 +125,20 @@ class _Renaming:
             column = self._column(i, run, target=target or not merges, qualified_only=merges and not target)
             if not calls and column is not None and named:
                 token, name = column
-                made += sql[at : tokens[token].start] + quoted(name)
-                at = tokens[token].end
+                made += sql[position : tokens[token].start] + quoted(name)
+                position = tokens[token].end
             i += 2 * run - 1
-        return made + sql[at:]
+        return made + sql[position:]
 
     def _column(self, i: int, run: int, *, target: bool, qualified_only: bool) -> tuple[int, str] | None:
-        """The token that is a column of the view's, and the table's name for it."""
+        """The index of a token that is a column of the view, and the table's name for that
+        column."""
         tokens = self._cursor.tokens
         parts = [tokens[i + 2 * n].text.strip("`").lower() for n in range(run)]
         if run > 1 and parts[0] == self._called:
-            at, name = i + 2, parts[1]
+            index, name = i + 2, parts[1]
         else:
-            at, name = i, parts[0]
+            index, name = i, parts[0]
             if qualified_only:
                 if name in self._columns and self._columns[name].lower() != name:
                     raise InvalidArgumentError(
@@ -145,18 +146,36 @@ class _Renaming:
                     )
                 return None
         if name in self._columns:
-            return at, self._columns[name]
+            return index, self._columns[name]
         if name in self._own:
             raise InvalidArgumentError(f"the view `{self._called}` has no column `{name}`: name its table instead")
         return None
 
 
 def _run(cursor: Grammar, i: int) -> int:
-    """How many names with dots between them begin at a token."""
-    found, tokens = 0, cursor.tokens
+    """The number of dotted names that begin at a token."""
+    count, tokens = 0, cursor.tokens
     while i < len(tokens) and tokens[i].kind in ("name", "quoted"):
-        found += 1
+        count += 1
         if i + 1 >= len(tokens) or tokens[i + 1].text != ".":
             break
         i += 2
-    return found
+    return count
+
+
+def check_no_columns(cursor: Grammar) -> None:
+    """Refuses CREATE TEMPORARY VIEW or TABLE … (columns) USING delta, as delta-spark does: the
+    columns are those of the table, and without a table there would be rows of nothing.
+
+    Raises:
+        InvalidArgumentError: the statement lists columns.
+    """
+    words = [token.text.lower() for token in cursor.tokens]
+    begins = next((place for place, word in enumerate(words) if word in ("view", "table")), len(words))
+    listed = next((place for place, word in enumerate(words) if word == "(" and place > begins), len(words))
+    using = next((place for place in range(begins, len(words)) if words[place] == "using"), len(words))
+    if using + 1 < len(words) and words[using + 1].strip("`") in FORMATS and listed < using:
+        raise InvalidArgumentError(
+            "a temporary view USING delta takes no list of columns, as the table has them: leave the list out, or create a "
+            "table without TEMPORARY"
+        )

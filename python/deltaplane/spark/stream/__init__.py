@@ -1,1 +1,1 @@
-"""Streams from and to tables."""
+"""Streams that read from and write to tables."""

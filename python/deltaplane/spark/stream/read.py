@@ -1,7 +1,7 @@
-"""A table as a streaming frame whose micro-batches are Spark's own Parquet scans: what Spark's
-`Source` asks, in Python.
+"""A table as a streaming frame whose micro-batches are Spark's own Parquet scans: implements
+Spark's `Source` in Python.
 
-Spark calls it from the thread of the query; it never sees a row. What is new is the core's matter.
+Spark calls it from the query's thread; it handles no rows. The core finds the new files.
 """
 
 from __future__ import annotations
@@ -45,32 +45,32 @@ def read_stream(
     """The table as a streaming frame: all rows of the newest version, oldest files first, then the
     rows of later commits.
 
-    The rules are those of Spark's Delta source: commits that only move rows have none; one that
-    deletes or changes rows ends the query unless an option says otherwise. Micro-batches are
-    Spark's own scans of the new files. Sessions that can't take them (Spark Connect, an untried
-    Spark), and the change data feed, go through `spark.readStream.format("deltaplane")`.
+    The rules are those of Spark's Delta source: commits that only move rows yield nothing; a commit
+    that deletes or changes rows ends the query unless an option allows it. Micro-batches are
+    Spark's own scans of the new files. Sessions that can't run these (Spark Connect, an untested
+    Spark version), and the change data feed, use `spark.readStream.format("deltaplane")`.
 
     Args:
         spark: the session.
         path: the table's path or URL.
-        options: how deltaplane reaches the store, as of `read`.
+        options: access to the store, as in `read`.
         stream_options: `startingVersion` (a number, or `latest`), `startingTimestamp`,
-            `waitForStart` (whether either may be still to come), `maxFilesPerTrigger` (1000 unless
-            `maxBytesPerTrigger` is given), `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`,
+            `waitForStart` (whether either may be in the future), `maxFilesPerTrigger` (1000 unless
+            `maxBytesPerTrigger` is set), `ignoreDeletes`, `ignoreChanges`, `skipChangeCommits`,
             `readChangeFeed`, `failOnDataLoss`, `excludeRegex`, `schemaTrackingLocation` with
             `streamingSourceTrackingId`, `allowSourceColumnRename`, `allowSourceColumnDrop` and
             `allowSourceColumnTypeChange`.
 
     Raises:
-        TableNotFoundError: no table is there.
-        InvalidArgumentError: an unknown option, or one that isn't what its name says.
-        CorruptLogError: the schema log below `schemaTrackingLocation` holds something else.
+        TableNotFoundError: the path contains no table.
+        InvalidArgumentError: an unknown option, or an invalid value.
+        CorruptLogError: the schema log below `schemaTrackingLocation` has invalid content.
 
-    A query ends with an error that names the commit where it deletes or changes rows, where the
-    table's columns changed (define the stream anew and start the query again: it goes on where it
-    was), where log cleanup took commits that weren't read, and where the table was deleted or made
-    anew. With `schemaTrackingLocation` it reads the rows before a change of columns under their old
-    ones first, and goes on over renamed and dropped columns too, with leave.
+    A query ends with an error that names the commit if the commit deletes or changes rows, if the
+    table's columns changed (define the stream again and restart the query, which continues at the
+    same offset), if log clean-up removed unread commits, or if the table was deleted or recreated.
+    With `schemaTrackingLocation` the query first reads the rows before a change of columns under
+    the old columns, and with consent continues after renamed and dropped columns, too.
 
     >>> from deltaplane import spark as dp
     >>> for n in range(3):
@@ -85,9 +85,9 @@ def read_stream(
     own = {name.lower(): _text(value) for name, value in stream_options.items()}
     if unknown := [name for name in stream_options if name.lower() not in STREAM_OPTIONS]:
         raise InvalidArgumentError(f"a stream has no option {unknown[0]!r}; what reaches the store goes into options")
-    given = StreamOptions.of(own)
+    parsed = StreamOptions.of(own)
     try:
-        if given.read_change_feed:
+        if parsed.read_change_feed:
             raise _internals.NativeScanUnavailable("the change data feed is read by deltaplane's own reader")
         jvm = _internals.Jvm.of(spark)
         jvm.load_streams(spark)
@@ -95,8 +95,8 @@ def read_stream(
         _log.info("following %s through the data source: %s", location, reason)
         reader = portable_stream_reader(spark).options(**(store_options or {}))
         return reader.options(**own).load(location)
-    table = FollowedTable(location, store_options, given, lambda name: spark.conf.get(name, None))
-    source = TableSource(spark, jvm, table, given, spark_options)
+    table = FollowedTable(location, store_options, parsed, lambda name: spark.conf.get(name, None))
+    source = TableSource(spark, jvm, table, parsed, spark_options)
     schema_json = json.dumps(shown(table.tail.snapshot.schema.to_value()))
     frame: DataFrame = jvm.streaming_frame(spark, source, schema_json, table.tail.snapshot.row_tracking_columns())
     return frame
@@ -107,7 +107,8 @@ def _text(value: Any) -> str:
 
 
 class TableSource:
-    """What Spark's `Source` in the JVM asks, which has the names and arity of these methods."""
+    """Implements the calls of Spark's `Source` in the JVM, with the names and arity of these
+    methods."""
 
     def __init__(
         self,
@@ -120,40 +121,40 @@ class TableSource:
         self._spark = spark
         self._jvm = jvm
         self._table = table
-        # The source that the thread of a query asks for. Not held beyond that, since it holds this
-        # object.
+        # The source that the query's thread calls. Stored per thread only, since the source refers
+        # to this object.
         self._asks = threading.local()
         table.checkpoint = lambda: jvm.source_checkpoint(spark, self._asks.source)
         self._options = options
         self._spark_options = spark_options
-        # By query, since a frame may be started more than once: where it ends, and where it begins,
-        # which stays as it was until there is a first batch.
+        # Keyed by query, since a frame may be started several times: the end for `availableNow`,
+        # and the start, which stays the same until the first batch.
         self._until: dict[str | None, int] = {}
         self._begins: dict[str | None, str] = {}
 
     def apply(self, method: str, arguments: Any) -> Any:
-        """Answers the JVM; an error is an answer too."""
-        self._asks.source, *given = arguments
+        """Answers the JVM; an error is returned as an answer, too."""
+        self._asks.source, *values = arguments
         try:
-            return getattr(self, method)(*given)
+            return getattr(self, method)(*values)
         except DeltaError as e:
             return refusal(e, f"TableSource.{method}")
         finally:
             del self._asks.source
 
     def getDefaultReadLimit(self, *_: None) -> Any:
-        """What the options say of a micro-batch; where they bound both files and bytes,
-        `latestOffset` heeds both."""
+        """The limit of a micro-batch; if the options limit both files and bytes, `latestOffset`
+        applies both."""
         if self._options.max_files is not None:
             return self._jvm.read_limit.maxFiles(min(self._options.max_files, (1 << 31) - 1))
         return self._jvm.read_limit.maxBytes(self._options.max_bytes)
 
     def prepareForTriggerAvailableNow(self, *_: None) -> None:
-        """The query ends with the version that is the newest one now."""
+        """Makes the query end with the version that is the newest at this call."""
         self._until[self._jvm.stream_id(self._spark)] = self._table.tail.newest_version()
 
     def latestOffset(self, start: Any, limit: Any) -> Any:
-        """Where the next micro-batch ends; where nothing came it is the start."""
+        """The end of the next micro-batch; equal to the start if there are no new files."""
         query = self._jvm.stream_id(self._spark)
         if start is None and query not in self._begins:
             self._begins[query] = self._table.tail.start(self._options.start)
@@ -168,7 +169,7 @@ class TableSource:
         return self._jvm.offset(json.dumps(moved(offset, end)))
 
     def getBatch(self, start: Any, end: Any) -> Any:
-        """The rows between two offsets; without the first one those of a first batch."""
+        """The rows between two offsets; without a start, the rows of the first batch."""
         first, last = between(None if start is None else json.loads(start.json()), json.loads(end.json()))
         has_rows = self._table.begin_with(self._jvm.stream_id(self._spark), first, last)
         adds = self._table.tail.adds(first, last) if has_rows else []
@@ -177,33 +178,34 @@ class TableSource:
         return frame._jdf
 
     def getBatchWithMetadata(self, start: Any, end: Any) -> Any:
-        """The same with the hidden column behind the others. It has the fields that it had when the
-        stream was defined: a stream keeps to one version's metadata."""
+        """The rows between two offsets with the hidden column last. It has the fields from the
+        definition of the stream, since a stream keeps one version's metadata."""
         from pyspark.sql import DataFrame
 
         frame = DataFrame(self.getBatch(start, end), self._spark)
         return frame.select("*", "_metadata")._jdf
 
     def stop(self, *_: None) -> None:
-        """Nothing is held but the table's snapshot."""
+        """Does nothing, since the object holds only the table's snapshot."""
         query = self._jvm.stream_id(self._spark)
         self._until.pop(query, None)
         self._begins.pop(query, None)
         self._table.end(query)
 
     def toString(self, *_: None) -> str:
-        """What plans and the query's progress show: what they do of Spark's Delta source."""
+        """The description in plans and in the query's progress, like that of Spark's Delta
+        source."""
         return f"DeltaSource[{hadoop_path(self._table.tail.snapshot.uri)}]"
 
     class Java:
-        """What py4j reads: the interface that this class implements."""
+        """The Java interface that this class implements, for py4j."""
 
         implements = ("java.util.function.BiFunction",)
 
 
 class _Batch(PinnedSnapshot):
-    """The snapshot whose columns a micro-batch has. No two batches are equal, so that Spark doesn't
-    take one for another."""
+    """The snapshot that defines a micro-batch's columns. No two batches are equal, so that Spark
+    doesn't reuse one for another."""
 
     def __init__(self, snapshot: _native.Snapshot, between: str) -> None:
         super().__init__(snapshot)
@@ -211,13 +213,13 @@ class _Batch(PinnedSnapshot):
 
 
 class _BatchPlans:
-    """The files of a micro-batch, which are known: their add actions."""
+    """The known files of a micro-batch, as add actions."""
 
     def __init__(self, adds: Sequence[str]) -> None:
         self._adds = list(adds)
 
     def take(self, snapshot: _native.Snapshot) -> bool:
-        """Always: the snapshot's own plan has other files."""
+        """Always true, since the snapshot's own plan has other files."""
         return True
 
     def plan(
@@ -231,6 +233,6 @@ class _BatchPlans:
         return _native.spark_plan_of(snapshot, self._adds, filters, zone, files)
 
     def size_bytes(self, snapshot: _native.Snapshot, files: Files) -> int:
-        """Bytes of them, with a vector or without."""
+        """Bytes of the batch's files, with or without a deletion vector."""
         marked = [("deletionVector" in add, add["size"]) for add in map(json.loads, self._adds)]
         return sum(size for has, size in marked if files == "all" or has == (files == "marked"))

@@ -1,7 +1,7 @@
-"""Writing a stream: each micro-batch is a commit that carries the query's id and the batch's
-number, so it is there once.
+"""Writes a stream: each micro-batch is a commit with the query's id and the batch's number, so a
+repeated batch isn't written twice.
 
-The rows of a batch go through `write`, in Spark's own plan; Spark Connect takes the data source.
+The rows of a batch go through `write`, within Spark's own plan; Spark Connect uses the data source.
 """
 
 from __future__ import annotations
@@ -49,33 +49,33 @@ def write_stream(
     *,
     each: Mapping[str, Any] | None = None,
 ) -> StreamingQuery:
-    """Starts a query that writes a streaming frame's rows to a table, exactly once over restarts
+    """Starts a query that writes a streaming frame's rows to a table, exactly once across restarts
     and crashes.
 
     Each micro-batch is one commit with the query's id and the batch's number as application version
-    (P076): a batch that Spark runs again is skipped. One without rows leaves no version. Values are
-    cast to the types of the table's columns. On Spark Connect the rows go through the data source
+    (P076): a batch that Spark repeats is skipped. An empty batch makes no version. Values are cast
+    to the types of the table's columns. On Spark Connect the rows go through the data source
     `deltaplane`, as with `df.writeStream.format("deltaplane")`.
 
     Args:
         df: a streaming frame.
-        path: the table's path or URL; it is made with the first batch.
-        checkpoint: Spark's checkpoint location of this query, its own alone.
+        path: the table's path or URL; the first batch creates the table.
+        checkpoint: Spark's checkpoint location, for this query only.
         output_mode: `append` adds rows, `complete` replaces all of them with each batch. For update
             see `foreach_batch`.
         partition_by: columns to partition a new table by.
-        merge_schema: whether the frame's new columns are added to the table.
+        merge_schema: whether to add new columns of the frame to the table.
         trigger: arguments of `DataStreamWriter.trigger`, such as `{"availableNow": True}`.
         query_name: the query's name in Spark.
-        options: how to reach the store; keys as in deltalake and object_store.
+        options: access to the store; keys as in deltalake and object_store.
         user_metadata: free text for the history of each commit.
-        each: more arguments of `write` for each batch, such as `optimize_write`; a Spark Connect
-            session knows none.
+        each: further arguments of `write` for each batch, such as `optimize_write`; not supported
+            by Spark Connect.
 
     Raises:
         InvalidArgumentError: a frame that isn't streaming, or another output mode.
 
-    What a batch is refused for ends the query, whose `awaitTermination` raises it.
+    An error of a batch ends the query, and `awaitTermination` raises it.
 
     >>> from deltaplane import spark as dp
     >>> _ = dp.write(spark.range(3), "clicks")
@@ -95,20 +95,21 @@ def write_stream(
             raise InvalidArgumentError(f"on Spark Connect a stream is written without {', '.join(sorted(each))}")
         register(df.sparkSession)
         columns = [partition_by] if isinstance(partition_by, str) else partition_by
-        given = {
+        writer_options = {
             **(storage_options_text(options) or {}),
             **({} if columns is None else {"partitionBy": ",".join(columns)}),
             **({} if user_metadata is None else {"userMetadata": user_metadata}),
             "mergeSchema": str(merge_schema).lower(),
         }
-        writer = _writer(df, checkpoint, output_mode, trigger, query_name).format("deltaplane").options(**given)
+        writer = (
+            _writer(df, checkpoint, output_mode, trigger, query_name).format("deltaplane").options(**writer_options)
+        )
         return writer.start(location)
 
     how: dict[str, Any] = {"schema_mode": "merge" if merge_schema else None, "empty_commit": False, **(each or {})}
 
     def written(batch: DataFrame, txn: tuple[str, int]) -> None:
-        # As Spark's Delta sink does: rows of other types are cast, unlike those of a batch's
-        # `save`.
+        # As in Spark's Delta sink, rows of other types are cast, unlike those of a batch's `save`.
         casts = how["schema_mode"] is None and _native.is_table(location, storage_options_text(options))
         write(
             as_table_takes(batch, location, options) if casts else batch,
@@ -136,22 +137,22 @@ def foreach_batch(
     trigger: Mapping[str, Any] | None = None,
     query_name: str | None = None,
 ) -> StreamingQuery:
-    """Starts a query that hands each micro-batch to a function with what makes its effect happen
-    once.
+    """Starts a query that passes each micro-batch to a function, with an application version that
+    makes its effect happen once.
 
-    The function gets the batch, a frame, and a pair of the query's id and the batch's number. It
-    gives the pair on to each write of the batch: `write(…, txn=txn)`, or
+    The function gets the batch as a frame, and a pair of the query's id and the batch's number. It
+    passes the pair to each write of the batch: `write(…, txn=txn)`, or
     `CommitProperties(app_transactions=[Transaction(*txn)])` of a MERGE, UPDATE or DELETE. Spark
-    runs a batch again whose end it didn't note; the write is then skipped. Several tables can be
-    written, each once; several writes to one table need ids of their own, such as
+    repeats a batch whose completion it didn't record; the write is then skipped. A function may
+    write several tables, each once; several writes to one table need distinct ids, such as
     `(f"{txn[0]} second", txn[1])`.
 
     Args:
         df: a streaming frame.
         function: called with each batch, one after the other, in a thread of the driver.
-        checkpoint: Spark's checkpoint location of this query, its own alone.
-        output_mode: what a batch of an aggregating query holds: `update` the groups that changed,
-            `complete` all groups, `append` those that won't change any more.
+        checkpoint: Spark's checkpoint location, for this query only.
+        output_mode: the content of a batch of an aggregating query: `update` the changed groups,
+            `complete` all groups, `append` the final groups.
         trigger: arguments of `DataStreamWriter.trigger`.
         query_name: the query's name in Spark.
 
@@ -192,13 +193,13 @@ def _started(
     query_name: str | None,
     hand: Callable[[Any, Callable[[DataFrame, int], None]], object],
 ) -> StreamingQuery:
-    """A query whose batches a function gets with what makes its effect happen once; `hand` tells a
-    writer who takes them."""
+    """Starts a query whose batches a function receives with the query's id; `hand` passes the
+    function to the writer."""
     started = threading.Event()
     query: list[StreamingQuery] = []
 
     def each(batch: DataFrame, batch_id: int) -> None:
-        # The first batch may be there before the query is known here.
+        # The first batch may arrive before the query object is available here.
         started.wait()
         if not query:
             raise InvalidArgumentError("the query could not be started")
@@ -214,8 +215,8 @@ def _started(
 
 
 def _hand(df: DataFrame, writer: Any, each: Callable[[DataFrame, int], None]) -> None:
-    """Tells a writer that a sink of ours takes the batches: its errors end the query as they
-    are."""
+    """Makes a writer send its batches to deltaplane's sink, whose errors end the query
+    unchanged."""
     try:
         jvm = _internals.Jvm.of(df.sparkSession)
     except _internals.NativeScanUnavailable:
@@ -225,30 +226,30 @@ def _hand(df: DataFrame, writer: Any, each: Callable[[DataFrame, int], None]) ->
 
 
 class _Sink:
-    """What Spark's sink in the JVM gives its batches to."""
+    """Receives the batches of Spark's sink in the JVM."""
 
     def __init__(self, spark: SparkSession, each: Callable[[DataFrame, int], None]) -> None:
         self._spark = spark
         self._each = each
 
     def apply(self, batch: Any, number: int) -> Any:
-        """Takes a batch; an error is an answer."""
+        """Processes a batch; an error is returned as the answer."""
         from pyspark.sql import DataFrame, SparkSession
 
         try:
-            # The query's own session, as `foreachBatch` has it.
+            # The query's own session, as `foreachBatch` uses it.
             self._each(DataFrame(batch, SparkSession(self._spark.sparkContext, batch.sparkSession())), number)
         except DeltaError as e:
             return refusal(e, "StreamWriter.start")
         except PySparkException as e:
-            # What Spark threw to the batch's job goes on as it was.
+            # An exception that Spark raised for the batch's job is passed on unchanged.
             if (thrown := getattr(e, "_origin", None)) is None:
                 raise
             return thrown
         return None
 
     class Java:
-        """What py4j reads: the interface that this class implements."""
+        """The Java interface that this class implements, for py4j."""
 
         implements = ("java.util.function.BiFunction",)
 
@@ -264,7 +265,7 @@ def _writer(
         raise InvalidArgumentError(
             "the frame isn't streaming: make one with read_stream or spark.readStream, or write this one with write"
         )
-    # Spark's own file systems keep it.
+    # The checkpoint is stored in one of Spark's file systems.
     location = absolute_location(checkpoint)
     writer = df.writeStream.outputMode(output_mode).option("checkpointLocation", location)
     writer = writer if query_name is None else writer.queryName(query_name)

@@ -1,1 +1,1 @@
-"""Writing a frame."""
+"""Writes a frame to a table."""

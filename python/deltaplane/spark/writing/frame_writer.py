@@ -1,11 +1,11 @@
-"""Writing a DataFrame: files are made on executors, one commit on the driver makes them visible.
+"""Writes a DataFrame: executors write files, and one commit on the driver makes them visible.
 
-Only what successful tasks report is committed, so retries and speculation never double a row.
+Only files reported by successful tasks are committed, so retries and speculative tasks never
+duplicate rows.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from deltaplane.commands.dry_run import DryRun
+    from deltaplane.io import records
 
 __all__ = ["write"]
 
-# The session's setting of optimised writes.
+# The session's setting for optimised writes.
 _OPTIMIZE_WRITE = "spark.databricks.delta.optimizeWrite.enabled"
 
 
@@ -108,75 +109,73 @@ def write(
     """Writes the frame's rows to a table in one commit, creating the table if there is none.
 
     Args:
-        df: the rows; evaluated once. Its schema, with nullability and comments, is a new table's.
-        path: the table's path or URL; executors must reach it as the driver does.
-        mode: what to do with an existing table: `error` fails, `append` adds, `overwrite` replaces
-            all rows (or those that `replace_where` selects), `ignore` does nothing.
+        df: the rows; evaluated once. A new table gets its schema, with nullability and comments.
+        path: the table's path or URL; executors must be able to reach it as well.
+        mode: the handling of an existing table: `error` fails, `append` adds rows, `overwrite`
+            replaces all rows (or those that `replace_where` selects), `ignore` does nothing.
         partition_by: columns to partition a new table by.
         schema_mode: `merge` adds the frame's new columns to the table, `overwrite` (with mode
             overwrite) replaces its columns.
         replace_where: with mode overwrite, the rows to replace, as Spark SQL. Every row of the
-            frame must match it. Over partition columns alone whole files make room; else the rows
-            are looked for as in a DELETE.
+            frame must match it. A condition over partition columns replaces whole files; other
+            conditions find the rows as a DELETE does.
         txn: application id and version. A version that this application committed before is
-            skipped, so a job that runs again writes once.
-        options: how to reach the store; keys as in deltalake and object_store.
+            skipped, so a repeated job writes once.
+        options: access to the store; keys as in deltalake and object_store.
         user_metadata: free text for the table's history.
         name, description, configuration: metadata and properties of a new table.
-        target_file_size: bytes, about, of one data file.
+        target_file_size: approximate bytes of one data file.
         writer_properties: codec and row groups of the files.
-        max_commit_retries: how often a lost race is tried again.
-        rebalance: for partitioned tables, shuffle the rows so that each partition gets few files,
-            where the frame is evaluated by more than eight tasks. Spark splits partitions that are
-            large. False keeps the frame's own tasks, of which each writes to each partition it
-            meets.
-        optimize_write: shuffle the rows, also of tables without partitions, so that each task
-            writes a file of about the bytes that the session's
-            `spark.databricks.delta.optimizeWrite.binSize` says (512 MiB, before compression). None:
-            as the session's `spark.databricks.delta.optimizeWrite.enabled` says, else the table's
-            `delta.autoOptimize.optimizeWrite`.
-        partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions that
-            rows are written to.
-        cluster_by: columns by which OPTIMIZE keeps a new table's rows together (P152).
-        replace_using: with mode overwrite, columns: the table's rows that equal one of the frame in
-            all of them are replaced, a null equals nothing. Nothing is done without rows.
-        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: the
-            table's rows for which it is true with one of the frame's are replaced.
+        max_commit_retries: maximum number of retries after a lost race.
+        rebalance: for partitioned tables, whether to shuffle the rows so that each partition gets
+            few files, if more than eight tasks evaluate the frame. Spark splits large partitions.
+            False keeps the frame's own tasks, each of which writes files to every partition of its
+            rows.
+        optimize_write: whether to shuffle the rows, also for tables without partitions, so that
+            each task writes a file of about the session's
+            `spark.databricks.delta.optimizeWrite.binSize` bytes (512 MiB, before compression).
+            None: the session's `spark.databricks.delta.optimizeWrite.enabled`, otherwise the
+            table's `delta.autoOptimize.optimizeWrite`.
+        partition_overwrite_mode: `dynamic` (with mode overwrite) replaces only the partitions with
+            new rows.
+        cluster_by: clustering columns of a new table, by which OPTIMIZE orders rows (P152).
+        replace_using: with mode overwrite, a list of columns: replaces the table's rows that equal
+            a row of the frame in all of these columns; null equals nothing. An empty frame changes
+            nothing.
+        replace_on: with mode overwrite, a condition in Spark SQL over the columns of both: replaces
+            the table's rows for which it is true with a row of the frame.
         source_alias, target_alias: names for the frame and the table in `replace_on`.
-        read_version: the version that the frame reads, if its rows are made of this table's (with
+        read_version: the version that the frame reads, if its rows depend on this table's (with
             mode append or overwrite): the write fails with ConcurrentAppendException or
-            ConcurrentDeleteReadException where other writers changed rows since;
-            `delta.isolationLevel` says whether rows count that they added without reading the
+            ConcurrentDeleteReadException if other writers changed rows since;
+            `delta.isolationLevel` decides whether rows count that they added without reading the
             table.
-        max_records_per_file: how many rows a file has at most, where Spark's own Parquet writer
-            makes it: on a local disk or HDFS, with nothing to judge or to convert. Elsewhere files
-            are as large as without it.
-        all_nullable: whether columns that the write makes may be null, whatever the frame's schema
-            says.
-        empty_commit: whether a frame without rows makes a version of a table that is there.
-        operation: what the history says that the write was, where it is a part of something larger.
-        data_change: False says that the rows are those that were there before, written anew: who
-            follows the table doesn't see them, and an append of another writer is no conflict.
-            Nobody checks it.
-        dry_run: whether to write nothing and tell what would be done, as a `DryRun`. The frame is
-            evaluated for it: tasks make files as the write's do, and store them nowhere.
+        max_records_per_file: maximum number of rows per file, only for files of Spark's own Parquet
+            writer: on a local disk or HDFS, for rows that need neither checks nor conversion. It
+            has no effect on other files.
+        all_nullable: whether new columns are nullable, regardless of the frame's schema.
+        empty_commit: whether an empty frame makes a version of an existing table.
+        operation: the operation to record in the history, if the write is a part of a larger one.
+        data_change: False declares that the rows only rewrite existing ones: followers of the table
+            skip them, and concurrent appends don't conflict. The declaration isn't checked.
+        dry_run: whether to write nothing and return the planned changes as a `DryRun`. Evaluates
+            the frame: tasks encode files without storing them.
 
     Returns:
-        The new version and its metrics, or why nothing was written (`skipped`).
+        The new version and its metrics, or the reason why nothing was written (`skipped`).
 
     Raises:
-        TableAlreadyExistsError: mode error and a table is there.
-        SchemaMismatchError: the frame's columns don't fit; the message names each one, expected and
-            found.
-        ConstraintViolationError: a null in a column without nulls, or a row that breaks a
-            constraint, an invariant or a generated column's expression; the message shows the row's
-            values (P101-P105). Where an expression fails for a row (overflow, division by zero),
-            Spark's own error comes through.
+        TableAlreadyExistsError: mode is `error` and a table exists.
+        SchemaMismatchError: the frame's columns are incompatible; the message names each one with
+            its expected and actual type.
+        ConstraintViolationError: a null in a NOT NULL column, or a row that violates a constraint,
+            an invariant or a generated column's expression; the message shows the row's values
+            (P101-P105). If evaluating an expression fails for a row (overflow, division by zero),
+            Spark's own error is raised.
         DeltaConcurrentModificationException: another writer won; nothing was committed.
-        InvalidArgumentError, UnsupportedFeatureError, UnsupportedExpressionError: the call is
-            wrong, or not possible yet.
-        ImportError: the workers' Python doesn't have deltaplane, is another one than the driver's,
-            or isn't there.
+        InvalidArgumentError, UnsupportedFeatureError, UnsupportedExpressionError: invalid
+            arguments, or an unsupported operation.
+        ImportError: the workers' Python lacks deltaplane, differs from the driver's, or is missing.
 
     >>> from deltaplane import spark as dp
     >>> df = spark.createDataFrame([("2024-01-31", 1250)], "day string, cents long")
@@ -190,7 +189,7 @@ def write(
     """
     location = absolute_location(path)
     store_options = split_options(options)[0]
-    # As in delta-spark, a table that a query makes has the query's columns of CHAR and VARCHAR.
+    # As in delta-spark, a table made by a query takes over the query's CHAR and VARCHAR columns.
     fills = operation is not None and bool(operation.request.get("definition", {}).get("fills"))
     schema_json = delta_schema_json(df.schema, nullable=all_nullable, keeps_lengths=fills)
     if not data_change and (replace_using is not None or replace_on is not None):
@@ -233,7 +232,7 @@ def write(
         return _skipped(location, store_options, job.skip, dry_run)
     check_declared(job.spec, location)
     df, broken = ruled(df, job.spec, location)
-    partition_columns = json.loads(job.spec)["partition_columns"]
+    partition_columns = job.spec.partition_columns
     if _optimizes(df, job, optimize_write):
         df = in_bins(df, partition_columns)
     elif rebalance and partition_columns and not has_few_tasks(df):
@@ -243,7 +242,7 @@ def write(
         if not dry_run:
             job.abort(adds)
         _refuse(refusals, location, replace_where)
-    if not (adds or empty_commit or mode == "overwrite" or json.loads(job.spec)["declares"]):
+    if not (adds or empty_commit or mode == "overwrite" or job.spec.declares):
         return _skipped(location, store_options, "nothing", dry_run)
     if dry_run:
         return rehearse_files(job, adds, request)
@@ -255,8 +254,8 @@ def write(
 def _replaced(
     df: DataFrame, location: str, options: Mapping[str, str] | None, intent: WriteIntent
 ) -> WriteResult | DryRun | None:
-    """An overwrite that finds the rows to replace one by one; None for other writes and where no
-    row of the old ones is needed."""
+    """Runs an overwrite that must find the replaced rows one by one; returns None for other writes,
+    and if no old row must be read."""
     matching, condition = intent.matching(), intent.condition()
     if matching is not None:
         return replace_matching(df, location, options, matching, intent)
@@ -266,7 +265,7 @@ def _replaced(
 
 
 def _refuse(refusals: list[str], location: str, replace_where: str | None) -> None:
-    """Raises what tasks refused their rows for."""
+    """Raises the errors for which tasks refused their rows."""
     try:
         raise_refusal(refusals, location)
     except ConstraintViolationError as e:
@@ -280,12 +279,12 @@ def _skipped(location: str, options: dict[str, str] | None, why: str, dry_run: b
 
 
 def _optimizes(df: DataFrame, job: _native.WriteJob, asked: bool | None) -> bool:
-    """Whether rows are shuffled to files of a good size: the caller says it, or the session, or the
-    table."""
+    """Whether to shuffle rows to files of suitable size: the caller's argument, the session's
+    setting or the table's property."""
     if asked is not None:
         return asked
-    told = df.sparkSession.conf.get(_OPTIMIZE_WRITE, None)
-    return job.optimizes if told is None else told.lower() == "true"
+    setting = df.sparkSession.conf.get(_OPTIMIZE_WRITE, None)
+    return job.optimizes if setting is None else setting.lower() == "true"
 
 
 def _run(
@@ -293,13 +292,13 @@ def _run(
     broken: Column | None,
     location: str,
     options: dict[str, str] | None,
-    spec: str,
+    spec: records.WriteSpec,
     *,
     keep: bool,
     rows: int | None,
 ) -> tuple[list[str], list[str]]:
-    """Runs the writing tasks; their adds, and the reasons of those that refused their rows. Without
-    `keep` their files are stored nowhere. `rows`: how many a file of Spark's own has at most."""
+    """Runs the writing tasks; returns their adds and refusals. Without `keep` the files aren't
+    stored. `rows`: maximum number of rows per file of Spark's own writer."""
     if keep and broken is None:
         adds = files_by_spark(df, location, options, spec, rows)
         if adds is not None:
@@ -307,7 +306,8 @@ def _run(
     plain, names = judged(df, broken)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Imported where it runs: a worker without the package then says so by name.
+        # Imported inside the task, so that a worker without the package fails with an error that
+        # names it.
         from deltaplane.spark.execution.write_tasks import write_judged
 
         yield from write_judged(location, options, spec, (b.rename_columns(names) for b in batches), keep=keep)

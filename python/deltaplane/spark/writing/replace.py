@@ -1,5 +1,6 @@
-"""Overwrites of some rows by Spark's tasks: of those that match new ones, by a merge that deletes
-what matches and adds all new rows; or of those that meet a condition, which new rows must meet too.
+"""Overwrites of some rows by Spark's tasks: rows that match new ones are replaced by a merge that
+deletes matches and inserts all new rows; rows that satisfy a condition are replaced by new rows
+that must satisfy it, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from deltaplane.exceptions import (
     TableNotFoundError,
     UnsupportedExpressionError,
 )
+from deltaplane.io import records
 from deltaplane.spark.dml.conditions import SparkCondition
 from deltaplane.spark.dml.merge import SparkMerge, merge
 from deltaplane.spark.dml.rewriting import ACT, SparkTarget, Work
@@ -45,8 +47,8 @@ def replace_matching(
     matching: Matching,
     intent: WriteIntent,
 ) -> WriteResult | DryRun | None:
-    """Replaces rows that match one of the frame's, in one commit; nothing is done without rows,
-    None where no table is."""
+    """Replaces rows that match a row of the frame, in one commit; an empty frame changes nothing;
+    returns None if the table doesn't exist."""
     try:
         snapshot = _native.Snapshot.open(location, split_options(options)[0], intent.read_version)
     except TableNotFoundError:
@@ -68,7 +70,7 @@ def _is_about_partitions(condition: str, snapshot: _native.Snapshot) -> bool:
     try:
         return about_partitions(condition, snapshot)
     except (InvalidArgumentError, UnsupportedExpressionError):
-        # Spark judges what the embedded engine has no form of.
+        # Spark evaluates what the embedded engine can't parse.
         return False
 
 
@@ -79,12 +81,12 @@ def replace_rows(
     condition: str,
     intent: WriteIntent,
 ) -> WriteResult | DryRun | None:
-    """Replaces the rows that meet a condition, in one commit; None where no table is, or where
-    whole partitions are replaced: that needs no row of the old ones.
+    """Replaces the rows that satisfy a condition, in one commit; returns None if the table doesn't
+    exist, or if whole partitions are replaced, since that reads no old row.
 
     Raises:
-        InvalidArgumentError: a new row that doesn't meet it; a condition on rows where no data is
-            to change.
+        InvalidArgumentError: a new row doesn't satisfy the condition; or a condition on rows with
+            `data_change=False`.
     """
     try:
         snapshot = _native.Snapshot.open(location, split_options(options)[0], intent.read_version)
@@ -100,7 +102,7 @@ def replace_rows(
         )
     target = SparkTarget(location, snapshot, df.sparkSession, options)
     which = SparkCondition(target, condition)
-    incoming = {"schema_json": delta_schema_json(df.schema, nullable=True), "merge_schema": intent.merges_schema}
+    incoming = records.IncomingRequest(delta_schema_json(df.schema, nullable=True), intent.merges_schema)
     parameters = overwrite_says({"predicate": condition}, merge_schema=intent.merges_schema)
     others = which.reads_others or intent.reads_others
     operation = Operation("WRITE", parameters, which.tree, incoming, condition=which.text, reads_others=others)
@@ -114,9 +116,9 @@ def replace_rows(
             deleted = work.delete_rows(old, [0], always_recorded=True).get(0, 0)
         finally:
             old.unpersist()
-        given = {name.lower(): name for name in df.columns}
-        columns = [field["name"] for field in work.fields if field["name"].lower() in given]
-        new = work.inserted(df, columns, [df[quoted(given[name.lower()])] for name in columns])
+        names = {name.lower(): name for name in df.columns}
+        columns = [field["name"] for field in work.fields if field["name"].lower() in names]
+        new = work.inserted(df, columns, [df[quoted(names[name.lower()])] for name in columns])
         broken = F.when(~F.coalesce(F.expr(condition), F.lit(False)), shown_row(refusal, condition, columns))
         written = work.write([new], "insert" if deleted else None, inserts=True, broken=broken)
         return job.commit(write_metrics(job.finish(), deleted, written))

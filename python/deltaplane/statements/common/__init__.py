@@ -1,2 +1,1 @@
-"""What statements share: their base class, tables that they name, columns, partitions,
-conditions."""
+"""The parts that statements share: base class, table names, columns, partitions, conditions."""

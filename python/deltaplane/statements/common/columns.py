@@ -1,7 +1,7 @@
-"""Declarations of columns, as CREATE TABLE and ALTER TABLE … ADD COLUMNS have them, and lists of
+"""Parses declarations of columns, as in CREATE TABLE and ALTER TABLE … ADD COLUMNS, and lists of
 properties.
 
-Knows no table; what a declaration means for the table is the core's to judge.
+Doesn't access the table; the core checks the declarations.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Declaration", "check", "declaration", "properties", "property_key", 
 _GENERATED = "delta.generationExpression"
 _DEFAULT = "CURRENT_DEFAULT"
 _IDENTITY = "delta.identity."
-# Names that Spark reserves in TBLPROPERTIES, in this spelling alone, each with what to use instead.
+# Names that Spark reserves in TBLPROPERTIES, in this spelling only, with the syntax to use instead.
 _RESERVED = {
     "provider": "USING names the format",
     "location": "LOCATION names the place",
@@ -34,8 +34,8 @@ _RESERVED = {
 
 @dataclass
 class Declaration:
-    """A column: its path, its type, and what was said of it. `place` is `first`, or the column that
-    it comes after."""
+    """A column: its path, type and options. `place` is `first`, or the column behind which it is
+    placed."""
 
     path: tuple[str, ...]
     type: DataType
@@ -52,22 +52,28 @@ class Declaration:
 
 
 def declaration(cursor: Grammar, *, places: bool = False) -> Declaration:
-    """One column; with `places` it may say where it goes, and its path may lead into a struct."""
+    """Parses one column; with `places` it may have a position, and its path may lead into a
+    struct."""
     token = cursor.at
     path = cursor.names("a column's name") if places else (cursor.name("a column's name"),)
-    of = column_type(cursor)
-    made = Declaration(path, of.type, token, metadata=dict(of.metadata))
+    sql_type = column_type(cursor)
+    made = Declaration(path, sql_type.type, token, metadata=dict(sql_type.metadata))
     _read_rest(cursor, made, places=places)
     if _DEFAULT in made.metadata and _GENERATED in made.metadata:
         cursor.wrong(
             f"expected one of DEFAULT and GENERATED: `{path[-1]}` is generated, so it has no default",
             cursor.tokens[token].start,
         )
+    if _DEFAULT in made.metadata and "delta.identity.start" in made.metadata:
+        cursor.wrong(
+            f"expected one of DEFAULT and GENERATED: `{path[-1]}` is an identity column, so it has no default",
+            cursor.tokens[token].start,
+        )
     return made
 
 
 def _read_rest(cursor: Grammar, made: Declaration, *, places: bool) -> None:
-    """What stands behind a column's type."""
+    """Parses the options behind a column's type."""
     while True:
         if cursor.take("not", "null"):
             made.nullable = False
@@ -127,7 +133,8 @@ def _identity(cursor: Grammar, always: bool) -> dict[str, Any]:
 
 
 def check(cursor: Grammar) -> tuple[str, str]:
-    """The name and the condition of `CONSTRAINT name CHECK (condition)`, behind its first word."""
+    """Parses the name and the condition of `CONSTRAINT name CHECK (condition)`, behind the word
+    CONSTRAINT."""
     name = cursor.name("the constraint's name")
     if cursor.peek() in ("primary", "foreign", "unique"):
         cursor.expected("CHECK, the one kind of constraint that tables have")
@@ -138,14 +145,14 @@ def check(cursor: Grammar) -> tuple[str, str]:
 
 
 def property_key(cursor: Grammar) -> str:
-    """A property's name: a string, or words with dots between them."""
+    """Parses a property's name: a string, or words with dots between them."""
     if cursor.kind() in ("string", "raw"):
         return cursor.text("a property's name")
     return ".".join(cursor.names("a property's name"))
 
 
 def refuse_reserved(cursor: Grammar, token: int, keys: Iterable[str]) -> None:
-    """Refuses properties of a table whose names Spark reserves; their list begins with a token.
+    """Refuses names of table properties that Spark reserves; `token` is where their list begins.
 
     Raises:
         SqlSyntaxError: one of them is reserved.
@@ -159,19 +166,19 @@ def refuse_reserved(cursor: Grammar, token: int, keys: Iterable[str]) -> None:
 
 
 def properties(cursor: Grammar) -> dict[str, str]:
-    """`(name = value, …)`."""
-    found: dict[str, str] = {}
+    """Parses `(name = value, …)`."""
+    values: dict[str, str] = {}
 
-    def one() -> None:
+    def read_property() -> None:
         token = cursor.at
         key = property_key(cursor)
-        if key in found:
+        if key in values:
             cursor.wrong(f"expected each property once: `{key}` comes twice", cursor.tokens[token].start)
         cursor.take("=")
-        found[key] = _property_value(cursor)
+        values[key] = _property_value(cursor)
 
-    cursor.listed(one)
-    return found
+    cursor.listed(read_property)
+    return values
 
 
 def _property_value(cursor: Grammar) -> str:

@@ -1,8 +1,9 @@
-"""A query's text on a Spark session: tables at locations and of the caller's become temp views, the
-rest is Spark's.
+"""Runs a query's text on a Spark session: tables named by location or defined by the caller become
+temporary views, and Spark parses the rest.
 
-Spark's own parser says where relations stand, for a Connect session the words before them; nothing
-else of the text is changed. A session that finds the tables itself takes the text as it is.
+Spark's own parser finds the positions of relations; for a Connect session, the words before them
+do. Nothing else of the text is changed. A session that resolves the tables itself gets the
+unchanged text.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = ["condition_on_spark", "frame_of", "new_rows_on_spark", "on_spark", "values_on_spark"]
 
-# Words behind which no relation stands until the next FROM or JOIN.
+# Keywords behind which no relation occurs until the next FROM or JOIN.
 _NO_RELATIONS = frozenset("select where group having order limit on using window values lateral sort cluster".split())
-# Words behind which one does.
+# Keywords behind which a relation occurs.
 _BEFORE = ("from", "join")
 
 
 @dataclass
 class _Level:
-    """One pair of parentheses: whether relations stand at this place of it, and whether it holds a
-    query."""
+    """One level of parentheses: whether a relation may occur at the present position, and whether
+    the level contains a query."""
 
     relations: bool = False
     query: bool = False
@@ -50,7 +51,8 @@ class _Level:
 
 @dataclass(frozen=True)
 class _Relation:
-    """A relation's name in a text, and where it begins and ends; an unknown one is Spark's."""
+    """A relation's name in a text, with its start and end; Spark resolves a name that the catalog
+    doesn't know."""
 
     name: TableName
     begin: int
@@ -62,14 +64,14 @@ class _Relation:
 def on_spark(
     spark: SparkSession, cursor: Grammar, start: int, catalog: Catalog, *, follows: bool = False
 ) -> Iterator[DataFrame]:
-    """The rows of a query, whose text begins at a token and ends with the statement, as a frame.
+    """A query as a frame; the text begins at a token and ends with the statement.
 
-    The frame is to be used inside of the block: the views behind it are dropped at its end. If it
-    `follows` its tables, their newest versions are what it shows each time.
+    The frame is valid within the block: the views behind it are dropped at its end. With `follows`,
+    each use of the frame reads the newest versions of the tables.
 
     Raises:
-        InvalidArgumentError: a table that nobody said where it is, or a name that is a query's and
-            a table's.
+        InvalidArgumentError: a table without a known location, or a name of both a query and a
+            table.
     """
     span = start, len(cursor.tokens)
     relations = _relations_of(spark, cursor, span, catalog)
@@ -86,12 +88,12 @@ def new_rows_on_spark(
     table: DeltaTable | None,
     end: int | None = None,
 ) -> Iterator[tuple[DataFrame, int | None]]:
-    """As `on_spark`, of a query that may end before another token and whose rows go to a table, if
-    there is one; and the version of it that they're made of, as far as the catalog knows: a view of
-    Spark's own isn't looked into.
+    """The new rows of a table as `on_spark` returns them, from a query that may end before another
+    token; and the version of the table from which they are computed, as far as the catalog knows:
+    Spark's own views aren't inspected.
 
     Raises:
-        InvalidArgumentError: as `on_spark`.
+        InvalidArgumentError: as in `on_spark`.
     """
     if table is not None:
         catalog.hold(table)
@@ -99,8 +101,8 @@ def new_rows_on_spark(
     relations = _relations_of(spark, cursor, span, catalog)
     with _with_views(spark, cursor, span, relations, catalog, table) as (text, seen):
         frame = spark.sql(text)
-        read = table is not None and any(_may_be(one, catalog, table) for one in relations if one.known)
-        # Views of Spark's own were looked into where the session finds the tables itself.
+        read = table is not None and any(_may_be(relation, catalog, table) for relation in relations if relation.known)
+        # If the session resolves the tables itself, Spark's own views were inspected as well.
         read = read or (table is not None and seen is not None and seen.reads(table.location))
         yield frame, table.version() if table is not None and read else None
 
@@ -109,21 +111,21 @@ def new_rows_on_spark(
 def condition_on_spark(
     spark: SparkSession, clause: Clause, name: TableName, table: DeltaTable, catalog: Catalog
 ) -> Iterator[Subqueried]:
-    """A condition with subqueries on the rows of a table, to be used inside of the block.
+    """A condition with subqueries on the rows of a table; valid within the block.
 
     Raises:
-        InvalidArgumentError: as `on_spark`.
+        InvalidArgumentError: as in `on_spark`.
     """
     cursor = clause.cursor
     catalog.hold(table)
-    at = clause.token, clause.token + len(clause.tokens)
-    relations = _relations_of(spark, cursor, at, catalog, expression=True)
-    # What Spark alone knows may be a view of the same table.
-    others = any(not one.known or _may_be(one, catalog, table) for one in relations)
+    span = clause.token, clause.token + len(clause.tokens)
+    relations = _relations_of(spark, cursor, span, catalog, expression=True)
+    # A relation that only Spark knows may be a view of the same table.
+    others = any(not relation.known or _may_be(relation, catalog, table) for relation in relations)
     tree = clause.tree
     known = [] if tree is None else [unparse(part) for part in conjuncts(unqualified_names(tree, name, table))]
     plain = clause.over(table, name) if tree is not None and not clause.has_subqueries else None
-    with _with_views(spark, cursor, at, relations, catalog, table) as (text, _):
+    with _with_views(spark, cursor, span, relations, catalog, table) as (text, _):
         from deltaplane.spark.dml.conditions import Subqueried
 
         yield Subqueried(text, clause.text, [part for part in known if part is not None], others, plain)
@@ -133,11 +135,11 @@ def condition_on_spark(
 def values_on_spark(
     spark: SparkSession, clauses: Sequence[Clause | str], table: DeltaTable, catalog: Catalog
 ) -> Iterator[tuple[list[str], bool]]:
-    """The texts of new values, which may hold subqueries, to be used inside of the block, and
-    whether they may read the table.
+    """The texts of new values, which may contain subqueries, and whether they may read the table;
+    valid within the block.
 
     Raises:
-        InvalidArgumentError: as `on_spark`.
+        InvalidArgumentError: as in `on_spark`.
     """
     catalog.hold(table)
     texts, others = list[str](), False
@@ -146,19 +148,19 @@ def values_on_spark(
             if isinstance(clause, str):
                 texts.append(clause)
                 continue
-            at = clause.token, clause.token + len(clause.tokens)
+            span = clause.token, clause.token + len(clause.tokens)
             words = {token.text.lower() for token in clause.tokens}
             if not words & set(BEGINNINGS):
                 texts.append(clause.text)
                 continue
-            relations = _relations_of(spark, clause.cursor, at, catalog, expression=True)
-            others = others or any(not one.known or _may_be(one, catalog, table) for one in relations)
-            texts.append(views.enter_context(_with_views(spark, clause.cursor, at, relations, catalog, table))[0])
+            relations = _relations_of(spark, clause.cursor, span, catalog, expression=True)
+            others = others or any(not relation.known or _may_be(relation, catalog, table) for relation in relations)
+            texts.append(views.enter_context(_with_views(spark, clause.cursor, span, relations, catalog, table))[0])
         yield texts, others
 
 
-def _may_be(one: _Relation, catalog: Catalog, table: DeltaTable) -> bool:
-    return catalog.data(one.name) is None and may_be_same(catalog.table(one.name), table)
+def _may_be(relation: _Relation, catalog: Catalog, table: DeltaTable) -> bool:
+    return catalog.data(relation.name) is None and may_be_same(catalog.table(relation.name), table)
 
 
 @contextmanager
@@ -172,36 +174,36 @@ def _with_views(
     *,
     follows: bool = False,
 ) -> Iterator[tuple[str, Seen | None]]:
-    """The text of some tokens with views for the relations that are known; they are dropped at the
-    block's end. Where the session finds the tables itself the text is what it was, `table` is read
-    as it shows, and what is read is noted."""
+    """Replaces known relations in the text of some tokens by views, which are dropped at the
+    block's end. If the session resolves the tables itself, the text is unchanged, `table` is pinned
+    to its version, and the session records the tables that it reads."""
     views = list[str]()
-    at, end = _extent(cursor, span)
+    position, end = _extent(cursor, span)
     if catalog.by_session:
         from deltaplane.spark.delta_api.relations import reading
 
         with reading({} if table is None or follows else {table.location: table.version()}) as seen:
-            yield cursor.sql[at:end], seen
+            yield cursor.sql[position:end], seen
         return
     text = ""
     try:
-        for one in relations:
-            if not one.known:
+        for relation in relations:
+            if not relation.known:
                 continue
             view = f"deltaplane_{uuid.uuid4().hex}"
-            with cursor.located(one.name.token):
-                frame_of(spark, one.name, catalog, follows=follows).createOrReplaceTempView(view)
+            with cursor.located(relation.name.token):
+                frame_of(spark, relation.name, catalog, follows=follows).createOrReplaceTempView(view)
             views.append(view)
-            text += cursor.sql[at : one.begin] + view + _alias(cursor, one.name, one.end)
-            at = one.end
-        yield text + cursor.sql[at:end], None
+            text += cursor.sql[position : relation.begin] + view + _alias(cursor, relation.name, relation.end)
+            position = relation.end
+        yield text + cursor.sql[position:end], None
     finally:
         for view in views:
             spark.catalog.dropTempView(view)
 
 
 def _extent(cursor: Grammar, span: tuple[int, int]) -> tuple[int, int]:
-    """Where the text of some tokens begins and ends, without a semicolon at the statement's end."""
+    """Start and end of the text of some tokens, without a semicolon at the statement's end."""
     start, stop = span
     while stop > start and cursor.tokens[stop - 1].text == ";":
         stop -= 1
@@ -210,11 +212,11 @@ def _extent(cursor: Grammar, span: tuple[int, int]) -> tuple[int, int]:
 
 
 def frame_of(spark: SparkSession, name: TableName, catalog: Catalog, *, follows: bool = False) -> Any:
-    """The rows of a table or of the caller's data, by a name that the catalog knows; if it
-    `follows` the table, those of its newest version at each query.
+    """The rows of a table or of the caller's data, by a name that the catalog knows; with
+    `follows`, each query reads the table's newest version.
 
     Raises:
-        InvalidArgumentError: a version of data.
+        InvalidArgumentError: data has no versions.
     """
     from deltaplane.spark.scan.read import newest_frame, read
 
@@ -230,8 +232,8 @@ def frame_of(spark: SparkSession, name: TableName, catalog: Catalog, *, follows:
 
 
 def _alias(cursor: Grammar, name: TableName, end: int) -> str:
-    """The caller's own name for a relation, unless the text gives it one, or takes none, as behind
-    TABLE."""
+    """An alias for a relation under the caller's name, unless the text contains an alias or allows
+    none, as behind TABLE."""
     if name.path is not None or (name.token > 0 and cursor.tokens[name.token - 1].text.lower() == "table"):
         return ""
     i = next((i for i, token in enumerate(cursor.tokens) if token.start >= end), len(cursor.tokens))
@@ -246,8 +248,8 @@ def _alias(cursor: Grammar, name: TableName, end: int) -> str:
 def _relations_of(
     spark: SparkSession, cursor: Grammar, span: tuple[int, int], catalog: Catalog, *, expression: bool = False
 ) -> list[_Relation]:
-    """The relations that some tokens name, but for the text's own queries, in the order in which
-    they stand."""
+    """The relations that some tokens name, except the text's own queries, in the order of the
+    text."""
     from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
 
     begin, end = _extent(cursor, span)
@@ -255,19 +257,19 @@ def _relations_of(
         names = Jvm.of(spark).names_of(spark, cursor.sql[begin:end], expression=expression)
     except NativeScanUnavailable:
         return list(_relations(cursor, *span, catalog))
-    # What Spark's parser refuses Spark itself is asked for, which says what is wrong.
+    # If Spark's parser refuses the text, Spark itself runs it in order to raise its own error.
     places = sorted({begin + int(place) for what, place, *_ in names or () if what == "reads" and place != "-1"})
     tokens = {token.start: i for i, token in enumerate(cursor.tokens)}
-    found = []
+    relations = []
     for place in places:
         if place in tokens:
             cursor.at = tokens[place]
-            found.append(_relation(cursor, catalog))
-    return found
+            relations.append(_relation(cursor, catalog))
+    return relations
 
 
 def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Iterator[_Relation]:
-    """The relations that some tokens name by the words before them, but for the text's own
+    """The relations that some tokens name, found by the words before them, except the text's own
     queries."""
     named = _named_queries(cursor, start)
     # A query may begin with FROM.
@@ -277,7 +279,7 @@ def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Itera
         level, token = levels[-1], cursor.tokens[cursor.at]
         word = token.text.lower() if token.kind in ("name", "op") else ""
         if word == "(":
-            # Behind a name it holds a function's arguments.
+            # Parentheses behind a name contain a function's arguments.
             behind = cursor.tokens[cursor.at - 1] if cursor.at else token
             calls = behind.kind == "quoted" or (behind.kind == "name" and behind.text.lower() not in _BEFORE)
             levels.append(_Level(level.relations and not calls))
@@ -294,14 +296,14 @@ def _relations(cursor: Grammar, start: int, end: int, catalog: Catalog) -> Itera
             level.relations = False
         elif level.relations and _begins_relation(cursor):
             begin = cursor.at
-            one = _relation(cursor, catalog)
-            if not one.known:
+            relation = _relation(cursor, catalog)
+            if not relation.known:
                 cursor.at = begin + 1
-            own = one.name.path is None and one.name.parts[-1].lower() in named
-            if own and one.known:
-                cursor.wrong(f"expected another name: `{one.name.shown}` is a query's and a table's", token.start)
+            own = relation.name.path is None and relation.name.parts[-1].lower() in named
+            if own and relation.known:
+                cursor.wrong(f"expected another name: `{relation.name.shown}` is a query's and a table's", token.start)
             if not own:
-                yield one
+                yield relation
             continue
         cursor.at += 1
 
@@ -319,7 +321,7 @@ def _begins_relation(cursor: Grammar) -> bool:
 
 
 def _begins_query(cursor: Grammar, start: int) -> bool:
-    """Whether a query may begin at the next token, and go on with a name."""
+    """Whether a query may begin at the next token and continue with a name."""
     before = cursor.tokens[cursor.at - 1].text.lower() if cursor.at > start else "("
     return before in ("(", "union", "all", "distinct", "intersect", "except", "minus") and cursor.kind(1) in (
         "name",
@@ -328,7 +330,7 @@ def _begins_query(cursor: Grammar, start: int) -> bool:
 
 
 def _relation(cursor: Grammar, catalog: Catalog) -> _Relation:
-    """The relation that comes next, with its version."""
+    """Parses the next relation with its version."""
     token = cursor.at
     parts = cursor.names("a table")
     name = TableName(parts, token=token)
@@ -339,10 +341,10 @@ def _relation(cursor: Grammar, catalog: Catalog) -> _Relation:
 
 
 def _named_queries(cursor: Grammar, start: int) -> set[str]:
-    """The names in front of AS and a parenthesis, as WITH gives them."""
-    found = set()
+    """The names before AS and a parenthesis, as WITH defines them."""
+    names = set()
     for i in range(start, len(cursor.tokens) - 2):
-        one, two, three = cursor.tokens[i : i + 3]
-        if one.kind in ("name", "quoted") and two.text.lower() == "as" and three.text == "(":
-            found.add(one.text.strip("`").lower())
-    return found
+        first, two, three = cursor.tokens[i : i + 3]
+        if first.kind in ("name", "quoted") and two.text.lower() == "as" and three.text == "(":
+            names.add(first.text.strip("`").lower())
+    return names

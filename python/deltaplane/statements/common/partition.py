@@ -1,8 +1,9 @@
-"""PARTITION (column = value, column) of INSERT: values that every new row has, and the partitions
-that make room for them."""
+"""PARTITION (column = value, column) of INSERT: constants for every new row, and the partitions to
+replace."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,26 +26,29 @@ if TYPE_CHECKING:
 
 __all__ = ["Fixed", "PartitionSpec", "read_partition"]
 
+# Numbers and truth values, whose texts are what was written.
+_WRITTEN = re.compile(r"(?i)[+-]?\d+(\.\d+)?|true|false")
+
 
 @dataclass(frozen=True)
 class Fixed:
-    """A column of partitions, and the one value that it has in every new row."""
+    """A partition column and its constant value for every new row."""
 
     field: Field
     value: pa.Scalar
 
     @property
     def condition(self) -> str:
-        """What the rows of its partitions meet.
+        """The condition that selects the rows of its partitions.
 
         Raises:
-            UnsupportedExpressionError: a value that conditions have no form of.
+            UnsupportedExpressionError: a value that can't be written in a condition.
         """
         name = quoted(self.field.name)
         return f"{name} = {_literal(self.value)}" if self.value.is_valid else f"{name} IS NULL"
 
     def on_spark(self) -> Column:
-        """The value as a session has it, in the column's type."""
+        """The value as a Spark column of the column's type."""
         import pyarrow as pa
         from pyspark.sql import functions as F
 
@@ -55,19 +59,18 @@ class Fixed:
 
 @dataclass(frozen=True)
 class PartitionSpec:
-    """Columns with their values as they were written; None where the rows have them."""
+    """Partition columns with their values as written; None if the rows provide the value."""
 
     values: Mapping[str, Clause | None]
 
     def fixed(self, table: DeltaTable) -> list[Fixed]:
-        """The values in their columns' types.
+        """The constants, converted to their columns' types.
 
         Raises:
-            InvalidArgumentError: a column that isn't one of the table's partitions, or a value that
-                isn't of its type.
+            InvalidArgumentError: not a partition column of the table, or a value of another type.
         """
         partitions = {name.lower() for name in table.metadata().partition_columns}
-        found = []
+        fixed_values = []
         for name, clause in self.values.items():
             if name.lower() not in partitions:
                 raise InvalidArgumentError(
@@ -76,37 +79,39 @@ class PartitionSpec:
                 )
             if clause is not None:
                 field = field_named(table, name)
-                found.append(Fixed(field, _cast(clause.text, field)))
-        return found
+                fixed_values.append(Fixed(field, _cast(clause.text, field)))
+        return fixed_values
 
 
 def read_partition(cursor: Grammar) -> PartitionSpec | None:
-    """The clause, if it comes next."""
+    """Parses the clause; None without one."""
     if not cursor.take("partition"):
         return None
     values = dict[str, Clause | None]()
 
-    def one() -> None:
+    def read_value() -> None:
         token = cursor.at
         name = cursor.name("a partition's column")
         if name.lower() in map(str.lower, values):
             cursor.wrong("expected each column once", cursor.tokens[token].start)
         values[name] = Clause.read(cursor) if cursor.take("=") else None
 
-    cursor.listed(one)
+    cursor.listed(read_value)
     if cursor.peek() == "if":
         cursor.wrong("expected the rows: INSERT with a PARTITION takes no IF NOT EXISTS")
     return PartitionSpec(values)
 
 
 def _cast(text: str, field: Field) -> pa.Scalar:
+    # As in Spark the value is a text, whatever was written.
+    text = f"'{text}'" if _WRITTEN.fullmatch(text) else text
     cursor = Grammar(f"SELECT CAST({text} AS {type_text(field.type)}) AS v")
     return prepared(cursor.last_query(), cursor, Catalog()).run()["v"][0]
 
 
 def _literal(scalar: pa.Scalar) -> str:
-    """Spark SQL for a value. Dates and timestamps are made of their numbers: Python's reach a part
-    of either type's range."""
+    """Spark SQL for a value. Dates and timestamps are written as numbers, since Python's types
+    cover only a part of their ranges."""
     import pyarrow as pa
 
     if pa.types.is_date(scalar.type):

@@ -1,7 +1,6 @@
-"""What a statement is: the words that it begins with, how it is read, and what it gives when it is
-run.
+"""The base of statements: keywords, parsing, and running with a result table.
 
-Knows no statement.
+Defines no statement.
 """
 
 from __future__ import annotations
@@ -53,20 +52,20 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Session:
-    """What a statement is run with."""
+    """The environment in which a statement runs: catalog, Spark session and options."""
 
     catalog: Catalog
     spark: SparkSession | None = None
 
 
 def runs_tasks(spark: SparkSession) -> bool:
-    """Whether a session's tasks can do a command's work; those of Spark Connect are out of this
-    process's reach."""
+    """Whether a session's tasks can run a command's work; a Spark Connect session has no tasks that
+    this process can reach."""
     return hasattr(spark, "_jsparkSession")
 
 
 def judges_rows(spark: SparkSession | None) -> bool:
-    """Whether a session evaluates a command's conditions and values, by its own tasks."""
+    """Whether a session's tasks evaluate a command's conditions and values."""
     if spark is None or not runs_tasks(spark):
         return False
     from deltaplane.spark.jvm.internals import Jvm, NativeScanUnavailable
@@ -79,12 +78,12 @@ def judges_rows(spark: SparkSession | None) -> bool:
 
 
 def settings_of(session: Session, *, dry_run: bool) -> Settings:
-    """How a command on rows runs, with what a session of Spark says of each commit."""
+    """The settings of a command on rows, with the Spark session's own settings for commits."""
     return Settings(commit=commit_of(session, dry_run=dry_run), dry_run=dry_run)
 
 
 def commit_of(session: Session, *, dry_run: bool) -> CommitProperties | None:
-    """What a session of Spark says of a commit that changes rows."""
+    """The Spark session's settings for a commit that changes rows."""
     if session.spark is None:
         return None
     from deltaplane.spark.datasource.delta_options import change_properties
@@ -93,7 +92,7 @@ def commit_of(session: Session, *, dry_run: bool) -> CommitProperties | None:
 
 
 class Command(Protocol):
-    """A statement that was read."""
+    """A parsed statement."""
 
     def run(self, session: Session) -> pa.Table:
         """Runs the statement; every statement returns a table."""
@@ -101,28 +100,28 @@ class Command(Protocol):
 
 @runtime_checkable
 class Rehearsable(Command, Protocol):
-    """One that can say first what it would do."""
+    """A statement with a dry run."""
 
     def run_dry(self, session: Session) -> DryRun:
-        """What it would do; writes nothing."""
+        """Plans the statement; writes nothing."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One member of the list: `words` are what it begins with, `read` takes all of it but for the
-    end."""
+    """One entry of the list of statements: `words` are its first keywords, and `read` parses it
+    except for the end."""
 
     words: tuple[str, ...]
     read: Callable[[Grammar], Command]
 
     @property
     def name(self) -> str:
-        """The words as errors show them."""
+        """The keywords, formatted for error messages."""
         return " ".join(self.words).upper()
 
 
 class Clause:
-    """An expression in a statement, as it was written."""
+    """An expression in a statement, with its original text."""
 
     def __init__(self, cursor: Grammar, start: int, tree: Syntax | None) -> None:
         self.cursor = cursor
@@ -133,16 +132,16 @@ class Clause:
 
     @classmethod
     def read(cls, cursor: Grammar, *, subqueries: bool = False) -> Clause:
-        """The expression that comes next, with subqueries or without.
+        """Parses the next expression, with or without subqueries.
 
         Raises:
-            UnsupportedExpressionError: a subquery where there is no place for one.
+            UnsupportedExpressionError: a subquery where none is allowed.
         """
         start = cursor.at
         clause = cls(cursor, start, cursor.with_subqueries() if subqueries else cursor.expression())
         if clause.has_subqueries and not subqueries:
-            at = next(i for i in range(start, cursor.at) if cursor.tokens[i].text.lower() in BEGINNINGS)
-            line, column = cursor.place_of(at)
+            index = next(i for i in range(start, cursor.at) if cursor.tokens[i].text.lower() in BEGINNINGS)
+            line, column = cursor.place_of(index)
             raise UnsupportedExpressionError(
                 f"line {line}, column {column}: a subquery can't stand here: MERGE with the query as its source, or write "
                 "its result instead; conditions of DELETE and UPDATE may have subqueries"
@@ -151,11 +150,11 @@ class Clause:
 
     @classmethod
     def of_rows(cls, cursor: Grammar, *, subqueries: bool = False) -> Clause:
-        """As `read`, of what a command on rows evaluates: Spark takes all that it has, in the text
-        as it is.
+        """Parses an expression that a command on rows evaluates, as `read` does; Spark evaluates
+        the text itself, with all of its functions.
 
         Raises:
-            UnsupportedExpressionError: as `read`.
+            UnsupportedExpressionError: as in `read`.
         """
         if cursor.own_queries:
             return cls.read(cursor, subqueries=subqueries)
@@ -164,7 +163,7 @@ class Clause:
 
     @property
     def has_subqueries(self) -> bool:
-        """Whether it holds queries, as far as its tree is known."""
+        """Whether it contains queries, as far as its tree is known."""
         return self.tree is not None and contains(self.tree, Subquery)
 
     @property
@@ -174,36 +173,35 @@ class Clause:
         return self.tree, self.text, self.token
 
     def over(self, table: DeltaTable, name: TableName) -> str:
-        """Its text over the columns of one table, without the table's name before them."""
+        """Its text over the columns of one table, without the table's name as a qualifier."""
         columns = {field.name.lower() for field in table.schema().fields}
         return unqualified(self.tokens, self.cursor.sql, [name.qualifiers], columns)
 
 
 def unqualified_names(tree: Syntax, name: TableName, table: DeltaTable) -> Syntax:
-    """A condition's tree with the columns of a table as they are called without the table's name
-    before them."""
+    """A condition's tree with the columns of a table named without the table's qualifier."""
     columns, n = {field.name.lower() for field in table.schema().fields}, len(name.qualifiers)
 
-    def change(one: Syntax) -> Syntax | None:
-        if not isinstance(one, Name) or len(one.parts) <= n or one.parts[n].lower() not in columns:
+    def change(part: Syntax) -> Syntax | None:
+        if not isinstance(part, Name) or len(part.parts) <= n or part.parts[n].lower() not in columns:
             return None
-        begins = [p.lower() for p in one.parts[:n]] == [q.lower() for q in name.qualifiers]
-        return Name(one.parts[n:]) if begins else None
+        begins = [p.lower() for p in part.parts[:n]] == [q.lower() for q in name.qualifiers]
+        return Name(part.parts[n:]) if begins else None
 
     return rewritten(tree, change)
 
 
 def rows(columns: Sequence[str], values: Sequence[Sequence[Any]], types: Mapping[str, pa.DataType]) -> pa.Table:
-    """A table of these rows; columns are text unless `types` says otherwise."""
+    """Builds a table of these rows; columns are text unless `types` gives another type."""
     import pyarrow as pa
 
     fields = [pa.field(name, types.get(name, pa.string())) for name in columns]
-    given = [dict(zip(columns, row, strict=True)) for row in values]
-    return pa.Table.from_pylist(given, schema=pa.schema(fields))
+    records = [dict(zip(columns, row, strict=True)) for row in values]
+    return pa.Table.from_pylist(records, schema=pa.schema(fields))
 
 
 def one_row(**values: str | int | None) -> pa.Table:
-    """A table of one row: whole numbers are longs."""
+    """Builds a table of one row; whole numbers are longs."""
     import pyarrow as pa
 
     kinds = {name: pa.string() if isinstance(value, str) else pa.int64() for name, value in values.items()}
@@ -211,36 +209,37 @@ def one_row(**values: str | int | None) -> pa.Table:
 
 
 def counted(affected: int | None, metrics: Mapping[str, Any], version: int | None) -> pa.Table:
-    """What a command on rows gives: `num_affected_rows`, the command's metrics, and the version
-    that it made.
+    """The result of a command on rows: `num_affected_rows`, the command's metrics, and the
+    committed version.
 
-    Null where nobody counted the rows, and where nothing was to do.
+    `num_affected_rows` is null if the rows weren't counted, and the version is null if nothing was
+    committed.
     """
     numbers = {k: v for k, v in metrics.items() if (v is None or isinstance(v, int)) and k != "version"}
     return one_row(num_affected_rows=affected, **numbers, version=version)
 
 
 def altered(plan: AlterPlan) -> pa.Table:
-    """What a change of a table gives: the operation, and the version that it made unless nothing
-    was to change."""
+    """The result of a change of a table: the operation and the committed version, null if nothing
+    was committed."""
     return one_row(operation=plan.operation, version=plan.version)
 
 
 def listed(name: str, values: Sequence[str]) -> pa.Table:
-    """A table of one column of text."""
+    """Builds a table of one text column."""
     return rows([name], [[value] for value in values], {})
 
 
 def default_of(field: Field) -> str:
-    """The text of a column's default, NULL where it has none."""
+    """The text of a column's default; NULL without a default."""
     return str(field.metadata.get("CURRENT_DEFAULT", "NULL"))
 
 
 def field_named(table: DeltaTable, column: str) -> Field:
-    """A column of a table, found ignoring case.
+    """Finds a column of a table, ignoring case.
 
     Raises:
-        InvalidArgumentError: there is none.
+        InvalidArgumentError: no such column.
     """
     for field in table.schema().fields:
         if field.name.lower() == column.lower():

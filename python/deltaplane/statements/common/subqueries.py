@@ -1,5 +1,5 @@
-"""Commands on the rows that meet a condition: with subqueries found by DuckDB, or any by Spark
-where a session is given."""
+"""Runs commands on the rows that satisfy a condition: DuckDB evaluates subqueries, or Spark the
+whole condition if a session is passed."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Both", "run_where", "target_on_spark"]
 
-# The command's function in this process, and the one that runs it by Spark's tasks.
+# The command's function in this process, and the function that runs it by Spark's tasks.
 Both = tuple[Callable[[Target, RowSelection], CommandResult], Callable[["SparkTarget", "Subqueried"], CommandResult]]
 
 
 def run_where(
     session: Session, where: Clause, name: TableName, table: DeltaTable, command: Both, always: Sequence[str]
 ) -> dict[str, Any] | DryRun:
-    """Runs a command on the rows of a table that meet a condition; returns its metrics, `always`
-    among them.
+    """Runs a command on the matching rows of a table; returns its metrics, including every name of
+    `always`.
 
     Raises:
-        UnsupportedFeatureError: a session of Spark Connect.
+        UnsupportedFeatureError: the session is one of Spark Connect.
     """
     here, by_tasks = command
     spark = session.spark
     if spark is None:
-        found = FoundRows(where.cursor, session.catalog, name, table, where.where)
-        return table.run_command(lambda target: here(target, found), always)
+        matching_rows = FoundRows(where.cursor, session.catalog, name, table, where.where)
+        return table.run_command(lambda target: here(target, matching_rows), always)
     if not runs_tasks(spark):
         raise UnsupportedFeatureError(
             "a subquery in a condition needs a classic session: leave the session out, so that DuckDB runs it"
@@ -59,7 +59,7 @@ def run_where(
 def target_on_spark(
     target: Target, spark: SparkSession, name: TableName, table: DeltaTable, catalog: Catalog
 ) -> SparkTarget:
-    """A command's table, whose columns Spark's expressions may call by the statement's name for
+    """A command's table; Spark's expressions may qualify its columns by the statement's name for
     it."""
     from deltaplane.spark.dml.rewriting import SparkTarget
     from deltaplane.spark.jvm.location import absolute_location
@@ -69,9 +69,9 @@ def target_on_spark(
     qualifiers = name.qualifiers
     if name.alias is None and catalog.by_session:
         parts = name.parts if name.path is None else ("spark_catalog", *name.parts)
-        # Spark's catalog holds its names in lower case.
+        # Spark's catalog stores its names in lower case.
         qualifiers = parts if name.path else tuple(qualified_name(spark, ".".join(map(quoted, parts))).split("."))
         qualifiers = tuple(part.replace("`", "") for part in qualifiers)
-    # Tasks run in other processes, whose working directory isn't this one's.
+    # Tasks run in other processes, which have other working directories.
     location = absolute_location(target.location)
     return SparkTarget(location, target.snapshot, spark, table.storage_options, alias, qualifiers=qualifiers)

@@ -1,7 +1,7 @@
-"""The types of columns as SQL writes them, read. CHAR(n) and VARCHAR(n) are texts whose lengths the
-column's metadata says (P102).
+"""Parses column types in SQL. CHAR(n) and VARCHAR(n) become strings whose lengths are stored in the
+column's metadata (P102).
 
-Knows no statement.
+Defines no statement.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LENGTHS", "SqlType", "column_type"]
 
-# The key of a column's metadata under which Spark notes a type with lengths.
+# The key of a column's metadata under which Spark stores a type with lengths.
 LENGTHS = "__CHAR_VARCHAR_TYPE_STRING"
 
 _WORDS = {
@@ -35,31 +35,31 @@ _WORDS = {
     **dict.fromkeys(("timestamp", "timestamp_ltz"), "timestamp"),
     "timestamp_ntz": "timestamp_ntz",
     "variant": "variant",
-    # A column of nulls alone, which takes the type of later data.
+    # A column of nulls only, which takes the type of later data.
     "void": "void",
 }
 
 
 @dataclass(frozen=True)
 class SqlType:
-    """A column's type, and the text by which Spark notes it where it has lengths."""
+    """A column's type and, if it has lengths, the text that Spark stores for it."""
 
     type: DataType
     lengths: str | None = None
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What the column's metadata says of the type."""
+        """The column metadata that the type requires."""
         return {} if self.lengths is None else {LENGTHS: self.lengths}
 
     @property
     def text(self) -> str:
-        """The type as Spark writes it."""
+        """The type in Spark's notation."""
         return type_text(self.type) if self.lengths is None else self.lengths
 
 
 def column_type(cursor: Grammar) -> SqlType:
-    """The type that comes next."""
+    """Parses the next type."""
     cursor.deeper()
     made = _column_type(cursor)
     cursor.depth -= 1
@@ -121,9 +121,9 @@ def _nested(cursor: Grammar, word: str) -> SqlType:
         named = [_field(cursor)]
         while cursor.take(","):
             named.append(_field(cursor))
-        parts = [of for _, of in named]
+        parts = [sql_type for _, sql_type in named]
         made = StructType([field for field, _ in named])
-        text = f"struct<{','.join(f'{_name(field)}:{of.text}' for field, of in named)}>"
+        text = f"struct<{','.join(f'{_name(field)}:{sql_type.text}' for field, sql_type in named)}>"
     cursor.close_angle()
     return SqlType(made, text if any(part.lengths is not None for part in parts) else None)
 
@@ -135,7 +135,7 @@ def _name(field: Field) -> str:
 def _field(cursor: Grammar) -> tuple[Field, SqlType]:
     name = cursor.name("a field's name")
     cursor.take(":")
-    of = column_type(cursor)
+    sql_type = column_type(cursor)
     nullable = not cursor.take("not", "null")
     metadata = {"comment": cursor.text("a comment")} if cursor.take("comment") else {}
-    return Field(name, of.type, nullable, metadata), of
+    return Field(name, sql_type.type, nullable, metadata), sql_type

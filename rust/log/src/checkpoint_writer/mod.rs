@@ -15,6 +15,7 @@ use deltaplane_error::{Kind, Result};
 use deltaplane_protocol::segment::CheckpointFiles;
 use deltaplane_protocol::{features, paths};
 use parquet::basic::{Compression, ZstdLevel};
+use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use crate::checkpoint::file::{CheckpointFile, ORDER_KEY, Pages, WrittenFile};
@@ -37,7 +38,8 @@ use crate::{Snapshot, now_ms};
 const LARGE_LOG_BYTES: u64 = 1 << 20;
 
 /// What a checkpoint contains, and the bytes written for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "CheckpointResult")]
 pub struct CheckpointReport {
     /// The version it holds.
     pub version: u64,

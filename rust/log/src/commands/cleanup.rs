@@ -10,6 +10,7 @@ use deltaplane_protocol::paths::{self, LOG_DIR, LogFile, SIDECAR_DIR};
 use deltaplane_protocol::segment::{CheckpointFiles, LogName, complete_checkpoints, newest_until, obsolete};
 use deltaplane_store::Store;
 use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
 use tracing::{debug, info, warn};
 
 use crate::checkpoint::reader::CheckpointReader;
@@ -20,7 +21,8 @@ use crate::{Snapshot, now_ms};
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// Counts of deleted files.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename = "CleanupResult")]
 pub struct CleanupReport {
     /// The oldest version that can be rebuilt; absent when nothing was deleted.
     pub kept_from: Option<u64>,

@@ -14,7 +14,7 @@ use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::{Store, handle};
 use futures::{StreamExt, TryStreamExt, stream};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -47,6 +47,8 @@ pub struct CloneRequest {
 }
 
 /// The result of a clone.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename = "CommandResult")]
 pub struct Cloned {
     /// The new version; absent if the clone equalled the source already, and in a dry run.
     pub version: Option<u64>,

@@ -22,9 +22,9 @@ use crate::{PlanColumns, Snapshot, now_ms};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReadRequest {
-    /// The condition, as expression JSON.
+    /// The condition.
     #[serde(default)]
-    pub predicate: Option<String>,
+    pub predicate: Option<Expr>,
     /// The condition as text, for the history.
     #[serde(default)]
     pub predicate_sql: String,
@@ -48,7 +48,7 @@ impl Snapshot {
 
     async fn staged_read(&self, request: &ReadRequest) -> Result<Staged> {
         Ok(Staged {
-            read: self.read_set(request.predicate.as_deref()).await?,
+            read: self.read_set(request.predicate.as_ref()).await?,
             is_serializable: true,
             operation: Operation {
                 name: "READ".to_owned(),
@@ -59,12 +59,12 @@ impl Snapshot {
         })
     }
 
-    async fn read_set(&self, predicate: Option<&str>) -> Result<ReadSet> {
-        let Some(text) = predicate else {
+    async fn read_set(&self, predicate: Option<&Expr>) -> Result<ReadSet> {
+        let Some(condition) = predicate else {
             return Ok(ReadSet::Set(None));
         };
         let state = self.state();
-        let predicate = Predicate::bind(&Expr::from_json(text)?, state.schema())?;
+        let predicate = Predicate::bind(condition, state.schema())?;
         let pruner = Pruner::new(&predicate, state.schema(), state.partition_columns(), state.mapping())?;
         let pruner = Arc::new(pruner);
         let mut plan = self.plan(Some(pruner.clone()), PlanColumns::Logged);

@@ -21,7 +21,7 @@ use crate::write::request::CommitRequest;
 use crate::{PlanColumns, Snapshot, now_ms};
 
 /// One disagreement.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// `missing file`, `size`, `missing deletion vector`, `orphan`, `protocol` or `checksum`.
     pub kind: &'static str,

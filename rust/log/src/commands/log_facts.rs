@@ -10,7 +10,7 @@ use deltaplane_protocol::layout::{automatic_target, large_enough};
 use deltaplane_protocol::paths::{self, LOG_DIR, LogFile, SIDECAR_DIR};
 use deltaplane_protocol::segment::{CheckpointFiles, LogName, complete_checkpoints};
 use futures::TryStreamExt;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::checkpoint::reader::PlanColumns;
@@ -24,7 +24,7 @@ use crate::{Snapshot, now_ms};
 const INFO_FIELDS: [&str; 4] = ["operation", "engineInfo", "isBlindAppend", "readVersion"];
 
 /// Counts of some files of the log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFiles {
     /// Number of files.
     pub files: u64,
@@ -40,21 +40,22 @@ impl LogFiles {
 }
 
 /// The newest complete checkpoint at or below a version.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewestCheckpoint {
     /// The version it holds.
     pub version: u64,
     /// `classic`, `multi-part` or `v2`.
-    pub kind: &'static str,
+    pub kind: String,
     /// When it was written, ms since the epoch.
     pub modified_ms: i64,
     /// Its files, without sidecars.
-    #[serde(flatten)]
-    pub size: LogFiles,
+    pub files: u64,
+    /// Their bytes.
+    pub size_bytes: u64,
 }
 
 /// The files of the log folder up to a version.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogFolder {
     /// Commits.
     pub commits: LogFiles,
@@ -87,7 +88,7 @@ pub struct LogFolder {
 }
 
 /// Sums over one commit.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommitTotals {
     /// Its version.
     pub version: u64,
@@ -114,7 +115,7 @@ pub struct CommitTotals {
 
 /// Files that were removed from the table and may still take room. Excludes files outside the
 /// table, and files that are still live with another deletion vector.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TombstoneTotals {
     /// Files that VACUUM must keep.
     pub kept_files: u64,
@@ -316,8 +317,9 @@ fn described(found: &CheckpointFiles) -> NewestCheckpoint {
     };
     NewestCheckpoint {
         version: found.version,
-        kind,
+        kind: kind.to_owned(),
         modified_ms: found.files.iter().map(|n| n.modified_ms).max().unwrap_or_default(),
-        size,
+        files: size.files,
+        size_bytes: size.size_bytes,
     }
 }

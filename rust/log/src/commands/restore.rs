@@ -14,7 +14,7 @@ use deltaplane_protocol::replay::{self, Replay};
 use deltaplane_protocol::schema::StructType;
 use deltaplane_store::Store;
 use futures::{StreamExt, TryStreamExt, stream};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::commands::vacuum::unfinished::Unfinished;
@@ -57,7 +57,8 @@ pub struct RestoreRequest {
 }
 
 /// The result of a restore.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename = "CommandResult")]
 pub struct Restored {
     /// The new version; absent if the table already equals the older version, and in a dry run.
     pub version: Option<u64>,

@@ -46,10 +46,9 @@ pub struct RewriteRequest {
     /// writers (P028).
     #[serde(default = "yes")]
     pub data_change: bool,
-    /// A condition, as expression JSON, which every row that the command reads meets; all rows when
-    /// absent.
+    /// A condition which every row that the command reads meets; all rows when absent.
     #[serde(default)]
-    pub predicate: Option<String>,
+    pub predicate: Option<Expr>,
     /// Whether the result for a row depends on any other rows of the table, as with a subquery.
     #[serde(default)]
     pub reads_others: bool,
@@ -136,8 +135,8 @@ impl Rewrite {
         }
         let reads = match &request.predicate {
             None => None,
-            Some(text) => {
-                let predicate = Predicate::bind(&Expr::from_json(text)?, state.schema())?;
+            Some(condition) => {
+                let predicate = Predicate::bind(condition, state.schema())?;
                 let pruner = Pruner::new(&predicate, state.schema(), state.partition_columns(), state.mapping())?;
                 Some((predicate, Arc::new(pruner)))
             }

@@ -1,6 +1,8 @@
 //! The columns that a follower uses until it accepts others: which commits change them, and how two
 //! sets differ. Knows no store.
 
+use std::collections::BTreeMap;
+
 use deltaplane_error::{Error, Result};
 use deltaplane_protocol::actions::{Action, Metadata, Protocol};
 use deltaplane_protocol::changes::names_ended;
@@ -14,7 +16,7 @@ use crate::commit::reader::Commit;
 
 /// A table's columns, properties and protocol at a version.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "TrackedFields", into = "TrackedFields")]
 pub struct TrackedColumns {
     /// The last version that is known to have them.
     pub version: u64,
@@ -24,8 +26,65 @@ pub struct TrackedColumns {
     pub protocol: Protocol,
 }
 
+/// The same in the form in which a follower keeps them.
+#[derive(Serialize, Deserialize)]
+#[serde(rename = "TrackedColumns")]
+struct TrackedFields {
+    version: u64,
+    id: String,
+    schema_string: String,
+    partition_columns: Vec<String>,
+    configuration: BTreeMap<String, String>,
+    min_reader_version: i32,
+    min_writer_version: i32,
+    reader_features: Option<Vec<String>>,
+    writer_features: Option<Vec<String>>,
+}
+
+impl From<TrackedColumns> for TrackedFields {
+    fn from(columns: TrackedColumns) -> Self {
+        let TrackedColumns {
+            version,
+            metadata,
+            protocol,
+        } = columns;
+        TrackedFields {
+            version,
+            id: metadata.id,
+            schema_string: metadata.schema_string.unwrap_or_default(),
+            partition_columns: metadata.partition_columns,
+            configuration: metadata.configuration,
+            min_reader_version: protocol.min_reader_version,
+            min_writer_version: protocol.min_writer_version,
+            reader_features: protocol.reader_features,
+            writer_features: protocol.writer_features,
+        }
+    }
+}
+
+impl From<TrackedFields> for TrackedColumns {
+    fn from(fields: TrackedFields) -> Self {
+        TrackedColumns {
+            version: fields.version,
+            metadata: Metadata {
+                id: fields.id,
+                schema_string: Some(fields.schema_string),
+                partition_columns: fields.partition_columns,
+                configuration: fields.configuration,
+                ..Metadata::default()
+            },
+            protocol: Protocol {
+                min_reader_version: fields.min_reader_version,
+                min_writer_version: fields.min_writer_version,
+                reader_features: fields.reader_features,
+                writer_features: fields.writer_features,
+            },
+        }
+    }
+}
+
 /// How columns differ from older ones, apart from added columns.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnSteps {
     /// Columns and fields with another name, by their older path.
     pub renamed: Vec<String>,
@@ -39,7 +98,7 @@ pub struct ColumnSteps {
 
 impl TrackedColumns {
     /// Those of a version.
-    pub(crate) fn of(version: u64, state: &TableState) -> Self {
+    pub fn of(version: u64, state: &TableState) -> Self {
         TrackedColumns {
             version,
             metadata: state.metadata().clone(),

@@ -36,8 +36,12 @@ use crate::snapshot::Snapshot;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TailRequest {
-    /// How commits other than appends are treated.
-    pub rules: TailRules,
+    /// Skips commits that only delete.
+    pub ignore_deletes: bool,
+    /// Returns every row of files that commits add when they change rows, changed or not.
+    pub ignore_changes: bool,
+    /// Skips commits that delete or change rows.
+    pub skip_change_commits: bool,
     /// Ignores files whose path matches this regular expression.
     pub exclude: Option<String>,
     /// Skips commits that log clean-up deleted before they were read.
@@ -50,9 +54,20 @@ pub struct TailRequest {
     pub columns: Option<TrackedColumns>,
 }
 
+impl TailRequest {
+    /// How commits other than appends are treated.
+    fn rules(&self) -> TailRules {
+        TailRules {
+            ignore_deletes: self.ignore_deletes,
+            ignore_changes: self.ignore_changes,
+            skip_change_commits: self.skip_change_commits,
+        }
+    }
+}
+
 /// Where a follower starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[serde(from = "StartFields")]
 pub enum TailStart {
     /// With all rows of the newest version.
     Snapshot,
@@ -62,6 +77,26 @@ pub enum TailStart {
     Version(u64),
     /// With the first version at or after this time in ms.
     Timestamp(i64),
+}
+
+/// A start as its user writes it: a version goes before a time, and both before `latest`.
+#[derive(Default, Deserialize)]
+#[serde(rename = "TailStart", default)]
+struct StartFields {
+    version: Option<u64>,
+    timestamp_ms: Option<i64>,
+    latest: bool,
+}
+
+impl From<StartFields> for TailStart {
+    fn from(fields: StartFields) -> Self {
+        match (fields.version, fields.timestamp_ms) {
+            (Some(version), _) => TailStart::Version(version),
+            (None, Some(ms)) => TailStart::Timestamp(ms),
+            (None, None) if fields.latest => TailStart::Latest,
+            (None, None) => TailStart::Snapshot,
+        }
+    }
 }
 
 /// A followed table, with the columns of its opening or of the request.
@@ -468,7 +503,7 @@ impl Tail {
         actions: &'a [Action],
     ) -> Result<impl Iterator<Item = &'a Add> + use<'a>> {
         self.check_commit(commit)?;
-        let new = new_files(actions, self.request.rules).map_err(|e| e.with_version(commit.version()))?;
+        let new = new_files(actions, self.request.rules()).map_err(|e| e.with_version(commit.version()))?;
         Ok(new.into_iter().filter(|add| self.wants(add)))
     }
 

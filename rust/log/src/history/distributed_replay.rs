@@ -41,6 +41,18 @@ pub enum ReplayPart {
     Manifest(String),
 }
 
+impl ReplayPart {
+    /// What it holds, as it is called in the serialized form.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            ReplayPart::Commits(_) => "commits",
+            ReplayPart::RowGroups(..) => "row_groups",
+            ReplayPart::Sidecars(_) => "sidecars",
+            ReplayPart::Manifest(_) => "manifest",
+        }
+    }
+}
+
 /// A file as the store listed it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenFile {

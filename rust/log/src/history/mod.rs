@@ -11,6 +11,7 @@ use deltaplane_protocol::features::in_commit_timestamp;
 use deltaplane_protocol::paths::LogFile;
 use deltaplane_protocol::segment::{LogName, complete_checkpoints, monotone_times};
 use deltaplane_store::Store;
+use serde::{Deserialize, Serialize};
 use tracing::debug;
 
 use crate::commit::reader;
@@ -23,7 +24,7 @@ use crate::snapshot::Snapshot;
 const EARLIER: usize = 100;
 
 /// One entry of the history.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HistoryEntry {
     /// Its version.
     pub version: u64,

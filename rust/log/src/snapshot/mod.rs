@@ -24,6 +24,7 @@ use deltaplane_protocol::segment::{CheckpointFiles, LogName, LogSegment, complet
 use deltaplane_protocol::state::TableState;
 use deltaplane_store::Store;
 use futures::TryStreamExt;
+use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 use tracing::debug;
 
@@ -94,7 +95,7 @@ pub(crate) struct Tail {
 }
 
 /// The files that opening a version reads from its log, without sidecars.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogSize {
     /// The checkpoint's version.
     pub checkpoint: Option<u64>,

@@ -7,7 +7,7 @@ use deltaplane_error::Result;
 use deltaplane_protocol::actions::{Add, claimed_sum};
 use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_store::Store;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Snapshot;
@@ -15,7 +15,8 @@ use crate::transaction::rebase::{Rebase, rebase_to_newest};
 use crate::transaction::{AsOf, Staged};
 
 /// What a transaction would do, and which other commits would conflict with it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename = "PlannedCommit")]
 pub struct DryRun {
     /// Name of the operation in the history.
     pub operation: String,

@@ -11,8 +11,8 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::expr::{Comparison, Expr, Predicate};
 use deltaplane_protocol::features::identity_columns::{self, Fill};
 use deltaplane_protocol::features::{
-    self, Directives, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, iceberg_compat,
-    row_tracking, type_widening,
+    self, Directives, FileForm, RowRules, View, arrow_metadata, change_data_feed, clustering, column_mapping,
+    iceberg_compat, row_tracking, type_widening,
 };
 use deltaplane_protocol::files::adds_to_batch;
 use deltaplane_protocol::files::rows::{FileRows, num_records};
@@ -260,10 +260,10 @@ fn replace_of_new(view: View<'_>, request: &WriteRequest) -> Result<Replace> {
     if asks && request.dynamic_partitions {
         return Err(Error::invalid_argument(DYNAMIC_ALONE));
     }
-    let Some(text) = &request.predicate else {
+    let Some(condition) = &request.predicate else {
         return Ok(Replace::Nothing);
     };
-    let predicate = Predicate::bind(&Expr::from_json(text)?, view.schema)?;
+    let predicate = Predicate::bind(condition, view.schema)?;
     match predicate.partition_only(&view.metadata.partition_columns) {
         true => Ok(Replace::Partitions(predicate)),
         false => Err(Error::unsupported_expression(
@@ -370,6 +370,12 @@ async fn existing_table(
     let mapping = Mapping::of(&after.configuration)?;
     let (schema, partition_columns) = new_schema(&base, incoming, &request, mapping)?;
     let names_seed = request.names_seed.as_deref();
+    let schema = match base.state().mapping() {
+        Mapping::None => schema,
+        // Old files keep their columns in versions that are read together, as by a change feed.
+        _ if mapping == base.state().mapping() => column_mapping::reuse(base.schema(), &schema),
+        _ => schema,
+    };
     let schema = mapped(mapping, schema, &mut after.configuration, names_seed)?;
     let metadata = changed_metadata(&base, &schema, &partition_columns, after);
     if let Some(m) = &metadata {
@@ -461,7 +467,7 @@ fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
     if request.dynamic_partitions && (!overwrite || request.predicate.is_some()) {
         return Err(Error::invalid_argument(DYNAMIC_ALONE));
     }
-    let Some(text) = &request.predicate else {
+    let Some(condition) = &request.predicate else {
         let dynamic = request.dynamic_partitions && !leaves_no_partitions(base, request);
         if dynamic && request.schema_mode == Some(SchemaMode::Overwrite) {
             return Err(Error::invalid_argument(
@@ -478,7 +484,7 @@ fn replace_of(base: &Snapshot, request: &WriteRequest) -> Result<Replace> {
     if !overwrite {
         return Err(Error::invalid_argument(NEEDS_OVERWRITE));
     }
-    let predicate = Predicate::bind(&Expr::from_json(text)?, base.schema())?;
+    let predicate = Predicate::bind(condition, base.schema())?;
     if !predicate.partition_only(base.state().partition_columns()) {
         return Err(Error::unsupported_expression(format!(
             "the predicate to replace rows by must use partition columns only ({}), so that whole files are replaced: partition the table by the column, or overwrite with Spark",

@@ -1,8 +1,9 @@
-//! Write requests: the JSON text that crosses the boundary. `plan` and `rewrite` interpret it.
+//! Write requests, as they cross the boundary. `plan` and `rewrite` interpret it.
 
 use std::collections::BTreeMap;
 
 use deltaplane_protocol::actions::SetTransaction;
+use deltaplane_protocol::expr::Expr;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -182,9 +183,9 @@ pub struct WriteRequest {
     /// The data's schema as Delta schema JSON, instead of its Arrow schema.
     #[serde(default)]
     pub schema_json: Option<String>,
-    /// Which rows to replace, as expression JSON; on partition columns only.
+    /// Which rows to replace; on partition columns only.
     #[serde(default)]
-    pub predicate: Option<String>,
+    pub predicate: Option<Expr>,
     /// The predicate as text, for the table's history.
     #[serde(default)]
     pub predicate_sql: Option<String>,

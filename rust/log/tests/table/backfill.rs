@@ -15,7 +15,7 @@ async fn enable(store: &Store, more: serde_json::Value) -> deltaplane_log::Resul
         .as_object_mut()
         .unwrap()
         .extend(more.as_object().unwrap().clone());
-    let request = json!({"change": "set_properties", "properties": properties, "commit": {}});
+    let request = json!({"change": {"change": "set_properties", "properties": properties}, "commit": {}});
     alter(store, &serde_json::from_value::<AlterRequest>(request).unwrap()).await
 }
 
@@ -62,7 +62,8 @@ fn files_get_ids_in_bounded_commits_before_the_property_says_so() {
         assert!(last.iter().any(|a| matches!(a, Action::Metadata(m)
             if m.configuration["delta.rowTracking.materializedRowIdColumnName"].starts_with("_row-id-col-"))));
         // What was there keeps its name when it is switched off and on again.
-        let unset = json!({"change": "unset_properties", "keys": ["delta.enableRowTracking"], "commit": {}});
+        let unset =
+            json!({"change": {"change": "unset_properties", "keys": ["delta.enableRowTracking"]}, "commit": {}});
         alter(&store, &serde_json::from_value(unset).unwrap()).await.unwrap();
         assert_eq!(enable(&store, json!({})).await.unwrap().version, Some(6));
         let of = |v| {
@@ -149,8 +150,7 @@ fn what_can_not_be_numbered_changes_nothing() {
             .unwrap_err();
         assert_eq!(e.kind(), Kind::InvalidArgument);
         assert_eq!(Snapshot::open(&store, None).await.unwrap().version(), 0);
-        let suspended =
-            json!({"change": "set_properties", "properties": {"delta.rowTrackingSuspended": "true"}, "commit": {}});
+        let suspended = json!({"change": {"change": "set_properties", "properties": {"delta.rowTrackingSuspended": "true"}}, "commit": {}});
         alter(&store, &serde_json::from_value(suspended).unwrap())
             .await
             .unwrap();

@@ -8,8 +8,7 @@ use deltaplane_protocol::deletion_vectors::name_file;
 use deltaplane_protocol::features::supported;
 
 async fn change(store: &Store, request: serde_json::Value) -> deltaplane_log::Result<Altered> {
-    let mut request = request;
-    request.as_object_mut().unwrap().insert("commit".to_owned(), json!({}));
+    let request = json!({"change": request, "commit": {}});
     alter(store, &serde_json::from_value::<AlterRequest>(request).unwrap()).await
 }
 

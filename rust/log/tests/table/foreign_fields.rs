@@ -75,8 +75,7 @@ fn fields_that_are_left_out_lose_nothing() {
             }
             check(&store, "commits").await;
             if policy == "v2" {
-                let asked =
-                    json!({"change": "set_properties", "properties": {"delta.checkpointPolicy": "v2"}, "commit": {}});
+                let asked = json!({"change": {"change": "set_properties", "properties": {"delta.checkpointPolicy": "v2"}}, "commit": {}});
                 deltaplane_log::alter(&store, &serde_json::from_value(asked).unwrap())
                     .await
                     .unwrap();

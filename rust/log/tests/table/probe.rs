@@ -25,7 +25,7 @@ async fn create(store: &Store, configuration: Value) {
 }
 
 async fn set(store: &Store, properties: Value) {
-    let request = json!({"change": "set_properties", "properties": properties, "commit": {}});
+    let request = json!({"change": {"change": "set_properties", "properties": properties}, "commit": {}});
     let request = serde_json::from_value(request).unwrap();
     deltaplane_log::alter(store, &request).await.unwrap();
 }

@@ -132,7 +132,7 @@ fn another_layout_is_written_anew() {
             json!({"delta.checkpoint.writeStatsAsJson": "false"}),
             json!({"delta.dataSkippingNumIndexedCols": "2"}),
         ] {
-            let asked = json!({"change": "set_properties", "properties": properties, "commit": {}});
+            let asked = json!({"change": {"change": "set_properties", "properties": properties}, "commit": {}});
             let asked = serde_json::from_value(asked).unwrap();
             deltaplane_log::alter(&store, &asked).await.unwrap();
             let s = commit(&store, vec![file(&mut draw, 40_000, true)]).await;

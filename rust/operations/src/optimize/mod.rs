@@ -16,13 +16,14 @@ use deltaplane_data::{FileRead, LineageStorage, OptimizeJob, OptimizedFile, Orde
 use deltaplane_error::{Error, Result};
 use deltaplane_log::{LayoutPlan, LayoutRequest, Moved, PlanColumns, Snapshot};
 use deltaplane_protocol::actions::{Add, claimed_sum};
+use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::layout::Bin;
 use deltaplane_protocol::zorder::Curve;
 use deltaplane_store::{Store, block_on};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::groups::{Group, GroupSpec, MovedGroup};
@@ -52,7 +53,7 @@ struct State {
 }
 
 /// What is to be done.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OptimizeSummary {
     /// Groups of files whose rows are moved together.
     pub groups: usize,
@@ -75,7 +76,7 @@ pub struct OptimizeSummary {
 }
 
 /// A commit of groups.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct OptimizeCommit {
     /// Its version.
     pub version: u64,
@@ -139,7 +140,7 @@ impl Optimize {
 
     /// Files and bytes that a scan with this predicate would read if each group were one file: one
     /// file of a group that may match makes its whole group match.
-    pub fn read_after(&self, predicate: Option<&str>) -> Result<(u64, i64)> {
+    pub fn read_after(&self, predicate: Option<&Expr>) -> Result<(u64, i64)> {
         let base = self.plan.rewrite().base();
         let pruner = bind(base, predicate)?.map(|(_, pruner)| pruner);
         let bins = self.plan.bins();

@@ -1,7 +1,7 @@
 //! What one command is, the same in all its states: the plan of the log, how its files are read and
 //! written, and where they go.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use arrow::array::RecordBatch;
 use deltaplane_data::{ROW, ROW_COMMIT_VERSION, ROW_ID, ReadSpec, SelectedFile};
@@ -13,7 +13,6 @@ use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_store::{Store, block_on};
 use futures::TryStreamExt;
-use serde_json::Value;
 
 use super::tasks::TaskSpec;
 use crate::scan::read_spec;
@@ -141,14 +140,6 @@ impl Command {
             None => Ok(None),
         }
     }
-}
-
-/// Metrics of a commit, from their JSON text.
-///
-/// # Errors
-/// `InvalidArgument` for other text than one JSON object.
-pub fn parse_metrics(text: &str) -> Result<BTreeMap<String, Value>> {
-    serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not metrics: {e}")))
 }
 
 /// The columns of rows that are copied to new files.

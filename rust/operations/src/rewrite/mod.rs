@@ -15,7 +15,7 @@ mod tests;
 mod written_files;
 
 pub(crate) use command::all_columns;
-pub use command::{Command, LocatedFile, parse_metrics};
+pub use command::{Command, LocatedFile};
 pub use patches::{PatchedFiles, Patches};
 pub use select::{Rewrite, Selected};
 pub use stage::{FileSummary, Staged};

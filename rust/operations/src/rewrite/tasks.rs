@@ -89,16 +89,6 @@ impl TaskSpec {
         })
     }
 
-    /// As text that travels to any machine.
-    pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string(self).map_err(|e| Error::internal(format!("can't write a task's spec: {e}")))
-    }
-
-    /// From its text.
-    pub fn parse(text: &str) -> Result<Self> {
-        serde_json::from_str(text).map_err(|e| Error::invalid_argument(format!("not the spec of a task: {e}")))
-    }
-
     /// The table's store for a task: one that discards what is written, in a dry run.
     pub fn store(&self, table: Store) -> Result<Store> {
         if self.dry_run { table.dry_run() } else { Ok(table) }

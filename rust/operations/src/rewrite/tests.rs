@@ -380,7 +380,7 @@ fn outcomes_of_tasks_are_adopted_and_follow_a_winner() {
         let (table, file) = table(&[1, 2, 3, 4], properties);
         let rewrite = begin(&table, "MERGE");
         let spec = rewrite.command().task_spec().unwrap();
-        let spec = TaskSpec::parse(&spec.to_json().unwrap()).unwrap();
+        let spec: TaskSpec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
         let store = spec.store(table.store.clone()).unwrap();
         let deleted = [Ok(task_rows(&file, &[0, 3], 7))].into_iter();
         let deleted = take_out_rows(&store, &spec, deleted, vec![7], true).unwrap();

@@ -16,7 +16,10 @@ pub(crate) mod scalar;
 mod tests;
 pub(crate) mod text;
 
+use std::fmt::Display;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(crate) use evaluate::{child, evaluate, normalise_floats, widen};
 pub use predicate::Predicate;
@@ -120,6 +123,20 @@ pub enum Expr {
     },
 }
 
+/// Levels of JSON in a tree, as many as `serde_json` reads of a text: recursion must fit the stack.
+const MOST_LEVELS: u8 = 127;
+
+fn is_deeper(value: &Value, levels: u8) -> bool {
+    let Some(below) = levels.checked_sub(1) else {
+        return value.is_array() || value.is_object();
+    };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, below)),
+        Value::Object(members) => members.values().any(|member| is_deeper(member, below)),
+        _ => false,
+    }
+}
+
 /// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Comparison {
@@ -168,6 +185,43 @@ impl Expr {
                 "the predicate isn't a valid expression tree ({e}): give Spark SQL text or tuples to the Python API"
             ))
         })
+    }
+
+    /// The same tree as a parsed value.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a value that is no tree.
+    pub fn from_value(value: Value) -> Result<Expr> {
+        let invalid = |why: &dyn Display| {
+            Error::invalid_argument(format!(
+                "the predicate isn't a valid expression tree ({why}): give Spark SQL text or tuples to the Python API"
+            ))
+        };
+        if is_deeper(&value, MOST_LEVELS) {
+            return Err(invalid(&"it is nested too deeply"));
+        }
+        serde_json::from_value(value).map_err(|e| invalid(&e))
+    }
+
+    /// The tree as plain values, which `from_value` reads again.
+    pub fn to_value(&self) -> Value {
+        serde_json::json!(self)
+    }
+
+    /// The condition that all of some are met; `None` without any.
+    pub fn all_of(mut args: Vec<Expr>) -> Option<Expr> {
+        match args.len() {
+            0 | 1 => args.pop(),
+            _ => Some(Expr::And { args }),
+        }
+    }
+
+    /// The condition that one of some is met; `None` without any.
+    pub fn any_of(mut args: Vec<Expr>) -> Option<Expr> {
+        match args.len() {
+            0 | 1 => args.pop(),
+            _ => Some(Expr::Or { args }),
+        }
     }
 
     /// The columns in the expression, in their original spelling, without duplicates, in order of

@@ -317,3 +317,35 @@ fn timestamps_are_printed_in_the_sessions_zone() {
             .contains("2020-01-01 05:00:00.000000")
     );
 }
+
+#[test]
+fn a_tree_is_read_from_values_as_from_text_and_not_too_deep() {
+    let nested = |depth: usize| {
+        let leaf = serde_json::json!({"op": "literal", "value": "true", "type": "boolean"});
+        (0..depth).fold(leaf, |arg, _| serde_json::json!({"op": "not", "arg": arg}))
+    };
+    let tree = Expr::from_value(nested(100)).unwrap();
+    assert_eq!(Expr::from_json(&nested(100).to_string()).unwrap(), tree);
+    assert_eq!(tree.to_value(), nested(100));
+    for refused in [
+        Expr::from_value(nested(200)),
+        Expr::from_json(&nested(200).to_string()),
+        Expr::from_value(serde_json::json!({"op": "xor"})),
+    ] {
+        assert!(refused.unwrap_err().message().contains("valid expression tree"));
+    }
+}
+
+#[test]
+fn one_condition_is_its_own_conjunction() {
+    let literal = |value: &str| Expr::Literal {
+        value: Some(value.to_owned()),
+        type_name: "boolean".to_owned(),
+    };
+    let (one, other) = (literal("true"), literal("false"));
+    assert_eq!((Expr::all_of(vec![]), Expr::any_of(vec![])), (None, None));
+    assert_eq!(Expr::all_of(vec![one.clone()]), Some(one.clone()));
+    let args = vec![one, other];
+    assert_eq!(Expr::all_of(args.clone()), Some(Expr::And { args: args.clone() }));
+    assert_eq!(Expr::any_of(args.clone()), Some(Expr::Or { args }));
+}

@@ -11,7 +11,7 @@ use super::hooks::safe_property::{always, safe};
 use super::{Kind, Refusal, TableFeature, View, supported};
 use crate::actions::{Action, Metadata, Protocol};
 use crate::mapping::{ID, MODE, Mapping, NESTED_IDS, PHYSICAL_NAME, id_of};
-use crate::schema::{DataType, Field, StructType};
+use crate::schema::{ArrayType, DataType, Field, MapType, StructType};
 use crate::{Error, Result};
 
 /// Table property: the highest id that the table ever gave to a column.
@@ -97,6 +97,73 @@ pub struct Assigned {
 /// `InvalidArgument` when the ids are used up.
 pub fn assign(schema: &StructType, max_id: i32, fresh: &mut dyn FnMut() -> String) -> Result<Assigned> {
     give(schema, max_id, &mut |_| fresh())
+}
+
+/// The columns of a mapped table that replaces all rows of another version of itself: a field that
+/// the old schema has, with the same path (ignoring case) and type, gets its id and physical name
+/// back, as in delta-spark. Fields of other types get none, so that no reader takes old values for
+/// new ones.
+pub fn reuse(before: &StructType, schema: &StructType) -> StructType {
+    let fields = schema.fields().iter().map(|field| {
+        let mut field = field.clone();
+        let Some(old) = before.field_ignore_case(&field.name) else {
+            return field;
+        };
+        field.data_type = reuse_inside(&old.data_type, &field.data_type);
+        if may_be_null(old.nullable, field.nullable) && reads_as(&old.data_type, &field.data_type) {
+            for key in [ID, PHYSICAL_NAME, NESTED_IDS] {
+                if let Some(value) = old.metadata.get(key) {
+                    field.metadata.insert(key.to_owned(), value.clone());
+                }
+            }
+        }
+        field
+    });
+    StructType::new(fields.collect())
+}
+
+fn reuse_inside(before: &DataType, data_type: &DataType) -> DataType {
+    match (before, data_type) {
+        (DataType::Struct(old), DataType::Struct(new)) => DataType::Struct(reuse(old, new)),
+        (DataType::Array(old), DataType::Array(new)) => DataType::Array(Box::new(ArrayType {
+            element: reuse_inside(&old.element, &new.element),
+            ..new.as_ref().clone()
+        })),
+        (DataType::Map(old), DataType::Map(new)) => DataType::Map(Box::new(MapType {
+            key: reuse_inside(&old.key, &new.key),
+            value: reuse_inside(&old.value, &new.value),
+            ..new.as_ref().clone()
+        })),
+        _ => data_type.clone(),
+    }
+}
+
+/// Whether a value may be null wherever it may have been.
+fn may_be_null(from: bool, to: bool) -> bool {
+    to || !from
+}
+
+/// Whether all values of one type are values of another one: the same names and types at every
+/// depth, which may be null wherever they were.
+fn reads_as(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::Struct(from), DataType::Struct(to)) => {
+            let pairs = || from.fields().iter().zip(to.fields());
+            from.fields().len() == to.fields().len()
+                && pairs().all(|(f, t)| {
+                    f.name == t.name && may_be_null(f.nullable, t.nullable) && reads_as(&f.data_type, &t.data_type)
+                })
+        }
+        (DataType::Array(from), DataType::Array(to)) => {
+            may_be_null(from.contains_null, to.contains_null) && reads_as(&from.element, &to.element)
+        }
+        (DataType::Map(from), DataType::Map(to)) => {
+            may_be_null(from.value_contains_null, to.value_contains_null)
+                && reads_as(&from.key, &to.key)
+                && reads_as(&from.value, &to.value)
+        }
+        _ => from == to,
+    }
 }
 
 /// The schema of a table that had no mapping when it gets one: files are there already, so each
@@ -265,7 +332,7 @@ pub fn check_mode_change(from: Mapping, to: Mapping) -> Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
     use super::*;
-    use crate::schema::{ArrayType, MapType, Primitive};
+    use crate::schema::Primitive;
 
     fn schema() -> StructType {
         let inner = |name: &str| DataType::Struct(StructType::new(vec![Field::new(name, Primitive::Long, true)]));
@@ -316,6 +383,45 @@ mod tests {
         assert_eq!(ids(&again.schema)[4], ("a".to_owned(), 6, "col-new".to_owned()));
         assert_eq!(ids(&again.schema)[..4], ids(&first.schema)[..4]);
         assert!(assign(&schema(), i32::MAX - 1, &mut fresh()).is_err());
+    }
+
+    #[test]
+    fn a_replaced_schema_reuses_ids_of_fields_with_the_same_path_and_type() {
+        // P110: delta-spark gives these fields the same ids and physical names.
+        let inner = |fields: Vec<Field>| DataType::Struct(StructType::new(fields));
+        let list = |element: DataType| {
+            DataType::Array(Box::new(ArrayType {
+                element,
+                contains_null: true,
+            }))
+        };
+        let long = |name: &str| Field::new(name, Primitive::Long, true);
+        let before = assign(&schema(), 0, &mut fresh()).unwrap();
+        let after = StructType::new(vec![
+            Field::new("A", Primitive::Date, true),
+            Field::new("s", inner(vec![long("x"), long("y")]), true),
+            Field::new("l", list(inner(vec![long("e")])), true),
+            Field::new("x", Primitive::Long, true),
+        ]);
+        let reused = assign(&reuse(&before.schema, &after), before.max_id, &mut || "new".to_owned()).unwrap();
+        let expected = [
+            ("A", 5, "col-5"),
+            ("s", 6, "new"),
+            ("x", 2, "col-2"),
+            ("y", 7, "new"),
+            ("l", 3, "col-3"),
+            ("e", 4, "col-4"),
+            ("x", 8, "new"),
+        ];
+        let expected = expected.map(|(name, id, physical)| (name.to_owned(), id, physical.to_owned()));
+        assert_eq!(ids(&reused.schema), expected);
+        let required = StructType::new(vec![Field::new("a", Primitive::Date, false), long("l")]);
+        let reused = reuse(&before.schema, &required);
+        assert!(
+            !reused.fields()[0].metadata.contains_key(ID),
+            "old values may be null, new ones not"
+        );
+        assert!(!reused.fields()[1].metadata.contains_key(ID), "another type");
     }
 
     #[test]

@@ -189,7 +189,7 @@ fn is_number(text: &str) -> bool {
     all_digits(&mantissa.replacen('.', "", 1)) && all_digits(exponent)
 }
 
-/// One quoted text: its quote stands inside only behind a backslash or doubled.
+/// One quoted text: its quote occurs inside only behind a backslash or doubled.
 fn is_text(text: &str) -> bool {
     let Some(quote) = text.chars().next().filter(|c| matches!(c, '\'' | '"')) else {
         return false;
@@ -396,7 +396,7 @@ mod tests {
                 .extend(columns.map(|(k, v)| (k.to_owned(), v.to_owned())));
             m
         };
-        // Ids of rows may stand in files only where the table had columns for them.
+        // Files may contain row ids only if the table had columns for them.
         let stored = |before: &Metadata| switched_on(before, &named(&[V3])).map(|s| s.stored_ids);
         assert_eq!(stored(&with(&[], &[])), Some(vec![]));
         let [id, version] = row_tracking::ICEBERG_IDS;

@@ -221,12 +221,6 @@ pub fn synced(f: &Field, furthest: Option<i64>) -> Result<Field> {
             f.name
         )));
     };
-    if !identity.explicit {
-        return Err(Error::invalid_argument(format!(
-            "the identity column `{}` is GENERATED ALWAYS, so no value came from outside of its series: there is nothing to synchronise (DELTA_IDENTITY_COLUMNS_ALTER_NON_GENERATED_BY_DEFAULT_COLUMN)",
-            f.name
-        )));
-    }
     let mut moved = f.clone();
     let Some(furthest) = furthest else {
         return Ok(moved);
@@ -373,10 +367,12 @@ mod tests {
         assert_eq!(mark(i64::MIN, 1, None, Some(i64::MAX)).unwrap(), Some(i64::MAX));
         let e = mark(10, 5, None, Some(i64::MAX - 1)).unwrap_err();
         assert_eq!(e.kind(), crate::Kind::ConstraintViolation, "{e}");
-        let refused = |f: &Field| synced(f, Some(1)).unwrap_err().message().to_owned();
+        // As in delta-spark a column that is GENERATED ALWAYS is synchronised too.
         let always = column(1, 1, None, false);
-        assert!(refused(&always.fields()[0]).contains("GENERATED ALWAYS"));
-        assert!(refused(&always.fields()[1]).contains("isn't an identity column"));
+        let moved = synced(&always.fields()[0], Some(7)).unwrap();
+        assert_eq!(moved.metadata.get(MARK), Some(&json!(7)));
+        let refused = synced(&always.fields()[1], Some(1)).unwrap_err();
+        assert!(refused.message().contains("isn't an identity column"));
     }
 
     #[test]

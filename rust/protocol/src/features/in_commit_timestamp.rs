@@ -1,5 +1,5 @@
-//! In-commit timestamps (P082–P085): a commit's time stands in its first line instead of being the
-//! file's modification time. Stamped anew at each attempt, since it must be later than the base's.
+//! In-commit timestamps (P082–P085): a commit's time is in its first line instead of being the
+//! file's modification time. Each attempt gets a new stamp, since it must be later than the base's.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
 //! Table features as data: a file each with all facts of it, which the rules about all features
-//! read in loops. The only place where feature names stand.
+//! read in loops. The only place with feature names.
 
 mod append_only;
 pub mod change_data_feed;
@@ -241,7 +241,7 @@ fn check_lists(p: &Protocol) -> Result<()> {
     )))
 }
 
-/// Each known feature must stand in the lists of those who must know it (P092).
+/// Each known feature must be in the lists that its kind requires (P092).
 fn check_kinds(p: &Protocol) -> Result<()> {
     let (readers, writers) = (
         p.reader_features.as_deref().unwrap_or_default(),
@@ -274,8 +274,8 @@ fn check_kinds(p: &Protocol) -> Result<()> {
     Ok(())
 }
 
-/// A feature stands beside those that it requires, under their own names or those of their previews
-/// (section 6).
+/// A feature must be listed together with those that it requires, under their own names or those of
+/// their previews (section 6).
 fn check_requirements(p: &Protocol) -> Result<()> {
     let had = supported(p);
     let has = |name: &str| had.contains(name) || had.contains(&format!("{name}-preview"));

@@ -31,11 +31,11 @@ pub const BACKFILL: &str = "ROW TRACKING BACKFILL";
 
 /// What a commit says of the ids of the rows that it rewrote.
 const PRESERVED: &str = "delta.rowTracking.preserved";
-/// Operations whose new files hold rows of old ones: whoever carries their ids over sets the tag
+/// Operations whose new files contain old rows: a writer that preserves their ids sets the tag
 /// above beforehand.
 const REWRITES: &[&str] = &["UPDATE", "MERGE", "DELETE", "OPTIMIZE", "REORG"];
 
-/// Whether every row has an id, which whoever rewrites rows must carry over.
+/// Whether every row has an id, which a writer must preserve when it rewrites rows.
 pub fn is_on(m: &Metadata) -> bool {
     m.configuration
         .get(ENABLED)
@@ -189,7 +189,7 @@ fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
         }
         let tags = info.entry("tags").or_insert_with(|| json!({}));
         if let Value::Object(tags) = tags {
-            // Whoever rewrites rows without their ids says so beforehand.
+            // A writer that rewrites rows without their ids sets the tag beforehand.
             tags.entry("delta.rowTracking.preserved")
                 .or_insert_with(|| json!("true"));
         }
@@ -207,7 +207,7 @@ fn higher(one: Option<DomainMetadata>, other: Option<DomainMetadata>) -> Result<
 
 fn high_water_mark(d: &DomainMetadata) -> Result<i64> {
     let parsed: Option<Value> = serde_json::from_str(&d.configuration).ok();
-    // -1 stands for a table that has given no id.
+    // -1 represents a table that has allocated no id.
     let mark = parsed.and_then(|v| v.get("rowIdHighWaterMark")?.as_i64().filter(|mark| *mark >= -1));
     mark.ok_or_else(|| {
         Error::corrupt_log(format!(

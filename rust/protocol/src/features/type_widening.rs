@@ -1,5 +1,5 @@
 //! Type widening (P153): which type may follow which, and the record of it in `delta.typeChanges`.
-//! Files keep the type they were written with; whoever reads them converts. Pure.
+//! Files keep the type they were written with; readers convert. Pure.
 
 use serde_json::{Value, json};
 
@@ -105,6 +105,10 @@ pub fn check_change(view: View<'_>, column: &str, from: Primitive, to: Primitive
             "the type of the column `{column}` can't change from {from} to {to}: {why}"
         )))
     };
+    // A void column has only nulls, which are values of every type.
+    if from == Primitive::Void {
+        return Ok(());
+    }
     if !is_change(from, to) {
         return refuse("a type may only become wider, so that every value stays as it is (P153)".to_owned());
     }
@@ -399,6 +403,15 @@ mod tests {
         let iceberg = [ENABLED, "delta.enableIcebergCompatV2"];
         assert!(message(&iceberg, "s.x", Primitive::Double).contains("IcebergCompatV2"));
         assert!(with(&nested(), &iceberg, |v| widen(v, &path("s.x"), Primitive::Long)).is_ok());
+    }
+
+    #[test]
+    fn a_void_column_takes_every_type_without_a_record() {
+        let schema = StructType::new(vec![Field::new("v", Primitive::Void, true)]);
+        for to in [Primitive::Integer, Primitive::String, Primitive::Date] {
+            let typed = with(&schema, &[], |v| widen(v, &path("V"), to)).unwrap();
+            assert_eq!(typed, StructType::new(vec![Field::new("v", to, true)]));
+        }
     }
 
     #[test]

@@ -19,8 +19,8 @@ pub(super) fn span(block: u64, size_bytes: u64) -> Range<u64> {
 
 /// The blocks that these ranges touch; no range reaches beyond the object.
 pub(super) fn needed(ranges: &[Range<u64>]) -> BTreeSet<u64> {
-    let of = |r: &Range<u64>| r.start / BLOCK_BYTES..r.end.div_ceil(BLOCK_BYTES);
-    ranges.iter().filter(|r| !r.is_empty()).flat_map(of).collect()
+    let blocks_of = |r: &Range<u64>| r.start / BLOCK_BYTES..r.end.div_ceil(BLOCK_BYTES);
+    ranges.iter().filter(|r| !r.is_empty()).flat_map(blocks_of).collect()
 }
 
 /// Ascending blocks as runs of adjacent ones, each of bounded length.
@@ -52,14 +52,14 @@ impl Wanted {
     }
 
     /// Copies the bytes that it needs from `bytes`, which begin at offset `at` of the object.
-    pub(super) fn take_from(&mut self, at: u64, bytes: &[u8]) {
-        let end = at.saturating_add(bytes.len() as u64);
-        let (from, until) = (self.range.start.max(at), self.range.end.min(end));
+    pub(super) fn take_from(&mut self, start: u64, bytes: &[u8]) {
+        let end = start.saturating_add(bytes.len() as u64);
+        let (from, until) = (self.range.start.max(start), self.range.end.min(end));
         if from >= until {
             return;
         }
         let within = |base: u64, place: u64| usize::try_from(place - base).unwrap_or(usize::MAX);
-        let source = bytes.get(within(at, from)..within(at, until));
+        let source = bytes.get(within(start, from)..within(start, until));
         let own = within(self.range.start, from)..within(self.range.start, until);
         if let (Some(goal), Some(source)) = (self.bytes.get_mut(own), source) {
             goal.copy_from_slice(source);
@@ -118,9 +118,9 @@ mod tests {
         let object: Vec<u8> = (0..100).collect();
         for range in [0..100, 0..1, 17..18, 30..71, 99..100, 5..5] {
             let mut wanted = Wanted::new(range.clone()).unwrap();
-            for at in [60, 0, 30, 90] {
-                let end = (at + 30).min(100);
-                wanted.take_from(at as u64, &object[at..end]);
+            for start in [60, 0, 30, 90] {
+                let end = (start + 30).min(100);
+                wanted.take_from(start as u64, &object[start..end]);
             }
             assert_eq!(wanted.into_bytes(), object[range.start as usize..range.end as usize]);
         }

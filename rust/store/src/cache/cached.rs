@@ -60,26 +60,30 @@ impl Tagged {
 }
 
 impl Of {
-    fn name(&self, of: &Tagged, block: u64) -> Name {
-        let (size, block) = (of.size_bytes.to_string(), block.to_string());
+    fn name(&self, object: &Tagged, block: u64) -> Name {
+        let (size, block) = (object.size_bytes.to_string(), block.to_string());
         let place = [self.place.location.as_str(), &self.place.settings];
-        Name::new(place.into_iter().chain([of.key.as_str(), &of.tag, &size, &block]))
+        Name::new(
+            place
+                .into_iter()
+                .chain([object.key.as_str(), &object.tag, &size, &block]),
+        )
     }
 
     /// Fills in cached bytes; returns the missing blocks.
-    fn take(&self, of: &Tagged, ranges: &[Range<u64>], wanted: &mut [Wanted]) -> Vec<u64> {
-        let name = |block| self.name(of, block);
-        taken(&self.shelf, of.size_bytes, name, ranges, wanted)
+    fn take(&self, object: &Tagged, ranges: &[Range<u64>], wanted: &mut [Wanted]) -> Vec<u64> {
+        let name = |block| self.name(object, block);
+        taken(&self.shelf, object.size_bytes, name, ranges, wanted)
     }
 
     /// Stores the blocks of a run in the cache.
-    fn keep(&self, of: &Tagged, run: &Range<u64>, bytes: &Bytes) {
-        let start = blocks::span(run.start, of.size_bytes).start;
+    fn keep(&self, object: &Tagged, run: &Range<u64>, bytes: &Bytes) {
+        let start = blocks::span(run.start, object.size_bytes).start;
         for block in run.clone() {
-            let span = blocks::span(block, of.size_bytes);
+            let span = blocks::span(block, object.size_bytes);
             let within = |place: u64| usize::try_from(place - start).unwrap_or(usize::MAX);
             if let Some(body) = bytes.get(within(span.start)..within(span.end)) {
-                self.shelf.put(&self.name(of, block), body);
+                self.shelf.put(&self.name(object, block), body);
             }
         }
     }
@@ -101,17 +105,19 @@ impl Cached {
 
     /// Parts of an object by its blocks; `None` where the cache can't serve them.
     async fn by_blocks(&self, info: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Option<Vec<Bytes>>> {
-        let Some(of) = Tagged::of(info) else { return Ok(None) };
-        let clip = |r: &Range<u64>| r.start..r.end.min(of.size_bytes);
+        let Some(tagged) = Tagged::of(info) else {
+            return Ok(None);
+        };
+        let clip = |r: &Range<u64>| r.start..r.end.min(tagged.size_bytes);
         // The store judges ranges that begin beyond the end.
-        if ranges.iter().any(|r| !r.is_empty() && r.start >= of.size_bytes) {
+        if ranges.iter().any(|r| !r.is_empty() && r.start >= tagged.size_bytes) {
             return Ok(None);
         }
         let ranges: Vec<_> = ranges.iter().map(clip).collect();
         let Some(wanted) = ranges.iter().cloned().map(Wanted::new).collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        let (here, asked) = (Arc::clone(&self.of), of.clone());
+        let (here, asked) = (Arc::clone(&self.of), tagged.clone());
         let (wanted, missing) = blocking(move || {
             let mut wanted = wanted;
             let missing = match here.shelf.is_usable() {
@@ -125,7 +131,7 @@ impl Cached {
         let parts = Arc::new(Mutex::new(wanted));
         let requests = blocks::runs(&missing)
             .into_iter()
-            .map(|run| self.fetch(info, &of, run, &parts));
+            .map(|run| self.fetch(info, &tagged, run, &parts));
         let mut requests = stream::iter(requests.collect::<Vec<_>>()).buffer_unordered(PARALLEL_REQUESTS);
         while let Some(is_whole) = requests.next().await {
             if !is_whole? {
@@ -139,9 +145,9 @@ impl Cached {
 
     /// Reads missing blocks, caches them, and fills in the wanted bytes; false if the store
     /// returned another length.
-    async fn fetch(&self, info: &ObjectInfo, of: &Tagged, run: Range<u64>, parts: &Parts) -> Result<bool> {
-        let last = blocks::span(run.end.saturating_sub(1), of.size_bytes);
-        let span = blocks::span(run.start, of.size_bytes).start..last.end;
+    async fn fetch(&self, info: &ObjectInfo, object: &Tagged, run: Range<u64>, parts: &Parts) -> Result<bool> {
+        let last = blocks::span(run.end.saturating_sub(1), object.size_bytes);
+        let span = blocks::span(run.start, object.size_bytes).start..last.end;
         let _permit = self.requests.acquire().await;
         let bytes = self.inner.read_part(info, span.clone()).await?;
         if bytes.len() as u64 != span.end - span.start {
@@ -150,9 +156,9 @@ impl Cached {
         for part in parts.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
             part.take_from(span.start, &bytes);
         }
-        let (here, of) = (Arc::clone(&self.of), of.clone());
+        let (here, object) = (Arc::clone(&self.of), object.clone());
         blocking(move || {
-            here.keep(&of, &run, &bytes);
+            here.keep(&object, &run, &bytes);
             Ok(())
         })
         .await?;
@@ -182,13 +188,13 @@ impl Backend for Cached {
         self.inner.read(key).await
     }
 
-    async fn read_listed(&self, of: &ObjectInfo) -> Result<Bytes> {
-        let whole = 0..of.size_bytes;
-        match self.by_blocks(of, std::slice::from_ref(&whole)).await {
+    async fn read_listed(&self, object: &ObjectInfo) -> Result<Bytes> {
+        let whole = 0..object.size_bytes;
+        match self.by_blocks(object, std::slice::from_ref(&whole)).await {
             Ok(Some(parts)) => parts.into_iter().next().ok_or_else(no_part),
             // The object that has the name now is read instead.
             Err(e) if e.kind() != Kind::ObjectNotFound => Err(e),
-            _ => self.inner.read_listed(of).await,
+            _ => self.inner.read_listed(object).await,
         }
     }
 
@@ -196,15 +202,15 @@ impl Backend for Cached {
         self.inner.read_range(key, range).await
     }
 
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        let parts = self.read_parts(of, std::slice::from_ref(&range)).await?;
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        let parts = self.read_parts(object, std::slice::from_ref(&range)).await?;
         parts.into_iter().next().ok_or_else(no_part)
     }
 
-    async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        match self.by_blocks(of, ranges).await? {
+    async fn read_parts(&self, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        match self.by_blocks(object, ranges).await? {
             Some(parts) => Ok(parts),
-            None => self.inner.read_parts(of, ranges).await,
+            None => self.inner.read_parts(object, ranges).await,
         }
     }
 
@@ -220,8 +226,8 @@ impl Backend for Cached {
         self.inner.put_if_absent(key, bytes).await
     }
 
-    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutDraft) -> Result<PutOutcome> {
-        self.inner.put_if_absent_again(key, bytes, kept).await
+    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, draft: &mut PutDraft) -> Result<PutOutcome> {
+        self.inner.put_if_absent_again(key, bytes, draft).await
     }
 
     async fn put_expendable(&self, key: &str, bytes: Bytes, begun: PutDraft) -> Result<()> {

@@ -56,15 +56,15 @@ pub fn cache_contents(dir: &Path) -> Result<CacheContents> {
         drafts: walk::drafts_in(&ours).map_err(failed)?.len() as u64,
         ..CacheContents::default()
     };
-    for found in walk::entries(&ours).map_err(failed)? {
+    for entry in walk::entries(&ours).map_err(failed)? {
         out.entries += 1;
-        out.size_bytes = out.size_bytes.saturating_add(found.disk_bytes);
-        out.oldest_use_ms = Some(out.oldest_use_ms.map_or(found.used_ms, |ms| ms.min(found.used_ms)));
+        out.size_bytes = out.size_bytes.saturating_add(entry.disk_bytes);
+        out.oldest_use_ms = Some(out.oldest_use_ms.map_or(entry.used_ms, |ms| ms.min(entry.used_ms)));
         // Missing or damaged entries count for no table.
-        if let Ok(Some(location)) = location(&walk::file(&ours, found.id)) {
+        if let Ok(Some(location)) = location(&walk::file(&ours, entry.id)) {
             let table = out.tables.entry(location).or_default();
             table.entries += 1;
-            table.size_bytes = table.size_bytes.saturating_add(found.disk_bytes);
+            table.size_bytes = table.size_bytes.saturating_add(entry.disk_bytes);
         }
     }
     Ok(out)

@@ -106,13 +106,13 @@ mod tests {
     fn no_changed_bit_and_no_cut_passes() {
         let name = Name::new(["s3://b/t", "k", "tag"]);
         let sound = file(&name, b"some bytes of a log");
-        for at in 0..sound.len() {
+        for index in 0..sound.len() {
             for bit in 0..8 {
                 let mut bad = sound.clone();
-                bad[at] ^= 1 << bit;
-                assert_eq!(name.body_of(&bad), None, "bit {bit} of byte {at}");
+                bad[index] ^= 1 << bit;
+                assert_eq!(name.body_of(&bad), None, "bit {bit} of byte {index}");
             }
-            assert_eq!(name.body_of(&sound[..at]), None, "cut to {at}");
+            assert_eq!(name.body_of(&sound[..index]), None, "cut to {index}");
         }
         assert_eq!(name.body_of(&[&sound[..], b"x"].concat()), None);
     }

@@ -125,13 +125,13 @@ impl Backend for Made {
         self.read_part(&self.head(key).await?, range).await
     }
 
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        let parts = self.read_parts(of, std::slice::from_ref(&range)).await?;
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        let parts = self.read_parts(object, std::slice::from_ref(&range)).await?;
         parts.into_iter().next().ok_or_else(gone)
     }
 
-    async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let copy = CopyInfo::of(of).ok_or_else(gone)?;
+    async fn read_parts(&self, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let copy = CopyInfo::of(object).ok_or_else(gone)?;
         let clip = |r: &Range<u64>| r.start..r.end.min(copy.size_bytes);
         let (here, ranges) = (Arc::clone(&self.0), ranges.iter().map(clip).collect::<Vec<_>>());
         blocking(move || here.parts(copy, &ranges).ok_or_else(gone)).await

@@ -84,19 +84,19 @@ impl Shelf {
     /// not who wrote it.
     fn prepare(&self) -> io::Result<()> {
         let unfit = |what: &str| Err(io::Error::new(ErrorKind::PermissionDenied, what.to_owned()));
-        if fs::symlink_metadata(&self.ours).is_ok_and(|found| !found.is_dir()) {
+        if fs::symlink_metadata(&self.ours).is_ok_and(|folder| !folder.is_dir()) {
             return unfit("it is a link or a file");
         }
         create_dirs(&walk::drafts(&self.ours))?;
         let draft = Draft::new(&self.ours)?;
-        let found = fs::symlink_metadata(&self.ours)?;
+        let folder = fs::symlink_metadata(&self.ours)?;
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt;
-            if found.uid() != draft.file.metadata()?.uid() {
+            if folder.uid() != draft.file.metadata()?.uid() {
                 return unfit("it belongs to another user");
             }
-            if found.mode() & 0o022 != 0 {
+            if folder.mode() & 0o022 != 0 {
                 return unfit("other users may write to it");
             }
         }

@@ -93,7 +93,7 @@ pub(super) fn entries(ours: &Path) -> io::Result<Vec<Found>> {
 /// All drafts.
 pub(super) fn drafts_in(ours: &Path) -> io::Result<Vec<Draft>> {
     let dir = drafts(ours);
-    let found = names(&dir)?
+    let entries = names(&dir)?
         .into_iter()
         .filter(|name| is_hex(name, 32))
         .map(|n| dir.join(n));
@@ -105,7 +105,7 @@ pub(super) fn drafts_in(ours: &Path) -> io::Result<Vec<Draft>> {
             path,
         })
     };
-    Ok(found.filter_map(draft).collect())
+    Ok(entries.filter_map(draft).collect())
 }
 
 /// The bytes that a file of this length takes on the disk.
@@ -140,7 +140,7 @@ fn is_hex(name: &str, length: usize) -> bool {
 fn names(dir: &Path) -> io::Result<Vec<String>> {
     let known = |r: io::Result<Metadata>| match r {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
-        found => found.map(|meta| meta.is_dir()),
+        kind => kind.map(|meta| meta.is_dir()),
     };
     if !known(fs::symlink_metadata(dir))? {
         return Ok(Vec::new());

@@ -243,8 +243,8 @@ impl Backend for Dynamo {
         }
     }
 
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        self.objects.read_part(of, range).await
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        self.objects.read_part(object, range).await
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {

@@ -58,13 +58,13 @@ struct Local {
 
 impl Local {
     /// A part of a file, which must be the object `of` if there is one.
-    async fn part(&self, key: String, of: Option<ObjectInfo>, range: Range<u64>) -> Result<Bytes> {
-        let parts = self.parts(key, of, vec![range]).await?;
+    async fn part(&self, key: String, object: Option<ObjectInfo>, range: Range<u64>) -> Result<Bytes> {
+        let parts = self.parts(key, object, vec![range]).await?;
         Ok(parts.into_iter().next().unwrap_or_default())
     }
 
     /// Parts of it, all by one thread: handing each to another one takes longer than reading it.
-    async fn parts(&self, key: String, of: Option<ObjectInfo>, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
+    async fn parts(&self, key: String, object: Option<ObjectInfo>, ranges: Vec<Range<u64>>) -> Result<Vec<Bytes>> {
         let (root, path) = (self.root.clone(), self.root.file(&key)?);
         if ranges.iter().all(Range::is_empty) {
             return Ok(vec![Bytes::new(); ranges.len()]);
@@ -76,15 +76,15 @@ impl Local {
         let work = move || {
             let err = |e: io::Error| root.read_err(&e, "reading a part of a file");
             let file = File::open(path).map_err(err)?;
-            let found = info(key, &About::of(&file.metadata().map_err(err)?));
-            if let Some(of) = of {
-                of.expect(&found)?;
+            let actual = info(key, &About::of(&file.metadata().map_err(err)?));
+            if let Some(object) = object {
+                object.expect(&actual)?;
             }
             let read = |range: Range<u64>| {
                 if range.is_empty() {
                     return Ok(Bytes::new());
                 }
-                let end = found.size_bytes.min(range.end);
+                let end = actual.size_bytes.min(range.end);
                 if range.start >= end {
                     return Err(Error::invalid_argument(OUT_OF_RANGE));
                 }
@@ -121,21 +121,21 @@ fn probe_result(key: String, opened: io::Result<File>) -> io::Result<Option<Prob
 }
 
 /// Files that a listing returned, all in one allocation.
-fn all_listed(root: &Root, of: &[ObjectInfo]) -> Vec<Result<Bytes>> {
-    let listed = |of: &ObjectInfo| usize::try_from(of.size_bytes).unwrap_or(0);
-    let mut read = Vec::with_capacity(of.iter().map(listed).fold(1, usize::saturating_add));
-    let mut ends = Vec::with_capacity(of.len());
+fn all_listed(root: &Root, objects: &[ObjectInfo]) -> Vec<Result<Bytes>> {
+    let listed = |object: &ObjectInfo| usize::try_from(object.size_bytes).unwrap_or(0);
+    let mut read = Vec::with_capacity(objects.iter().map(listed).fold(1, usize::saturating_add));
+    let mut ends = Vec::with_capacity(objects.len());
     let mut held: Option<(&str, Folder)> = None;
-    for one in of {
+    for object in objects {
         let err = |e: io::Error| root.read_err(&e, "reading a file");
-        let (dir, name) = one.key.rsplit_once('/').unwrap_or(("", &one.key));
-        let folder = match held.take().filter(|(at, _)| *at == dir) {
+        let (dir, name) = object.key.rsplit_once('/').unwrap_or(("", &object.key));
+        let folder = match held.take().filter(|(held_dir, _)| *held_dir == dir) {
             Some((_, folder)) => Ok(folder),
             None => root.dir(dir).and_then(|path| Folder::open(&path).map_err(err)),
         };
         let whole = |folder: Folder| {
             let from = read.len();
-            let done = folder.read(name, listed(one), &mut read).map_err(err);
+            let done = folder.read(name, listed(object), &mut read).map_err(err);
             held = Some((dir, folder));
             done.map(|()| from..read.len())
         };
@@ -226,9 +226,9 @@ impl Backend for Local {
     async fn list_from(&self, dir: &str, from_name: &str) -> Result<Listing> {
         let (root, dir, from) = (self.root.clone(), dir.to_owned(), from_name.to_owned());
         let path = root.dir(&dir)?;
-        let at = root.clone();
+        let folder_root = root.clone();
         let mut left = quick(move || {
-            let mut names: Vec<String> = names(&at, &path)?
+            let mut names: Vec<String> = names(&folder_root, &path)?
                 .into_iter()
                 .filter(|(name, is_dir)| !is_dir && !is_hidden(name) && *name >= from)
                 .map(|(name, _)| name)
@@ -262,10 +262,10 @@ impl Backend for Local {
             let Some(dir) = dirs.pop() else {
                 return Ok(None);
             };
-            let at = root.clone();
-            let found = blocking(move || level(&at, &dir)).await?;
-            dirs.extend(found.directories);
-            Ok(Some((found.files, (root, dirs))))
+            let folder_root = root.clone();
+            let listing = blocking(move || level(&folder_root, &dir)).await?;
+            dirs.extend(listing.directories);
+            Ok(Some((listing.files, (root, dirs))))
         });
         Ok(directories.flat_map(unbatched).boxed())
     }
@@ -295,21 +295,22 @@ impl Backend for Local {
     }
 
     /// All by one thread: handing each to another one takes longer than reading it.
-    async fn read_all_listed(&self, of: Arc<[ObjectInfo]>) -> Result<Vec<Result<Bytes>>> {
+    async fn read_all_listed(&self, objects: Arc<[ObjectInfo]>) -> Result<Vec<Result<Bytes>>> {
         let root = self.root.clone();
-        quick(move || Ok(all_listed(&root, &of))).await
+        quick(move || Ok(all_listed(&root, &objects))).await
     }
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
         self.part(key.to_owned(), None, range).await
     }
 
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        self.part(of.key.clone(), Some(of.clone()), range).await
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        self.part(object.key.clone(), Some(object.clone()), range).await
     }
 
-    async fn read_parts(&self, of: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.parts(of.key.clone(), Some(of.clone()), ranges.to_vec()).await
+    async fn read_parts(&self, object: &ObjectInfo, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.parts(object.key.clone(), Some(object.clone()), ranges.to_vec())
+            .await
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {

@@ -151,8 +151,8 @@ fn move_to_free_name(file: &File, from: &Path, to: &Path) -> Option<io::Result<(
     // ext2 to ext4, XFS, Btrfs, F2FS, tmpfs, overlayfs: they check and rename under the directory's
     // lock. Others, such as FUSE's, may treat the flag differently.
     const LOOKING: [u64; 6] = [0xEF53, 0x5846_5342, 0x9123_683E, 0xF2F5_2010, 0x0102_1994, 0x794C_7630];
-    let of = fstatfs(file).ok().and_then(|about| u64::try_from(about.f_type).ok())?;
-    if !LOOKING.contains(&of) {
+    let file_system = fstatfs(file).ok().and_then(|about| u64::try_from(about.f_type).ok())?;
+    if !LOOKING.contains(&file_system) {
         return None;
     }
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {

@@ -96,11 +96,11 @@ impl ObjectStore for LocalObjects {
         let (path, location) = (self.file(location)?, location.clone());
         waiting(move || {
             let file = File::open(&path).map_err(|e| failed(e, &location))?;
-            let found = file.metadata().map_err(|e| failed(e, &location))?;
-            if found.is_dir() {
+            let metadata = file.metadata().map_err(|e| failed(e, &location))?;
+            if metadata.is_dir() {
                 return Err(failed(io::ErrorKind::NotFound.into(), &location));
             }
-            let meta = meta(&location, &found);
+            let meta = meta(&location, &metadata);
             options.check_preconditions(&meta)?;
             let range = match &options.range {
                 Some(range) => range.as_range(meta.size).map_err(generic)?,

@@ -23,10 +23,10 @@ pub(super) fn part(file: &File, range: Range<u64>) -> io::Result<Bytes> {
     let length = usize::try_from(range.end.saturating_sub(range.start)).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let mut bytes = Vec::with_capacity(length);
     while bytes.len() < length {
-        let at = range
+        let offset = range
             .start
             .saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        if some(file, Some(at), &mut bytes)? == 0 {
+        if some(file, Some(offset), &mut bytes)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
@@ -37,20 +37,20 @@ pub(super) fn part(file: &File, range: Range<u64>) -> io::Result<Bytes> {
 /// Appends the bytes of one system call, from this position or the cursor on, within the spare
 /// room; returns their number.
 #[cfg(target_os = "linux")]
-fn some(file: &File, at: Option<u64>, to: &mut Vec<u8>) -> io::Result<usize> {
+fn some(file: &File, offset: Option<u64>, to: &mut Vec<u8>) -> io::Result<usize> {
     use rustix::buffer::spare_capacity;
     use rustix::io::{pread, read, retry_on_intr};
 
-    Ok(match at {
-        Some(at) => retry_on_intr(|| pread(file, spare_capacity(to), at))?,
+    Ok(match offset {
+        Some(offset) => retry_on_intr(|| pread(file, spare_capacity(to), offset))?,
         None => retry_on_intr(|| read(file, spare_capacity(to)))?,
     })
 }
 
 #[cfg(not(target_os = "linux"))]
-fn some(mut file: &File, at: Option<u64>, to: &mut Vec<u8>) -> io::Result<usize> {
-    if let Some(at) = at {
-        io::Seek::seek(&mut file, io::SeekFrom::Start(at))?;
+fn some(mut file: &File, offset: Option<u64>, to: &mut Vec<u8>) -> io::Result<usize> {
+    if let Some(offset) = offset {
+        io::Seek::seek(&mut file, io::SeekFrom::Start(offset))?;
     }
     let room = u64::try_from(to.capacity() - to.len()).unwrap_or(u64::MAX);
     file.take(room).read_to_end(to)

@@ -227,12 +227,12 @@ impl Backend for Objects {
         Ok(self
             .objects_after(&path, None)?
             .filter_map(move |item| {
-                let found = match item {
+                let info = match item {
                     Ok(meta) => Some(Ok(this.info(meta))),
                     Err(object_store::Error::NotFound { .. }) => None,
                     Err(e) => Some(Err(this.err(&e))),
                 };
-                std::future::ready(found)
+                std::future::ready(info)
             })
             .boxed())
     }
@@ -264,8 +264,8 @@ impl Backend for Objects {
         self.store.get_range(&path, range).await.map_err(|e| self.err(&e))
     }
 
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        let path = self.file(&of.key)?;
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        let path = self.file(&object.key)?;
         if range.is_empty() {
             return Ok(Bytes::new());
         }
@@ -274,13 +274,13 @@ impl Backend for Objects {
             .get_opts(&path, GetOptions::new().with_range(Some(range)))
             .await
         {
-            Ok(found) => {
-                of.expect(&self.info(found.meta.clone()))?;
-                found.bytes().await.map_err(|e| self.err(&e))
+            Ok(result) => {
+                object.expect(&self.info(result.meta.clone()))?;
+                result.bytes().await.map_err(|e| self.err(&e))
             }
             // The object may have been replaced by a shorter one, which ends before the range.
             Err(e) => {
-                of.expect(&self.head(&of.key).await?)?;
+                object.expect(&self.head(&object.key).await?)?;
                 Err(self.err(&e))
             }
         }

@@ -48,8 +48,8 @@ impl<C: Credential> Provided<C> {
 
     fn read(&self, provided: &Arc<ProvidedFields>) -> Result<Arc<C>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, credential)) = &*last
-            && Arc::ptr_eq(of, provided)
+        if let Some((previous, credential)) = &*last
+            && Arc::ptr_eq(previous, provided)
         {
             return Ok(Arc::clone(credential));
         }
@@ -138,10 +138,10 @@ fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> bool {
 
 impl Credential for AwsCredential {
     fn read(provided: &ProvidedFields) -> Result<Self> {
-        let of = |key: AmazonS3ConfigKey| field(provided, |name| name.parse().ok() == Some(key));
+        let field_of = |key: AmazonS3ConfigKey| field(provided, |name| name.parse().ok() == Some(key));
         let (id, secret) = (
-            of(AmazonS3ConfigKey::AccessKeyId)?,
-            of(AmazonS3ConfigKey::SecretAccessKey)?,
+            field_of(AmazonS3ConfigKey::AccessKeyId)?,
+            field_of(AmazonS3ConfigKey::SecretAccessKey)?,
         );
         let (Some(key_id), Some(secret_key)) = (id, secret) else {
             return Err(lacking(
@@ -152,7 +152,7 @@ impl Credential for AwsCredential {
         Ok(AwsCredential {
             key_id,
             secret_key,
-            token: of(AmazonS3ConfigKey::Token)?,
+            token: field_of(AmazonS3ConfigKey::Token)?,
         })
     }
 
@@ -187,21 +187,21 @@ fn scope(authorization: &str) -> Option<(String, String)> {
 fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     let pairs = (0..text.len()).step_by(2);
     pairs
-        .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
+        .map(|index| u8::from_str_radix(text.get(index..index + 2)?, 16).ok())
         .collect()
 }
 
 impl Credential for AzureCredential {
     fn read(provided: &ProvidedFields) -> Result<Self> {
-        let of = |key: AzureConfigKey| field(provided, |name| name.parse().ok() == Some(key));
-        let token = match of(AzureConfigKey::Token)? {
+        let field_of = |key: AzureConfigKey| field(provided, |name| name.parse().ok() == Some(key));
+        let token = match field_of(AzureConfigKey::Token)? {
             None => field(provided, is_token)?,
             token => token,
         };
         if let Some(token) = token {
             return Ok(AzureCredential::BearerToken(token));
         }
-        if let Some(sas) = of(AzureConfigKey::SasKey)? {
+        if let Some(sas) = field_of(AzureConfigKey::SasKey)? {
             let pairs = url::form_urlencoded::parse(sas.trim_start_matches('?').as_bytes());
             let pairs: Vec<_> = pairs.into_owned().collect();
             return match pairs.iter().any(|(name, _)| name == "sig") {
@@ -209,7 +209,7 @@ impl Credential for AzureCredential {
                 false => Err(lacking("a sas_token with a signature (sig=…)", provided)),
             };
         }
-        if let Some(key) = of(AzureConfigKey::AccessKey)? {
+        if let Some(key) = field_of(AzureConfigKey::AccessKey)? {
             return AzureAccessKey::try_new(&key)
                 .map(AzureCredential::AccessKey)
                 .map_err(|_| lacking("an account_key in base 64", provided));
@@ -348,12 +348,12 @@ mod tests {
 
     #[test]
     fn a_request_of_s3_is_signed_for_the_same_region_service_and_body() {
-        let of = |id: &str, token: Option<&str>| AwsCredential {
+        let credential = |id: &str, token: Option<&str>| AwsCredential {
             key_id: id.into(),
             secret_key: "s".into(),
             token: token.map(str::to_owned),
         };
-        let (old, new) = (of("OLD", Some("old-token")), of("NEW", None));
+        let (old, new) = (credential("OLD", Some("old-token")), credential("NEW", None));
         for signed in [true, false] {
             let mut again = request("http://127.0.0.1:1/bucket/key?list-type=2");
             let signer = AwsAuthorizer::new(&old, "s3", "eu-west-3").with_sign_payload(signed);

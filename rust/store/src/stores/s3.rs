@@ -178,8 +178,8 @@ mod tests {
             assert!(e.to_string().contains(name), "{e}");
         }
         assert!(opened(&[("aws_role_arn", "arn:x")]).is_some());
-        for one in ["allow_instance_metadata", "skip_signature", "AWS_SKIP_SIGNATURE"] {
-            assert!(opened(&[(one, "true")]).is_none(), "{one}");
+        for option in ["allow_instance_metadata", "skip_signature", "AWS_SKIP_SIGNATURE"] {
+            assert!(opened(&[(option, "true")]).is_none(), "{option}");
         }
         assert!(opened(&[("access_key_id", "abcd"), ("secret_access_key", "efgh")]).is_none());
     }

@@ -58,13 +58,12 @@ pub fn schema() -> StructType {
 }
 
 /// The condition that a row is in this partition.
-fn in_partition(partition: u8) -> String {
+fn in_partition(partition: u8) -> Value {
     json!({
         "op": "compare", "cmp": "=",
         "left": {"op": "column", "name": ["p"]},
         "right": {"op": "literal", "value": partition.to_string(), "type": "integer"},
     })
-    .to_string()
 }
 
 /// How a try ended.
@@ -195,8 +194,7 @@ async fn write(me: &mut Context, intent: IntentId, partition: u8, mut request: V
 
 async fn change(me: &Context, intent: IntentId) -> Result<Ended> {
     let request = json!({
-        "change": "set_properties",
-        "properties": {"turn": intent.to_string()},
+        "change": {"change": "set_properties", "properties": {"turn": intent.to_string()}},
         "commit": {"commit_info": {"simIntent": intent}},
     });
     let request: AlterRequest = serde_json::from_value(request).expect("a request");

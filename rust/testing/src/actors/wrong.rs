@@ -101,7 +101,7 @@ pub async fn read_past_gaps(me: &Context) {
     }
 }
 
-/// Deletes all commits before the newest, whether or not a checkpoint stands in for them.
+/// Deletes all commits before the newest, whether or not a checkpoint replaces them.
 pub async fn delete_old_commits(me: &Context, newest: &Snapshot) -> Result<()> {
     for version in 0..newest.version() {
         me.store.delete(&format!("_delta_log/{version:020}.json")).await?;

@@ -228,7 +228,7 @@ fn model() -> Result<bool, String> {
     let claims = [
         "Every state that three writers (two that read all rows and replace them, one blind append), a checkpointer and a cleaner can reach was visited: with puts that are lost, late, doubled or of unknown outcome, and a death of anybody at any moment.",
         "In each: versions are contiguous and not written twice; a writer is where it was told to be, once; one that was told of a failure isn't there; who read all rows has seen every version before its own; checkpoints hold their version; the hint names one that is there; the newest version can be rebuilt; and from each all can come to an end.",
-        "Assumed: clean-up takes nothing that a transaction or request under way began with (the log's retention); without that, the search finds a version that is written anew.",
+        "Assumed: clean-up takes nothing that a transaction or request under way began with (the log's retention); without that, the search finds a version that is written twice.",
     ];
     let report = Report {
         title: "Model of the commit and checkpoint protocol",

@@ -1,4 +1,4 @@
-// A stream's sink that hands its batches to Python. What Python refuses, and what Spark threw to it meanwhile, ends the query as it is.
+// A stream's sink that passes its batches to Python. An error of Python, or one that Spark raised in Python's call, ends the query unchanged.
 package deltaplane;
 
 import java.util.function.BiFunction;

@@ -1,4 +1,4 @@
-// What a session's own catalog holds of a table of Parquet files, and the change of such a table's entry into one of ours.
+// Reads the entry of a Parquet table in a session's own catalog, and changes such an entry to a Delta table's.
 package deltaplane;
 
 import java.lang.reflect.Constructor;
@@ -58,8 +58,8 @@ public final class Catalogs {
     }
   }
 
-  // Makes a table's entry one of another format at the same location, with these columns and no partitions of the catalog's. Spark
-  // takes every table at a location for an external one: dropping the name by itself leaves the files.
+  // Changes the format of a table's entry at the same location, with these columns and without catalog partitions. Spark
+  // considers every table with a location external: dropping only the name keeps the files.
   public static void change(SparkSession session, String name, String provider, StructType schema, Map properties)
       throws Exception {
     SessionCatalog catalog = session.sessionState().catalog();
@@ -80,7 +80,7 @@ public final class Catalogs {
     catalog.refreshTable(identifier);
   }
 
-  // The copy of a case class with other values of some fields, whichever fields this version of Spark has beside them.
+  // A copy of a case class with other values of some fields, whichever further fields this Spark version has.
   private static Object copy(Product of, Map changed) throws Exception {
     Object[] all = new Object[of.productArity()];
     for (int i = 0; i < all.length; i++) {

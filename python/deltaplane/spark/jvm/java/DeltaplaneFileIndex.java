@@ -1,5 +1,5 @@
-// A file index by whose name plans show it. What is asked of it goes to Python's, as one text, unless the answer is known:
-// from a question like it about the same version, or from what the optimiser was told of the scan.
+// A file index whose name plans show. It forwards each question to Python as one text, unless the answer is cached:
+// from an equal question about the same version, or from the optimizer's question about the scan.
 package deltaplane;
 
 import java.util.ArrayDeque;
@@ -33,9 +33,9 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 public final class DeltaplaneFileIndex implements FileIndex {
-  // The thread-local name of the query that a planning thread works for, the same for all its parts.
+  // The thread-local property with the id of the query for which a thread plans, the same for all its parts.
   private static final String QUERY = "spark.sql.execution.root.id";
-  // Answers that are remembered: they are for questions about the last query, not history.
+  // Number of cached answers: enough for questions about the last query.
   private static final int PLANS = 16;
 
   // Python's: a text and, where rows are estimated, the filters; gives bytes or text, null, or no bytes where the answer is
@@ -45,12 +45,12 @@ public final class DeltaplaneFileIndex implements FileIndex {
   private final String name;
   private final Seq roots;
   private final StructType partitions;
-  // Whether all queries see one version.
+  // Whether all queries read one version.
   private final boolean pinned;
   private final ArrayDeque plans;
   private final Kept kept;
   private final boolean prepared;
-  // Negative where it isn't known.
+  // Negative if it is unknown.
   private volatile long sizeInBytes;
   // What the optimiser was told, in which query (null outside of one) and for which filters; held no longer than it is of
   // use, since Spark asks once for each scan and may keep the index for long.
@@ -96,7 +96,7 @@ public final class DeltaplaneFileIndex implements FileIndex {
     return pinned;
   }
 
-  // Whether the table has another version than at the last call, or nobody can tell.
+  // Whether the table's version has changed since the last call; true if that can't be determined.
   public boolean hasChanged() {
     try {
       return "1".equals(answer(question("changed", null, null, Collections.emptyList()), null));
@@ -114,14 +114,14 @@ public final class DeltaplaneFileIndex implements FileIndex {
     SQLConf conf = SQLConf.get();
     boolean counts = conf.cboEnabled() || conf.planStatsEnabled();
     String query = query();
-    // What is planned outside of a query may not be what will be read.
+    // A plan outside of a query may not be the plan that is read.
     String kind = !counts ? "prepare" : pinned || query != null ? "prepare with statistics" : "prepare with rows";
     List texts = texts(filters);
     Found found = ask(kind, query, texts, counts ? filters : null);
     return found == null ? null : new DeltaplaneFileIndex(this, found, query, new HashSet(texts));
   }
 
-  // What the optimiser was told.
+  // The answer to the optimizer.
   public synchronized Found found() {
     return found;
   }
@@ -156,7 +156,7 @@ public final class DeltaplaneFileIndex implements FileIndex {
     return size;
   }
 
-  // The last answers to `listFiles`, a line each.
+  // The last answers to `listFiles`, one line each.
   public String plans() {
     synchronized (plans) {
       return String.join("\n", plans);
@@ -259,7 +259,7 @@ public final class DeltaplaneFileIndex implements FileIndex {
     return false;
   }
 
-  // Those whose values make every filter true, by Spark's own evaluation.
+  // The partitions whose values make every filter true, by Spark's own evaluation.
   private PartitionDirectory[] matching(PartitionDirectory[] directories, Seq filters) {
     Iterator each = CollectionConverters.asJava(filters).iterator();
     Expression all = (Expression) each.next();

@@ -1,5 +1,5 @@
-// A stream's source that asks Python, for which Spark has no class that may be extended there: what Python refuses ends the query
-// as an exception of the JVM's.
+// A stream's source that calls Python, where Spark's class can't be extended: an error of Python ends the query
+// as a JVM exception.
 package deltaplane;
 
 import java.util.function.BiFunction;
@@ -13,7 +13,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 
 public final class Followed implements Source, SupportsTriggerAvailableNow {
-  // Takes the name of a method, and its arguments behind this source.
+  // Takes the name of a method, and its arguments after this source.
   private final BiFunction python;
   private final StructType schema;
   private final SparkSession session;
@@ -69,7 +69,7 @@ public final class Followed implements Source, SupportsTriggerAvailableNow {
     return (Dataset) ask(shown ? "getBatchWithMetadata" : "getBatch", start.isDefined() ? start.get() : null, end);
   }
 
-  // Never asked, since the source says where a batch ends.
+  // Never called, since the source determines the end of a batch.
   public Option getOffset() {
     throw new UnsupportedOperationException("latestOffset says where the next batch ends");
   }

@@ -1,5 +1,5 @@
-// What Python's index answers for one scan: its files, which come as bytes, and what is known of them. The same for whoever
-// asks the same of the same version.
+// The Python index's answer for one scan: its files, encoded as bytes, with sizes and statistics. Shared by all callers that
+// ask the same question about the same version.
 package deltaplane;
 
 import java.net.URI;
@@ -18,9 +18,9 @@ import scala.collection.immutable.Map$;
 import scala.collection.immutable.Seq;
 
 public final class Found {
-  // What a file says of its blocks; Spark uses it to split files, and Hadoop's own for local files is 32 MiB.
+  // The reported block size, by which Spark splits files; Hadoop's own for local files is 32 MiB.
   private static final long BLOCK_SIZE = 128L << 20;
-  // Stands for a number that the log doesn't have.
+  // Represents a number that the log lacks.
   private static final long NO_NUMBER = -1;
 
   public final String name;
@@ -29,13 +29,13 @@ public final class Found {
   public final String files;
   public final boolean byJob;
   public final long sizeInBytes;
-  // Negative where nobody knows.
+  // Negative if unknown.
   public final long rows;
-  // Texts of five for each column: see PrepareScans.
+  // Five texts for each column: see PrepareScans.
   public final String[] columns;
   // The answer's length.
   public final int bytes;
-  // Where the directories come from, until they are made.
+  // The encoded directories, until they are decoded.
   private ByteBuffer from;
   private PartitionDirectory[] directories;
 
@@ -57,7 +57,7 @@ public final class Found {
     from = all;
   }
 
-  // Each partition's values, and its files. Nobody changes them.
+  // Each partition's values, and its files. Immutable.
   public synchronized PartitionDirectory[] directories() {
     if (directories == null) {
       directories = made(from);

@@ -1,5 +1,5 @@
-// Frames over a table's files, and the indexes that they ask, by one call each: from Python a call takes as long as most of what
-// it would do here.
+// Frames over a table's files, and their indexes, each made by one call: a call from Python takes as long as most of the work
+// done here.
 package deltaplane;
 
 import java.lang.ref.WeakReference;
@@ -41,7 +41,7 @@ public final class Frames {
     this.rule = rule;
   }
 
-  // An index that asks an object of Python's. Those with one name are equal; pinned: their queries see one version.
+  // An index that calls a Python object. Indexes with the same name are equal; pinned: their queries read one version.
   public DeltaplaneFileIndex index(
       BiFunction python, SparkSession session, String name, String root, String partitions, boolean pinned) {
     Seq roots = PythonUtils.toSeq(Collections.singletonList(new Path(root))).toSeq();
@@ -65,8 +65,8 @@ public final class Frames {
     return Dataset$.MODULE$.ofRows(session, LogicalRelation$.MODULE$.apply(relation, true));
   }
 
-  // Has what is cached of tables that have a newer version than at the last call be computed anew when it is asked for next,
-  // as Spark does for its own tables: what a frame over one of them gave, and what came of it by filters and joins.
+  // Makes cached frames of tables with a newer version than at the last call be computed again at their next use,
+  // as Spark does for its own tables: frames over such a table, and frames derived from them by filters and joins.
   public void recache(SparkSession session) {
     CacheManager cache = session.sharedState().cacheManager();
     if (cache.isEmpty()) return;
@@ -92,7 +92,7 @@ public final class Frames {
     }
   }
 
-  // A stream's source that asks an object of Python's, and the streaming rows of it. Tracking: see ScanFormat.of.
+  // A stream's source that calls a Python object, and its streaming rows. Tracking: see ScanFormat.of.
   public Dataset followed(SparkSession session, BiFunction python, String schema, String tracking) {
     StructType hidden = ScanFormat.of(tracking).hiddenType();
     Followed source = new Followed(python, struct(schema), session, hidden, false);
@@ -105,12 +105,12 @@ public final class Frames {
     return Dataset$.MODULE$.ofRows(session, HiddenMetadata.over(frame.queryExecution().analyzed()));
   }
 
-  // Has a stream's batches go to an object of Python's, which takes a batch and its number.
+  // Sends a stream's batches to a Python object, which takes a batch and its number.
   public void sink(DataStreamWriter writer, BiFunction python) {
     PythonForeachBatchHelper.callForeachBatch(writer, new Batches(python));
   }
 
-  // Has the session's analyser ask Python for relations that name Delta tables; false where it is built otherwise.
+  // Makes the session's analyser call Python for relations that name Delta tables; false if its rules can't be changed.
   public boolean asks(BiFunction python, SparkSession session) {
     try {
       Relations.install(python, session);
@@ -132,12 +132,12 @@ public final class Frames {
     }
   }
 
-  // What a statement, or an expression, names: see Statements.
+  // The names in a statement or an expression: see Statements.
   public String[] names(SparkSession session, String text, boolean expression) throws Exception {
     return expression ? Statements.readExpression(session, text) : Statements.read(session, text);
   }
 
-  // What the catalog holds of a table: see Catalogs.
+  // A table's catalog entry: see Catalogs.
   public String[] heldTable(SparkSession session, String name) throws Exception {
     return Catalogs.table(session, name);
   }
@@ -147,7 +147,7 @@ public final class Frames {
     Catalogs.change(session, name, provider, struct(schema), properties);
   }
 
-  // The table of which a view shows columns: see Views.
+  // The table whose columns a view selects: see Views.
   public String[] plainView(Dataset view) {
     return Views.plain(view);
   }
@@ -190,7 +190,7 @@ public final class Frames {
     return (String[]) found.toArray(new String[0]);
   }
 
-  // Has the session's optimiser ask indexes for relations that know their files.
+  // Makes the session's optimizer ask indexes for relations with known files.
   private void prepareScans(SparkSession session) {
     ExperimentalMethods methods = session.experimental();
     Seq rules = (Seq) methods.extraOptimizations();

@@ -1,4 +1,4 @@
-// Answers of one index, the last that were asked for: a version's files never change. As many as are small together.
+// A cache of one index's most recent answers, bounded by their total size: a version's files never change.
 package deltaplane;
 
 import java.util.Iterator;
@@ -7,7 +7,7 @@ import java.util.LinkedHashMap;
 public final class Kept {
   private static final long MOST_BYTES = 4L << 20;
 
-  // By question, the one that was asked longest ago first.
+  // By question, least recently used first.
   private final LinkedHashMap answers = new LinkedHashMap(16, 0.75f, true);
   private long bytes = 0;
 

@@ -1,4 +1,4 @@
-// A rule of the optimiser: each scan of a file index of ours gets one that knows its files, and with it the scan's size, name
+// A rule of the optimizer: gives each scan of a deltaplane file index an index with known files, and with it the scan's size, name
 // and statistics. What else takes Scala's types or classes that versions of Spark build otherwise is made here too.
 package deltaplane;
 
@@ -35,11 +35,11 @@ import scala.math.BigInt;
 public final class PrepareScans extends Rule {
   // Whoever makes a table for Spark's catalog gives as many arguments as this Spark's has; these are ours, and in front.
   private static final int GIVEN = 4;
-  // Found ones by class and name: a table has some twenty arguments, and each scan is one.
+  // Cached by class and name: a table has some twenty arguments, and each scan makes one.
   private static final ConcurrentHashMap METHODS = new ConcurrentHashMap();
 
   public PrepareScans() {
-    // Says at once where this Spark's classes are others.
+    // Fails at once if this Spark's classes differ.
     table("", new StructType(), new CatalogStatistics(BigInt.apply(0L), Option.empty(), ofColumns(new String[0])));
   }
 
@@ -128,7 +128,7 @@ public final class PrepareScans extends Rule {
     return copied((Product) called(all, apply, arguments), "stats", Option.apply(statistics));
   }
 
-  // Of each column its name, distinct values, smallest and greatest one, and nulls: empty where nobody knows.
+  // For each column its name, distinct values, minimum, maximum, and nulls: empty if unknown.
   private static Map ofColumns(String[] said) {
     Map all = (Map) Map$.MODULE$.empty();
     for (int i = 0; i < said.length; i += 5)

@@ -1,5 +1,5 @@
-// What Python refuses to a thread of the JVM's that plans, or that runs a stream: the text for people, the error from which
-// Python makes it again, and what delta-spark calls it, which listeners of streams are told.
+// An error that Python raised for a JVM thread which plans, or runs a stream: the text for people, the fields from which
+// Python rebuilds the error, and delta-spark's condition, which listeners of streams receive.
 package deltaplane;
 
 import java.util.HashMap;
@@ -31,7 +31,7 @@ public final class Refused extends RuntimeException implements SparkThrowable {
     // The text of an error that delta-spark has no name for stays as it is.
     boolean named = !parts[3].startsWith("DELTAPLANE_");
     String text = parts[1];
-    // Some texts begin with it.
+    // Some texts begin with the condition.
     if (named && text.startsWith(parts[3] + ": ")) text = text.substring(parts[3].length() + 2);
     if (named && !text.startsWith("[" + parts[3] + "]")) text = "[" + parts[3] + "] " + text;
     throw new Refused(text, parts[2], parts[3], parts[4], parameters);

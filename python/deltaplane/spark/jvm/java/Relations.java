@@ -1,10 +1,11 @@
-// A rule of a session's analyser: relations that name a Delta table become its rows, which an object of Python's makes. It
-// comes when CTEs have taken their names, and before Spark looks up others. Views' and functions' own text meets it, too.
+// A rule of a session's analyser: replaces relations that name a Delta table by its rows, which a Python object makes. It
+// runs after CTEs are resolved, and before Spark looks up other names; also for the text of views and functions.
 package deltaplane;
 
 import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.Locale;
 import java.util.Map;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.catalyst.AliasIdentifier;
@@ -44,7 +45,7 @@ public final class Relations extends Rule {
     this.session = session;
   }
 
-  // Has a session's analyser ask Python.
+  // Makes a session's analyser call Python.
   public static void install(BiFunction python, SparkSession session) throws Exception {
     set(session, new Relations(python, session));
   }
@@ -81,7 +82,7 @@ public final class Relations extends Rule {
   }
 
   public TreeNode apply(TreeNode plan) {
-    String statement = SCRIPTS.get() == null || !(plan instanceof Command || isWrite(plan)) ? null : text(plan);
+    String statement = SCRIPTS.get() == null || !(plan instanceof Command || isStatement(plan)) ? null : text(plan);
     if (statement != null) {
       Object answer = Refused.unless(python.apply("statement\0" + statement, session));
       if (answer != null) return rows(answer);
@@ -89,8 +90,9 @@ public final class Relations extends Rule {
     return resolved((LogicalPlan) plan);
   }
 
-  private static boolean isWrite(TreeNode plan) {
-    return plan.getClass().getSimpleName().equals("InsertIntoStatement");
+  private static boolean isStatement(TreeNode plan) {
+    String kind = plan.getClass().getSimpleName();
+    return kind.equals("InsertIntoStatement") || kind.equals("UnresolvedExecuteImmediate");
   }
 
   // A statement's text in that of its script: up to the semicolon behind the last of its words that the plan knows.
@@ -143,6 +145,7 @@ public final class Relations extends Rule {
   }
 
   private LogicalPlan asked(LogicalPlan plan) {
+    if (plan.getClass().getSimpleName().equals("UnresolvedTableValuedFunction")) return changes(plan);
     RelationTimeTravel travel = plan instanceof RelationTimeTravel ? (RelationTimeTravel) plan : null;
     LogicalPlan named = travel == null ? plan : travel.relation();
     if (!(named instanceof UnresolvedRelation)) return null;
@@ -167,6 +170,16 @@ public final class Relations extends Rule {
     return named(answer, (String[]) parts.toArray(new String[0]));
   }
 
+  // The change feed that a call of `table_changes` or `table_changes_by_path` names; null for other functions.
+  private LogicalPlan changes(LogicalPlan call) {
+    Object name = call.productElement(0);
+    if (!(name instanceof scala.collection.Seq)) return null;
+    String last = String.valueOf(((scala.collection.Seq) name).last()).toLowerCase(Locale.ROOT);
+    if (!last.equals("table_changes") && !last.equals("table_changes_by_path")) return null;
+    String text = text(call);
+    return text == null ? null : rows(Refused.unless(python.apply("changes\0" + text, session)));
+  }
+
   // Where the Delta table is that Spark's own catalog holds under a name, whose parts become all of them; null where it holds
   // none. In a view names are those of its database.
   private String held(ArrayList parts) {
@@ -188,7 +201,7 @@ public final class Relations extends Rule {
       if (!catalog.tableExists(identifier)) return null;
       table = catalog.getTableRawMetadata(identifier);
     } catch (Exception e) {
-      // Dropped meanwhile, or no name of the catalog's.
+      // Dropped meanwhile, or not a name of the catalog.
       return null;
     }
     if (table.provider().isEmpty() || !isFormat((String) table.provider().get())) return null;

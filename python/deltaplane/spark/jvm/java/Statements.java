@@ -1,5 +1,5 @@
-// What a statement names, as Spark's own parser reads it: which plan it is, the table that it is about, and the relations that
-// it reads, with the places where they begin. One call for a statement: Python would need hundreds.
+// The names in a statement, by Spark's own parser: its plan class, the table that it concerns, and the relations that
+// it reads, with their positions. One call per statement: Python would need hundreds.
 package deltaplane;
 
 import java.util.ArrayList;
@@ -24,7 +24,7 @@ import scala.jdk.javaapi.CollectionConverters;
 public final class Statements {
   private static final String WRITES = "__required_write_privileges__";
 
-  // Plans that name what a command is about; views are targets, too.
+  // Plans that name a command's target; views are targets, too.
   private static final List ABOUT = Arrays.asList(new Object[] {"UnresolvedTableOrView"});
   private static final List TARGETS =
       Arrays.asList(new Object[] {"UnresolvedTable", "UnresolvedIdentifier", "UnresolvedView"});
@@ -88,7 +88,7 @@ public final class Statements {
       else if (names && TARGETS.contains(kind)) name("target", plan, (scala.collection.Seq) first);
       else if (names && kind.equals("UnresolvedTableValuedFunction")) name("calls", plan, (scala.collection.Seq) first);
     }
-    // What a plan holds beside its children: a table that is written to, queries of commands.
+    // Parts of a plan outside of its children: the written table, queries of commands.
     for (int i = 0; i < plan.productArity(); i++) parts(plan.productElement(i), plan, named);
     for (Iterator i = iterator(plan.children()); i.hasNext(); ) plan((LogicalPlan) i.next(), named);
   }

@@ -1,5 +1,5 @@
-// What a temp view shows of one Delta table: some of its columns as they are, under names of their own. A view that does more is
-// none of these.
+// A temporary view that selects unchanged columns of one Delta table, under new names. A view that does more is
+// not such a view.
 package deltaplane;
 
 import java.util.ArrayList;
@@ -73,7 +73,7 @@ public final class Views {
     return (String[]) found.toArray(new String[0]);
   }
 
-  // Whether a frame reads files by an index of ours.
+  // Whether a frame reads files by a deltaplane index.
   public static boolean reads(Dataset frame) {
     for (Iterator i = iterator(frame.queryExecution().analyzed().collectLeaves()); i.hasNext(); ) {
       Object leaf = i.next();

@@ -249,11 +249,18 @@ pub(super) fn set_default(draft: &mut Draft<'_>, column: &str, expression: Optio
         )));
     }
     draft.schema = edit::edit(&draft.schema, &path, |f| {
-        let filled = ["delta.generationExpression", "delta.identity.start"];
-        if expression.is_some() && filled.iter().any(|k| f.metadata.contains_key(*k)) {
-            return Err(Error::invalid_argument(format!(
-                "column `{column}` can't have a default: writers compute its values already"
-            )));
+        if expression.is_some() {
+            let refused = |what: &str| {
+                Err(Error::invalid_argument(format!(
+                    "column `{column}` can't have a default: writers compute its values already{what}"
+                )))
+            };
+            if f.metadata.contains_key("delta.identity.start") {
+                return refused(" (DELTA_IDENTITY_COLUMNS_ALTER_COLUMN_NOT_SUPPORTED)");
+            }
+            if f.metadata.contains_key("delta.generationExpression") {
+                return refused("");
+            }
         }
         let mut f = f.clone();
         match expression {

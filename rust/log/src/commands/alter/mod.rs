@@ -25,12 +25,13 @@ use deltaplane_protocol::conflict::ReadSet;
 use deltaplane_protocol::features::{self, iceberg_compat, row_tracking};
 use deltaplane_protocol::schema_changes::edit::Position;
 use deltaplane_store::Store;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::Snapshot;
 use crate::commands::feature_usage::RewriteFirst;
 use crate::commands::row_id_backfill::{RowIds, number_files};
+use crate::table_info::as_info;
 use crate::transaction::{Staged, commit};
 use crate::write::request::engine_info;
 use draft::Draft;
@@ -214,7 +215,6 @@ pub enum Change {
 #[derive(Debug, Clone, Deserialize)]
 pub struct AlterRequest {
     /// What to change.
-    #[serde(flatten)]
     pub change: Change,
     /// The settings of the commit.
     pub commit: AlterCommit,
@@ -239,7 +239,8 @@ pub struct AlterCommit {
 }
 
 /// What a change did or would do.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename = "AlterResult")]
 pub struct Altered {
     /// The version committed; `None` when it was only planned or there was nothing to change.
     pub version: Option<u64>,
@@ -248,32 +249,11 @@ pub struct Altered {
     /// The operation's name in the history.
     pub operation: String,
     /// The protocol before.
+    #[serde(serialize_with = "as_info")]
     pub before: Protocol,
     /// The protocol after.
+    #[serde(serialize_with = "as_info")]
     pub after: Protocol,
-}
-
-impl Altered {
-    /// As JSON for the boundary, with the features that each protocol supports.
-    pub fn to_json(&self) -> String {
-        json!({
-            "version": self.version,
-            "changed": self.changed,
-            "operation": self.operation,
-            "before": protocol_json(&self.before),
-            "after": protocol_json(&self.after),
-        })
-        .to_string()
-    }
-}
-
-/// A protocol with all supported features, listed or implied.
-pub fn protocol_json(p: &Protocol) -> Value {
-    json!({
-        "min_reader_version": p.min_reader_version,
-        "min_writer_version": p.min_writer_version,
-        "features": features::supported(p),
-    })
 }
 
 /// Plans a change on the newest version and, unless it is a dry run, commits it: in one commit, or
@@ -405,10 +385,12 @@ fn apply(draft: &mut Draft<'_>, change: &Change) -> Result<()> {
     }
 }
 
-/// Several changes of columns as one, with delta-spark's name in the history.
+/// Several changes of columns as one, with delta-spark's name in the history: that of a single
+/// change if all of them are of one column.
 fn several(draft: &mut Draft<'_>, changes: &[Change]) -> Result<()> {
     not_empty(changes, "change")?;
     let mut said = Vec::with_capacity(changes.len());
+    let mut position = None;
     for change in changes {
         apply(draft, change)?;
         if draft.operation.name != columns::CHANGED {
@@ -418,6 +400,15 @@ fn several(draft: &mut Draft<'_>, changes: &[Change]) -> Result<()> {
             )));
         }
         said.push(columns::column_facts(&draft.operation.parameters));
+        position = draft.operation.parameters.get("position").cloned().or(position);
+    }
+    let mut names = said.iter().map(|facts| facts.get("name"));
+    let first = names.next();
+    if names.all(|name| Some(name) == first) {
+        // The last change describes the column as all of them leave it.
+        let place = position.map(|p| ("position".to_owned(), p));
+        draft.operation.parameters.extend(place);
+        return Ok(());
     }
     draft.says("CHANGE COLUMNS", [("columns", json!(Value::Array(said).to_string()))]);
     Ok(())

@@ -13,7 +13,7 @@ use deltaplane_protocol::paths;
 use deltaplane_store::{ObjectInfo, Store, handle};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -77,6 +77,34 @@ pub struct Vacuumed {
     pub directories: usize,
     /// The version of the commit that records the end; absent if nothing was deleted.
     pub version: Option<u64>,
+}
+
+/// The same for users: counts, and the keys if they are wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VacuumResult {
+    /// Number of files.
+    pub files: usize,
+    /// Their bytes.
+    pub size_bytes: u64,
+    /// Number of directories that contain them.
+    pub directories: usize,
+    /// The version of the last commit, if there was one.
+    pub version: Option<u64>,
+    /// Keys of the files below the table's root, if they are wanted.
+    pub paths: Vec<String>,
+}
+
+impl Vacuumed {
+    /// For users; `keys` says whether they want the files' keys.
+    pub fn result(self, keys: bool) -> VacuumResult {
+        VacuumResult {
+            files: self.files.len(),
+            size_bytes: self.size_bytes,
+            directories: self.directories,
+            version: self.version,
+            paths: if keys { self.files } else { Vec::new() },
+        }
+    }
 }
 
 /// Deletes files by their keys instead of the store, for example by tasks on other machines; called

@@ -97,8 +97,8 @@ pub(in crate::features) fn nested_with(view: View<'_>, key: &str) -> Option<Stri
         .map(|(name, ())| name)
 }
 
-/// Whether every part of a column's path stands in an expression as a word. A string literal counts
-/// too: refusing more is safe, missing one isn't.
+/// Whether every part of a column's path occurs in an expression as a word. A string literal counts
+/// too: refusing too much is safe, missing a use isn't.
 pub fn mentions(expression: &str, path: &[String]) -> bool {
     let lower = expression.to_lowercase();
     let words: BTreeSet<&str> = lower.split(|c: char| !(c.is_alphanumeric() || c == '_')).collect();

@@ -23,7 +23,7 @@ pub struct Dropped {
     pub domains: Vec<DomainMetadata>,
     /// The feature's name as the protocol spells it.
     pub feature: &'static str,
-    /// Why live files, if there are any, would have to be written anew under other names.
+    /// The reason why live files, if there are any, would have to be rewritten under other names.
     pub rewrite: Option<String>,
     /// What must be gone from live files.
     pub usage: FeatureUsage,
@@ -34,8 +34,8 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// The protocol and metadata where old versions stay, which only whoever knows the feature may
-    /// take apart (P157): `version` is the one that drops it.
+    /// The protocol and metadata if old versions stay, which only programs that know the feature
+    /// may clean up (P157): `version` is the one that drops it.
     pub fn protected(&self, version: u64) -> (Protocol, Metadata) {
         let protocol = minimum_protocol::with(&self.protocol, checkpoint_protection::FEATURE.name);
         (protocol, checkpoint_protection::protect(&self.metadata, version))

@@ -52,7 +52,7 @@ pub(in crate::features) fn with(base: &Protocol, feature: &str) -> Protocol {
     minimum_protocol(set)
 }
 
-/// A `-preview` name stands for the final feature: the two are never listed together (P098).
+/// A `-preview` name represents the final feature: the two are never listed together (P098).
 fn add_with_requirements(set: &mut BTreeSet<String>, name: &str) {
     if set.contains(name) || set.contains(&format!("{name}-preview")) {
         return;

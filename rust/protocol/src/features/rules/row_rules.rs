@@ -1,5 +1,6 @@
-//! What users' expressions ask of every written row: conditions to meet, values to compute, values
-//! of absent columns. Gathered from the features that keep them; evaluated by whoever has the rows.
+//! The rules that users' expressions define for every written row: conditions to meet, values to
+//! compute, values of absent columns. Collected from the features that store them; the caller with
+//! the rows evaluates them.
 
 use crate::Result;
 use crate::features::row_rule::RowRules;

@@ -29,9 +29,8 @@ pub fn check_replacement(before: View<'_>, after: View<'_>) -> Result<()> {
     all().try_for_each(|f| (f.check_change)(Some(before), after))
 }
 
-/// Whether a property stays with a table that is replaced as a whole: columns keep a mapping, which
-/// readers of older versions need, and features what they noted of themselves. It may be given anew
-/// all the same.
+/// Whether a table that is replaced as a whole retains a property: a column mapping, which readers
+/// of older versions need, and the features' own records. The replacement may still set it.
 pub fn outlives_replacement(key: &str, value: &str) -> bool {
     is_lasting(key) || outlives_definition(key, value)
 }

@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 
 use crate::errors::to_python;
-use crate::records::json_value::{JsonObject, object_of};
+use crate::record::Record;
 
 /// The columns of a version, or of files.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -70,7 +70,7 @@ impl TableSchema {
 
     /// The same as plain values.
     fn to_value<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        object_of(py, &self.schema.to_value())
+        Record(self.schema.to_value()).into_pyobject(py)
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -119,7 +119,7 @@ impl TableField {
     /// A primitive type's name, else the type's parts by the names of a `schemaString`.
     #[getter]
     fn data_type<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        object_of(py, &type_value(&self.field()?.data_type))
+        Record(type_value(&self.field()?.data_type)).into_pyobject(py)
     }
 
     #[getter]
@@ -128,8 +128,8 @@ impl TableField {
     }
 
     #[getter]
-    fn metadata(&self) -> PyResult<JsonObject> {
-        Ok(JsonObject(self.field()?.metadata.clone()))
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Record(&self.field()?.metadata).into_pyobject(py)
     }
 
     fn __repr__(&self) -> PyResult<String> {

@@ -1,0 +1,55 @@
+"""Owns what a version says of its table, and what is known of features and properties."""
+
+from __future__ import annotations
+
+from deltaplane.io.records.record import Record
+
+
+class TableInfo(Record):
+    """The table's metadata without its columns."""
+
+    id: str
+    name: str | None
+    description: str | None
+    partition_columns: list[str]
+    created_time: int | None
+    configuration: dict[str, str]
+
+
+class Protocol(Record):
+    """A table's protocol; `features` are those that it lists or that its versions imply."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: list[str] | None
+    writer_features: list[str] | None
+    features: list[str]
+
+
+class Protocols(Record):
+    """A table's protocol before and after a commit; of a table that the commit makes, the lowest
+    one before."""
+
+    before: Protocol
+    after: Protocol
+
+
+class FeatureInfo(Record):
+    """A feature that is known; `legacy`: the lowest reader and writer versions that imply it."""
+
+    name: str
+    reader: bool
+    legacy: tuple[int, int] | None
+    requires: list[str]
+    reads: bool
+    writes: bool
+
+
+class PropertyInfo(Record):
+    """A table property that Delta knows."""
+
+    key: str
+    values: str
+    default: str | None
+    meaning: str
+    settable: bool

@@ -1,0 +1,190 @@
+"""Owns what a write or a command on rows asks for, how its files are to be written, and what its
+commit did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from deltaplane.io.records.record import Record
+
+if TYPE_CHECKING:
+    from deltaplane._native import Predicate
+
+
+class WriteRequest(Record):
+    """A write: what to do if a table exists, what a new one has, how files are written (`files`),
+    what the commit carries (`commit`), and the operation that it belongs to.
+
+    `schema_json` is the columns' schema in the format of a table's `schemaString`, in place of the
+    Arrow schema.
+    """
+
+    mode: str
+    configuration: dict[str, str]
+    files: dict[str, Any]
+    commit: dict[str, Any]
+    partition_by: list[str] | None = None
+    cluster_by: list[str] | None = None
+    schema_mode: str | None = None
+    schema_json: str | None = None
+    predicate: Predicate | None = None
+    predicate_sql: str | None = None
+    first_rows_meet: str | None = None
+    dynamic_partitions: bool = False
+    read_version: int | None = None
+    name: str | None = None
+    description: str | None = None
+    names_seed: str | None = None
+    applies_row_rules: bool = False
+    operation: str | Mapping[str, Any] = "write"
+    data_change: bool = True
+
+
+class IncomingRequest(Record):
+    """The columns of a command's new values, in the format of a table's `schemaString`, and whether
+    the table gets those that it lacks."""
+
+    schema_json: str
+    merge_schema: bool = False
+
+
+class RewriteRequest(Record):
+    """A command that changes rows of live files: its name and parameters in the history, the
+    condition that every row meets which it reads, and the columns of rows that it brings."""
+
+    operation: str
+    operation_parameters: dict[str, Any]
+    files: dict[str, Any]
+    commit: dict[str, Any]
+    data_change: bool = True
+    predicate: Predicate | None = None
+    reads_others: bool = False
+    incoming: IncomingRequest | None = None
+    remove_column_mapping: bool = False
+    dry_run: bool = False
+
+
+class LayoutRequest(Record):
+    """OPTIMIZE: which rows it moves, by which columns they are ordered, and the most bytes that it
+    rewrites."""
+
+    rewrite: RewriteRequest
+    most_deleted: float
+    columns: list[str]
+    curve: str | None = None
+    full: bool = False
+    auto_min_files: int | None = None
+    most_bytes: int | None = None
+
+
+class RowCheck(Record):
+    """A condition that every row must meet, and its name."""
+
+    name: str
+    sql: str
+
+
+class ColumnRule(Record):
+    """An expression that gives a column's value."""
+
+    column: str
+    sql: str
+
+
+class RowRules(Record):
+    """The rules for the rows of a write, in Spark SQL; `only` is the condition of an overwrite that
+    finds no table."""
+
+    checks: list[RowCheck]
+    generated: list[ColumnRule]
+    defaults: list[ColumnRule]
+    only: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.checks or self.generated or self.defaults or self.only)
+
+
+class Fill(Record):
+    """An identity column: its next value, and the step from one value to the following."""
+
+    column: str
+    next: int
+    step: int
+
+
+class WriteSpec(Record):
+    """What writers of a job's files must know; it pickles, so that tasks write files elsewhere.
+
+    `schema` is in the format of a table's `schemaString`. `declares` says that the commit itself
+    declares columns and rules, which are then to be checked.
+    """
+
+    schema: str
+    partition_columns: list[str]
+    mapping: str
+    partition_columns_in_files: bool
+    shred_variants: bool
+    target_file_size_bytes: int | None
+    row_group_rows: int | None
+    compression: str | None
+    stats_columns: dict[str, Any]
+    string_prefix_length: int
+    identity: list[Fill]
+    row_rules: RowRules
+    declares: bool
+    clustered_by: list[list[str]]
+    cluster_from_bytes: int
+
+
+class StoredIds(Record):
+    """The physical columns in which rewritten rows keep their id and their version."""
+
+    id: str
+    version: str
+    for_iceberg: bool = False
+
+
+class TaskSpec(Record):
+    """What a task must know of the table and of the command whose rows it writes or deletes."""
+
+    write: WriteSpec
+    schema: str
+    partition_columns: list[str]
+    mapping: str
+    ids: StoredIds | None
+    records_changes: bool
+    by_vector: bool
+    dry_run: bool
+
+
+class CommitResult(Record):
+    """What a write's commit did; metrics have delta-spark's names."""
+
+    version: int
+    attempts: int
+    metrics: dict[str, Any]
+    auto_compact: bool
+
+
+class OptimizeSummary(Record):
+    """What OPTIMIZE has to do: groups of files whose rows are moved together."""
+
+    groups: int
+    files: int
+    bytes: int
+    partitions: int
+    considered_files: int
+    most_files_in_group: int
+    target_bytes: int
+    ordered: bool
+    strategy: str
+
+
+class OptimizeCommit(Record):
+    """A commit of groups: bytes of each old and each new file."""
+
+    version: int
+    metrics: dict[str, Any]
+    removed: list[int]
+    added: list[int]

@@ -1,0 +1,127 @@
+//! Requests and results cross as frozen classes of the Python package `deltaplane.io.records`: the
+//! class that has the name of the serde struct, with the same fields. Knows no struct.
+
+use deltaplane_error::Error;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyMapping, PyString};
+use pythonize::{Depythonizer, PythonizeNamedMappingType, PythonizeTypes, pythonize_custom};
+use serde::de::{DeserializeOwned, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
+
+use crate::errors::to_python;
+
+const MODULE: &str = "deltaplane.io.records";
+
+/// A value that is an object of the Python class of its name: a result that is converted, or a
+/// request that an argument is read as.
+pub(crate) struct Record<T>(pub(crate) T);
+
+impl<'py, T: Serialize> IntoPyObject<'py> for Record<T> {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        pythonize_custom::<Classes, T>(py, &self.0)
+            .map_err(|e| to_python(&Error::internal(format!("a result of the core fits no class: {e}"))))
+    }
+}
+
+impl<'py, T: DeserializeOwned> FromPyObject<'_, 'py> for Record<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let class = object.get_type().name()?.to_string();
+        let refused = |found: String| Err(to_python(&Error::invalid_argument(found)));
+        match Shape::of::<T>() {
+            Some(shape) if shape.name != class => {
+                refused(format!("a {class} was passed where a {} is needed", shape.name))
+            }
+            _ => {
+                let plain = object.call_method0("to_dict")?;
+                let read = T::deserialize(&mut Depythonizer::from_object(&plain));
+                read.map(Record)
+                    .or_else(|e| refused(format!("not a {class} that can be carried out: {e}")))
+            }
+        }
+    }
+}
+
+/// Converts a struct to an object of the class of its name, and maps and enums, which have no
+/// class, to dicts.
+struct Classes;
+
+impl PythonizeTypes for Classes {
+    type Map = PyDict;
+    type NamedMap = Classes;
+    type List = PyList;
+}
+
+impl PythonizeNamedMappingType for Classes {
+    type Builder<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyDict>);
+
+    fn builder<'py>(py: Python<'py>, _: usize, name: &'static str) -> PyResult<Self::Builder<'py>> {
+        Ok((py.import(MODULE)?.getattr_opt(name)?, PyDict::new(py)))
+    }
+
+    fn push_field<'py>(
+        (_, fields): &mut Self::Builder<'py>,
+        name: Bound<'py, PyString>,
+        value: Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        fields.set_item(name, value)
+    }
+
+    fn finish<'py>((class, fields): Self::Builder<'py>) -> PyResult<Bound<'py, PyMapping>> {
+        let Some(class) = class else {
+            return Ok(fields.into_mapping());
+        };
+        let record = class.call((), Some(&fields))?;
+        // SAFETY: `PyMapping` only calls Python's abstract protocol, which takes any object; the
+        // serializer returns it as `PyAny` at once.
+        Ok(unsafe { record.cast_into_unchecked() })
+    }
+}
+
+/// The name and the fields of a struct, as serde's derived code tells them.
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
+    pub(crate) fields: &'static [&'static str],
+}
+
+impl Shape {
+    /// None for a type that is no struct.
+    pub(crate) fn of<T: Deserialize<'static>>() -> Option<Shape> {
+        let mut shape = None;
+        // It ends with an error in any case: it has no values.
+        let _ = T::deserialize(Asking(&mut shape));
+        shape
+    }
+}
+
+/// Notes what a struct asks for, and gives nothing.
+struct Asking<'a>(&'a mut Option<Shape>);
+
+impl Deserializer<'static> for Asking<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_struct<V: Visitor<'static>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = Some(Shape { name, fields });
+        Err(serde::de::Error::custom("no value"))
+    }
+
+    fn deserialize_any<V: Visitor<'static>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(serde::de::Error::custom("no value"))
+    }
+
+    forward_to_deserialize_any! {
+        <V: Visitor<'static>>
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}

@@ -1,0 +1,72 @@
+//! The offset of a follower as a class, read from the text that its user keeps.
+
+use deltaplane_boundary::boundary;
+use deltaplane_log as core;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+
+use crate::errors::to_python;
+
+/// An offset of a follower, read from the text that its user keeps.
+#[pyclass(frozen, eq, module = "deltaplane._native")]
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TailOffset(core::TailOffset);
+
+#[boundary]
+#[pymethods]
+impl TailOffset {
+    #[new]
+    fn new(text: &str) -> PyResult<Self> {
+        core::TailOffset::parse(text).map(TailOffset).map_err(|e| to_python(&e))
+    }
+
+    #[getter]
+    fn table_id(&self) -> String {
+        self.0.table_id.clone()
+    }
+
+    /// The version that is read next.
+    #[getter]
+    fn version(&self) -> u64 {
+        self.0.version
+    }
+
+    /// How many of its files have been read.
+    #[getter]
+    fn index(&self) -> u64 {
+        self.0.index
+    }
+
+    /// Whether all rows of the version are read rather than those that it added.
+    #[getter]
+    fn is_starting_version(&self) -> bool {
+        self.0.is_starting_version
+    }
+
+    /// Whether nothing of the version has been read.
+    #[getter]
+    fn is_between_versions(&self) -> bool {
+        !self.0.is_starting_version && self.0.index == 0
+    }
+
+    /// The text of an offset in the last version of which rows were read.
+    fn last_read(&self) -> String {
+        let mut offset = self.0.clone();
+        if !offset.is_starting_version && offset.index == 0 {
+            offset.version = offset.version.saturating_sub(1);
+        }
+        offset.to_text()
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_text()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("TailOffset({:?})", self.0.to_text())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {
+        (slf.get_type(), (slf.get().0.to_text(),))
+    }
+}

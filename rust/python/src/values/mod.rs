@@ -1,0 +1,4 @@
+//! Frozen classes that hold a value of the core which Python does not look into.
+
+pub(crate) mod pickling;
+pub(crate) mod predicate;
