@@ -1,12 +1,12 @@
-//! Cache of the last snapshots that this process committed to tables on local disks, so that the
-//! next write needn't open its table. A hint only: callers must check for newer versions and verify
-//! the table's identity.
+//! Cache of the last snapshots that this process committed, so that the next write needn't open its
+//! table: it lists the log from its own commit on. A hint only: callers must check for newer
+//! versions and verify the table's identity.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use deltaplane_log::{Committed, Snapshot};
-use deltaplane_store::{Scheme, Store};
+use deltaplane_store::Store;
 
 /// Tables that are known at most; the one that was written to the longest ago goes first.
 const TABLES: usize = 8;
@@ -28,9 +28,6 @@ static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 /// What was kept of a table under the same options. It isn't waited for: in a forked process nobody
 /// may ever let it go.
 pub fn of(store: &Store, options: Option<&Options>) -> Option<Snapshot> {
-    if store.location().scheme() != Scheme::Local {
-        return None;
-    }
     let known = KNOWN.try_lock().ok()?;
     let found = known.iter().find(|k| k.is_of(store, options));
     found.map(|k| k.snapshot.clone())
@@ -39,9 +36,6 @@ pub fn of(store: &Store, options: Option<&Options>) -> Option<Snapshot> {
 /// Keeps what a commit left, in place of what was known of the table.
 pub fn keep(done: &Committed, options: Option<&Options>) {
     let (snapshot, store) = (&done.snapshot, done.snapshot.store());
-    if store.location().scheme() != Scheme::Local {
-        return;
-    }
     let Ok(mut known) = KNOWN.try_lock() else { return };
     known.retain(|k| !k.is_of(store, options));
     let log = snapshot.log_size();

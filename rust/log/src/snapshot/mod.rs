@@ -195,8 +195,14 @@ impl Snapshot {
     }
 
     async fn load_update(&self) -> Result<Self> {
-        let (next, listed_ms) = (self.version() + 1, now_ms());
-        let names = list_from(&self.inner.store, next).await?;
+        let listed_ms = now_ms();
+        let names = list_from(&self.inner.store, self.version() + 1).await?;
+        self.updated_by(names, listed_ms).await
+    }
+
+    /// The newest version by a listing of the log files after this one, made at this time.
+    pub(crate) async fn updated_by(&self, names: Vec<LogName>, listed_ms: i64) -> Result<Self> {
+        let next = self.version() + 1;
         let news: Vec<LogName> = names
             .iter()
             .filter(|n| n.kind == paths::LogFile::Commit)
