@@ -187,7 +187,11 @@ impl Remote {
                 Some(shown) => self.store.read_part(shown, range.clone()).await,
                 None => self.store.read_range(&self.key, range.clone()).await,
             };
-            let bytes = read.map_err(not_found)?;
+            let bytes = match read {
+                // Deleting a file takes more than one answer that it isn't there.
+                Err(e) if e.kind() == Kind::ObjectNotFound && self.is_there().await => continue,
+                read => read.map_err(not_found)?,
+            };
             length = bytes.len() as u64;
             if length == expected {
                 return Ok(bytes);
@@ -196,6 +200,12 @@ impl Remote {
         Err(Error::corrupt_file(format!(
             "the store sent {length} of the {expected} bytes that the log states for a part of a data file: the file was cut short, or a proxy cuts its answers; restore it, or remove it from the table"
         )))
+    }
+
+    /// Whether the file has the size that the log states.
+    async fn is_there(&self) -> bool {
+        let there = self.store.head(&self.key).await;
+        there.is_ok_and(|there| there.size_bytes == self.size_bytes)
     }
 
     async fn footer(&self, mut reader: ParquetMetaDataReader) -> Result<ParquetMetaData> {

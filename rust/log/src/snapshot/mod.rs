@@ -22,7 +22,7 @@ use deltaplane_protocol::replay::{Replay, Tombstones};
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::segment::{CheckpointFiles, LogName, LogSegment, complete_checkpoints};
 use deltaplane_protocol::state::TableState;
-use deltaplane_store::Store;
+use deltaplane_store::{ObjectInfo, Store};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
@@ -258,6 +258,24 @@ impl Snapshot {
         let there = self.inner.store.head(&paths::commit(self.version() + 1)).await?;
         let name = name_of(there).ok_or_else(|| Error::internal("a commit's name isn't one"))?;
         self.extended(vec![Arc::new(Commit::parse(name, text)?)], None)
+    }
+
+    /// The version that this process has just committed on `base`, without asking the store: its
+    /// commit has this process's time instead of the store's, and no tag.
+    pub(crate) fn after_unread(store: &Store, base: Option<&Self>, version: u64, text: Bytes) -> Result<Self> {
+        let key = paths::commit(version);
+        let info = ObjectInfo {
+            key,
+            size_bytes: text.len() as u64,
+            modified_ms: now_ms(),
+            etag: None,
+        };
+        let name = name_of(info).ok_or_else(|| Error::internal("a commit's name isn't one"))?;
+        let commit = Arc::new(Commit::parse(name.clone(), text)?);
+        match base {
+            Some(base) => base.extended(vec![commit], None),
+            None => Self::of_first(store, name, commit),
+        }
     }
 
     /// The same version from a newer classic checkpoint, whose state must be known to be this

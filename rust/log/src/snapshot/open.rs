@@ -116,7 +116,7 @@ impl Snapshot {
         let commits = commits?;
         let (sum, opened) = match ahead {
             ReadAhead::Nothing => (None, None),
-            ReadAhead::Sum(sum) => (Some(sum), None),
+            ReadAhead::Sum(sum) => (Some(*sum), None),
             ReadAhead::Checkpoint(opened) => (None, Some(opened)),
         };
         let state = state_beside_checkpoint(store, &segment, &commits, sum).await;
@@ -157,6 +157,14 @@ impl Snapshot {
         let commits = reader::read_segment(store, &segment, lines).await?;
         let state = state_of(newest_state(&commits), Vec::new()).map_err(|e| e.with_version(segment.version))?;
         Ok(Self::assemble(store, segment, None, commits, Arc::new(state)))
+    }
+
+    /// The version of a table's only commit.
+    pub(super) fn of_first(store: &Store, name: LogName, commit: Arc<Commit>) -> Result<Self> {
+        let (opened_ms, commits) = (now_ms(), vec![commit]);
+        let segment = LogSegment::build(&[name], None, None)?;
+        let state = state_of(newest_state(&commits), Vec::new())?;
+        Ok(Self::assemble(store, segment, None, commits, Arc::new(state)).newest_until(opened_ms))
     }
 
     /// The same version without the damaged checkpoint: from the best other usable one, or from
@@ -243,7 +251,7 @@ enum ReadAhead {
     /// A local file costs less than reading it in vain.
     Nothing,
     /// The newest checksum.
-    Sum(Result<Option<VersionChecksum>>),
+    Sum(Box<Result<Option<VersionChecksum>>>),
     /// The checkpoint, where there is no checksum.
     Checkpoint(Box<Result<CheckpointReader>>),
 }
@@ -252,7 +260,7 @@ impl ReadAhead {
     async fn begin(store: &Store, segment: &LogSegment, files: &CheckpointFiles) -> Self {
         match &segment.checksum {
             _ if store.local_path("").is_some() => ReadAhead::Nothing,
-            Some(name) => ReadAhead::Sum(checksum::read(store, name).await),
+            Some(name) => ReadAhead::Sum(Box::new(checksum::read(store, name).await)),
             None => ReadAhead::Checkpoint(Box::new(CheckpointReader::open(store, files).await)),
         }
     }

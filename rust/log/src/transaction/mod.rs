@@ -601,19 +601,25 @@ async fn is_ours(store: &Store, key: &str, txn_id: &str) -> Result<bool> {
         .any(|a| matches!(a, Action::CommitInfo(i) if i.get("txnId").and_then(Value::as_str) == Some(txn_id))))
 }
 
+/// The snapshot of a version that this process has just committed. The commit is durable: if the
+/// store doesn't answer, the snapshot is made of what was put.
 async fn reload(store: &Store, base: Option<&Snapshot>, version: u64, text: Bytes) -> Result<Snapshot> {
     let newest = match base {
-        Some(b) => b.after_own(text).await?,
-        None => Snapshot::open(store, None).await?,
+        Some(b) => b.after_own(text.clone()).await,
+        None => Snapshot::open(store, None).await,
     };
-    if newest.version() == version {
-        Ok(newest)
-    } else {
-        Snapshot::open(store, Some(version)).await
-    }
+    let read = match newest {
+        Ok(newest) if newest.version() == version => return Ok(newest),
+        Ok(_) => Snapshot::open(store, Some(version)).await,
+        Err(e) => Err(e),
+    };
+    read.or_else(|e| {
+        warn!(version, error = %e, "the commit is safe, but can't be read back");
+        Snapshot::after_unread(store, base, version, text)
+    })
 }
 
-/// The error for a durable commit that can't be read back; the caller must know that it succeeded.
+/// The error for a durable commit that can't be parsed; the caller must know that it succeeded.
 fn unread(version: u64, e: Error) -> Error {
     let what = format!("version {version} is committed, but can't be read back ({e}): don't write it again");
     Error::new(Kind::StoreUnavailable, what).with_version(version)
