@@ -18,6 +18,7 @@ from deltaplane.io.arrow import as_reader, in_table_types
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties, WriterProperties
 from deltaplane.write.intent import WriteIntent, WriteOptions
+from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -210,7 +211,7 @@ def _written(location: str, options: dict[str, str] | None, data: Any, intent: W
 
 def _shown(table: OpenTable | None, result: WriteResult | DryRun) -> WriteResult | DryRun:
     if table is not None and isinstance(result, WriteResult) and result.version is not None:
-        table.update_incremental()
+        refresh_after_commit(table.update_incremental)
     return result
 
 
