@@ -1,5 +1,5 @@
 """Writers, mergers, readers and a follower on one table behind a store that fails at random, and
-processes that are killed. `python tests/stores/soak.py SECONDS SEED [LIBRARY]` runs one.
+processes that are killed. `python -m stores.soak SECONDS SEED [LIBRARY]` in `tests` runs one.
 
 Each process writes a line of JSON for what it begins and what becomes of it. At the end the table
 is read without faults: every acknowledged row is there once, no row twice, and a failed write is
@@ -24,11 +24,10 @@ from typing import Any
 
 import pyarrow as pa
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
 from stores.forwarding import Answer, Request, forwarding
 from stores.servers import versitygw
 
+TESTS = Path(__file__).resolve().parents[1]
 # A batch is this number of rows: a batch with fewer ones is torn.
 BATCH = 50
 SHARE_OF_FAULTS = 0.06
@@ -193,9 +192,9 @@ def _run(
         nonlocal number
         number += 1
         outputs.append(scratch / f"worker-{number}")
-        command = [sys.executable, __file__, "--worker", role, library, table, json.dumps(options)]
+        command = [sys.executable, "-m", "stores.soak", "--worker", role, library, table, json.dumps(options)]
         with outputs[-1].open("wb") as output:
-            process = subprocess.Popen([*command, str(number * 100_000), str(until)], stdout=output)
+            process = subprocess.Popen([*command, str(number * 100_000), str(until)], stdout=output, cwd=TESTS)
         workers[process] = role
 
     for role in ROLES:
