@@ -43,8 +43,11 @@ def refuse_unclear(sql: str, columns: Columns, *, is_condition: bool = True) -> 
     Raises:
         InvalidArgumentError: an ambiguous text; the message shows both spellings.
 
+    >>> from deltaplane._native import TableSchema
     >>> from deltaplane.expr.columns import columns_of
-    >>> refuse_unclear('"day" > 1', columns_of(lambda: '{"fields": [{"name": "day", "type": "long"}]}'))
+    >>> field = '{"name": "day", "type": "long", "nullable": true, "metadata": {}}'
+    >>> schema = TableSchema(f'{{"type": "struct", "fields": [{field}]}}')
+    >>> refuse_unclear('"day" > 1', columns_of(lambda: schema))
     Traceback (most recent call last):
     deltaplane.exceptions.InvalidArgumentError: "day" is in double quotes, which make a text in Spark SQL, ...
     """

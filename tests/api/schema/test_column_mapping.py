@@ -141,8 +141,8 @@ def test_new_columns_get_new_ids(tmp_table: Callable[[], str]) -> None:
     assert actions(path, "metaData")[-1]["configuration"]["delta.columnMapping.maxColumnId"] == "13"
     read = by_id(DeltaTable(path).to_pyarrow_table())
     assert read["new;"].to_pylist() == [None] * 4 + [1.5]
-    # Columns that replace all others get the ids of old ones with the same path and type back, as in
-    # delta-spark; the struct, which has a field less, is a new column (P110).
+    # Columns that replace all others get the ids of old ones with the same path and type back, as
+    # in delta-spark; the struct, which has a field less, is a new column (P110).
     write_deltalake(path, rows(), mode="overwrite", schema_mode="overwrite")
     replaced = mapping(path)
     assert replaced.pop("s")[0] == 14

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -190,7 +190,7 @@ class _Run:
         """Makes Spark analyse the values of every clause, even if no row will use them."""
         for number, clause in enumerate(self._changing):
             if clause.action == "update":
-                self._check_frame(work, self._updated(work, pairs, number), pairs)
+                self._check_frame(work, self._updated(work.without_ids, work, pairs, number), pairs)
         for clause in self._inserts:
             self._check_frame(work, self._new_rows(work, self._source, clause), self._source)
 
@@ -229,10 +229,11 @@ class _Run:
         deletes = [n for n, clause in enumerate(self._changing) if clause.action == "delete"]
         counts = work.delete_rows(pairs.where(F.col(ACT).isNotNull()), deletes, always_recorded=True)
         updates = [n for n, clause in enumerate(self._changing) if clause.action == "update" and n in counts]
-        work.write([self._updated(work, pairs, n) for n in updates], "update_postimage")
+        work.write([self._updated(work.changed, work, pairs, n) for n in updates], "update_postimage")
         return counts
 
-    def _updated(self, work: Work, pairs: DataFrame, number: int) -> DataFrame:
+    def _updated(self, rows_of: Callable[..., DataFrame], work: Work, pairs: DataFrame, number: int) -> DataFrame:
+        """The rows that a clause updates, by a method of `work`: `changed`, or `without_ids`."""
         clause = self._changing[number]
         rows = pairs.where(F.col(ACT) == number)
         if clause.kind == "not_matched_by_source":
@@ -247,7 +248,7 @@ class _Run:
             values.append(value)
         for n, path in stay_null.items():
             assigned.keep_null(path, n)
-        return work.changed(rows, old, assigned, values, evolves=self._what.merge_schema)
+        return rows_of(rows, old, assigned, values, evolves=self._what.merge_schema)
 
     def _insert(self, work: Work, pairs: DataFrame, changed: bool) -> int:
         """Writes the rows that the clauses insert; returns their number."""

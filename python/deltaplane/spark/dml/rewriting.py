@@ -110,7 +110,7 @@ def refuse_row_sets(frame: DataFrame, original: DataFrame, what: str) -> None:
     of one.
 
     Raises:
-        InvalidArgumentError: a window function; the message names the part of the command.
+        InvalidArgumentError: such an expression; the message names the part of the command.
     """
     jvm = Jvm.of(frame.sparkSession)
     own, before = jvm.operators_in(frame), jvm.operators_in(original)
@@ -263,6 +263,32 @@ class Work:
         Raises:
             SchemaMismatchError: a value with an incompatible type, or with other fields.
         """
+        new = self._assigned_rows(rows, old, assigned, values, evolves=evolves)
+        return self._stored_changes(self._with_ids(new) if self.stored_ids else new, assigned)
+
+    def without_ids(
+        self,
+        rows: DataFrame,
+        old: Mapping[str, Column],
+        assigned: AssignedColumns,
+        values: Sequence[Column],
+        *,
+        evolves: bool = False,
+    ) -> DataFrame:
+        """The rows of `changed` without their ids, which `delete_rows` has to find first: for
+        checks before it. Arguments and errors are those of `changed`."""
+        return self._stored_changes(self._assigned_rows(rows, old, assigned, values, evolves=evolves), assigned)
+
+    def _assigned_rows(
+        self,
+        rows: DataFrame,
+        old: Mapping[str, Column],
+        assigned: AssignedColumns,
+        values: Sequence[Column],
+        *,
+        evolves: bool,
+    ) -> DataFrame:
+        """The table's columns with their new values, and the positions of the rows."""
         new_values = rows.select(*values)
         types = [f.dataType.jsonValue() for f in new_values.schema.fields]
         columns, was = [], self._target.snapshot.schema.to_value()["fields"]
@@ -276,12 +302,14 @@ class Work:
             after = before if node is None else _assigned(before, of_old, field["type"], node, values)
             columns.append(after.alias(name))
         beside = [F.col(FILE), F.col(ROW)] + ([F.col(ROW_ID)] if self.stored_ids else [])
-        new = rows.select(*columns, *beside)
-        if self.stored_ids:
-            new = self._with_ids(new)
-        anew = self._generated - assigned.columns
-        old_fields = [f for f in self.schema.fields if f.name not in anew]
-        return self._stored(new, StructType([*old_fields, *(f for f in new.schema.fields if f.name == _ID)]))
+        return rows.select(*columns, *beside)
+
+    def _stored_changes(self, new: DataFrame, assigned: AssignedColumns) -> DataFrame:
+        """Converts changed rows to the types of the table, without the columns that are generated
+        from the new values."""
+        generated = self._generated - assigned.columns
+        fields = [f for f in self.schema.fields if f.name not in generated]
+        return self._stored(new, StructType([*fields, *(f for f in new.schema.fields if f.name == _ID)]))
 
     def check(self, rows: DataFrame) -> None:
         """Has Spark analyse and optimise rows that may never be written: a constant that its column

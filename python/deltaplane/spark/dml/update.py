@@ -56,7 +56,7 @@ def update(
             with row_expressions("a new value"):
                 refuse_row_sets(rows.select(*new_values), rows, "a new value")
                 refuse_chance(rows.select(*new_values), "a new value")
-            work.check(work.changed(rows, old, assigned, new_values))
+            work.check(work.without_ids(rows, old, assigned, new_values))
             counts = work.delete_rows(rows.withColumn(ACT, F.lit(0)), [], always_recorded=True)
             new = work.changed(rows, old, assigned, new_values)
             if not counts:
