@@ -372,7 +372,7 @@ class RowCommands:
         if not isinstance(metrics, dict):
             return metrics
         if "version" in metrics:
-            self._snapshot = self._snapshot.update()
+            self._snapshot = self._snapshot.after_own_commit(metrics["version"])
             if self._snapshot.auto_compacts:
                 from deltaplane.commands.optimize import after_commit
 

@@ -69,8 +69,8 @@ class OpenTable(Protocol):
     def storage_options(self) -> dict[str, str] | None:
         """The storage options."""
 
-    def update_incremental(self) -> None:
-        """Moves to the newest version."""
+    def move_to_own_commit(self, version: int) -> None:
+        """Moves to a version that this process committed."""
 
 
 @overload
@@ -210,7 +210,7 @@ def _written(location: str, options: dict[str, str] | None, data: Any, intent: W
 
 def _shown(table: OpenTable | None, result: WriteResult | DryRun) -> WriteResult | DryRun:
     if table is not None and isinstance(result, WriteResult) and result.version is not None:
-        table.update_incremental()
+        table.move_to_own_commit(result.version)
     return result
 
 
