@@ -42,12 +42,16 @@ class LayoutCommands:
         """Runs OPTIMIZE and moves the object to the committed version."""
         from deltaplane.commands.optimize import optimize
 
+        versions: list[int] = []
         try:
-            return optimize(self._target(), what, settings)
+            result = optimize(self._target(), what, settings)
+            versions = result.get("versions", [])
+            return result
         finally:
             # A failure after some commits leaves those commits in place.
             if not what.dry_run:
-                self._snapshot = self._snapshot.update()
+                before = self._snapshot
+                self._snapshot = before.after_own_commit(versions[-1]) if versions else before.update()
 
 
 @checked()

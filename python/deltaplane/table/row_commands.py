@@ -367,6 +367,9 @@ class RowCommands:
 
         return Target(self._location, self._snapshot)
 
+    def _move_to_own_commit(self, version: int) -> None:
+        self._snapshot = self._snapshot.after_own_commit(version)
+
     def _move_to_newest(self) -> None:
         self._snapshot = self._snapshot.update()
 
@@ -376,7 +379,8 @@ class RowCommands:
         if not isinstance(metrics, dict):
             return metrics
         if "version" in metrics:
-            refresh_after_commit(self._move_to_newest)
+            version = metrics["version"]
+            refresh_after_commit(lambda: self._move_to_own_commit(version))
             if self._snapshot.auto_compacts:
                 from deltaplane.commands.optimize import after_commit
 

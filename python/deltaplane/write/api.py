@@ -70,8 +70,8 @@ class OpenTable(Protocol):
     def storage_options(self) -> dict[str, str] | None:
         """The storage options."""
 
-    def update_incremental(self) -> None:
-        """Moves to the newest version."""
+    def move_to_own_commit(self, version: int) -> None:
+        """Moves to a version that this process committed."""
 
 
 @overload
@@ -211,7 +211,8 @@ def _written(location: str, options: dict[str, str] | None, data: Any, intent: W
 
 def _shown(table: OpenTable | None, result: WriteResult | DryRun) -> WriteResult | DryRun:
     if table is not None and isinstance(result, WriteResult) and result.version is not None:
-        refresh_after_commit(table.update_incremental)
+        version = result.version
+        refresh_after_commit(lambda: table.move_to_own_commit(version))
     return result
 
 

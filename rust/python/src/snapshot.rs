@@ -11,6 +11,7 @@ use deltaplane_log::{
 use deltaplane_operations::changes::Changes;
 use deltaplane_operations::file_list;
 use deltaplane_operations::scan::{Scan as Rows, ScanRequest, bind, bind_expr, members_of};
+use deltaplane_operations::snapshot_cache;
 use deltaplane_operations::vector_masks::masks;
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
@@ -114,6 +115,16 @@ impl Snapshot {
 
     fn update(&self, py: Python<'_>) -> PyResult<Self> {
         let inner = run(py, || block_on(self.inner.update()))?;
+        Ok(Snapshot { inner })
+    }
+
+    /// The snapshot after this process's commit of a version: what the commit left, or, if that
+    /// wasn't kept, the newest version.
+    fn after_own_commit(&self, py: Python<'_>, version: u64) -> PyResult<Self> {
+        let inner = run(py, || match snapshot_cache::after_commit(&self.inner, version) {
+            Some(own) => Ok(own),
+            None => block_on(self.inner.update()),
+        })?;
         Ok(Snapshot { inner })
     }
 

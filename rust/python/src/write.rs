@@ -62,7 +62,7 @@ impl WriteJob {
         let schema = schema_of(schema)?;
         let job = run(py, || {
             let store = store(location, options.clone())?;
-            let own = snapshot_cache::of(&store, options.as_ref());
+            let own = snapshot_cache::of(&store);
             let (schema, request) = (from_arrow_schema(&schema)?, request.0);
             block_on(Job::begin(&store, own.as_ref(), schema, request))
         })?;
@@ -110,7 +110,7 @@ impl WriteJob {
         run(py, || {
             let committed = block_on(self.job.commit(parse_adds(&adds)?))?;
             if let Some(committed) = &committed {
-                snapshot_cache::keep(committed, self.options.as_ref());
+                snapshot_cache::keep(committed);
             }
             Ok(committed.map(|committed| Record(committed.into())))
         })

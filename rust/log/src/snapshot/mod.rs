@@ -44,6 +44,8 @@ use crate::snapshot::checksum::KnownChecksum;
 const LONG_TAIL: usize = 64;
 /// Commits after which an update lists for a newer checkpoint even without a hint of one.
 const TOO_LONG_TAIL: usize = 256;
+/// Most bytes that are read of the next commit at the same time as the listing.
+const MOST_NEXT_BYTES: u64 = 1 << 20;
 /// One version of a table. Cheap to clone.
 #[derive(Clone)]
 pub struct Snapshot {
@@ -195,13 +197,28 @@ impl Snapshot {
     }
 
     async fn load_update(&self) -> Result<Self> {
-        let listed_ms = now_ms();
-        let names = list_from(&self.inner.store, self.version() + 1).await?;
-        self.updated_by(names, listed_ms).await
+        let (listed_ms, next) = (now_ms(), self.version() + 1);
+        let listing = list_from(&self.inner.store, next);
+        let (names, text) = match self.inner.store.local_path("").is_some() {
+            true => (listing.await?, None),
+            false => {
+                let (names, text) = futures::join!(listing, self.next_text());
+                (names?, text)
+            }
+        };
+        self.updated_by(names, text, listed_ms).await
     }
 
-    /// The newest version by a listing of the log files after this one, made at this time.
-    pub(crate) async fn updated_by(&self, names: Vec<LogName>, listed_ms: i64) -> Result<Self> {
+    /// The text of the next commit of an object store, if there is one and it isn't large: one
+    /// request beside the listing saves a round after it. Only the listing tells what is new.
+    async fn next_text(&self) -> Option<Bytes> {
+        let key = paths::commit(self.version() + 1);
+        self.inner.store.read_range(&key, 0..MOST_NEXT_BYTES).await.ok()
+    }
+
+    /// The newest version by a listing of the log files after this one, made at this time. `text`
+    /// was read of the next commit, and may be its beginning.
+    pub(crate) async fn updated_by(&self, names: Vec<LogName>, text: Option<Bytes>, listed_ms: i64) -> Result<Self> {
         let next = self.version() + 1;
         let news: Vec<LogName> = names
             .iter()
@@ -218,7 +235,7 @@ impl Snapshot {
         if news.is_empty() || !contiguous || (newer_checkpoint && tail_length > LONG_TAIL) {
             return Self::load(&self.inner.store, None, FileLines::Retained).await;
         }
-        let read = match reader::read(&self.inner.store, &news).await {
+        let read = match self.read_news(&news, text).await {
             Err(e) if e.kind() == Kind::VersionNotFound => {
                 return Self::load(&self.inner.store, None, FileLines::Retained).await;
             }
@@ -227,6 +244,26 @@ impl Snapshot {
         let sums = names.into_iter().filter(|n| n.kind == paths::LogFile::Checksum);
         let updated = self.extended(read, sums.max_by_key(|n| n.version))?;
         Ok(updated.newest_until(listed_ms))
+    }
+
+    /// Reads new commits, the first of which may have been read already.
+    async fn read_news(&self, news: &[LogName], text: Option<Bytes>) -> Result<Vec<Arc<Commit>>> {
+        let (store, whole) = (&self.inner.store, |first: &LogName| {
+            text.filter(|text| text.len() as u64 == first.size_bytes)
+        });
+        match news.split_first() {
+            Some((first, others)) => match whole(first) {
+                Some(text) => {
+                    let read = [
+                        vec![Arc::new(Commit::parse(first.clone(), text)?)],
+                        reader::read(store, others).await?,
+                    ];
+                    Ok(read.concat())
+                }
+                None => reader::read(store, news).await,
+            },
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Extended by these commits, which follow without a gap, and by the newest checksum if there

@@ -65,7 +65,7 @@ impl Snapshot {
             return Ok(None);
         }
         let is_newer = |name: &LogName| name.version > self.version();
-        let newest = self.updated_by(names.into_iter().filter(is_newer).collect(), listed_ms);
+        let newest = self.updated_by(names.into_iter().filter(is_newer).collect(), None, listed_ms);
         newest.await.map(Some)
     }
 

@@ -90,13 +90,26 @@ pub(crate) async fn run(
     {
         warn!(version = new.version(), error = %e, "the commit is safe, but its checksum couldn't be written");
     }
-    let written = hooks.checkpoint && due && checkpoint_writer::after_commit(new).await;
+    let hint = match hooks.checkpoint && due {
+        true => checkpoint_writer::after_commit(new).await,
+        false => None,
+    };
+    let written = hint.is_some();
     let wanted = hooks
         .cleanup
         .unwrap_or(written && new.state().properties().cleanup_enabled);
-    if wanted && let Err(e) = new.cleanup_metadata().await {
-        warn!(version = new.version(), error = %e, "the commit is safe, but old log files couldn't be cleaned up");
-    }
+    let named = async {
+        if let Some(hint) = &hint {
+            checkpoint_writer::name_by_hint(new, hint).await;
+        }
+    };
+    // Clean-up finds checkpoints by listing them, not by the hint.
+    let cleaned = async {
+        if wanted && let Err(e) = new.cleanup_metadata().await {
+            warn!(version = new.version(), error = %e, "the commit is safe, but old log files couldn't be cleaned up");
+        }
+    };
+    futures::join!(named, cleaned);
     written
 }
 

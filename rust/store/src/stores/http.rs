@@ -16,6 +16,7 @@ use object_store::client::{
 
 use crate::credentials::ProvidedFields;
 use crate::error::METADATA_REFUSED;
+use crate::per_process::PerProcess;
 use crate::stores::passing_failures;
 
 /// The addresses where clouds tell a machine its own identity. A container's address is not among
@@ -48,7 +49,7 @@ pub(super) trait Renew: fmt::Debug + Send + Sync + 'static {
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(Guarded {
-            client: ReqwestConnector::default().connect(options)?,
+            client: shared_client(options)?,
             metadata_allowed: self.metadata_allowed,
             renew: self.renew.clone(),
             reach: Mutex::new(Reach::Untried),
@@ -67,6 +68,33 @@ enum Reach {
     /// No connection so far; the time of the first attempt.
     Unreached(Instant),
     Answered,
+}
+
+/// Most clients of a process; the one that was made the longest ago goes first.
+const CLIENTS: usize = 16;
+
+type Clients = Mutex<Vec<(String, HttpClient)>>;
+
+/// The clients of this process by the text of their options: its connections can't be used by a
+/// forked child.
+static SHARED: PerProcess<Clients> = PerProcess::new(Clients::default, drop);
+
+/// A client with these options. It has a pool of connections to each host, which is shared by all
+/// stores with the same options: another table behind the same address needs no new connection.
+fn shared_client(options: &ClientOptions) -> object_store::Result<HttpClient> {
+    // The text has every option. It may have secrets, as the address of a proxy does, so it is
+    // never shown.
+    let key = format!("{options:?}");
+    let mut clients = SHARED.get().lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, client)) = clients.iter().find(|(known, _)| *known == key) {
+        return Ok(client.clone());
+    }
+    let client = ReqwestConnector::default().connect(options)?;
+    if clients.len() >= CLIENTS {
+        clients.remove(0);
+    }
+    clients.push((key, client.clone()));
+    Ok(client)
 }
 
 #[derive(Debug)]
