@@ -265,5 +265,5 @@ def test_a_missing_bucket_is_reported_before_rows_are_read(remote: Remote) -> No
 
 def test_virtual_hosted_requests_need_a_host_name(remote: Remote, table: str) -> None:
     options = {**remote.options, "aws_virtual_hosted_style_request": "true"}
-    with pytest.raises(InvalidArgumentError, match="virtual_hosted.*IP address"):
+    with pytest.raises(InvalidArgumentError, match=r"virtual_hosted.*IP address"):
         DeltaTable(table, storage_options=options)
