@@ -1,6 +1,7 @@
-//! Answers that mean "ask again", although object_store takes them for final: some of S3's refusals,
-//! and listings whose body broke off or holds an error under a status of success. They are given the
-//! status 503, which object_store repeats within the bounds of the options. Knows no store.
+//! Answers that mean "ask again", although object_store takes them for final: some of S3's
+//! refusals, and listings whose body broke off or holds an error under a status of success. They
+//! are given the status 503, which object_store repeats within the bounds of the options. Knows no
+//! store.
 
 use bytes::Bytes;
 use object_store::client::{HttpError, HttpResponse, HttpResponseBody};

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stores.soak import soak
+from stores.faults.soak import soak
 
 SECONDS = os.environ.get("DELTAPLANE_SOAK_SECONDS")
 

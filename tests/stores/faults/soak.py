@@ -1,5 +1,5 @@
 """Writers, mergers, readers and a follower on one table behind a store that fails at random, and
-processes that are killed. `python -m stores.soak SECONDS SEED [LIBRARY]` in `tests` runs one.
+processes that are killed. `python -m stores.faults.soak SECONDS SEED [LIBRARY]` in `tests` runs one.
 
 Each process writes a line of JSON for what it begins and what becomes of it. At the end the table
 is read without faults: every acknowledged row is there once, no row twice, and a failed write is
@@ -27,7 +27,7 @@ import pyarrow as pa
 from stores.forwarding import Answer, Request, forwarding
 from stores.servers import versitygw
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[2]
 # A batch is this number of rows: a batch with fewer ones is torn.
 BATCH = 50
 SHARE_OF_FAULTS = 0.06
@@ -192,7 +192,7 @@ def _run(
         nonlocal number
         number += 1
         outputs.append(scratch / f"worker-{number}")
-        command = [sys.executable, "-m", "stores.soak", "--worker", role, library, table, json.dumps(options)]
+        command = [sys.executable, "-m", "stores.faults.soak", "--worker", role, library, table, json.dumps(options)]
         with outputs[-1].open("wb") as output:
             process = subprocess.Popen([*command, str(number * 100_000), str(until)], stdout=output, cwd=TESTS)
         workers[process] = role
