@@ -69,6 +69,9 @@ class OpenTable(Protocol):
     def storage_options(self) -> dict[str, str] | None:
         """The storage options."""
 
+    def update_incremental(self) -> None:
+        """Moves to the newest version."""
+
     def move_to_own_commit(self, version: int) -> None:
         """Moves to a version that this process committed."""
 

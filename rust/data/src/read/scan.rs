@@ -56,8 +56,8 @@ impl Limits {
 ///
 /// Up to `parallelism` row groups are decoded at a time. As many files are opened ahead on a local
 /// disk, and up to 64 in an object store, whose fetched bytes are bounded by 128 MiB. Memory is
-/// proportional to the batches in flight. The stream must be polled inside a tokio runtime; the first error ends
-/// it.
+/// proportional to the batches in flight. The stream must be polled inside a tokio runtime; the
+/// first error ends it.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile`, `UnsupportedFeature` with the file's path, and the store's errors.
@@ -91,12 +91,12 @@ pub async fn read_file(
 /// The rows of one file that is open already and has no vectors. Must be called inside a tokio
 /// runtime.
 pub(crate) fn read_opened(
-    found: SourceFile,
+    source: SourceFile,
     file: &FileRead,
     spec: &ReadSpec,
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let (prepared, parallelism) = (Arc::new(Prepared::new(spec)?), processors());
-    let opened = Opened::new(found, prepared, file, &LiveRows::default(), parallelism)?;
+    let opened = Opened::new(source, prepared, file, &LiveRows::default(), parallelism)?;
     Ok(rows_of(opened, parallelism))
 }
 
@@ -259,16 +259,16 @@ struct Opened {
 
 impl Opened {
     fn new(
-        found: SourceFile,
+        opened: SourceFile,
         prepared: Arc<Prepared>,
         file: &FileRead,
         live: &LiveRows,
         parallelism: usize,
     ) -> Result<Self> {
-        let plan = FilePlan::new(prepared, file, found.footer)?;
-        let units = units(&plan, file, live, found.source.is_remote(), parallelism)?;
+        let plan = FilePlan::new(prepared, file, opened.footer)?;
+        let units = units(&plan, file, live, opened.source.is_remote(), parallelism)?;
         Ok(Opened {
-            source: found.source,
+            source: opened.source,
             plan: Arc::new(plan),
             units,
         })
