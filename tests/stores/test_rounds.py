@@ -152,8 +152,8 @@ def measured(remote: Remote, operation: Callable[[], Any]) -> tuple[int, int]:
 
 def assert_within(remote: Remote, rounds: int, requests: int, operation: Callable[[], Any]) -> None:
     """Fails if an operation takes more rounds or more requests."""
-    found = measured(remote, operation)
-    assert found[0] <= rounds and found[1] <= requests, found  # noqa: PT018 - one message with both
+    actual = measured(remote, operation)
+    assert actual[0] <= rounds and actual[1] <= requests, actual  # noqa: PT018 - one message with both
 
 
 @pytest.mark.parametrize(
@@ -182,14 +182,14 @@ def test_refreshing(remote: Remote, ten: str) -> None:
 def test_reading(remote: Remote, request: pytest.FixtureRequest, table: str) -> None:
     location = remote.upload(request.getfixturevalue(table))
 
-    def found(opened: DeltaTable) -> int:
+    def num_rows(opened: DeltaTable) -> int:
         reader = opened.to_reader(columns=["x"], predicate="id >= 310 and id < 320")
         return int(reader.read_all().num_rows)
 
     opened = remote.open(location)
     for _ in range(2):
-        assert found(opened) == 10
-    assert_within(remote, 2, 2, lambda: found(opened))
+        assert num_rows(opened) == 10
+    assert_within(remote, 2, 2, lambda: num_rows(opened))
     assert_within(remote, 5, 108, lambda: remote.open(location).to_reader().read_all())
 
 

@@ -271,7 +271,7 @@ mod tests {
         };
         let opened = ["head a.parquet".to_owned(), format!("read a.parquet 0..{size}")];
         assert_eq!(opens_for("id"), opened);
-        // The first read holds the whole file, hence also the values whose statistics the footer lacks.
+        // The first read holds the whole file, hence also the values whose statistics it lacks.
         assert_eq!(opens_for("ratio"), opened);
     }
 }

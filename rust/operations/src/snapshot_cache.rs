@@ -4,6 +4,7 @@
 
 use std::sync::Mutex;
 
+use deltaplane_error::Result;
 use deltaplane_log::{Committed, Snapshot};
 use deltaplane_store::Store;
 
@@ -14,36 +15,60 @@ const TABLES: usize = 8;
 const MOST_COMMIT_BYTES: u64 = 4 << 20;
 const MOST_CHECKPOINT_BYTES: u64 = 256 << 20;
 
-/// In the order of the last writes.
-static KNOWN: Mutex<Vec<Snapshot>> = Mutex::new(Vec::new());
+static KNOWN: SnapshotCache = SnapshotCache::new();
 
-/// What was kept of a table under the same options. It isn't waited for: in a forked process nobody
-/// may ever let it go.
+/// What was kept of a table under the same options.
 pub fn of(store: &Store) -> Option<Snapshot> {
-    let known = KNOWN.try_lock().ok()?;
-    known.iter().find(|snapshot| is_of(snapshot, store)).cloned()
-}
-
-/// The snapshot that this process's commit of `version` left, or a later commit of it, for a caller
-/// that has an older snapshot of the same table: it needn't list and read its own commit. `None` if
-/// it wasn't kept.
-pub fn after_commit(older: &Snapshot, version: u64) -> Option<Snapshot> {
-    let is_same = |own: &Snapshot| own.state().metadata().id == older.state().metadata().id;
-    of(older.store()).filter(|own| own.version() >= version && own.version() >= older.version() && is_same(own))
+    KNOWN.of(store)
 }
 
 /// Keeps what a commit left, in place of what was known of the table.
 pub fn keep(done: &Committed) {
-    let snapshot = &done.snapshot;
-    let Ok(mut known) = KNOWN.try_lock() else { return };
-    known.retain(|older| !is_of(older, snapshot.store()));
-    let log = snapshot.log_size();
-    let is_small = log.commit_bytes <= MOST_COMMIT_BYTES && log.checkpoint_bytes <= MOST_CHECKPOINT_BYTES;
-    if is_small && !done.begins_anew {
-        if known.len() >= TABLES {
-            known.remove(0);
+    KNOWN.keep(done);
+}
+
+/// The snapshot after this process's commit of `version`, for a caller that has an older snapshot
+/// of the same table: the one that the commit or a later one left, which needn't be listed and
+/// read. The newest version if none was kept.
+pub async fn after_commit(older: &Snapshot, version: u64) -> Result<Snapshot> {
+    match KNOWN.after_commit(older, version) {
+        Some(own) => Ok(own),
+        None => older.update().await,
+    }
+}
+
+/// Snapshots in the order of the last writes.
+struct SnapshotCache(Mutex<Vec<Snapshot>>);
+
+impl SnapshotCache {
+    const fn new() -> Self {
+        SnapshotCache(Mutex::new(Vec::new()))
+    }
+
+    /// It isn't waited for: in a forked process nobody may ever let it go.
+    fn of(&self, store: &Store) -> Option<Snapshot> {
+        let known = self.0.try_lock().ok()?;
+        known.iter().find(|snapshot| is_of(snapshot, store)).cloned()
+    }
+
+    fn after_commit(&self, older: &Snapshot, version: u64) -> Option<Snapshot> {
+        let is_same = |own: &Snapshot| own.state().metadata().id == older.state().metadata().id;
+        let is_newer = |own: &Snapshot| own.version() >= version.max(older.version());
+        self.of(older.store()).filter(|own| is_newer(own) && is_same(own))
+    }
+
+    fn keep(&self, done: &Committed) {
+        let snapshot = &done.snapshot;
+        let Ok(mut known) = self.0.try_lock() else { return };
+        known.retain(|older| !is_of(older, snapshot.store()));
+        let log = snapshot.log_size();
+        let is_small = log.commit_bytes <= MOST_COMMIT_BYTES && log.checkpoint_bytes <= MOST_CHECKPOINT_BYTES;
+        if is_small && !done.begins_anew {
+            if known.len() >= TABLES {
+                known.remove(0);
+            }
+            known.push(snapshot.clone());
         }
-        known.push(snapshot.clone());
     }
 }
 
@@ -73,24 +98,23 @@ mod tests {
         block_on(job.commit(block_on(files).unwrap())).unwrap().unwrap()
     }
 
-    // One test, since the cache is one for the process.
     #[test]
     fn the_last_commits_to_some_tables_are_known_under_their_options() {
-        let table = Table::new();
-        assert!(of(&table.store).is_none());
-        keep(&committed(&table));
-        let first = of(&table.store).unwrap();
-        keep(&committed(&table));
-        assert_eq!(of(&table.store).unwrap().version(), 1);
-        assert_eq!(after_commit(&first, 1).unwrap().version(), 1);
-        assert!(after_commit(&first, 2).is_none(), "a commit that wasn't kept");
+        let (cache, table) = (SnapshotCache::new(), Table::new());
+        assert!(cache.of(&table.store).is_none());
+        cache.keep(&committed(&table));
+        let first = cache.of(&table.store).unwrap();
+        cache.keep(&committed(&table));
+        assert_eq!(cache.of(&table.store).unwrap().version(), 1);
+        assert_eq!(cache.after_commit(&first, 1).unwrap().version(), 1);
+        assert!(cache.after_commit(&first, 2).is_none(), "a commit that wasn't kept");
         let timeout = Options::new([("timeout".to_owned(), "5s".to_owned())]);
         let other = Store::open(table.store.location(), &timeout).unwrap();
-        assert!(of(&other).is_none(), "another store may be behind them");
+        assert!(cache.of(&other).is_none(), "another store may be behind them");
 
         let tables: Vec<Table> = (0..TABLES).map(|_| Table::new()).collect();
-        tables.iter().for_each(|table| keep(&committed(table)));
-        assert!(of(&table.store).is_none(), "written to the longest ago");
-        assert!(tables.iter().all(|table| of(&table.store).is_some()));
+        tables.iter().for_each(|table| cache.keep(&committed(table)));
+        assert!(cache.of(&table.store).is_none(), "written to the longest ago");
+        assert!(tables.iter().all(|table| cache.of(&table.store).is_some()));
     }
 }

@@ -19,8 +19,8 @@ fn open(location: &str, memory_bytes: &str) -> Store {
 
 async fn listed(store: &Store, key: &str) -> ObjectInfo {
     let (dir, name) = key.rsplit_once('/').unwrap();
-    let mut found = store.list_from(dir, name).await.unwrap();
-    found.try_next().await.unwrap().unwrap()
+    let mut files = store.list_from(dir, name).await.unwrap();
+    files.try_next().await.unwrap().unwrap()
 }
 
 /// Bytes that differ at each offset within 250.

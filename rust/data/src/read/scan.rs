@@ -56,8 +56,8 @@ impl Limits {
 ///
 /// Up to `parallelism` row groups are decoded at a time. As many files are opened ahead on a local
 /// disk, and up to 64 in an object store, whose fetched bytes are bounded by 128 MiB. Memory is
-/// proportional to the batches in flight. The stream must be polled inside a tokio runtime; the first error ends
-/// it.
+/// proportional to the batches in flight. The stream must be polled inside a tokio runtime; the
+/// first error ends it.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile`, `UnsupportedFeature` with the file's path, and the store's errors.

@@ -199,8 +199,8 @@ impl CheckpointFile {
     }
 }
 
-/// The footer of a file of this size and number of rows that was just written to an object store, by
-/// one request: read where it must be in that file. `None` if these bytes are another footer.
+/// The footer of a file of this size and number of rows that was just written to an object store,
+/// by one request: read where it must be in that file. `None` if these bytes are another footer.
 async fn footer_of_own(store: &Store, key: &str, size_bytes: u64, actions: u64) -> Option<ArrowReaderMetadata> {
     if store.local_path(key).is_some() {
         return None;
