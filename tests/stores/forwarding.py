@@ -33,6 +33,8 @@ class Answer:
     status: int
     headers: list[tuple[str, str]]
     body: bytes
+    # Bytes of the body after which the connection breaks; all are sent without it.
+    sent: int | None = None
 
 
 # Answers a request, optionally by asking the server behind; None breaks the connection.
@@ -65,7 +67,11 @@ def forwarding(endpoint: str, serve: Serve, certificate: Path | None = None) -> 
             self.send_header("Content-Length", (size or length) if self.command == "HEAD" else length)
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(answer.body)
+                self.wfile.write(answer.body if answer.sent is None else answer.body[: answer.sent])
+            if answer.sent is not None:
+                self.wfile.flush()
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
 
         def ask(self, body: bytes) -> Answer:
             connection = http.client.HTTPConnection(upstream, timeout=30)

@@ -28,6 +28,7 @@ from deltaplane.io.storage_options import StorageOptions, location_text, storage
 from deltaplane.properties import CommitProperties, PostCommitHookProperties, Transaction, WriterProperties
 from deltaplane.write.api import OpenTable, WriteResult, commit_files, write_rows
 from deltaplane.write.intent import write_request
+from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
     from deltaplane.io import records
@@ -141,7 +142,7 @@ def copy_into(
     load = _Load(location, options, source_files, file_format.lower(), dict(format_options or {}), asked, settings)
     result = load.run()
     if table is not None and result.version is not None:
-        table.update_incremental()
+        refresh_after_commit(table.update_incremental)
     return result
 
 

@@ -38,6 +38,7 @@ from deltaplane.statements.common.statement import (
 )
 from deltaplane.table.delta_table import DeltaTable
 from deltaplane.write.api import write_deltalake
+from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,7 +120,7 @@ class Insert:
             return result, None
         if result.skipped:
             return result, 0
-        table.update_incremental()
+        refresh_after_commit(table.update_incremental)
         matching = self._matching
         inserted = result.metrics.get("numTargetRowsInserted" if matching else "numOutputRows", 0 if matching else None)
         return result, None if inserted is None else int(inserted)

@@ -26,6 +26,7 @@ from deltaplane.properties import CommitProperties, PostCommitHookProperties
 from deltaplane.schema import Field, PrimitiveType, StructType
 from deltaplane.write.api import OpenTable
 from deltaplane.write.declarations import check_constraint, check_default
+from deltaplane.write.refresh import refresh_after_commit
 
 # Maximum number of purges before a feature is dropped. A second purge is needed only if another
 # writer adds files that need the feature during the first.
@@ -725,7 +726,7 @@ class TableAlterer:
     def _unmapped(self, newest: _native.Snapshot, settings: Settings) -> AlterPlan:
         """Ends column mapping; the protocol stays the same."""
         version, protocol = remove_column_mapping(Target(self._table.location, newest), settings)
-        self._table.update_incremental()
+        refresh_after_commit(self._table.update_incremental)
         return AlterPlan("REMOVE COLUMN MAPPING", True, version, protocol, protocol)
 
     def _rewritten(self, feature: str, settings: Settings) -> int | None:
@@ -785,7 +786,7 @@ class TableAlterer:
             _log.warning("%s: %s", self._table.location, line)
         arguments = {**arguments, **prepare()}
         done = self._run(records.AlterRequest({"change": change, **arguments}, {**settings, "dry_run": False}))
-        self._table.update_incremental()
+        refresh_after_commit(self._table.update_incremental)
         return done
 
     def _run(self, request: records.AlterRequest) -> AlterPlan:

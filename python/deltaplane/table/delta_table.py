@@ -257,6 +257,11 @@ class DeltaTable(RowCommands, LayoutCommands, TableCare, TableUpkeep, Serializab
         """Moves to the newest version; reads only the commits after the current one."""
         self._snapshot = self._snapshot.update()
 
+    def move_to_own_commit(self, version: int) -> None:
+        """Moves to a version that this process just committed, at least. Costs no request if the
+        process still has the commit in memory; otherwise moves to the newest version."""
+        self._snapshot = self._snapshot.after_own_commit(version)
+
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The `commitInfo` of each commit, newest first: `version`, `timestamp` (ms), `operation`,
         `operationParameters`, `operationMetrics` and more. At most `limit` entries; commits removed

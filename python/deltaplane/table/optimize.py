@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
+from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -42,12 +43,20 @@ class LayoutCommands:
         """Runs OPTIMIZE and moves the object to the committed version."""
         from deltaplane.commands.optimize import optimize
 
+        versions: list[int] = []
         try:
-            return optimize(self._target(), what, settings)
+            result = optimize(self._target(), what, settings)
+            versions = result.get("versions", [])
+            return result
         finally:
             # A failure after some commits leaves those commits in place.
             if not what.dry_run:
-                self._snapshot = self._snapshot.update()
+                refresh_after_commit(lambda: self._move_to(versions[-1] if versions else None))
+
+    def _move_to(self, version: int | None) -> None:
+        """Moves to a version that this process committed, or to the newest one."""
+        before = self._snapshot
+        self._snapshot = before.update() if version is None else before.after_own_commit(version)
 
 
 @checked()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from deltaplane.arguments import checked
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
 from deltaplane.expr import Predicate
+from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
     from deltaplane import _native
@@ -366,17 +367,24 @@ class RowCommands:
 
         return Target(self._location, self._snapshot)
 
+    def _move_to_own_commit(self, version: int) -> None:
+        self._snapshot = self._snapshot.after_own_commit(version)
+
+    def _move_to_newest(self) -> None:
+        self._snapshot = self._snapshot.update()
+
     def _apply_result(self, metrics: CommandResult, always: Sequence[str]) -> dict[str, Any] | DryRun:
         """Moves the object to the version that a command committed and returns the metrics under
         deltalake's names, including every name of `always`."""
         if not isinstance(metrics, dict):
             return metrics
         if "version" in metrics:
-            self._snapshot = self._snapshot.update()
+            version = metrics["version"]
+            refresh_after_commit(lambda: self._move_to_own_commit(version))
             if self._snapshot.auto_compacts:
                 from deltaplane.commands.optimize import after_commit
 
                 after_commit(lambda: self._snapshot)
-                self._snapshot = self._snapshot.update()
+                refresh_after_commit(self._move_to_newest)
         snake = {re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): value for name, value in metrics.items()}
         return {**dict.fromkeys(always, 0), **snake}

@@ -18,6 +18,7 @@ from deltaplane.io.arrow import as_reader, in_table_types
 from deltaplane.io.storage_options import StorageOptions, location_text, storage_options_text
 from deltaplane.properties import CommitOperation, CommitProperties, PostCommitHookProperties, WriterProperties
 from deltaplane.write.intent import WriteIntent, WriteOptions
+from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,6 +72,9 @@ class OpenTable(Protocol):
 
     def update_incremental(self) -> None:
         """Moves to the newest version."""
+
+    def move_to_own_commit(self, version: int) -> None:
+        """Moves to a version that this process committed."""
 
 
 @overload
@@ -210,7 +214,8 @@ def _written(location: str, options: dict[str, str] | None, data: Any, intent: W
 
 def _shown(table: OpenTable | None, result: WriteResult | DryRun) -> WriteResult | DryRun:
     if table is not None and isinstance(result, WriteResult) and result.version is not None:
-        table.update_incremental()
+        version = result.version
+        refresh_after_commit(lambda: table.move_to_own_commit(version))
     return result
 
 

@@ -1,12 +1,12 @@
-//! Cache of the last snapshots that this process committed to tables on local disks, so that the
-//! next write needn't open its table. A hint only: callers must check for newer versions and verify
-//! the table's identity.
+//! Cache of the last snapshots that this process committed, so that the next write needn't open its
+//! table: it lists the log from its own commit on. A hint only: callers must check for newer
+//! versions and verify the table's identity.
 
-use std::collections::HashMap;
 use std::sync::Mutex;
 
+use deltaplane_error::Result;
 use deltaplane_log::{Committed, Snapshot};
-use deltaplane_store::{Scheme, Store};
+use deltaplane_store::Store;
 
 /// Tables that are known at most; the one that was written to the longest ago goes first.
 const TABLES: usize = 8;
@@ -15,60 +15,75 @@ const TABLES: usize = 8;
 const MOST_COMMIT_BYTES: u64 = 4 << 20;
 const MOST_CHECKPOINT_BYTES: u64 = 256 << 20;
 
-type Options = HashMap<String, String>;
+static KNOWN: SnapshotCache = SnapshotCache::new();
 
-struct Known {
-    options: Options,
-    snapshot: Snapshot,
-}
-
-/// In the order of the last writes.
-static KNOWN: Mutex<Vec<Known>> = Mutex::new(Vec::new());
-
-/// What was kept of a table under the same options. It isn't waited for: in a forked process nobody
-/// may ever let it go.
-pub fn of(store: &Store, options: Option<&Options>) -> Option<Snapshot> {
-    if store.location().scheme() != Scheme::Local {
-        return None;
-    }
-    let known = KNOWN.try_lock().ok()?;
-    let entry = known.iter().find(|k| k.is_of(store, options));
-    entry.map(|k| k.snapshot.clone())
+/// What was kept of a table under the same options.
+pub fn of(store: &Store) -> Option<Snapshot> {
+    KNOWN.of(store)
 }
 
 /// Keeps what a commit left, in place of what was known of the table.
-pub fn keep(done: &Committed, options: Option<&Options>) {
-    let (snapshot, store) = (&done.snapshot, done.snapshot.store());
-    if store.location().scheme() != Scheme::Local {
-        return;
-    }
-    let Ok(mut known) = KNOWN.try_lock() else { return };
-    known.retain(|k| !k.is_of(store, options));
-    let log = snapshot.log_size();
-    let is_small = log.commit_bytes <= MOST_COMMIT_BYTES && log.checkpoint_bytes <= MOST_CHECKPOINT_BYTES;
-    if is_small && !done.begins_anew {
-        if known.len() >= TABLES {
-            known.remove(0);
-        }
-        known.push(Known {
-            options: options.cloned().unwrap_or_default(),
-            snapshot: snapshot.clone(),
-        });
+pub fn keep(done: &Committed) {
+    KNOWN.keep(done);
+}
+
+/// The snapshot after this process's commit of `version`, for a caller that has an older snapshot
+/// of the same table: the one that the commit or a later one left, which needn't be listed and
+/// read. The newest version if none was kept.
+pub async fn after_commit(older: &Snapshot, version: u64) -> Result<Snapshot> {
+    match KNOWN.after_commit(older, version) {
+        Some(own) => Ok(own),
+        None => older.update().await,
     }
 }
 
-impl Known {
-    fn is_of(&self, store: &Store, options: Option<&Options>) -> bool {
-        let same = options.map_or(self.options.is_empty(), |o| *o == self.options);
-        same && self.snapshot.store().location().as_str() == store.location().as_str()
+/// Snapshots in the order of the last writes.
+struct SnapshotCache(Mutex<Vec<Snapshot>>);
+
+impl SnapshotCache {
+    const fn new() -> Self {
+        SnapshotCache(Mutex::new(Vec::new()))
     }
+
+    /// It isn't waited for: in a forked process nobody may ever let it go.
+    fn of(&self, store: &Store) -> Option<Snapshot> {
+        let known = self.0.try_lock().ok()?;
+        known.iter().find(|snapshot| is_of(snapshot, store)).cloned()
+    }
+
+    fn after_commit(&self, older: &Snapshot, version: u64) -> Option<Snapshot> {
+        let is_same = |own: &Snapshot| own.state().metadata().id == older.state().metadata().id;
+        let is_newer = |own: &Snapshot| own.version() >= version.max(older.version());
+        self.of(older.store()).filter(|own| is_newer(own) && is_same(own))
+    }
+
+    fn keep(&self, done: &Committed) {
+        let snapshot = &done.snapshot;
+        let Ok(mut known) = self.0.try_lock() else { return };
+        known.retain(|older| !is_of(older, snapshot.store()));
+        let log = snapshot.log_size();
+        let is_small = log.commit_bytes <= MOST_COMMIT_BYTES && log.checkpoint_bytes <= MOST_CHECKPOINT_BYTES;
+        if is_small && !done.begins_anew {
+            if known.len() >= TABLES {
+                known.remove(0);
+            }
+            known.push(snapshot.clone());
+        }
+    }
+}
+
+/// Whether a snapshot is of the table at this location, opened with these options: another store
+/// may be behind others.
+fn is_of(snapshot: &Snapshot, store: &Store) -> bool {
+    let own = snapshot.store();
+    own.options() == store.options() && own.location().as_str() == store.location().as_str()
 }
 
 #[cfg(test)]
 mod tests {
     use deltaplane_log::{WriteMode, WriteRequest};
     use deltaplane_protocol::arrow_types::from_arrow_schema;
-    use deltaplane_store::block_on;
+    use deltaplane_store::{Options, block_on};
 
     use super::*;
     use crate::testing::{Table, rows};
@@ -83,23 +98,23 @@ mod tests {
         block_on(job.commit(block_on(files).unwrap())).unwrap().unwrap()
     }
 
-    // One test, since the cache is one for the process.
     #[test]
     fn the_last_commits_to_some_tables_are_known_under_their_options() {
-        let table = Table::new();
-        assert!(of(&table.store, None).is_none());
-        keep(&committed(&table), None);
-        keep(&committed(&table), None);
-        assert_eq!(of(&table.store, None).unwrap().version(), 1);
-        let options = Options::from([("timeout".to_owned(), "5s".to_owned())]);
-        assert!(
-            of(&table.store, Some(&options)).is_none(),
-            "another store may be behind them"
-        );
+        let (cache, table) = (SnapshotCache::new(), Table::new());
+        assert!(cache.of(&table.store).is_none());
+        cache.keep(&committed(&table));
+        let first = cache.of(&table.store).unwrap();
+        cache.keep(&committed(&table));
+        assert_eq!(cache.of(&table.store).unwrap().version(), 1);
+        assert_eq!(cache.after_commit(&first, 1).unwrap().version(), 1);
+        assert!(cache.after_commit(&first, 2).is_none(), "a commit that wasn't kept");
+        let timeout = Options::new([("timeout".to_owned(), "5s".to_owned())]);
+        let other = Store::open(table.store.location(), &timeout).unwrap();
+        assert!(cache.of(&other).is_none(), "another store may be behind them");
 
         let tables: Vec<Table> = (0..TABLES).map(|_| Table::new()).collect();
-        tables.iter().for_each(|table| keep(&committed(table), None));
-        assert!(of(&table.store, None).is_none(), "written to the longest ago");
-        assert!(tables.iter().all(|table| of(&table.store, None).is_some()));
+        tables.iter().for_each(|table| cache.keep(&committed(table)));
+        assert!(cache.of(&table.store).is_none(), "written to the longest ago");
+        assert!(tables.iter().all(|table| cache.of(&table.store).is_some()));
     }
 }

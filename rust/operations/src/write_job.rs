@@ -25,6 +25,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::snapshot_cache;
+
 /// What writers of files must know, in a form that travels to any machine.
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "WriteSpec")]
@@ -220,7 +222,11 @@ impl WriteJob {
         let planned = self.planned()?;
         match planned.commit(adds).await {
             Err(e) if e.kind() == Kind::TableAlreadyExists && planned.request().mode == WriteMode::Ignore => Ok(None),
-            committed => committed.map(Some),
+            committed => {
+                let committed = committed?;
+                snapshot_cache::keep(&committed);
+                Ok(Some(committed))
+            }
         }
     }
 }

@@ -9,9 +9,9 @@ use deltaplane_log::{
     RewriteFirst, ScanReport, Snapshot as Inner, TableInfo, TombstoneTotals, TrackedColumns, now_ms, versions_between,
 };
 use deltaplane_operations::changes::Changes;
-use deltaplane_operations::file_list;
 use deltaplane_operations::scan::{Scan as Rows, ScanRequest, bind, bind_expr, members_of};
 use deltaplane_operations::vector_masks::masks;
+use deltaplane_operations::{file_list, snapshot_cache};
 use deltaplane_protocol::arrow_types::to_arrow_schema;
 use deltaplane_protocol::changes::feed_schema;
 use deltaplane_protocol::expr::Expr;
@@ -114,6 +114,12 @@ impl Snapshot {
 
     fn update(&self, py: Python<'_>) -> PyResult<Self> {
         let inner = run(py, || block_on(self.inner.update()))?;
+        Ok(Snapshot { inner })
+    }
+
+    /// The snapshot after this process's commit of a version, or a newer one.
+    fn after_own_commit(&self, py: Python<'_>, version: u64) -> PyResult<Self> {
+        let inner = run(py, || block_on(snapshot_cache::after_commit(&self.inner, version)))?;
         Ok(Snapshot { inner })
     }
 

@@ -62,9 +62,8 @@ impl WriteJob {
         let schema = schema_of(schema)?;
         let job = run(py, || {
             let store = store(location, options.clone())?;
-            let own = snapshot_cache::of(&store, options.as_ref());
             let (schema, request) = (from_arrow_schema(&schema)?, request.0);
-            block_on(Job::begin(&store, own.as_ref(), schema, request))
+            block_on(Job::begin(&store, snapshot_cache::of(&store).as_ref(), schema, request))
         })?;
         Ok(WriteJob {
             job,
@@ -107,13 +106,8 @@ impl WriteJob {
 
     /// None where another writer made the table meanwhile, and the mode is `ignore`.
     fn commit(&self, py: Python<'_>, adds: Vec<String>) -> PyResult<Option<Record<CommitResult>>> {
-        run(py, || {
-            let committed = block_on(self.job.commit(parse_adds(&adds)?))?;
-            if let Some(committed) = &committed {
-                snapshot_cache::keep(committed, self.options.as_ref());
-            }
-            Ok(committed.map(|committed| Record(committed.into())))
-        })
+        let committed = run(py, || block_on(self.job.commit(parse_adds(&adds)?)));
+        committed.map(|committed| committed.map(|committed| Record(committed.into())))
     }
 
     /// The table's newest version.

@@ -109,15 +109,25 @@ fn unavailable(e: &object_store::Error) -> &'static str {
     }
 }
 
-fn http_kind(e: &object_store::Error) -> Option<HttpErrorKind> {
-    let mut next: Option<&(dyn StdError + 'static)> = Some(e);
+/// The kind of the innermost HTTP error: an outer one may only forbid repeating the request.
+pub(crate) fn http_kind(e: &(dyn StdError + 'static)) -> Option<HttpErrorKind> {
+    let (mut next, mut kind) = (Some(e), None);
     while let Some(e) = next {
-        if let Some(http) = e.downcast_ref::<HttpError>() {
-            return Some(http.kind());
-        }
+        kind = e.downcast_ref::<HttpError>().map(HttpError::kind).or(kind);
         next = e.source();
     }
-    None
+    kind
+}
+
+/// Whether a body was received that object_store can't use: the request for the rest of a body
+/// that broke off had an answer without the headers that it needs. Reading from the start helps.
+pub(crate) fn is_broken_read(e: &object_store::Error) -> bool {
+    let object_store::Error::Generic { source, .. } = e else {
+        return false;
+    };
+    let text = source.to_string();
+    let words = ["Content-Range", "non-partial response", "error reading a body"];
+    status(&text).is_none() && words.iter().any(|part| text.contains(part))
 }
 
 /// The HTTP status in an error's text, because object_store's type that holds it is private. A

@@ -12,6 +12,7 @@ mod length_check;
 mod limits;
 mod location;
 mod options;
+mod per_process;
 mod plugin_store;
 mod retry;
 mod runtime;

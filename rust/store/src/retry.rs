@@ -22,14 +22,17 @@ pub(crate) const KEYS: &[&str] = &[
     "backoff_config.base",
 ];
 
-/// With the back-off below this is about three seconds of waiting: enough for a store's short
-/// failure, and bearable for a wrong endpoint.
-const MAX_RETRIES: usize = 8;
+/// More than the pauses below leave room for: the time bounds the retries, since a store that
+/// refuses requests for some seconds must not end a job.
+const MAX_RETRIES: usize = 1000;
 /// No retry begins later than this; one request may take its own time-out on top.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const INIT_BACKOFF: Duration = Duration::from_millis(100);
-const MAX_BACKOFF: Duration = Duration::from_secs(15);
-const BACKOFF_BASE: f64 = 2.0;
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// Each pause is drawn between the first one and this multiple of the one before (decorrelated
+/// jitter). With 2 the pauses wouldn't grow: the mean of the logarithm of twice a number drawn
+/// from 0 to 1 is negative.
+const BACKOFF_BASE: f64 = 3.0;
 
 /// The retry rules these options ask for.
 pub(crate) fn config(options: &Options) -> Result<RetryConfig> {

@@ -3,45 +3,17 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::process;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use deltaplane_error::{Error, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinError, JoinHandle};
 
-/// A runtime with the process it belongs to: threads don't survive a fork.
-struct Owned {
-    pid: u32,
-    runtime: Runtime,
-}
+use crate::per_process::PerProcess;
 
-/// Points to a leaked `Owned`, or is null. A pointer and no lock: a lock that another thread
-/// holds while the process forks would stay locked in the child for ever.
-static CURRENT: AtomicPtr<Owned> = AtomicPtr::new(std::ptr::null_mut());
+static CURRENT: PerProcess<Runtime> = PerProcess::new(build, Runtime::shutdown_background);
 
 fn current() -> &'static Runtime {
-    let seen = CURRENT.load(Ordering::Acquire);
-    // SAFETY: the pointer is null or comes from `Box::leak` below and is never freed.
-    if let Some(owned) = unsafe { seen.as_ref() }
-        && owned.pid == process::id()
-    {
-        return &owned.runtime;
-    }
-    let made = Box::into_raw(Box::new(Owned {
-        pid: process::id(),
-        runtime: build(),
-    }));
-    match CURRENT.compare_exchange(seen, made, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: `made` was leaked here and is never freed once it is published.
-        Ok(_) => unsafe { &(*made).runtime },
-        Err(_) => {
-            // SAFETY: another thread published first, so `made` is still ours alone.
-            let lost = unsafe { Box::from_raw(made) };
-            lost.runtime.shutdown_background();
-            current()
-        }
-    }
+    CURRENT.get()
 }
 
 /// As many workers as cores, or one worker if the system grants no more threads.

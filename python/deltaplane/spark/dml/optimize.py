@@ -26,6 +26,7 @@ from deltaplane.spark.execution.write_tasks import raise_refusal
 from deltaplane.spark.jvm import internals as _internals
 from deltaplane.spark.jvm.location import absolute_location, split_options
 from deltaplane.write.convert import Conversion, Files, FilesHere, WouldConvert
+from deltaplane.write.refresh import refresh_after_commit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -254,7 +255,7 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
     what = replace(what, commits=tells_of_vacuum(spark, location))
     result = vacuum(snapshot, what, inventory, commit_request(None, None), deletes)
     if result.version is not None:
-        table.update_incremental()
+        refresh_after_commit(table.update_incremental)
     return result.paths
 
 

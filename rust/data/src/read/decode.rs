@@ -11,8 +11,10 @@ use arrow::error::ArrowError;
 use deltaplane_error::{Error, Result};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
+    ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection, RowSelectionPolicy, RowSelector,
 };
+
+use parquet::file::page_index::offset_index::PageLocation;
 
 use super::hidden::Hidden;
 use super::plan::{ColumnSource, FilePlan, Part};
@@ -203,12 +205,20 @@ fn reader(
     input: Input,
     batch_rows: usize,
 ) -> Result<ParquetRecordBatchReader, ArrowError> {
+    let chunks = plan.metadata.metadata().row_groups().get(unit.row_group);
+    let chunks = chunks.into_iter().flat_map(|group| group.columns().iter().enumerate());
+    let mut read = chunks.filter(|(leaf, _)| mask.leaf_included(*leaf));
+    let lacks_pages = !read.all(|(_, chunk)| input.covers(chunk.byte_range()));
     let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(input, plan.metadata.clone())
         .with_row_groups(vec![unit.row_group])
         .with_projection(mask)
         .with_batch_size(batch_rows);
     if let Some(selection) = &unit.selection {
         builder = builder.with_row_selection(selection.clone());
+        // Decoding by a mask reads the pages without selected rows, too, which weren't fetched.
+        if lacks_pages {
+            builder = builder.with_row_selection_policy(RowSelectionPolicy::Selectors);
+        }
     }
     Ok(builder.build()?)
 }
@@ -310,19 +320,44 @@ fn repeat(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
     take(value, &zeros, None).map_err(|e| Error::internal(format!("repeating a partition value: {e}")))
 }
 
-/// The byte ranges that decoding a unit reads.
+/// The byte ranges that decoding a unit reads: the pages with selected rows where the file has an
+/// offset index, else whole column chunks.
 pub(super) fn ranges(plan: &FilePlan, unit: &Unit) -> Vec<std::ops::Range<u64>> {
-    let group = plan.metadata.metadata().row_groups().get(unit.row_group);
-    let columns = plan
-        .parts()
-        .flat_map(|p| &p.leaves)
-        .filter_map(|l| group.and_then(|g| g.columns().get(*l)));
-    columns
-        .map(|c| {
-            let (start, length) = c.byte_range();
-            start..start + length
+    let metadata = plan.metadata.metadata();
+    let group = metadata.row_groups().get(unit.row_group);
+    let leaves = plan.parts().flat_map(|p| &p.leaves);
+    let chunks = leaves.filter_map(|leaf| Some((*leaf, group?.columns().get(*leaf)?)));
+    chunks
+        .flat_map(|(leaf, chunk)| {
+            let (start, length) = chunk.byte_range();
+            let whole = start..start + length;
+            let index = metadata.page_index();
+            let pages = index.and_then(|index| index.page_locations(unit.row_group, leaf));
+            match (&unit.selection, pages) {
+                (Some(selection), Some(pages)) => selected_pages(&whole, selection, pages),
+                _ => vec![whole],
+            }
         })
         .collect()
+}
+
+/// The pages of a column chunk that have selected rows, with the dictionary before the first page.
+/// The whole chunk if the pages aren't within it.
+fn selected_pages(
+    whole: &std::ops::Range<u64>,
+    selection: &RowSelection,
+    pages: &[PageLocation],
+) -> Vec<std::ops::Range<u64>> {
+    let mut ranges = selection.scan_ranges(pages);
+    let first = pages.first().and_then(|page| u64::try_from(page.offset).ok());
+    if let Some(first) = first.filter(|first| *first > whole.start) {
+        ranges.push(whole.start..first);
+    }
+    let is_within = |r: &std::ops::Range<u64>| whole.start <= r.start && r.start <= r.end && r.end <= whole.end;
+    match ranges.iter().all(is_within) {
+        true => ranges,
+        false => vec![whole.clone()],
+    }
 }
 
 /// Shares a plan between units.

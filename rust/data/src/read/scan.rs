@@ -6,14 +6,15 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use deltaplane_error::{Error, Result};
 use deltaplane_store::Store;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::decode::{SharedPlan, Unit, decode, ranges};
 use super::plan::{FilePlan, Prepared};
 use super::row_groups::units;
-use super::source::{self, Source, blocking};
+use super::source::{self, Input, Source, blocking};
 use super::vectors::{LiveRows, Vectors};
 use super::{FileRead, ReadSpec, SourceFile};
 use crate::processors::processors;
@@ -23,6 +24,13 @@ type Batches = (mpsc::Receiver<Result<RecordBatch>>, Option<OwnedSemaphorePermit
 
 /// A whole unit counts as this many shares.
 const SHARES: u32 = 4;
+
+/// Files of an object store that are opened ahead, and units that are fetched ahead: requests wait
+/// for the store and not for a processor.
+const REMOTE_AHEAD: usize = 64;
+/// Most fetched bytes of a scan that wait for their decoder, in steps; a larger unit takes all.
+const FETCHED_STEPS: u32 = 2048;
+const FETCHED_STEP_BYTES: u64 = 64 << 10;
 
 /// The limits for units in flight.
 struct Limits {
@@ -46,9 +54,10 @@ impl Limits {
 
 /// The rows of these files in the files' order, as batches of [`ReadSpec::output_schema`].
 ///
-/// Up to `parallelism` files are opened and row groups decoded at a time; memory is proportional to
-/// the batches in flight. The stream must be polled inside a tokio runtime; the first error ends
-/// it.
+/// Up to `parallelism` row groups are decoded at a time. As many files are opened ahead on a local
+/// disk, and up to 64 in an object store, whose fetched bytes are bounded by 128 MiB. Memory is
+/// proportional to the batches in flight. The stream must be polled inside a tokio runtime; the
+/// first error ends it.
 ///
 /// # Errors
 /// `FileMissing`, `CorruptFile`, `UnsupportedFeature` with the file's path, and the store's errors.
@@ -93,7 +102,12 @@ pub(crate) fn read_opened(
 
 fn rows_of(opened: Opened, parallelism: usize) -> BoxStream<'static, Result<RecordBatch>> {
     let (out, receivers) = mpsc::unbounded_channel();
-    tokio::spawn(async move { start_units(opened, &Limits::new(parallelism), &out).await });
+    let ahead = match opened.source.is_remote() {
+        true => REMOTE_AHEAD,
+        false => parallelism,
+    };
+    let opened = stream::iter([Ok(opened)]).boxed();
+    tokio::spawn(async move { deliver(opened, ahead, parallelism, &out).await });
     stop_at_error(in_order(receivers))
 }
 
@@ -129,8 +143,12 @@ async fn drive(
     parallelism: usize,
     out: mpsc::UnboundedSender<Batches>,
 ) {
+    let ahead = match store.local_path("").is_some() {
+        true => parallelism,
+        false => REMOTE_AHEAD.max(parallelism),
+    };
     let vectors = Arc::new(Vectors::new(store.clone()));
-    let opening = files.map(|file| {
+    let opening = files.map(move |file| {
         let (store, prepared, vectors) = (store.clone(), prepared.clone(), vectors.clone());
         let task = tokio::spawn(async move { open(store, file?, prepared, vectors, parallelism).await });
         async move {
@@ -138,18 +156,89 @@ async fn drive(
                 .map_err(|e| Error::internal(format!("opening a data file: {e}")))?
         }
     });
-    let mut opened = opening.buffered(parallelism);
+    deliver(opening.buffered(ahead).boxed(), ahead, parallelism, &out).await;
+}
+
+/// Fetches the units of opened files, up to `ahead` of them before their turn, and starts them.
+async fn deliver(
+    opened: BoxStream<'static, Result<Opened>>,
+    ahead: usize,
+    parallelism: usize,
+    out: &mpsc::UnboundedSender<Batches>,
+) {
+    let (fetching, mut fetched) = mpsc::channel(ahead);
+    tokio::spawn(fetch_ahead(opened, fetching));
     let limits = Limits::new(parallelism);
-    while let Some(file) = opened.next().await {
-        let going = match file {
-            Ok(file) => start_units(file, &limits, &out).await,
+    while let Some(unit) = fetched.recv().await {
+        let going = match unit {
+            Ok(unit) => start_unit(unit, &limits, out).await,
             Err(e) => {
-                fail(e, &out).await;
+                fail(e, out).await;
                 false
             }
         };
         if !going {
             return;
+        }
+    }
+}
+
+/// A unit whose bytes are being fetched.
+struct Fetching {
+    plan: SharedPlan,
+    unit: Unit,
+    /// Its part of the room for units.
+    shares: u32,
+    input: BoxFuture<'static, Result<Fetched>>,
+}
+
+/// A decoder's input, and the permit for its bytes in memory.
+struct Fetched(Input, Option<OwnedSemaphorePermit>);
+
+/// Starts to fetch one unit after the other, until the receiver is gone or a file can't be opened.
+/// Units get their permits in their order, so that the first one never waits for a later one.
+async fn fetch_ahead(mut opened: BoxStream<'static, Result<Opened>>, fetching: mpsc::Sender<Result<Fetching>>) {
+    let memory = Arc::new(Semaphore::new(FETCHED_STEPS as usize));
+    while let Some(file) = opened.next().await {
+        let file = match file {
+            Ok(file) => file,
+            Err(e) => {
+                let _ = fetching.send(Err(e)).await;
+                return;
+            }
+        };
+        let longest = file.units.iter().map(|unit| unit.rows).max().unwrap_or(1).max(1);
+        for unit in file.units {
+            let shares = (unit.rows * SHARES as usize).div_ceil(longest);
+            let wanted = ranges(&file.plan, &unit);
+            let input = match file.source.is_remote() {
+                false => {
+                    let source = file.source.clone();
+                    async move { Ok(Fetched(source.fetch(wanted).await?, None)) }.boxed()
+                }
+                true => {
+                    let bytes = wanted.iter().map(|range| range.end - range.start).sum::<u64>();
+                    let steps = u32::try_from(bytes.div_ceil(FETCHED_STEP_BYTES)).unwrap_or(FETCHED_STEPS);
+                    let permit = memory.clone().acquire_many_owned(steps.min(FETCHED_STEPS));
+                    let permit = tokio::select! {
+                        permit = permit => permit.ok(),
+                        () = fetching.closed() => return,
+                    };
+                    let source = file.source.clone();
+                    let task = tokio::spawn(async move { Ok(Fetched(source.fetch(wanted).await?, permit)) });
+                    task.map(|done| done.map_err(|e| Error::internal(format!("fetching a data file: {e}")))?)
+                        .boxed()
+                }
+            };
+            let unit = Fetching {
+                plan: file.plan.clone(),
+                unit,
+                shares: u32::try_from(shares).unwrap_or(SHARES),
+                input,
+            };
+            if fetching.send(Ok(unit)).await.is_err() {
+                return;
+            }
         }
     }
 }
@@ -200,33 +289,23 @@ async fn open(
     Opened::new(SourceFile { source, footer }, prepared, &file, &live, parallelism).map_err(name)
 }
 
-/// Starts the units one after the other; false when the receiver is gone.
-async fn start_units(file: Opened, limits: &Limits, out: &mpsc::UnboundedSender<Batches>) -> bool {
-    let longest = file.units.iter().map(|unit| unit.rows).max().unwrap_or(1).max(1);
-    for unit in file.units {
-        let shares = (unit.rows * SHARES as usize).div_ceil(longest);
-        // First room, then a worker: the work in flight stays bounded.
-        let room = limits
-            .room
-            .clone()
-            .acquire_many_owned(u32::try_from(shares).unwrap_or(SHARES));
-        let taken = tokio::select! {
-            taken = room => taken.ok(),
-            () = out.closed() => return false,
-        };
-        let batches = start(file.source.clone(), file.plan.clone(), unit, limits.workers.clone());
-        if out.send((batches, taken)).is_err() {
-            return false;
-        }
-    }
-    true
+/// Starts a unit as soon as there is room for it; false when the receiver is gone.
+async fn start_unit(unit: Fetching, limits: &Limits, out: &mpsc::UnboundedSender<Batches>) -> bool {
+    // First room, then a worker: the work in flight stays bounded.
+    let room = limits.room.clone().acquire_many_owned(unit.shares);
+    let taken = tokio::select! {
+        taken = room => taken.ok(),
+        () = out.closed() => return false,
+    };
+    out.send((start(unit, limits.workers.clone()), taken)).is_ok()
 }
 
-fn start(source: Source, plan: SharedPlan, unit: Unit, workers: Arc<Semaphore>) -> mpsc::Receiver<Result<RecordBatch>> {
+fn start(unit: Fetching, workers: Arc<Semaphore>) -> mpsc::Receiver<Result<RecordBatch>> {
+    let Fetching { plan, unit, input, .. } = unit;
     // Room for all of its batches: a worker that waits for the reader would be one fewer at work.
     let (tx, rx) = mpsc::channel((unit.rows / plan.batch_rows).saturating_add(1));
     tokio::spawn(async move {
-        let result = run(source, plan.clone(), unit, &workers, tx.clone()).await;
+        let result = run(input, plan.clone(), unit, &workers, tx.clone()).await;
         if let Err(e) = result {
             let _ = tx.send(Err(e.with_path(plan.path.clone()))).await;
         }
@@ -235,16 +314,21 @@ fn start(source: Source, plan: SharedPlan, unit: Unit, workers: Arc<Semaphore>) 
 }
 
 async fn run(
-    source: Source,
+    input: BoxFuture<'static, Result<Fetched>>,
     plan: SharedPlan,
     unit: Unit,
     workers: &Semaphore,
     tx: mpsc::Sender<Result<RecordBatch>>,
 ) -> Result<()> {
-    let input = source.fetch(ranges(&plan, &unit)).await?;
+    let Fetched(input, memory) = input.await?;
     let _at_work = workers
         .acquire()
         .await
         .map_err(|e| Error::internal(format!("decoding a data file: {e}")))?;
-    blocking(move || decode(&plan, unit, input, |batch| tx.blocking_send(Ok(batch)).is_ok())).await?
+    blocking(move || {
+        let decoded = decode(&plan, unit, input, |batch| tx.blocking_send(Ok(batch)).is_ok());
+        drop(memory);
+        decoded
+    })
+    .await?
 }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use deltaplane_error::{Error, Kind, Result};
@@ -22,6 +22,9 @@ const FOOTER_BYTES: u64 = 64 << 10;
 const MERGE_GAP_BYTES: u64 = 1 << 20;
 /// Concurrent requests for one row group.
 const PARALLEL_REQUESTS: usize = 8;
+/// A longer range is fetched by several requests at once, each about as long as this: one
+/// connection to a store transfers less than a machine can receive.
+const REQUEST_BYTES: u64 = 8 << 20;
 
 /// Attempts to read a range whose answer is shorter than the log states.
 pub(super) const READS: usize = 4;
@@ -43,6 +46,9 @@ pub(super) struct Remote {
     size_bytes: u64,
     /// The store's object, if identifying it is useful because its bytes may be cached.
     shown: Option<ObjectInfo>,
+    /// The file's last bytes, which the footer's read returned: all of a small file, so that no
+    /// request is needed for its columns.
+    tail: Arc<OnceLock<Bytes>>,
 }
 
 /// Finds the file.
@@ -72,6 +78,7 @@ pub(super) async fn open(store: &Store, file: &FileRead) -> Result<Source> {
         key,
         size_bytes,
         shown,
+        tail: Arc::default(),
     }))
 }
 
@@ -137,20 +144,42 @@ impl Source {
         match self {
             Source::Local(file) => Ok(Input::Local(file.clone())),
             Source::Remote(file) => {
-                let parts: Vec<(u64, Bytes)> = stream::iter(merge(ranges))
-                    .map(|r| async move { Ok((r.start, file.read(r).await?)) })
+                let merged = merge(ranges);
+                let pieces: Vec<Bytes> = stream::iter(merged.iter().flat_map(pieces))
+                    .map(|piece| file.read(piece))
                     .buffered(PARALLEL_REQUESTS)
                     .try_collect()
                     .await?;
-                Ok(Input::Parts(Arc::new(parts), file.size_bytes))
+                let mut pieces_left = pieces.into_iter();
+                let joined = merged.iter().map(|range| {
+                    let own = pieces_left.by_ref().take(self::pieces(range).count());
+                    (range.start, joined(own.collect()))
+                });
+                Ok(Input::Parts(Arc::new(joined.collect()), file.size_bytes))
             }
         }
     }
 }
 
 impl Remote {
-    /// Bytes within the size that the log states. A shorter answer is read again, then refused.
+    /// Bytes within the size that the log states: from the tail where that has them.
     async fn read(&self, range: Range<u64>) -> Result<Bytes> {
+        match self.in_tail(&range) {
+            Some(bytes) => Ok(bytes),
+            None => self.request(range).await,
+        }
+    }
+
+    fn in_tail(&self, range: &Range<u64>) -> Option<Bytes> {
+        let tail = self.tail.get()?;
+        let start = self.size_bytes.checked_sub(tail.len() as u64)?;
+        let offset = |place: u64| usize::try_from(place.min(self.size_bytes).checked_sub(start)?).ok();
+        let (from, to) = (offset(range.start)?, offset(range.end)?);
+        (from <= to).then(|| tail.slice(from..to))
+    }
+
+    /// Requests bytes of the store. A shorter answer is read again, then refused.
+    async fn request(&self, range: Range<u64>) -> Result<Bytes> {
         let expected = range.end.min(self.size_bytes).saturating_sub(range.start);
         let mut length = 0;
         for _ in 0..READS {
@@ -158,7 +187,11 @@ impl Remote {
                 Some(shown) => self.store.read_part(shown, range.clone()).await,
                 None => self.store.read_range(&self.key, range.clone()).await,
             };
-            let bytes = read.map_err(not_found)?;
+            let bytes = match read {
+                // Deleting a file takes more than one answer that it isn't there.
+                Err(e) if e.kind() == Kind::ObjectNotFound && self.is_there().await => continue,
+                read => read.map_err(not_found)?,
+            };
             length = bytes.len() as u64;
             if length == expected {
                 return Ok(bytes);
@@ -169,6 +202,12 @@ impl Remote {
         )))
     }
 
+    /// Whether the file has the size that the log states.
+    async fn is_there(&self) -> bool {
+        let there = self.store.head(&self.key).await;
+        there.is_ok_and(|there| there.size_bytes == self.size_bytes)
+    }
+
     async fn footer(&self, mut reader: ParquetMetaDataReader) -> Result<ParquetMetaData> {
         let size_bytes = self.size_bytes;
         let mut wanted = FOOTER_BYTES.min(size_bytes);
@@ -176,7 +215,11 @@ impl Remote {
         for _ in 0..3 {
             let tail = self.read(size_bytes - wanted..size_bytes).await?;
             match reader.try_parse_sized(&tail, size_bytes) {
-                Ok(()) => return reader.finish().map_err(|e| corrupt(&e)),
+                Ok(()) => {
+                    // Another read of the footer may have stored the same bytes first.
+                    let _ = self.tail.set(tail);
+                    return reader.finish().map_err(|e| corrupt(&e));
+                }
                 Err(ParquetError::NeedMoreData(n)) => wanted = u64::try_from(n).unwrap_or(size_bytes).min(size_bytes),
                 Err(e) => return Err(corrupt(&e)),
             }
@@ -184,6 +227,26 @@ impl Remote {
         Err(Error::corrupt_file(
             "a data file's footer gives no consistent size: it was cut short or damaged",
         ))
+    }
+}
+
+/// Cuts a range into the ranges of its requests.
+fn pieces(range: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let end = range.end;
+    let step = usize::try_from(REQUEST_BYTES).unwrap_or(usize::MAX);
+    let whole = range.end - range.start <= 2 * REQUEST_BYTES;
+    let starts = (range.start..end).step_by(if whole { usize::MAX } else { step });
+    starts.map(move |start| match whole {
+        true => start..end,
+        false => start..start.saturating_add(REQUEST_BYTES).min(end),
+    })
+}
+
+/// The bytes of a range from those of its pieces.
+fn joined(pieces: Vec<Bytes>) -> Bytes {
+    match <[Bytes; 1]>::try_from(pieces) {
+        Ok([whole]) => whole,
+        Err(pieces) => pieces.concat().into(),
     }
 }
 
@@ -321,6 +384,16 @@ impl Length for Input {
 }
 
 impl Input {
+    /// Whether it has all bytes from an offset on of this length.
+    pub(super) fn covers(&self, (start, length): (u64, u64)) -> bool {
+        match self {
+            Input::Local(_) => true,
+            Input::Parts(parts, _) => parts.iter().any(|(first, bytes)| {
+                *first <= start && start.saturating_add(length) <= first.saturating_add(bytes.len() as u64)
+            }),
+        }
+    }
+
     /// The fetched bytes from an offset to the end of their part.
     fn part(&self, start: u64) -> ParquetResult<Bytes> {
         let Input::Parts(parts, _) = self else {

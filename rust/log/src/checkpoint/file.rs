@@ -13,11 +13,11 @@ use futures::TryStreamExt;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use crate::checkpoint::parquet_file::ParquetFile;
+use crate::checkpoint::parquet_file::{FOOTER_BYTES, ParquetFile, options};
 use crate::checkpoint::row_group_writer::{ReusedRowGroup, RowGroups};
 use crate::checkpoint::skipping::{BOUNDS_KEY, BOUNDS_VALUE};
 
@@ -175,6 +175,10 @@ impl CheckpointFile {
             size_bytes,
             footer: None,
         };
+        if let Some(footer) = footer_of_own(&self.store, &self.key, size_bytes, self.actions).await {
+            written.footer = Some(footer);
+            return Ok(written);
+        }
         let file = ParquetFile::open(&self.store, self.key.clone()).await?;
         let footer = match file.footer().await {
             // Another writer's file of the same version has the name; that writer verifies it.
@@ -193,6 +197,21 @@ impl CheckpointFile {
         written.footer = Some(footer);
         Ok(written)
     }
+}
+
+/// The footer of a file of this size and number of rows that was just written to an object store,
+/// by one request: read where it must be in that file. `None` if these bytes are another footer.
+async fn footer_of_own(store: &Store, key: &str, size_bytes: u64, actions: u64) -> Option<ArrowReaderMetadata> {
+    if store.local_path(key).is_some() {
+        return None;
+    }
+    let start = size_bytes.saturating_sub(FOOTER_BYTES as u64);
+    let end = store.read_range(key, start..size_bytes).await.ok()?;
+    let mut reader = ParquetMetaDataReader::new();
+    reader.try_parse_sized(&end, size_bytes).ok()?;
+    let footer = ArrowReaderMetadata::try_new(Arc::new(reader.finish().ok()?), options()).ok()?;
+    let rows = footer.metadata().file_metadata().num_rows();
+    (u64::try_from(rows) == Ok(actions)).then_some(footer)
 }
 
 /// Columns with repeated values: names and values of partitions. In any other column a dictionary

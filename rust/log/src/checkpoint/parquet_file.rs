@@ -14,7 +14,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ColumnChunkMask, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
 /// Bytes at a file's end that are read at once for its footer: most footers fit.
-const FOOTER_BYTES: usize = 64 * 1024;
+pub(crate) const FOOTER_BYTES: usize = 64 * 1024;
 
 /// A file of the log.
 #[derive(Clone)]
@@ -99,7 +99,7 @@ impl ParquetFile {
 }
 
 /// The types come from the Parquet schema alone: writers differ in what Arrow schema they embed.
-fn options() -> ArrowReaderOptions {
+pub(crate) fn options() -> ArrowReaderOptions {
     ArrowReaderOptions::new().with_skip_arrow_metadata(true)
 }
 

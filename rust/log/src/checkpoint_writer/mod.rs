@@ -11,7 +11,7 @@ pub(crate) mod sidecars;
 pub(crate) mod sort;
 pub(crate) mod v2;
 
-use deltaplane_error::{Kind, Result};
+use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::segment::CheckpointFiles;
 use deltaplane_protocol::{features, paths};
 use parquet::basic::{Compression, ZstdLevel};
@@ -76,13 +76,38 @@ pub(crate) async fn is_due(snapshot: &Snapshot, among_many: bool) -> bool {
     }
 }
 
-/// Writes a checkpoint; a failure is only logged. True when one was written.
-pub(crate) async fn after_commit(snapshot: &Snapshot) -> bool {
-    let written = snapshot.checkpoint().await;
-    if let Err(e) = &written {
-        warn!(version = snapshot.version(), error = %e, "the commit is safe, but its checkpoint couldn't be written");
+/// Writes the files of a checkpoint of a version that this process has just committed; a failure is
+/// only logged. Returns the hint that names it, which is still to be written.
+pub(crate) async fn after_commit(snapshot: &Snapshot) -> Option<LastCheckpoint> {
+    let written = async {
+        snapshot
+            .with_open_checkpoint()
+            .await?
+            .write_checkpoint(Probe::Skipped)
+            .await
+    };
+    match written.await {
+        Ok((_, hint)) => Some(hint),
+        Err(e) => {
+            warn!(version = snapshot.version(), error = %e, "the commit is safe, but its checkpoint couldn't be written");
+            None
+        }
     }
-    written.is_ok()
+}
+
+/// Points the hint at a checkpoint that was written after a commit; a failure is only logged.
+pub(crate) async fn name_by_hint(snapshot: &Snapshot, hint: &LastCheckpoint) {
+    if let Err(e) = last_checkpoint::write(snapshot.store(), hint).await {
+        warn!(version = snapshot.version(), error = %e, "the commit is safe, but the hint of its checkpoint couldn't be written");
+    }
+}
+
+/// Whether another writer's checkpoint of the same version is looked for first. In an object store
+/// that costs a round, and nobody but its writer has had a reason to write one of a new version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    Always,
+    Skipped,
 }
 
 /// The source of a classic checkpoint's live files.
@@ -109,20 +134,26 @@ impl Snapshot {
     ///
     /// Memory: a few batches of adds, and the unexpired tombstones.
     pub async fn checkpoint(&self) -> Result<CheckpointReport> {
-        let written = async { self.with_open_checkpoint().await?.write_checkpoint().await };
-        written.await.map_err(|e| {
+        let written = async {
+            let opened = self.with_open_checkpoint().await?;
+            let (report, hint) = opened.write_checkpoint(Probe::Always).await?;
+            last_checkpoint::write(self.store(), &hint).await?;
+            Ok(report)
+        };
+        written.await.map_err(|e: Error| {
             e.with_table(self.store().location().as_str())
                 .with_version(self.version())
         })
     }
 
-    async fn write_checkpoint(&self) -> Result<CheckpointReport> {
+    /// Writes the files, and returns the hint that is to name them.
+    async fn write_checkpoint(&self, probe: Probe) -> Result<(CheckpointReport, LastCheckpoint)> {
         self.state().check_write()?;
         let (report, top) = if self.writes_v2() {
             let (report, top) = self.write_v2().await?;
             (report, Some(top))
         } else {
-            (self.write_classic().await?, None)
+            (self.write_classic(probe).await?, None)
         };
         let hint = LastCheckpoint {
             version: self.version(),
@@ -132,14 +163,14 @@ impl Snapshot {
             num_of_add_files: i64::try_from(report.adds).ok().filter(|_| report.kept_sidecars == 0),
             v2_checkpoint: top,
         };
-        last_checkpoint::write(self.store(), &hint).await?;
         info!(table = %self.store().location(), version = self.version(), kind = report.kind, actions = report.actions, bytes = report.size_bytes, sidecars = report.sidecars, retained = report.kept_sidecars, "wrote a checkpoint");
-        Ok(report)
+        Ok((report, hint))
     }
 
-    async fn write_classic(&self) -> Result<CheckpointReport> {
+    async fn write_classic(&self, probe: Probe) -> Result<CheckpointReport> {
         let (now, key) = (now_ms(), paths::classic_checkpoint(self.version()));
-        if let Some(report) = self.classic_there(&key).await? {
+        let probes = probe == Probe::Always || self.store().local_path(&key).is_some();
+        if probes && let Some(report) = self.classic_there(&key).await? {
             return Ok(report);
         }
         let rows = AddRows::of(self.state());

@@ -28,11 +28,17 @@ pub(crate) async fn list_from(store: &Store, version: u64) -> Result<Vec<LogName
     Ok(names)
 }
 
-/// The first commit that is missing between others.
+/// The first commit that is missing between others, or before a checksum, which is written after
+/// its commit.
 fn first_gap(names: &[LogName]) -> Option<u64> {
-    let commits = || names.iter().filter(|n| n.kind == LogFile::Commit).map(|n| n.version);
+    let versions = |kind: LogFile| names.iter().filter(move |n| n.kind == kind).map(|n| n.version);
+    let commits = || versions(LogFile::Commit);
     let expected = commits().map(|v| v + 1);
-    expected.zip(commits().skip(1)).find(|(e, v)| e != v).map(|(e, _)| e)
+    let between = expected.zip(commits().skip(1)).find(|(e, v)| e != v).map(|(e, _)| e);
+    between.or_else(|| {
+        let after = commits().next_back()? + 1;
+        versions(LogFile::Checksum).any(|v| v >= after).then_some(after)
+    })
 }
 
 async fn list_once(store: &Store, version: u64) -> Result<Vec<LogName>> {
@@ -81,9 +87,18 @@ pub(crate) fn listed(name: &LogName) -> ObjectInfo {
 
 fn no_place(e: Error) -> Error {
     match e.kind() {
-        Kind::ObjectNotFound => e.with_kind(Kind::TableNotFound),
+        Kind::ObjectNotFound => {
+            let cause = Error::new(e.kind(), e.message());
+            e.with_kind(Kind::TableNotFound).with_source(cause)
+        }
         _ => e,
     }
+}
+
+/// Whether there is no table because there is no bucket or container: then none can be created.
+pub(crate) fn is_missing_place(e: &Error) -> bool {
+    let cause = std::error::Error::source(e).and_then(|cause| cause.downcast_ref::<Error>());
+    e.kind() == Kind::TableNotFound && cause.is_some_and(|cause| cause.kind() == Kind::ObjectNotFound)
 }
 
 /// Whether this location has a table: its log contains a commit or a checkpoint.
@@ -111,7 +126,9 @@ mod tests {
         let (sum, eight) = ("00000000000000000007.crc", "00000000000000000008.json");
         assert_eq!(gap(&[]), None);
         assert_eq!(gap(&[six]), None);
-        assert_eq!(gap(&[five, six, sum]), None);
+        assert_eq!(gap(&[five, six, sum]), Some(7));
+        assert_eq!(gap(&[sum]), None);
+        assert_eq!(gap(&[five, six, "00000000000000000006.crc"]), None);
         assert_eq!(gap(&[five, six, sum, eight]), Some(7));
         assert_eq!(gap(&[five, eight]), Some(6));
     }

@@ -23,9 +23,12 @@ pub(crate) async fn read_sound(
     commits: &[Arc<Commit>],
 ) -> Result<Option<VersionChecksum>> {
     let Some(name) = &segment.checksum else { return Ok(None) };
-    let Some(sum) = read(store, name).await? else {
-        return Ok(None);
-    };
+    Ok(sound(read(store, name).await?, name, commits))
+}
+
+/// A checksum that was read, if it agrees with the commits that it covers.
+pub(crate) fn sound(sum: Option<VersionChecksum>, name: &LogName, commits: &[Arc<Commit>]) -> Option<VersionChecksum> {
+    let sum = sum?;
     let covered = commits.partition_point(|c| c.version() <= name.version);
     let (protocol, metadata) = newest_state(commits.get(..covered).unwrap_or_default());
     if protocol.is_some_and(|p| *p != sum.protocol) || metadata.is_some_and(|m| *m != sum.metadata) {
@@ -33,9 +36,9 @@ pub(crate) async fn read_sound(
             file = &*name.name,
             "a version checksum contradicts the log, going on without it"
         );
-        return Ok(None);
+        return None;
     }
-    Ok(Some(sum))
+    Some(sum)
 }
 
 /// A checksum that this process wrote, and its version.

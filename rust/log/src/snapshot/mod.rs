@@ -22,7 +22,7 @@ use deltaplane_protocol::replay::{Replay, Tombstones};
 use deltaplane_protocol::schema::StructType;
 use deltaplane_protocol::segment::{CheckpointFiles, LogName, LogSegment, complete_checkpoints};
 use deltaplane_protocol::state::TableState;
-use deltaplane_store::Store;
+use deltaplane_store::{ObjectInfo, Store};
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
@@ -44,6 +44,8 @@ use crate::snapshot::checksum::KnownChecksum;
 const LONG_TAIL: usize = 64;
 /// Commits after which an update lists for a newer checkpoint even without a hint of one.
 const TOO_LONG_TAIL: usize = 256;
+/// Most bytes that are read of the next commit at the same time as the listing.
+const MOST_NEXT_BYTES: u64 = 1 << 20;
 /// One version of a table. Cheap to clone.
 #[derive(Clone)]
 pub struct Snapshot {
@@ -195,8 +197,29 @@ impl Snapshot {
     }
 
     async fn load_update(&self) -> Result<Self> {
-        let (next, listed_ms) = (self.version() + 1, now_ms());
-        let names = list_from(&self.inner.store, next).await?;
+        let (listed_ms, next) = (now_ms(), self.version() + 1);
+        let listing = list_from(&self.inner.store, next);
+        let (names, text) = match self.inner.store.local_path("").is_some() {
+            true => (listing.await?, None),
+            false => {
+                let (names, text) = futures::join!(listing, self.next_text());
+                (names?, text)
+            }
+        };
+        self.updated_by(names, text, listed_ms).await
+    }
+
+    /// The text of the next commit of an object store, if there is one and it isn't large: one
+    /// request beside the listing saves a round after it. Only the listing tells what is new.
+    async fn next_text(&self) -> Option<Bytes> {
+        let key = paths::commit(self.version() + 1);
+        self.inner.store.read_range(&key, 0..MOST_NEXT_BYTES).await.ok()
+    }
+
+    /// The newest version by a listing of the log files after this one, made at this time. `text`
+    /// was read of the next commit, and may be its beginning.
+    pub(crate) async fn updated_by(&self, names: Vec<LogName>, text: Option<Bytes>, listed_ms: i64) -> Result<Self> {
+        let next = self.version() + 1;
         let news: Vec<LogName> = names
             .iter()
             .filter(|n| n.kind == paths::LogFile::Commit)
@@ -212,7 +235,7 @@ impl Snapshot {
         if news.is_empty() || !contiguous || (newer_checkpoint && tail_length > LONG_TAIL) {
             return Self::load(&self.inner.store, None, FileLines::Retained).await;
         }
-        let read = match reader::read(&self.inner.store, &news).await {
+        let read = match self.read_news(&news, text).await {
             Err(e) if e.kind() == Kind::VersionNotFound => {
                 return Self::load(&self.inner.store, None, FileLines::Retained).await;
             }
@@ -221,6 +244,26 @@ impl Snapshot {
         let sums = names.into_iter().filter(|n| n.kind == paths::LogFile::Checksum);
         let updated = self.extended(read, sums.max_by_key(|n| n.version))?;
         Ok(updated.newest_until(listed_ms))
+    }
+
+    /// Reads new commits, the first of which may have been read already.
+    async fn read_news(&self, news: &[LogName], text: Option<Bytes>) -> Result<Vec<Arc<Commit>>> {
+        let (store, whole) = (&self.inner.store, |first: &LogName| {
+            text.filter(|text| text.len() as u64 == first.size_bytes)
+        });
+        match news.split_first() {
+            Some((first, others)) => match whole(first) {
+                Some(text) => {
+                    let read = [
+                        vec![Arc::new(Commit::parse(first.clone(), text)?)],
+                        reader::read(store, others).await?,
+                    ];
+                    Ok(read.concat())
+                }
+                None => reader::read(store, news).await,
+            },
+            None => Ok(Vec::new()),
+        }
     }
 
     /// Extended by these commits, which follow without a gap, and by the newest checksum if there
@@ -252,6 +295,24 @@ impl Snapshot {
         let there = self.inner.store.head(&paths::commit(self.version() + 1)).await?;
         let name = name_of(there).ok_or_else(|| Error::internal("a commit's name isn't one"))?;
         self.extended(vec![Arc::new(Commit::parse(name, text)?)], None)
+    }
+
+    /// The version that this process has just committed on `base`, without asking the store: its
+    /// commit has this process's time instead of the store's, and no tag.
+    pub(crate) fn after_unread(store: &Store, base: Option<&Self>, version: u64, text: Bytes) -> Result<Self> {
+        let key = paths::commit(version);
+        let info = ObjectInfo {
+            key,
+            size_bytes: text.len() as u64,
+            modified_ms: now_ms(),
+            etag: None,
+        };
+        let name = name_of(info).ok_or_else(|| Error::internal("a commit's name isn't one"))?;
+        let commit = Arc::new(Commit::parse(name.clone(), text)?);
+        match base {
+            Some(base) => base.extended(vec![commit], None),
+            None => Self::of_first(store, name, commit),
+        }
     }
 
     /// The same version from a newer classic checkpoint, whose state must be known to be this

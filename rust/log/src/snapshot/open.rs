@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use deltaplane_error::{Error, Kind, Result};
 use deltaplane_protocol::actions::{Action, Metadata, Protocol};
+use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_protocol::features;
 use deltaplane_protocol::segment::{CheckpointFiles, LogName, LogSegment, complete_checkpoints};
 use deltaplane_protocol::state::TableState;
 use deltaplane_store::Store;
+use futures::future::Either;
 use tracing::{debug, warn};
 
 use crate::checkpoint::reader::CheckpointReader;
@@ -52,18 +54,20 @@ impl Snapshot {
     }
 
     async fn load_listed(store: &Store, version: Option<u64>, lines: FileLines) -> Result<Self> {
-        let hint = last_checkpoint::read(store)
-            .await?
-            .filter(|h| version.is_none_or(|v| *h <= v));
-        if let Some(h) = hint {
-            let names = list_from(store, h).await?;
-            let candidates = complete_checkpoints(&names, version);
-            if let Ok(best) = Self::from_best(store, &names, candidates, version, lines).await? {
-                return Ok(best);
+        let names = match first_look(store).await? {
+            FirstLook::Listed(names) => names,
+            FirstLook::Hint(hint) => {
+                if let Some(h) = hint.filter(|h| version.is_none_or(|v| *h <= v)) {
+                    let names = list_from(store, h).await?;
+                    let candidates = complete_checkpoints(&names, version);
+                    if let Ok(best) = Self::from_best(store, &names, candidates, version, lines).await? {
+                        return Ok(best);
+                    }
+                    debug!(hint = h, "the checkpoint hint leads nowhere, listing the whole log");
+                }
+                list_from(store, 0).await?
             }
-            debug!(hint = h, "the checkpoint hint leads nowhere, listing the whole log");
-        }
-        let names = list_from(store, 0).await?;
+        };
         let candidates = complete_checkpoints(&names, version);
         match Self::from_best(store, &names, candidates, version, lines).await? {
             Ok(best) => Ok(best),
@@ -105,16 +109,31 @@ impl Snapshot {
         lines: FileLines,
     ) -> Result<Result<Self, Error>> {
         let segment = LogSegment::build(names, Some(files.clone()), version)?;
-        let commits = reader::read_segment(store, &segment, lines).await?;
-        let state = state_beside_checkpoint(store, &segment, &commits).await;
+        let (commits, ahead) = futures::join!(
+            reader::read_segment(store, &segment, lines),
+            ReadAhead::begin(store, &segment, &files)
+        );
+        let commits = commits?;
+        let (sum, opened) = match ahead {
+            ReadAhead::Nothing => (None, None),
+            ReadAhead::Sum(sum) => (Some(*sum), None),
+            ReadAhead::Checkpoint(opened) => (None, Some(opened)),
+        };
+        let state = state_beside_checkpoint(store, &segment, &commits, sum).await;
         let state = state.map_err(|e| e.with_version(segment.version))?;
         let is_known = state.as_ref().filter(|s| !may_have_sidecars(s, &commits)).is_some();
         let reader = match CheckpointReader::of_one_file(store, &files).filter(|_| is_known) {
             Some(reader) => reader,
-            None => match CheckpointReader::open(store, &files).await {
-                Err(e) if is_damage(&e) => return Ok(Err(e)),
-                reader => reader?,
-            },
+            None => {
+                let opened = match opened {
+                    Some(opened) => *opened,
+                    None => CheckpointReader::open(store, &files).await,
+                };
+                match opened {
+                    Err(e) if is_damage(&e) => return Ok(Err(e)),
+                    reader => reader?,
+                }
+            }
         };
         let state = match state {
             Some(state) => Ok(state),
@@ -138,6 +157,14 @@ impl Snapshot {
         let commits = reader::read_segment(store, &segment, lines).await?;
         let state = state_of(newest_state(&commits), Vec::new()).map_err(|e| e.with_version(segment.version))?;
         Ok(Self::assemble(store, segment, None, commits, Arc::new(state)))
+    }
+
+    /// The version of a table's only commit.
+    pub(super) fn of_first(store: &Store, name: LogName, commit: Arc<Commit>) -> Result<Self> {
+        let (opened_ms, commits) = (now_ms(), vec![commit]);
+        let segment = LogSegment::build(&[name], None, None)?;
+        let state = state_of(newest_state(&commits), Vec::new())?;
+        Ok(Self::assemble(store, segment, None, commits, Arc::new(state)).newest_until(opened_ms))
     }
 
     /// The same version without the damaged checkpoint: from the best other usable one, or from
@@ -187,6 +214,58 @@ impl Snapshot {
     }
 }
 
+/// Hinted versions below this one have all their log files in one page of a listing, which has a
+/// thousand names: up to three for each version.
+const ONE_PAGE: u64 = 250;
+
+/// What the first requests of an opening showed.
+enum FirstLook {
+    /// All files of the log.
+    Listed(Vec<LogName>),
+    /// The hinted version, if there is a hint.
+    Hint(Option<u64>),
+}
+
+/// Reads the hint. In an object store the whole log is listed at the same time: that saves a round
+/// for a log without a hint, or with few versions, and is given up for all others.
+async fn first_look(store: &Store) -> Result<FirstLook> {
+    let hint = last_checkpoint::read(store);
+    if store.local_path("").is_some() {
+        return Ok(FirstLook::Hint(hint.await?));
+    }
+    let (hint, listing) = (std::pin::pin!(hint), std::pin::pin!(list_from(store, 0)));
+    match futures::future::select(hint, listing).await {
+        Either::Left((hint, listing)) => match hint? {
+            Some(h) if h >= ONE_PAGE => Ok(FirstLook::Hint(Some(h))),
+            _ => Ok(FirstLook::Listed(listing.await?)),
+        },
+        // A failing store is reported by the first request that was made.
+        Either::Right((Err(e), hint)) => Err(hint.await.err().unwrap_or(e)),
+        Either::Right((Ok(names), _)) => Ok(FirstLook::Listed(names)),
+    }
+}
+
+/// What is read of an object store at the same time as the commits, since the state of most tables
+/// is in neither of them.
+enum ReadAhead {
+    /// A local file costs less than reading it in vain.
+    Nothing,
+    /// The newest checksum.
+    Sum(Box<Result<Option<VersionChecksum>>>),
+    /// The checkpoint, where there is no checksum.
+    Checkpoint(Box<Result<CheckpointReader>>),
+}
+
+impl ReadAhead {
+    async fn begin(store: &Store, segment: &LogSegment, files: &CheckpointFiles) -> Self {
+        match &segment.checksum {
+            _ if store.local_path("").is_some() => ReadAhead::Nothing,
+            Some(name) => ReadAhead::Sum(Box::new(checksum::read(store, name).await)),
+            None => ReadAhead::Checkpoint(Box::new(CheckpointReader::open(store, files).await)),
+        }
+    }
+}
+
 /// The error of opening from commits alone, together with the damage of the checkpoint that would
 /// have replaced the missing ones.
 fn with_damage(e: Error, damage: Option<Error>) -> Error {
@@ -210,14 +289,17 @@ async fn state_beside_checkpoint(
     store: &Store,
     segment: &LogSegment,
     commits: &[Arc<Commit>],
+    read_ahead: Option<Result<Option<VersionChecksum>>>,
 ) -> Result<Option<TableState>> {
     let (protocol, metadata) = newest_state(commits);
     if protocol.is_some() && metadata.is_some() {
         return state_of((protocol, metadata), Vec::new()).map(Some);
     }
-    let Some(sum) = checksum::read_sound(store, segment, commits).await? else {
-        return Ok(None);
+    let sum = match (&segment.checksum, read_ahead) {
+        (Some(name), Some(sum)) => checksum::sound(sum?, name, commits),
+        _ => checksum::read_sound(store, segment, commits).await?,
     };
+    let Some(sum) = sum else { return Ok(None) };
     let (p, m) = (
         protocol.cloned().unwrap_or(sum.protocol),
         metadata.cloned().unwrap_or(sum.metadata),

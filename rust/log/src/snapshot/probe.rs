@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use deltaplane_error::Result;
 use deltaplane_protocol::paths;
+use deltaplane_protocol::segment::LogName;
 use deltaplane_store::ProbeResult;
 
 use crate::commit::reader::Commit;
 use crate::listing::last_checkpoint;
-use crate::listing::name_of;
+use crate::listing::{list_from, listed, name_of};
 use crate::snapshot::Own;
 use crate::{Snapshot, now_ms};
 
@@ -35,10 +36,15 @@ impl Snapshot {
         if !self.is_fresh() {
             return Ok(None);
         }
-        let own = self.commit_in_hand(self.version());
-        let Some(own) = own.filter(|c| c.name.size_bytes <= MOST_OWN_BYTES) else {
+        let Some(own) = self.commit_in_hand(self.version()) else {
             return Ok(None);
         };
+        if self.store().local_path("").is_none() {
+            return self.newest_by_listing(&own.name).await;
+        }
+        if own.name.size_bytes > MOST_OWN_BYTES {
+            return Ok(None);
+        }
         let commit_text = self.store().read_text_if_local(&paths::commit(self.version())).await?;
         match commit_text {
             Some(ProbeResult::Found(_, text)) if own.is_text(&text) => match self.newest_by_name().await? {
@@ -47,6 +53,20 @@ impl Snapshot {
             },
             _ => Ok(None),
         }
+    }
+
+    /// The newest version by a listing that begins with this version's commit, whose tag identifies
+    /// the table; `None` if another object has the commit's name, or stores have no tags.
+    async fn newest_by_listing(&self, own: &LogName) -> Result<Option<Self>> {
+        let listed_ms = now_ms();
+        let names = list_from(self.store(), self.version()).await?;
+        let is_own = |name: &LogName| name.name == own.name && listed(name).strong_tag() == listed(own).strong_tag();
+        if listed(own).strong_tag().is_none() || !names.iter().any(is_own) {
+            return Ok(None);
+        }
+        let is_newer = |name: &LogName| name.version > self.version();
+        let newest = self.updated_by(names.into_iter().filter(is_newer).collect(), None, listed_ms);
+        newest.await.map(Some)
     }
 
     /// The time of this process's last commit behind many foreign commits in a short time, if it

@@ -17,6 +17,7 @@ use deltaplane_protocol::actions::{
     Action, Add, AddCdcFile, CommitInfo, DomainMetadata, Metadata, Protocol, Remove, SetTransaction, parse_commit,
     write_commit,
 };
+use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_protocol::conflict::{ISOLATION_LEVEL, Intent, Isolation, ReadSet};
 use deltaplane_protocol::features::attempt::Base;
 use deltaplane_protocol::features::row_tracking;
@@ -30,7 +31,7 @@ use crate::environment::{new_id, sleep_up_to};
 use crate::listing::is_table;
 use crate::transaction::retained_files::{check_kept, first_kept};
 
-use crate::transaction::post_commit::{Ahead, Hooks};
+use crate::transaction::post_commit::{Ahead, Hooks, previous_checksum};
 use crate::transaction::rebase::{Rebase, rebase_to_newest};
 use crate::{Snapshot, now_ms};
 
@@ -446,10 +447,25 @@ async fn attempt_until_done(store: &Store, mut base: Option<Snapshot>, staged: &
         if free && base.as_ref().is_none_or(Snapshot::is_fresh) {
             let (put_ms, text) = (now_ms(), made.text.clone());
             let ahead = Ahead::begin(base.as_ref(), &made.actions);
-            if put(store, base.as_ref(), text.clone(), &txn_id, &mut draft).await? == Put::Won {
-                let snapshot = reload(store, base.as_ref(), version, text).await;
+            let previous = async {
+                match ahead {
+                    None => previous_checksum(base.as_ref()).await,
+                    Some(_) => None,
+                }
+            };
+            let (put, previous) =
+                futures::join!(put(store, base.as_ref(), text.clone(), &txn_id, &mut draft), previous);
+            if put? == Put::Won {
+                let ahead = ahead.or_else(|| Ahead::after(previous?, base.as_ref(), &made.actions));
+                let sum = async {
+                    match ahead {
+                        Some(ahead) => Some(ahead.put(store, version).await),
+                        None => None,
+                    }
+                };
+                let (snapshot, sum) = futures::join!(reload(store, base.as_ref(), version, text), sum);
                 let snapshot = snapshot.map_err(|e| unread(version, e))?.own(base.as_ref(), put_ms);
-                return Ok(won(base.as_ref(), &staged, &made.actions, ahead, snapshot, attempt).await);
+                return Ok(won(base.as_ref(), &staged, &made.actions, sum, snapshot, attempt).await);
             }
             wait(attempt).await;
             attempt += 1;
@@ -475,7 +491,7 @@ async fn won(
     base: Option<&Snapshot>,
     staged: &Staged,
     actions: &[Action],
-    ahead: Option<Ahead>,
+    checksum: Option<VersionChecksum>,
     snapshot: Snapshot,
     attempts: usize,
 ) -> Committed {
@@ -486,7 +502,7 @@ async fn won(
         cleanup: staged.cleanup,
         among_many: snapshot.is_among_many(),
     };
-    let checkpointed = post_commit::run(base, &snapshot, actions, ahead, hooks).await;
+    let checkpointed = post_commit::run(base, &snapshot, actions, checksum, hooks).await;
     Committed {
         // The next checkpoint of this kind writes only what changed since the previous one.
         begins_anew: checkpointed && snapshot.writes_v2(),
@@ -585,19 +601,25 @@ async fn is_ours(store: &Store, key: &str, txn_id: &str) -> Result<bool> {
         .any(|a| matches!(a, Action::CommitInfo(i) if i.get("txnId").and_then(Value::as_str) == Some(txn_id))))
 }
 
+/// The snapshot of a version that this process has just committed. The commit is durable: if the
+/// store doesn't answer, the snapshot is made of what was put.
 async fn reload(store: &Store, base: Option<&Snapshot>, version: u64, text: Bytes) -> Result<Snapshot> {
     let newest = match base {
-        Some(b) => b.after_own(text).await?,
-        None => Snapshot::open(store, None).await?,
+        Some(b) => b.after_own(text.clone()).await,
+        None => Snapshot::open(store, None).await,
     };
-    if newest.version() == version {
-        Ok(newest)
-    } else {
-        Snapshot::open(store, Some(version)).await
-    }
+    let read = match newest {
+        Ok(newest) if newest.version() == version => return Ok(newest),
+        Ok(_) => Snapshot::open(store, Some(version)).await,
+        Err(e) => Err(e),
+    };
+    read.or_else(|e| {
+        warn!(version, error = %e, "the commit is safe, but can't be read back");
+        Snapshot::after_unread(store, base, version, text)
+    })
 }
 
-/// The error for a durable commit that can't be read back; the caller must know that it succeeded.
+/// The error for a durable commit that can't be parsed; the caller must know that it succeeded.
 fn unread(version: u64, e: Error) -> Error {
     let what = format!("version {version} is committed, but can't be read back ({e}): don't write it again");
     Error::new(Kind::StoreUnavailable, what).with_version(version)

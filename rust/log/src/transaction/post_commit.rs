@@ -8,7 +8,7 @@ use deltaplane_protocol::checksum::VersionChecksum;
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths;
 use deltaplane_protocol::properties::Properties;
-use deltaplane_store::PutDraft;
+use deltaplane_store::{PutDraft, Store};
 use futures::TryStreamExt;
 use tracing::warn;
 
@@ -25,29 +25,51 @@ pub(crate) struct Hooks {
     pub among_many: bool,
 }
 
-/// The checksum of a version that is being committed, if the previous one is in memory: its file is
-/// begun while the commit becomes durable.
+/// The checksum of a version that is being committed: its file is begun while the commit becomes
+/// durable, and put while the commit is looked at.
 pub(crate) struct Ahead {
     sum: VersionChecksum,
     text: Bytes,
     begun: PutDraft,
 }
 
+/// The previous version's checksum, read while the commit is put. In an object store that saves a
+/// round; on a local disk it is read after the commit, since the commit may lose.
+pub(crate) async fn previous_checksum(base: Option<&Snapshot>) -> Option<VersionChecksum> {
+    let base = base.filter(|b| b.store().local_path("").is_none() && !b.is_among_many())?;
+    base.version_checksum().await.ok().flatten()
+}
+
 impl Ahead {
-    /// `None` if it can't be computed quickly, or wouldn't be written.
+    /// `None` if the previous checksum isn't in memory, or if this one wouldn't be written.
     pub(crate) fn begin(base: Option<&Snapshot>, actions: &[Action]) -> Option<Self> {
+        let known = base?.known_checksum()?.as_ref().clone();
+        Self::after(known, base, actions)
+    }
+
+    /// Computed from the checksum of the base; `None` if it wouldn't be written so early.
+    pub(crate) fn after(previous: VersionChecksum, base: Option<&Snapshot>, actions: &[Action]) -> Option<Self> {
         let base = base.filter(|b| !b.is_among_many())?;
         // Which applications count depends on the reader's clock if the metadata sets a retention,
         // which may be new here.
         if actions.iter().any(|a| matches!(a, Action::Metadata(_))) {
             return None;
         }
-        let sum = base.known_checksum()?.as_ref().clone().after(actions)?;
+        let sum = previous.after(actions)?;
         let (sum, text) = written(sum, base.state().properties()).ok()?;
         let begun = base
             .store()
             .begin_expendable(&paths::checksum(base.version() + 1), &text);
         Some(Ahead { sum, text, begun })
+    }
+
+    /// Writes the file. The checksum is known even if its file couldn't be written.
+    pub(crate) async fn put(self, store: &Store, version: u64) -> VersionChecksum {
+        let key = paths::checksum(version);
+        if let Err(e) = store.put_expendable(&key, self.text, self.begun).await {
+            warn!(version, error = %e, "the commit is safe, but its checksum couldn't be written");
+        }
+        self.sum
     }
 }
 
@@ -56,48 +78,50 @@ pub(crate) async fn run(
     base: Option<&Snapshot>,
     new: &Snapshot,
     actions: &[Action],
-    ahead: Option<Ahead>,
+    written: Option<VersionChecksum>,
     hooks: Hooks,
 ) -> bool {
     let due = checkpoint_writer::is_due(new, hooks.among_many).await;
     // Among many writers the next version exists before the checksum of this one could be used.
-    if (due || !hooks.among_many)
-        && let Err(e) = write_checksum(base, new, actions, ahead, due).await
+    if let Some(sum) = written {
+        new.keep_checksum(sum);
+    } else if (due || !hooks.among_many)
+        && let Err(e) = write_checksum(base, new, actions, due).await
     {
         warn!(version = new.version(), error = %e, "the commit is safe, but its checksum couldn't be written");
     }
-    let written = hooks.checkpoint && due && checkpoint_writer::after_commit(new).await;
+    let hint = match hooks.checkpoint && due {
+        true => checkpoint_writer::after_commit(new).await,
+        false => None,
+    };
+    let written = hint.is_some();
     let wanted = hooks
         .cleanup
         .unwrap_or(written && new.state().properties().cleanup_enabled);
-    if wanted && let Err(e) = new.cleanup_metadata().await {
-        warn!(version = new.version(), error = %e, "the commit is safe, but old log files couldn't be cleaned up");
-    }
+    let named = async {
+        if let Some(hint) = &hint {
+            checkpoint_writer::name_by_hint(new, hint).await;
+        }
+    };
+    // Clean-up finds checkpoints by listing them, not by the hint.
+    let cleaned = async {
+        if wanted && let Err(e) = new.cleanup_metadata().await {
+            warn!(version = new.version(), error = %e, "the commit is safe, but old log files couldn't be cleaned up");
+        }
+    };
+    futures::join!(named, cleaned);
     written
 }
 
 /// Writes the checksum of the new version, if it can be computed.
-async fn write_checksum(
-    base: Option<&Snapshot>,
-    new: &Snapshot,
-    actions: &[Action],
-    ahead: Option<Ahead>,
-    due: bool,
-) -> Result<()> {
-    let ahead = match ahead {
-        Some(ahead) => ahead,
-        None => match new_checksum(base, new, actions, due).await? {
-            Some(sum) => {
-                let (sum, text) = written(sum, new.state().properties())?;
-                let begun = PutDraft::default();
-                Ahead { sum, text, begun }
-            }
-            None => return Ok(()),
-        },
+async fn write_checksum(base: Option<&Snapshot>, new: &Snapshot, actions: &[Action], due: bool) -> Result<()> {
+    let Some(sum) = new_checksum(base, new, actions, due).await? else {
+        return Ok(());
     };
-    new.keep_checksum(ahead.sum);
+    let (sum, text) = written(sum, new.state().properties())?;
+    new.keep_checksum(sum);
     let key = paths::checksum(new.version());
-    new.store().put_expendable(&key, ahead.text, ahead.begun).await
+    new.store().put_expendable(&key, text, PutDraft::default()).await
 }
 
 /// A checksum in the form of its file.

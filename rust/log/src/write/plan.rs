@@ -26,6 +26,7 @@ use deltaplane_store::Store;
 use futures::TryStreamExt;
 
 use crate::environment::new_id;
+use crate::listing::is_missing_place;
 use crate::transaction::dry_run::{DryRun, dry_run};
 use crate::transaction::{Committed, Staged, commit};
 use crate::write::clustering::{clustered_anew, clustered_by};
@@ -121,6 +122,8 @@ async fn plan(store: &Store, own: Option<&Snapshot>, incoming: StructType, reque
         Some(known) => Some(known),
         None => match Snapshot::open(store, None).await {
             Ok(s) => Some(s),
+            // Said before any row is read or written.
+            Err(e) if is_missing_place(&e) => return Err(e),
             // A write whose rows were read from the table doesn't create it again.
             Err(e) if e.kind() == Kind::TableNotFound && request.read_version.is_none() => None,
             Err(e) => return Err(e),

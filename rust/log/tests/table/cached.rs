@@ -2,13 +2,19 @@
 
 use super::*;
 
+/// Without the cache in memory, which would answer before the one on the disk.
+fn opened(location: &str, cache_dir: &str) -> Store {
+    let options = [("cache_dir", cache_dir), ("cache_memory_bytes", "0")];
+    let options = Options::new(options.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    Store::open(&Location::parse(location).unwrap(), &options).unwrap()
+}
+
 fn cached(location: &str, dir: &tempfile::TempDir) -> Store {
-    let options = [("cache_dir".to_owned(), dir.path().to_str().unwrap().to_owned())];
-    Store::open(&Location::parse(location).unwrap(), &Options::new(options)).unwrap()
+    opened(location, dir.path().to_str().unwrap())
 }
 
 fn uncached(location: &str) -> Store {
-    Store::open(&Location::parse(location).unwrap(), &Options::default()).unwrap()
+    opened(location, "")
 }
 
 /// Twelve commits and a checkpoint of the tenth.

@@ -126,3 +126,39 @@ fn open_outcome_names_the_transaction_and_advises_no_second_write() {
         }
     });
 }
+
+#[test]
+fn commit_that_cannot_be_read_back_is_still_a_commit() {
+    block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let location = Location::parse(&format!("memory://unread{}/t", dir.path().display())).unwrap();
+        let store = Store::open(&location, &Options::default()).unwrap();
+        let (faulty, faults) = faulty_store::open(&store, Options::default());
+        let adds = |path: &str| Staged {
+            adds: vec![add(path, None)],
+            skip_checkpoint: true,
+            ..Staged::default()
+        };
+        let fail = || {
+            faults.set(Rules {
+                failing_looks: usize::MAX,
+                ..Rules::default()
+            });
+        };
+        append(&store, "first").await;
+        let mut base = Snapshot::open(&faulty, None).await.unwrap();
+        fail();
+        // The snapshot of an unread commit is a base for the next one.
+        for (version, path) in [(1, "second"), (2, "third")] {
+            let done = deltaplane_log::commit(&faulty, Some(base), &adds(path)).await.unwrap();
+            assert_eq!((done.version, done.snapshot.version()), (version, version));
+            base = done.snapshot;
+        }
+        for path in ["first", "second", "third"] {
+            assert_eq!(times_added(&store, path).await, 1, "{path}");
+        }
+        faults.set(Rules::default());
+        assert_eq!(base.update().await.unwrap().version(), 2);
+        assert_eq!(Snapshot::open(&store, None).await.unwrap().version(), 2);
+    });
+}

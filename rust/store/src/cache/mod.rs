@@ -1,13 +1,14 @@
-//! A cache of objects on the local disk: bounded, off by default, shared by processes, safe to
-//! delete. It stores blocks of objects under the full identity of each object; objects without one
-//! are not cached. `stores` puts it over every store but local disk and memory; it knows nothing of
-//! tables.
+//! Two caches of objects: of log files in memory, on by default, and of blocks on the local disk,
+//! off by default and shared by processes. Both are bounded and use the full identity of each
+//! object; objects without one are not cached. `stores` puts them over every store but local disk
+//! and memory.
 
 mod blocks;
 mod cached;
 mod contents;
 mod entry;
 mod made;
+mod memory;
 mod place;
 mod settings;
 mod shelf;
@@ -28,18 +29,27 @@ pub(crate) use settings::{KEYS, switched_off};
 /// A derived file takes at most one part in this many of a cache.
 const MADE_SHARE: u64 = 4;
 
-/// The store behind the cache that options and environment ask for, or the store itself.
+/// The store behind the caches that options and environment ask for, or the store itself.
 ///
 /// `InvalidArgument` for an invalid setting. Does no input or output before the first object is
 /// read.
 pub(crate) fn over(backend: Arc<dyn Backend>, location: &Location, options: &Options) -> Result<Arc<dyn Backend>> {
-    let settings = settings::of(options, &|name| std::env::var(name).ok())?;
+    let environment = |name: &str| std::env::var(name).ok();
+    let on_disk = settings::of(options, &environment)?;
+    let memory_bytes = settings::memory_bytes(options, &environment)?;
     let is_near = matches!(location.scheme(), Scheme::Local | Scheme::Memory);
-    let Some(settings) = settings.filter(|_| !is_near) else {
+    if is_near || (on_disk.is_none() && memory_bytes == 0) {
         return Ok(backend);
-    };
+    }
     let place = place::of(location, options, std::env::vars_os());
-    Ok(Arc::new(cached::Cached::new(backend, place, &settings)))
+    let backend = match on_disk {
+        Some(settings) => Arc::new(cached::Cached::new(backend, place.clone(), &settings)),
+        None => backend,
+    };
+    Ok(match memory_bytes {
+        0 => backend,
+        most => Arc::new(memory::InMemory::new(backend, place, most)),
+    })
 }
 
 /// The cache for files derived from this location's checkpoints, if options and environment ask for

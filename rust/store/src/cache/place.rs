@@ -29,7 +29,7 @@ const PLACES: &[&str] = &[
 ];
 
 /// The texts that begin every entry name of this store.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) location: String,
     pub(super) settings: String,

@@ -9,16 +9,20 @@ use crate::options::{Options, bytes, flag};
 
 /// The option names of this file; each has an environment variable, in capitals with the prefix
 /// `DELTAPLANE_`.
-pub(crate) const KEYS: &[&str] = &[DIR, BYTES, DATA, CHECKPOINTS];
+pub(crate) const KEYS: &[&str] = &[DIR, BYTES, DATA, CHECKPOINTS, MEMORY];
 const DIR: &str = "cache_dir";
 const BYTES: &str = "cache_bytes";
 const DATA: &str = "cache_data";
 const CHECKPOINTS: &str = "cache_checkpoints";
+const MEMORY: &str = "cache_memory_bytes";
 
 /// Enough for the logs of most tables, and a small part of a disk.
 const DEFAULT_BYTES: u64 = 1 << 30;
 /// A smaller cache would evict what is being read.
 const LEAST_BYTES: u64 = 4 << 20;
+
+/// The log files of some hundred tables between their checkpoints.
+const DEFAULT_MEMORY_BYTES: u64 = 64 << 20;
 
 /// The settings of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +44,7 @@ pub fn cache_dir() -> Option<PathBuf> {
 
 /// The settings from these options and these variables.
 pub(super) fn of(options: &Options, environment: &dyn Fn(&str) -> Option<String>) -> Result<Option<Settings>> {
-    let setting = |key: &str| match options.get(key) {
-        Some(value) => Some((key.to_owned(), value.to_owned())),
-        None => environment(&variable(key)).map(|value| (variable(key), value)),
-    };
+    let setting = |key: &str| setting(options, environment, key);
     let bytes = setting(BYTES).map_or(Ok(DEFAULT_BYTES), |(name, value)| size(&name, &value))?;
     let is_on = |key| setting(key).map_or(Ok(false), |(name, value)| flag(&name, &value));
     let (data, checkpoints) = (is_on(DATA)?, is_on(CHECKPOINTS)?);
@@ -56,10 +57,28 @@ pub(super) fn of(options: &Options, environment: &dyn Fn(&str) -> Option<String>
     }))
 }
 
-/// The same options with the cache switched off.
+/// The bound of the cache in memory, in bytes: 64 MiB unless the setting `cache_memory_bytes` says
+/// otherwise; 0 means no such cache.
+///
+/// `InvalidArgument` for text that is no number of bytes.
+pub(super) fn memory_bytes(options: &Options, environment: &dyn Fn(&str) -> Option<String>) -> Result<u64> {
+    let found = setting(options, environment, MEMORY);
+    found.map_or(Ok(DEFAULT_MEMORY_BYTES), |(name, value)| bytes(&name, &value))
+}
+
+/// The same options with both caches switched off.
 pub(crate) fn switched_off(options: &Options) -> Options {
     let pairs = options.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
-    Options::new(pairs.chain([(DIR.to_owned(), String::new())]))
+    let off = [(DIR.to_owned(), String::new()), (MEMORY.to_owned(), "0".to_owned())];
+    Options::new(pairs.chain(off))
+}
+
+/// The name and the text of a setting: of the option, else of the variable.
+fn setting(options: &Options, environment: &dyn Fn(&str) -> Option<String>, key: &str) -> Option<(String, String)> {
+    match options.get(key) {
+        Some(value) => Some((key.to_owned(), value.to_owned())),
+        None => environment(&variable(key)).map(|value| (variable(key), value)),
+    }
 }
 
 fn variable(key: &str) -> String {
@@ -154,5 +173,28 @@ mod tests {
             let e = asked(&[], &[(&variable, value)]).unwrap_err();
             assert!(e.to_string().contains(&variable), "{e}");
         }
+    }
+
+    #[test]
+    fn memory_is_used_unless_it_is_set_to_zero() {
+        let of = |options: &Options, variable: Option<&str>| {
+            memory_bytes(options, &|name| {
+                variable
+                    .filter(|_| name == "DELTAPLANE_CACHE_MEMORY_BYTES")
+                    .map(str::to_owned)
+            })
+        };
+        let none = Options::new([]);
+        assert_eq!(of(&none, None).unwrap(), 64 << 20);
+        assert_eq!(of(&none, Some("0")).unwrap(), 0);
+        let option = Options::new([("cache_memory_bytes".to_owned(), "1 MiB".to_owned())]);
+        assert_eq!(of(&option, Some("0")).unwrap(), 1 << 20);
+        assert_eq!(of(&switched_off(&option), None).unwrap(), 0);
+        assert!(
+            of(&none, Some("much"))
+                .unwrap_err()
+                .to_string()
+                .contains("DELTAPLANE_CACHE_MEMORY_BYTES")
+        );
     }
 }

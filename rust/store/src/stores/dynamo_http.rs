@@ -51,6 +51,8 @@ struct Failure {
     what: String,
     /// Whether the request may have been carried out.
     arrived: bool,
+    /// Whether the endpoint has never answered, for so long that it is a wrong one.
+    given_up: bool,
     /// Why there is no credential to sign with: the next attempt would fail alike.
     unsigned: Option<Error>,
 }
@@ -78,7 +80,7 @@ impl Http {
                 Ok(Answer::Refused(refusal)) if refusal.passes() => Failure {
                     what: format!("{}: {}", refusal.name, refusal.message),
                     arrived: refusal.name == "InternalServerError",
-                    unsigned: None,
+                    ..Failure::default()
                 },
                 Ok(Answer::Refused(refusal)) if unclear && refusal.denies() => {
                     return Err(self.unavailable(action, &refusal.message));
@@ -91,7 +93,7 @@ impl Http {
                 return Err(e);
             }
             let tried = usize::try_from(attempt).unwrap_or(usize::MAX);
-            if tried >= self.retry.max_retries || began.elapsed() >= self.retry.retry_timeout {
+            if failure.given_up || tried >= self.retry.max_retries || began.elapsed() >= self.retry.retry_timeout {
                 return Err(self.unavailable(action, &failure.what));
             }
             tokio::time::sleep(self.pause(attempt)).await;
@@ -106,7 +108,8 @@ impl Http {
     async fn attempt(&self, action: &str, body: Bytes) -> Result<Answer, Failure> {
         let request = self.signed(action, body).await?;
         let lost = |e: object_store::client::HttpError| Failure {
-            arrived: e.kind() != HttpErrorKind::Connect,
+            arrived: error::http_kind(&e) != Some(HttpErrorKind::Connect),
+            given_up: error::http_kind(&e) != Some(e.kind()),
             what: words(&e),
             unsigned: None,
         };
@@ -120,7 +123,7 @@ impl Http {
             _ => Err(Failure {
                 what: format!("HTTP status {status}"),
                 arrived: true,
-                unsigned: None,
+                ..Failure::default()
             }),
         }
     }
@@ -128,8 +131,8 @@ impl Http {
     async fn signed(&self, action: &str, body: Bytes) -> Result<HttpRequest, Failure> {
         let credential = self.credentials.get_credential().await.map_err(|e| Failure {
             what: e.to_string(),
-            arrived: false,
             unsigned: error::own(&e, &self.redactor),
+            ..Failure::default()
         })?;
         let mut request = HttpRequest::new(HttpRequestBody::from(body));
         *request.method_mut() = Method::POST;

@@ -1,9 +1,11 @@
 //! The clouds' HTTP client around object_store's own. It contacts a machine's metadata address only
-//! where that was allowed, whatever object_store's settings would do, and repeats a refused request
-//! once with a newer credential where a provider has one. Knows addresses and headers, no store.
+//! where that was allowed, whatever object_store's settings would do, repeats a refused request
+//! once with a newer credential where a provider has one, and shows object_store each passing
+//! failure as one that it repeats. Knows addresses and headers, no store.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use object_store::ClientOptions;
@@ -14,6 +16,8 @@ use object_store::client::{
 
 use crate::credentials::ProvidedFields;
 use crate::error::METADATA_REFUSED;
+use crate::per_process::PerProcess;
+use crate::stores::passing_failures;
 
 /// The addresses where clouds tell a machine its own identity. A container's address is not among
 /// them: the platform sets it in the environment, which counts as permission.
@@ -45,11 +49,52 @@ pub(super) trait Renew: fmt::Debug + Send + Sync + 'static {
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(Guarded {
-            client: ReqwestConnector::default().connect(options)?,
+            client: shared_client(options)?,
             metadata_allowed: self.metadata_allowed,
             renew: self.renew.clone(),
+            reach: Mutex::new(Reach::Untried),
         }))
     }
+}
+
+/// How long an endpoint that has never answered is asked again: long enough for a short
+/// interruption, and bearable for a wrong address.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
+
+/// Whether the endpoint has answered this client.
+#[derive(Debug, Clone, Copy)]
+enum Reach {
+    Untried,
+    /// No connection so far; the time of the first attempt.
+    Unreached(Instant),
+    Answered,
+}
+
+/// Most clients of a process; the one that was made the longest ago goes first.
+const CLIENTS: usize = 16;
+
+type Clients = Mutex<Vec<(String, HttpClient)>>;
+
+/// The clients of this process by the text of their options: its connections can't be used by a
+/// forked child.
+static SHARED: PerProcess<Clients> = PerProcess::new(Clients::default, drop);
+
+/// A client with these options. It has a pool of connections to each host, which is shared by all
+/// stores with the same options: another table behind the same address needs no new connection.
+fn shared_client(options: &ClientOptions) -> object_store::Result<HttpClient> {
+    // The text has every option. It may have secrets, as the address of a proxy does, so it is
+    // never shown.
+    let key = format!("{options:?}");
+    let mut clients = SHARED.get().lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, client)) = clients.iter().find(|(known, _)| *known == key) {
+        return Ok(client.clone());
+    }
+    let client = ReqwestConnector::default().connect(options)?;
+    if clients.len() >= CLIENTS {
+        clients.remove(0);
+    }
+    clients.push((key, client.clone()));
+    Ok(client)
 }
 
 #[derive(Debug)]
@@ -57,6 +102,35 @@ struct Guarded {
     client: HttpClient,
     metadata_allowed: bool,
     renew: Option<Arc<dyn Renew>>,
+    reach: Mutex<Reach>,
+}
+
+impl Guarded {
+    /// Sends a request. A failed connection to an endpoint that has never answered becomes, after
+    /// some seconds, an error that isn't repeated.
+    async fn execute(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let answer = self.client.execute(request).await;
+        let mut reach = self.reach.lock().unwrap_or_else(PoisonError::into_inner);
+        match answer {
+            Ok(response) => {
+                *reach = Reach::Answered;
+                Ok(response)
+            }
+            Err(e) if e.kind() == HttpErrorKind::Connect => match *reach {
+                Reach::Answered => Err(e),
+                Reach::Untried => {
+                    *reach = Reach::Unreached(Instant::now());
+                    Err(e)
+                }
+                Reach::Unreached(since) if since.elapsed() < FIRST_ANSWER => Err(e),
+                Reach::Unreached(_) => {
+                    *reach = Reach::Untried;
+                    Err(HttpError::new(HttpErrorKind::Unknown, e))
+                }
+            },
+            Err(e) => Err(e),
+        }
+    }
 }
 
 #[async_trait]
@@ -75,23 +149,21 @@ impl HttpService for Guarded {
         {
             request.headers_mut().remove("authorization");
         }
+        let is_small = passing_failures::has_small_answer(request.method().as_str(), request.uri().query());
         let Some(renew) = &self.renew else {
-            return self.client.execute(request).await;
+            return passing_failures::shown(self.execute(request).await?, is_small).await;
         };
         let (mut again, signed_with) = (request.clone(), renew.held().await);
         let head = request.method().as_str() == "HEAD";
-        let (response, refused) = judged(self.client.execute(request).await?, head).await?;
+        let (response, refused) = judged(self.execute(request).await?, head).await?;
         if let Some(signed_with) = signed_with.filter(|_| refused)
             && renew.sign(&mut again, &signed_with).await
         {
-            return self.client.execute(again).await;
+            return passing_failures::shown(self.execute(again).await?, is_small).await;
         }
-        Ok(response)
+        passing_failures::shown(response, is_small).await
     }
 }
-
-/// Error bodies longer than this aren't examined.
-const LONGEST_ERROR: u64 = 64 * 1024;
 
 /// Whether a response says that the credential is invalid or expired. AWS reports an expired one
 /// with the status of a malformed request; for a HEAD request without a body.
@@ -103,12 +175,10 @@ async fn judged(response: HttpResponse, head: bool) -> Result<(HttpResponse, boo
         "InvalidToken",
         "RequestExpired",
     ];
-    let length = response.headers().get("content-length");
-    let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     match response.status().as_u16() {
         401 | 403 => return Ok((response, true)),
         400 if head => return Ok((response, true)),
-        400 if length.is_some_and(|length| length <= LONGEST_ERROR) => {}
+        400 if passing_failures::has_short_body(&response) => {}
         _ => return Ok((response, false)),
     }
     let (parts, body) = response.into_parts();

@@ -21,6 +21,7 @@ mod local_read;
 mod local_root;
 mod memory;
 mod objects;
+mod passing_failures;
 mod plugin;
 mod provided;
 mod s3;

@@ -26,6 +26,8 @@ use crate::retry;
 const PART_BYTES: usize = 8 << 20;
 /// Parts of one file under way at once; bounds an upload's memory to about 40 MiB.
 const PARTS_IN_FLIGHT: usize = 4;
+/// Reads of an object whose body broke off in a way that object_store doesn't continue.
+const BROKEN_READS: u32 = 3;
 /// Attempts at a conditional put that the store reports as in conflict with a simultaneous request.
 const CONFLICT_ATTEMPTS: u32 = 6;
 
@@ -140,6 +142,25 @@ impl Objects {
         .boxed())
     }
 
+    /// An object or a range of it. A read whose body broke off is repeated from its start.
+    async fn get(&self, path: &Path, range: Option<Range<u64>>) -> Result<(ObjectInfo, Bytes)> {
+        let mut attempt = 0;
+        loop {
+            let body = async {
+                let options = GetOptions::new().with_range(range.clone());
+                let result = self.store.get_opts(path, options).await?;
+                Ok((self.info(result.meta.clone()), result.bytes().await?))
+            };
+            match body.await {
+                Err(e) if attempt + 1 < BROKEN_READS && error::is_broken_read(&e) => {
+                    tokio::time::sleep(retry::pause(attempt)).await;
+                    attempt += 1;
+                }
+                read => return read.map_err(|e| self.err(&e)),
+            }
+        }
+    }
+
     async fn exists(&self, path: &Path) -> Result<bool> {
         match self.store.head(path).await {
             Ok(_) => Ok(true),
@@ -252,8 +273,7 @@ impl Backend for Objects {
 
     async fn read(&self, key: &str) -> Result<Bytes> {
         let path = self.file(key)?;
-        let body = async { self.store.get(&path).await?.bytes().await };
-        body.await.map_err(|e| self.err(&e))
+        Ok(self.get(&path, None).await?.1)
     }
 
     async fn read_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
@@ -261,7 +281,7 @@ impl Backend for Objects {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        self.store.get_range(&path, range).await.map_err(|e| self.err(&e))
+        Ok(self.get(&path, Some(range)).await?.1)
     }
 
     async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
@@ -269,19 +289,15 @@ impl Backend for Objects {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        match self
-            .store
-            .get_opts(&path, GetOptions::new().with_range(Some(range)))
-            .await
-        {
-            Ok(result) => {
-                object.expect(&self.info(result.meta.clone()))?;
-                result.bytes().await.map_err(|e| self.err(&e))
+        match self.get(&path, Some(range)).await {
+            Ok((info, bytes)) => {
+                object.expect(&info)?;
+                Ok(bytes)
             }
             // The object may have been replaced by a shorter one, which ends before the range.
             Err(e) => {
                 object.expect(&self.head(&object.key).await?)?;
-                Err(self.err(&e))
+                Err(e)
             }
         }
     }

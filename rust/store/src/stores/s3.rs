@@ -4,9 +4,10 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use deltaplane_error::Result;
+use deltaplane_error::{Error, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key, AwsCredential};
 use object_store::{ClientConfigKey as Client, ClientOptions};
+use url::{Host, Url};
 
 use super::Spec;
 use super::dynamo::Dynamo;
@@ -72,6 +73,13 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
     for (key, value) in settings.pairs() {
         builder = builder.with_config(key, value);
     }
+    if settings.is_on(Key::VirtualHostedStyleRequest, "aws_virtual_hosted_style_request")? {
+        for key in [Key::Endpoint, Key::S3Endpoint] {
+            if let Some(endpoint) = settings.get(key) {
+                builder = builder.with_config(key, virtual_host(endpoint, location.authority())?);
+            }
+        }
+    }
     let provided = settings.provided::<AwsCredential>("");
     if let Some(provided) = &provided {
         builder = builder.with_credentials(Arc::clone(provided) as _);
@@ -115,6 +123,33 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
     })
 }
 
+/// The endpoint whose host names the bucket, as virtual-hosted requests need it: an endpoint that
+/// doesn't begin with the bucket's name yet gets it.
+fn virtual_host(endpoint: &str, bucket: &str) -> Result<String> {
+    let refused = |why: &str| {
+        Error::invalid_argument(format!(
+            "the option aws_virtual_hosted_style_request is true, but {why}: leave it out, so that the bucket's name is put into the path"
+        ))
+    };
+    let mut url = Url::parse(endpoint).map_err(|_| refused("aws_endpoint_url isn't a URL"))?;
+    let host = match url.host() {
+        Some(Host::Domain(host)) => host.to_owned(),
+        _ => {
+            return Err(refused(
+                "aws_endpoint_url is an IP address, which can't be preceded by a bucket's name",
+            ));
+        }
+    };
+    let names_bucket = host
+        .strip_prefix(bucket)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    if !names_bucket {
+        url.set_host(Some(&format!("{bucket}.{host}")))
+            .map_err(|_| refused("the bucket's name can't be a part of a host's name"))?;
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
 /// The HTTP client's own settings: time-outs, proxy, plain http.
 fn client_options(settings: &Settings<Key>) -> ClientOptions {
     let set = |client: ClientOptions, (key, value): (Key, &str)| match key {
@@ -155,7 +190,7 @@ fn settings(options: &Options, environment: &[(String, String)]) -> Result<Setti
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use deltaplane_error::{Error, Kind};
+    use deltaplane_error::Kind;
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()
@@ -198,6 +233,30 @@ mod tests {
             assert_eq!(e.kind(), Kind::InvalidArgument, "{options:?} {e}");
             let secret = options.iter().any(|(k, _)| k.contains("access_key"));
             assert!(!(secret && format!("{e} {e:?}").contains("hunter2")), "{e}");
+        }
+    }
+
+    #[test]
+    fn virtual_hosted_requests_go_to_the_buckets_own_host() {
+        for (endpoint, expected) in [
+            ("https://s3.example.com", "https://bucket.s3.example.com"),
+            ("http://localhost:9000/", "http://bucket.localhost:9000"),
+            ("https://bucket.s3.example.com", "https://bucket.s3.example.com"),
+            ("https://bucket", "https://bucket"),
+            ("https://buckets.example.com/p", "https://bucket.buckets.example.com/p"),
+        ] {
+            assert_eq!(virtual_host(endpoint, "bucket").unwrap(), expected, "{endpoint}");
+        }
+        for endpoint in ["http://127.0.0.1:9000", "http://[::1]:9000"] {
+            let virtual_hosted = [
+                ("skip_signature", "true"),
+                ("allow_http", "true"),
+                ("aws_virtual_hosted_style_request", "true"),
+                ("endpoint_url", endpoint),
+            ];
+            let e = opened(&virtual_hosted).unwrap();
+            assert_eq!(e.kind(), Kind::InvalidArgument);
+            assert!(e.message().contains("into the path"), "{e}");
         }
     }
 

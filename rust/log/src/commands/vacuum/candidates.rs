@@ -8,6 +8,7 @@ use deltaplane_error::{Kind, Result};
 use deltaplane_protocol::actions::{Action, Remove};
 use deltaplane_protocol::files::rows::FileRows;
 use deltaplane_protocol::paths::{self, LAST_VACUUM, LOG_DIR};
+use deltaplane_protocol::segment::LogName;
 use deltaplane_store::{ObjectInfo, Store};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
@@ -69,12 +70,14 @@ impl Expired {
     pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
         let mut keys = Keys::new(snapshot.store());
         let expired = |batch: RecordBatch| removed_before(&batch, cutoff_ms);
-        for paths in snapshot.tombstones_as(i64::MIN, &[], &expired).await? {
+        let tombstones = snapshot.tombstones_as(i64::MIN, &[], &expired);
+        let (tombstones, commits) = futures::try_join!(tombstones, CommitsSinceNote::find(snapshot.store()))?;
+        for paths in tombstones {
             for path in paths {
                 keys.take_decoded(&path)?;
             }
         }
-        let looked_until = keys.of_commits(snapshot, cutoff_ms).await?;
+        let looked_until = keys.of_commits(snapshot, commits, cutoff_ms).await?;
         let files = present(snapshot.store(), keys.chosen).await?;
         Ok(Expired { files, looked_until })
     }
@@ -93,6 +96,21 @@ fn removed_before(tombstones: &RecordBatch, cutoff_ms: i64) -> Result<Vec<String
     Ok(files)
 }
 
+/// The commits that no vacuum has processed.
+struct CommitsSinceNote {
+    /// The version up to which the log was processed.
+    last: Option<u64>,
+    names: Vec<LogName>,
+}
+
+impl CommitsSinceNote {
+    async fn find(store: &Store) -> Result<Self> {
+        let last = read_note(store).await?;
+        let names = commits(list_from(store, last.map_or(0, |v| v + 1)).await?);
+        Ok(CommitsSinceNote { last, names })
+    }
+}
+
 /// The table's own keys, without duplicates.
 struct Keys<'a> {
     store: &'a Store,
@@ -109,10 +127,13 @@ impl<'a> Keys<'a> {
         }
     }
 
-    async fn of_commits(&mut self, snapshot: &Snapshot, cutoff_ms: i64) -> Result<Option<u64>> {
-        let last = read_note(self.store).await?;
-        let names = list_from(self.store, last.map_or(0, |v| v + 1)).await?;
-        let mut names = commits(names);
+    async fn of_commits(
+        &mut self,
+        snapshot: &Snapshot,
+        commits: CommitsSinceNote,
+        cutoff_ms: i64,
+    ) -> Result<Option<u64>> {
+        let CommitsSinceNote { last, mut names } = commits;
         names.retain(|n| n.version <= snapshot.version() && n.modified_ms < cutoff_ms);
         let (mut until, mut all_expired) = (last, true);
         let mut read = reader::stream(self.store, names, FileLines::Retained);

@@ -144,7 +144,13 @@ async fn run(
     base.state().check_properties()?;
     let retention_ms = retention(&base, request)?;
     let cutoff_ms = now_ms().saturating_sub(retention_ms);
-    let mut retained = RetainedFiles::of(&base, cutoff_ms).await?;
+    let expired = async {
+        match request.lite && inventory.is_none() {
+            true => Expired::of(&base, cutoff_ms).await.map(Some),
+            false => Ok(None),
+        }
+    };
+    let (mut retained, expired) = futures::try_join!(RetainedFiles::of(&base, cutoff_ms), expired)?;
     for version in &request.keep_versions {
         retained.version(&Snapshot::open(store, Some(*version)).await?).await?;
     }
@@ -158,7 +164,7 @@ async fn run(
         (Some(inventory), false) => (owned(store, inventory), None),
         (None, false) => (listed(store, &columns).await?, None),
         (None, true) => {
-            let expired = Expired::of(&base, cutoff_ms).await?;
+            let expired = expired.ok_or_else(|| Error::internal("expired files weren't looked for"))?;
             let until = expired.looked_until.filter(|_| request.keep_versions.is_empty());
             (stream::iter(expired.files).map(Ok).boxed(), until)
         }

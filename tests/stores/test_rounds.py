@@ -1,0 +1,281 @@
+"""Rounds and requests of operations on an object store, each within a budget.
+
+A round is a request that begins after another one ended: with 10 to 100 ms for each request, the
+rounds of an operation are its time. A change that adds a round fails here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from deltaplane import DeltaTable, write_deltalake
+from stores.forwarding import Answer, Request, forwarding
+from stores.servers import StoreServer, versitygw
+
+# Long beside what a loaded machine takes to begin requests that don't wait for each other.
+DELAY_SECONDS = 0.2
+
+
+@dataclass
+class Requests:
+    """The requests of one operation: method and the times of begin and end; and the connections
+    that it opened."""
+
+    spans: list[tuple[str, float, float]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    recorded: bool = False
+    # The proxy serves each connection in a thread of its own.
+    connections: set[threading.Thread] = field(default_factory=set)
+    new_connections: int = 0
+
+    def serve(self, request: Request, ask: Callable[[], Answer]) -> Answer:
+        begin = time.monotonic()
+        with self.lock:
+            self.new_connections += threading.current_thread() not in self.connections
+            self.connections.add(threading.current_thread())
+        if self.recorded:
+            time.sleep(DELAY_SECONDS)
+        answer = ask()
+        if self.recorded:
+            kind = "LIST" if request.command == "GET" and "list-type" in request.path else request.command
+            with self.lock:
+                self.spans.append((kind, begin, time.monotonic()))
+        return answer
+
+    @property
+    def rounds(self) -> int:
+        """The longest chain of requests that each begin after the one before ended."""
+        count, until = 0, -1.0
+        for _, begin, end in sorted(self.spans, key=lambda span: span[2]):
+            if begin >= until:
+                count, until = count + 1, end
+        return count
+
+    @contextmanager
+    def of(self) -> Iterator[Requests]:
+        """Records the requests of a block, and no others."""
+        self.spans, self.new_connections, self.recorded = [], 0, True
+        try:
+            yield self
+        finally:
+            self.recorded = False
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A bucket behind a proxy that records requests."""
+
+    server: StoreServer
+    options: dict[str, str]
+    requests: Requests
+
+    def upload(self, local: str, without: str = "never") -> str:
+        """Copies a local table to a new place; leaves out files with this ending."""
+        import boto3
+
+        options = self.server.options
+        client = boto3.client(
+            "s3",
+            endpoint_url=options["AWS_ENDPOINT_URL"],
+            region_name="us-east-1",
+            aws_access_key_id=options["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=options["AWS_SECRET_ACCESS_KEY"],
+        )
+        place = f"{Path(local).name}-{time.monotonic_ns()}"
+        for file in sorted(Path(local).rglob("*")):
+            if file.is_file() and not file.name.endswith(without):
+                client.put_object(
+                    Bucket="rounds", Key=f"{place}/{file.relative_to(local).as_posix()}", Body=file.read_bytes()
+                )
+        return f"s3://rounds/{place}"
+
+    def open(self, location: str) -> DeltaTable:
+        return DeltaTable(location, storage_options=self.options)
+
+
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remote]:
+    requests = Requests()
+    with versitygw(tmp_path_factory.mktemp("versitygw")) as server:
+        server.make_bucket("rounds")
+        with forwarding(server.options["AWS_ENDPOINT_URL"], requests.serve) as endpoint:
+            yield Remote(server, {**server.options, "AWS_ENDPOINT_URL": endpoint}, requests)
+
+
+def rows(first: int, count: int) -> pa.Table:
+    generator = np.random.default_rng(first)
+    return pa.table(
+        {
+            "id": pa.array(range(first, first + count), pa.int64()),
+            "x": pa.array(generator.random(count)),
+            "s": pa.array([f"{value:032x}" for value in generator.integers(0, 1 << 62, count)]),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def ten(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Ten commits of one file each, without a checkpoint."""
+    path = str(tmp_path_factory.mktemp("ten") / "t")
+    for number in range(10):
+        first = {"configuration": {"delta.enableDeletionVectors": "true"}} if number == 0 else {}
+        write_deltalake(path, rows(number * 2000, 2000), mode="append", **first)  # type: ignore[call-overload]
+    return path
+
+
+@pytest.fixture(scope="module")
+def hundred(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """105 commits of one small file each, with a checkpoint of the hundredth."""
+    path = str(tmp_path_factory.mktemp("hundred") / "t")
+    for number in range(105):
+        first = {"configuration": {"delta.checkpointInterval": "100"}} if number == 0 else {}
+        write_deltalake(path, rows(number * 100, 100), mode="append", **first)  # type: ignore[call-overload]
+    return path
+
+
+def measured(remote: Remote, operation: Callable[[], Any]) -> tuple[int, int]:
+    """Rounds and requests of an operation."""
+    with remote.requests.of() as requests:
+        operation()
+    return requests.rounds, len(requests.spans)
+
+
+def assert_within(remote: Remote, rounds: int, requests: int, operation: Callable[[], Any]) -> None:
+    """Fails if an operation takes more rounds or more requests."""
+    actual = measured(remote, operation)
+    assert actual[0] <= rounds and actual[1] <= requests, actual  # noqa: PT018 - one message with both
+
+
+@pytest.mark.parametrize(
+    ("table", "without", "requests"),
+    [("ten", "never", 12), ("hundred", "never", 7), ("hundred", ".crc", 7)],
+)
+def test_opening(remote: Remote, request: pytest.FixtureRequest, table: str, without: str, requests: int) -> None:
+    location = remote.upload(request.getfixturevalue(table), without)
+    # The hint beside the listing, then the commits beside the checksum or the checkpoint.
+    assert_within(remote, 2, requests, lambda: remote.open(location))
+    # The same files again, which are in memory.
+    assert_within(remote, 1, 2, lambda: remote.open(location))
+
+
+def test_refreshing(remote: Remote, ten: str) -> None:
+    location = remote.upload(ten)
+    table = remote.open(location)
+    # The listing, and the next commit at the same time: whether there is one or not.
+    assert measured(remote, table.update_incremental) == (1, 2)
+    write_deltalake(location, rows(50_000, 10), mode="append", storage_options=remote.options)
+    assert measured(remote, table.update_incremental) == (1, 2)
+    assert table.version() == 10
+
+
+@pytest.mark.parametrize("table", ["ten", "hundred"])
+def test_reading(remote: Remote, request: pytest.FixtureRequest, table: str) -> None:
+    location = remote.upload(request.getfixturevalue(table))
+
+    def num_rows(opened: DeltaTable) -> int:
+        reader = opened.to_reader(columns=["x"], predicate="id >= 310 and id < 320")
+        return int(reader.read_all().num_rows)
+
+    opened = remote.open(location)
+    for _ in range(2):
+        assert num_rows(opened) == 10
+    assert_within(remote, 2, 2, lambda: num_rows(opened))
+    assert_within(remote, 5, 108, lambda: remote.open(location).to_reader().read_all())
+
+
+def test_scanning_many_small_files(remote: Remote, hundred: str) -> None:
+    opened = remote.open(remote.upload(hundred))
+    # One request for each file, and one for the checkpoint.
+    assert_within(remote, 6, 106, lambda: opened.to_reader().read_all())
+
+
+@pytest.mark.parametrize(
+    ("table", "rounds", "requests"),
+    # The tenth commit writes a checkpoint: the file, its footer, then the hint beside clean-up.
+    [("ten", 8, 21), ("hundred", 5, 11)],
+)
+def test_appending(remote: Remote, request: pytest.FixtureRequest, table: str, rounds: int, requests: int) -> None:
+    local, options = request.getfixturevalue(table), remote.options
+    opened = remote.open(remote.upload(local))
+    write_deltalake(opened, rows_of := rows(60_000, 10), mode="append")
+    # The listing, the data file, the commit, then its tag beside the checksum.
+    assert_within(remote, 4, 5, lambda: write_deltalake(opened, rows_of, mode="append"))
+    fresh = remote.upload(local)
+    assert_within(
+        remote, rounds, requests, lambda: write_deltalake(fresh, rows_of, mode="append", storage_options=options)
+    )
+
+
+def test_an_own_commit_is_not_read_again(remote: Remote, hundred: str) -> None:
+    """A handle moves to the version that it committed without a request, and the next write finds a
+    commit of another writer in between."""
+    location = remote.upload(hundred)
+    opened = remote.open(location)
+    # Other options: another handle that shares no snapshot with the first one.
+    other = DeltaTable(location, storage_options={**remote.options, "timeout": "29s"})
+    write_deltalake(opened, rows(60_000, 10), mode="append")
+    assert measured(remote, lambda: opened.move_to_own_commit(105)) == (0, 0)
+    other.update_incremental()
+    other.delete("id = 60001")
+    assert (opened.version(), other.version()) == (105, 106)
+    write_deltalake(opened, rows(70_000, 10), mode="append")
+    assert opened.version() == 107
+    assert opened.to_reader(columns=["id"]).read_all().num_rows == 105 * 100 + 10 - 1 + 10
+
+
+def test_deleting_and_merging(remote: Remote, hundred: str) -> None:
+    opened = remote.open(remote.upload(hundred))
+    # The checkpoint, the file's rows twice, the new file, the commit, its tag beside the checksum.
+    assert_within(remote, 6, 7, lambda: opened.delete("id = 315"))
+    merged = remote.open(remote.upload(hundred))
+
+    def merge() -> None:
+        merger = merged.merge(rows(310, 5), "t.id = s.id", source_alias="s", target_alias="t")
+        merger.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    assert_within(remote, 6, 7, merge)
+    assert (opened.version(), merged.version()) == (105, 105)
+
+
+@pytest.mark.parametrize(("table", "files", "rounds", "requests"), [("ten", 10, 14, 50), ("hundred", 105, 12, 135)])
+def test_compacting(
+    remote: Remote, request: pytest.FixtureRequest, table: str, files: int, rounds: int, requests: int
+) -> None:
+    opened = remote.open(remote.upload(request.getfixturevalue(table)))
+    removed: list[int] = []
+    assert_within(remote, rounds, requests, lambda: removed.append(opened.optimize.compact()["numFilesRemoved"]))
+    assert removed == [files]
+
+
+@pytest.mark.parametrize("table", ["ten", "hundred"])
+def test_history_and_vacuum(remote: Remote, request: pytest.FixtureRequest, table: str) -> None:
+    location = remote.upload(request.getfixturevalue(table))
+    assert_within(remote, 4, 15, lambda: remote.open(location).history(10))
+    opened = remote.open(location)
+    # It reads nothing from a cache.
+    assert_within(remote, 4, 15, lambda: opened.vacuum(dry_run=True))
+
+
+def test_a_second_table_opens_no_connection(remote: Remote, ten: str) -> None:
+    first, second = remote.upload(ten), remote.upload(ten)
+    remote.open(first)
+    with remote.requests.of() as requests:
+        remote.open(second)
+    assert requests.new_connections == 0
+
+
+def test_writing_a_checkpoint(remote: Remote, hundred: str) -> None:
+    opened = remote.open(remote.upload(hundred))
+    # The old checkpoint, a look for one of this version, the file, its footer, the hint.
+    assert_within(remote, 5, 5, opened.create_checkpoint)
+    assert remote.open(opened.location).to_reader(columns=["id"]).read_all().num_rows == 105 * 100
