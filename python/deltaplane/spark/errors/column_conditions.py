@@ -50,7 +50,7 @@ _TYPES = (
     Known(
         "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION",
         SqlSyntaxError,
-        r"expected DECIMAL with at most (?P<maxPrecision>38) digits, not (?P<precision>\d+)",
+        r"expected DECIMAL with up to (?P<maxPrecision>38) digits, not (?P<precision>\d+)",
         _DECLARES,
         spark=ArithmeticException,
     ),

@@ -100,7 +100,7 @@ def _decimal(cursor: Grammar) -> str:
     sizes = cursor.listed(lambda: cursor.whole_number("a number of digits")) if cursor.peek() == "(" else [10]
     precision, scale = (*sizes, 0)[:2]
     if len(sizes) <= 2 and precision > 38:
-        cursor.wrong(f"expected DECIMAL with at most 38 digits, not {precision}", cursor.tokens[token].start)
+        cursor.wrong(f"expected DECIMAL with up to 38 digits, not {precision}", cursor.tokens[token].start)
     if len(sizes) > 2 or not 1 <= precision <= 38 or scale > precision:
         cursor.wrong("expected DECIMAL(precision, scale) with up to 38 digits", cursor.tokens[token].start)
     return f"decimal({precision},{scale})"
