@@ -59,11 +59,13 @@ def provider_name(provider: object) -> str:
     if module and name and module != "__main__" and _attribute(sys.modules.get(module), name) is provider:
         return f"{module}:{name}"
     with _lock:
-        found = _names.get(id(provider))
-        if found is None:
-            found = _names[id(provider)] = f"{type(provider).__name__}-{os.urandom(16).hex()} of process {os.getpid()}"
-            _named[found] = provider
-        return found
+        generated_name = _names.get(id(provider))
+        if generated_name is None:
+            generated_name = _names[id(provider)] = (
+                f"{type(provider).__name__}-{os.urandom(16).hex()} of process {os.getpid()}"
+            )
+            _named[generated_name] = provider
+        return generated_name
 
 
 def check(name: str) -> None:
@@ -89,20 +91,20 @@ def fetch(name: str) -> tuple[list[tuple[str, str]], int | None]:
     """
     provider = _provider(name)
     try:
-        given = provider()
+        credentials = provider()
     except Exception as e:  # noqa: BLE001 whatever it is, the core gets an error of ours
         passes = isinstance(e, OSError) and not isinstance(e, PermissionError)
         raise (StoreUnavailableError if passes else StoreDeniedError)(
             f"the credential_provider {name} raised {type(e).__qualname__}; "
             "its message isn't shown, since it may hold a credential: call the provider by itself to see it"
         ) from None
-    return _fields(name, given)
+    return _fields(name, credentials)
 
 
 def _provider(name: str) -> CredentialProvider:
-    found = _named.get(name)
-    if found is not None:
-        return found
+    provider = _named.get(name)
+    if provider is not None:
+        return provider
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
         raise InvalidArgumentError(
@@ -110,14 +112,14 @@ def _provider(name: str) -> CredentialProvider:
             "callable itself here, or one that stands in a module, which tables that are sent to other processes need"
         )
     try:
-        found = _attribute(importlib.import_module(module), attribute)
+        provider = _attribute(importlib.import_module(module), attribute)
     except Exception as e:  # noqa: BLE001 importing runs code of others
         raise InvalidArgumentError(
             f"the credential_provider {name} can't be imported ({type(e).__name__}); install its module in this process too"
         ) from None
-    if not callable(found):
+    if not callable(provider):
         raise InvalidArgumentError(f"the credential_provider {name} is nothing that can be called; name a callable")
-    return found  # type: ignore[no-any-return]
+    return provider  # type: ignore[no-any-return]
 
 
 def _attribute(owner: object, path: str) -> Any:
@@ -126,24 +128,24 @@ def _attribute(owner: object, path: str) -> Any:
     return owner
 
 
-def _fields(name: str, given: object) -> tuple[list[tuple[str, str]], int | None]:
+def _fields(name: str, credentials: object) -> tuple[list[tuple[str, str]], int | None]:
     end: object = None
-    if hasattr(given, "token") and hasattr(given, "expires_on"):
+    if hasattr(credentials, "token") and hasattr(credentials, "expires_on"):
         # An AccessToken of azure-identity, which is a tuple as well.
-        end, given = given.expires_on, {"token": given.token}
-    elif isinstance(given, tuple) and len(given) == 2:
-        given, end = given
-    if not isinstance(given, Mapping):
-        close = getattr(given, "close", None)
-        if callable(close) and hasattr(given, "__await__"):
+        end, credentials = credentials.expires_on, {"token": credentials.token}
+    elif isinstance(credentials, tuple) and len(credentials) == 2:
+        credentials, end = credentials
+    if not isinstance(credentials, Mapping):
+        close = getattr(credentials, "close", None)
+        if callable(close) and hasattr(credentials, "__await__"):
             close()
         raise InvalidArgumentError(
-            f"the credential_provider {name} gave {type(given).__name__}; it gives a mapping such as "
+            f"the credential_provider {name} gave {type(credentials).__name__}; it gives a mapping such as "
             '{"access_key_id": …, "secret_access_key": …, "session_token": …, "expires_at": …} or {"token": …, "expires_at": …}, '
             "at once and not as a coroutine"
         )
     fields: list[tuple[str, str]] = []
-    for key, value in given.items():
+    for key, value in credentials.items():
         key = str(key).lower()
         key = _OF_STS.get(key, key)
         if value is None:
