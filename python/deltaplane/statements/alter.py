@@ -54,6 +54,16 @@ class DropFeature:
 
 
 @dataclass(frozen=True)
+class SetProperties:
+    """SET TBLPROPERTIES: on Spark delta-spark's checks of properties apply, too."""
+
+    properties: dict[str, str]
+
+    def __call__(self, alter: TableAlterer) -> AlterPlan:
+        return alter.set_table_properties(_without_clustering(self.properties))
+
+
+@dataclass(frozen=True)
 class Alter:
     """The table and one change of it."""
 
@@ -70,6 +80,10 @@ class Alter:
                 from deltaplane.spark.delta_api.drop_feature import refuse_fixed
 
                 refuse_fixed(table, self.change.feature)
+            if session.spark is not None and isinstance(self.change, SetProperties):
+                from deltaplane.spark.delta_api.property_rules import refuse_changed_properties
+
+                refuse_changed_properties(table, self.change.properties)
             return altered(self.change(table.alter))
 
 
@@ -99,7 +113,7 @@ def _change(cursor: Grammar) -> Change:
         cursor.at += 1
         token, settings = cursor.at, properties(cursor)
         refuse_reserved(cursor, token, settings)
-        return lambda alter: alter.set_table_properties(_without_clustering(settings))
+        return SetProperties(settings)
     if cursor.take("unset"):
         cursor.expect("tblproperties")
         # Spark ignores unknown properties with IF EXISTS and without.

@@ -72,9 +72,12 @@ class Create:
             if self.rows is not None:
                 version = self._filled(session, location, self.rows, replaced)
             else:
+                schema = Schema([column.field for column in self.columns])
+                if session.spark is not None:
+                    self._check_on_spark(schema)
                 version = DeltaTable.create(
                     location,
-                    Schema([column.field for column in self.columns]),
+                    schema,
                     self.mode,
                     self.partition_by,
                     None,
@@ -93,6 +96,11 @@ class Create:
         from deltaplane.spark.datasource.delta_options import default_properties
 
         return {**default_properties(session.spark), **self.properties}
+
+    def _check_on_spark(self, schema: Schema) -> None:
+        from deltaplane.spark.delta_api.property_rules import refuse_properties
+
+        refuse_properties(self.properties, schema.fields, self.partition_by or [])
 
     @property
     def _operation(self) -> CommitOperation:
@@ -136,6 +144,8 @@ class Create:
         catalog = session.catalog
         with new_rows_on_spark(spark, self.cursor, self.rows_token, catalog, replaced) as (frame, read):
             _check_names(frame.columns)
+            if self.properties:
+                self._check_on_spark(Schema.from_json(frame.schema.json()))
             result = write(
                 frame,
                 location,

@@ -14,6 +14,7 @@ from deltaplane.exceptions import InvalidArgumentError, TableAlreadyExistsError,
 from deltaplane.properties import CommitOperation
 from deltaplane.schema import Schema
 from deltaplane.spark.datasource.delta_options import default_properties
+from deltaplane.spark.delta_api.property_rules import refuse_properties
 from deltaplane.spark.errors.spark_errors import with_spark_errors
 from deltaplane.spark.execution.recache import recache
 from deltaplane.spark.jvm.location import absolute_location
@@ -210,9 +211,11 @@ class DeltaTableBuilder:
     def _make(self, location: str, managed: bool) -> None:
         replaces = self._replaces == "overwrite"
         statement = "REPLACE TABLE" if self._must_exist else "CREATE OR REPLACE TABLE" if replaces else "CREATE TABLE"
+        schema = self._schema()
+        refuse_properties(self._properties, schema.fields, self._partitions or [])
         deltaplane.DeltaTable.create(
             location,
-            self._schema(),
+            schema,
             self._replaces,
             self._partitions,
             description=self._comment,

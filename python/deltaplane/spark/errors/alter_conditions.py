@@ -26,7 +26,14 @@ _CREATES = r"(?i)^\s*(create|replace)\b"
 _READER = r"^Reader\."
 _WRITERS = r"^(Writer|WriterV2|StreamWriter)\."
 
+_VECTORS_AND_MANIFESTS = (
+    "DELTA_VIOLATE_TABLE_PROPERTY_VALIDATION_FAILED.PERSISTENT_DELETION_VECTORS_WITH_INCREMENTAL_MANIFEST_GENERATION"
+)
+
 _PROPERTIES = (
+    Known(
+        _VECTORS_AND_MANIFESTS, InvalidArgumentError, _VECTORS_AND_MANIFESTS.replace(".", r"\."), spark=PySparkException
+    ),
     Known(
         "UNSUPPORTED_FEATURE.SET_TABLE_PROPERTY",
         SqlSyntaxError,

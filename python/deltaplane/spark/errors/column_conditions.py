@@ -3,7 +3,7 @@ subqueries."""
 
 from __future__ import annotations
 
-from pyspark.errors import IllegalArgumentException, ParseException
+from pyspark.errors import ArithmeticException, IllegalArgumentException, ParseException
 
 from deltaplane.exceptions import (
     InvalidArgumentError,
@@ -21,6 +21,40 @@ _ADDS = r"(?i)^\s*alter\b.*\badd\s+columns?\b"
 _CREATES = r"(?i)^\s*(create|replace)\b"
 _INSERTS = r"(?i)^\s*insert\b"
 _MERGES = r"(?i)^\s*(with\b.*)?merge\b"
+
+_DECLARES = r"(?i)^\s*(create|replace|alter)\b"
+
+_TYPES = (
+    Known("UNSUPPORTED_TIME_TYPE", SqlSyntaxError, r"(?i)expected a type, found `time`", _DECLARES),
+    Known(
+        "UNSUPPORTED_DATATYPE",
+        SqlSyntaxError,
+        r"(?i)expected a type, found `(?P<typeName>(?!interval\b|geo)[a-z_]\w*)`",
+        _DECLARES,
+        spark=ParseException,
+    ),
+    Known(
+        "UNSUPPORTED_DATATYPE",
+        SqlSyntaxError,
+        r"expected no size behind (?P<typeName>\w+)",
+        _DECLARES,
+        spark=ParseException,
+    ),
+    Known(
+        "DATATYPE_MISSING_SIZE",
+        SqlSyntaxError,
+        r"expected a length in parentheses behind (?P<type>\w+)",
+        _DECLARES,
+        spark=ParseException,
+    ),
+    Known(
+        "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION",
+        SqlSyntaxError,
+        r"expected DECIMAL with up to (?P<maxPrecision>38) digits, not (?P<precision>\d+)",
+        _DECLARES,
+        spark=ArithmeticException,
+    ),
+)
 
 _NESTED = (
     Known(
@@ -268,4 +302,4 @@ _QUERIES = (
     ),
 )
 
-COLUMNS = (*_NESTED, *_DEPENDENTS, *_LAYOUT, *_QUERIES)
+COLUMNS = (*_TYPES, *_NESTED, *_DEPENDENTS, *_LAYOUT, *_QUERIES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pyspark.errors import (
@@ -59,8 +60,8 @@ _INSERTS_NAMED = (
 )
 _MERGES = r"(?i)^\s*(with\b.*)?merge\b|MergeBuilder"
 
-# Types that hold no value of the other ones for sure. Changes from and to decimals are told apart
-# by their digits, and are left out.
+# Types that hold no value of the other ones for sure. `_narrows_decimal` decides about changes from
+# and to decimals by their digits.
 _NARROWER = {
     "short": "byte",
     "integer": "byte|short",
@@ -690,7 +691,10 @@ def spark_condition(error: DeltaError, doing: str) -> SparkCondition | None:
             parameters[known.location] = error.table
         if known.version and error.version is not None:
             parameters[known.version] = str(error.version)
-        return SparkCondition(known.condition, SQL_STATES[known.condition], parameters, known.spark)
+        condition = known.condition
+        if condition == "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP" and _narrows_decimal(parameters):
+            condition = "NOT_SUPPORTED_CHANGE_COLUMN"
+        return SparkCondition(condition, SQL_STATES[condition], parameters, known.spark)
     cause = error.__cause__
     if isinstance(cause, PySparkException) and (condition := cause.getCondition()):
         return SparkCondition(
@@ -698,3 +702,24 @@ def spark_condition(error: DeltaError, doing: str) -> SparkCondition | None:
         )
     named = next((word for word in _NAMED.findall(text) if word in SQL_STATES), None)
     return None if named is None else SparkCondition(named, SQL_STATES[named], {}, PySparkException)
+
+
+# Digits of the decimals that hold each value of a type.
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+def _narrows_decimal(parameters: Mapping[str, str]) -> bool:
+    """Whether a change of a column's type from or to a decimal may lose digits, so that Spark's
+    analysis refuses it before Delta's turn."""
+    old, new = parameters.get("oldField", ""), parameters.get("newField", "")
+    from_decimal, to_decimal = _DECIMAL.fullmatch(old), _DECIMAL.fullmatch(new)
+    if to_decimal is None:
+        return from_decimal is not None and new in (*_DIGITS, "float", "double")
+    precision, scale = map(int, to_decimal.groups())
+    if from_decimal is not None:
+        own_precision, own_scale = map(int, from_decimal.groups())
+        return precision - scale < own_precision - own_scale or scale < own_scale
+    if old in _DIGITS:
+        return precision - scale < _DIGITS[old]
+    return old in ("float", "double", "string", "boolean")

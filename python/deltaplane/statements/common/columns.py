@@ -29,6 +29,7 @@ _RESERVED = {
     "external": "a table with LOCATION is external",
     "is_managed_location": "the catalog keeps it",
     "table_type": "the catalog keeps it",
+    "collation": "a Delta table has none but the binary one",
 }
 
 

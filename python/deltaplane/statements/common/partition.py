@@ -28,6 +28,11 @@ __all__ = ["Fixed", "PartitionSpec", "read_partition"]
 
 # Numbers and truth values, whose texts are what was written.
 _WRITTEN = re.compile(r"(?i)[+-]?\d+(\.\d+)?|true|false")
+_TEXT = r"""r?(?:'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")"""
+_CONSTANT = re.compile(
+    rf"(?is)[+-]?\s*(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?(?:[lsydf]|bd)?|true|false|null"
+    rf"|(?:(?:date|timestamp|timestamp_ntz|timestamp_ltz|x|interval)\s*)?{_TEXT}(?:\s*{_TEXT})*|interval\b.*"
+)
 
 
 @dataclass(frozen=True)
@@ -94,12 +99,24 @@ def read_partition(cursor: Grammar) -> PartitionSpec | None:
         name = cursor.name("a partition's column")
         if name.lower() in map(str.lower, values):
             cursor.wrong("expected each column once", cursor.tokens[token].start)
-        values[name] = Clause.read(cursor) if cursor.take("=") else None
+        values[name] = _constant(cursor) if cursor.take("=") else None
 
     cursor.listed(read_value)
     if cursor.peek() == "if":
         cursor.wrong("expected the rows: INSERT with a PARTITION takes no IF NOT EXISTS")
     return PartitionSpec(values)
+
+
+def _constant(cursor: Grammar) -> Clause:
+    token = cursor.at
+    clause = Clause.read(cursor)
+    if not _CONSTANT.fullmatch(clause.text):
+        cursor.wrong(
+            "expected a constant: a PARTITION takes a number, a text, a date or time, true, false or null; select other values "
+            "with the rows",
+            cursor.tokens[token].start,
+        )
+    return clause
 
 
 def _cast(text: str, field: Field) -> pa.Scalar:

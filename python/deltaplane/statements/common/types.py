@@ -80,6 +80,8 @@ def _column_type(cursor: Grammar) -> SqlType:
     if word not in _WORDS:
         cursor.expected("a type")
     cursor.at += 1
+    if cursor.peek() == "(":
+        cursor.expected(f"no size behind {word.upper()}, which takes none (UNSUPPORTED_DATATYPE)")
     return SqlType(PrimitiveType(_WORDS[word]))
 
 
@@ -97,6 +99,8 @@ def _decimal(cursor: Grammar) -> str:
     token = cursor.at
     sizes = cursor.listed(lambda: cursor.whole_number("a number of digits")) if cursor.peek() == "(" else [10]
     precision, scale = (*sizes, 0)[:2]
+    if len(sizes) <= 2 and precision > 38:
+        cursor.wrong(f"expected DECIMAL with up to 38 digits, not {precision}", cursor.tokens[token].start)
     if len(sizes) > 2 or not 1 <= precision <= 38 or scale > precision:
         cursor.wrong("expected DECIMAL(precision, scale) with up to 38 digits", cursor.tokens[token].start)
     return f"decimal({precision},{scale})"
