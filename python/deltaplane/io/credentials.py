@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from deltaplane.exceptions import InvalidArgumentError, StoreDeniedError, StoreUnavailableError
 
-__all__ = ["CredentialProvider", "check", "fetch", "provider_name"]
+__all__ = ["CredentialProvider", "Handed", "check", "fetch", "hand", "is_local", "provider_name"]
 
 CredentialProvider: TypeAlias = Callable[[], Any]
 
@@ -30,6 +30,8 @@ _OF_STS = {
 # Names of the expiry in answers of boto3, azure-identity, Polars and obstore.
 _ENDS = ("expires_at", "expires_on", "expiry")
 
+# An answer that ends within this time is asked for again.
+_BEFORE_THE_END_MS = 300_000
 # Providers that other processes can't import, by name and by identity. They are never removed,
 # since options may name them.
 _named: dict[str, CredentialProvider] = {}
@@ -64,6 +66,56 @@ def provider_name(provider: object) -> str:
             found = _names[id(provider)] = f"{type(provider).__name__}-{os.urandom(16).hex()} of process {os.getpid()}"
             _named[found] = provider
         return found
+
+
+class Handed:
+    """A provider's last answer on its way to another process, which can't call the provider."""
+
+    def __init__(
+        self,
+        name: str,
+        fields: list[tuple[str, str]],
+        expires_ms: int | None,
+        again: Callable[[], tuple[list[tuple[str, str]], int | None]] | None = None,
+    ) -> None:
+        self.name = name
+        self._fields = fields
+        self._expires_ms = expires_ms
+        # Asks the process of the provider; can be pickled.
+        self._again = again
+
+    def __repr__(self) -> str:
+        return f"Handed({self.name!r})"
+
+    @classmethod
+    def of(cls, name: str, again: Callable[[], tuple[list[tuple[str, str]], int | None]] | None = None) -> Handed:
+        """Asks a provider of this process.
+
+        Raises:
+            StoreUnavailableError, StoreDeniedError, InvalidArgumentError: as `fetch`.
+        """
+        return cls(name, *fetch(name), again)
+
+    def __call__(self) -> tuple[dict[str, str], float | None]:
+        """The answer, or a new one once it has ended, as a provider gives it."""
+        import time
+
+        if self._again is not None and self._expires_ms is not None:
+            due_ms = self._expires_ms - _BEFORE_THE_END_MS
+            if time.time() * 1000 >= due_ms:
+                self._fields, self._expires_ms = self._again()
+        return dict(self._fields), None if self._expires_ms is None else self._expires_ms / 1000
+
+
+def is_local(name: str) -> bool:
+    """Whether only this process can ask the provider of this name."""
+    return name in _named
+
+
+def hand(handed: Handed) -> None:
+    """Makes this process know another one's provider by its name and last answer."""
+    with _lock:
+        _named[handed.name] = handed
 
 
 def check(name: str) -> None:
