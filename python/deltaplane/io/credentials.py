@@ -94,7 +94,8 @@ class Handed:
         Raises:
             StoreUnavailableError, StoreDeniedError, InvalidArgumentError: as `fetch`.
         """
-        return cls(name, *fetch(name), again)
+        known = _named.get(name)
+        return known if isinstance(known, Handed) else cls(name, *fetch(name), again)
 
     def __call__(self) -> tuple[dict[str, str], float | None]:
         """The answer, or a new one once it has ended, as a provider gives it."""

@@ -12,7 +12,18 @@ from typing import NamedTuple
 
 from deltaplane.exceptions import InvalidArgumentError
 
-__all__ = ["PREFIXES", "SECRETS", "SPELLINGS", "Store", "Translation", "beside", "is_hadoops", "store_of", "translate"]
+__all__ = [
+    "PREFIXES",
+    "SECRETS",
+    "SPELLINGS",
+    "Store",
+    "Translation",
+    "beside",
+    "chosen",
+    "is_hadoops",
+    "store_of",
+    "translate",
+]
 
 # The beginnings of the settings that are translated.
 PREFIXES = ("fs.s3a.", "fs.azure.", "fs.gs.", "google.cloud.auth.")
@@ -58,6 +69,16 @@ _S3A_DEFAULT = {
     "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
     "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
     "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider",
+}
+# The settings of S3A that are read here, of all buckets and of one.
+_S3A_READ = re.compile(
+    r"fs\.s3a\.(?:bucket\..+\.)?(?:access\.key|secret\.key|session\.token|endpoint|endpoint\.region|path\.style\.access"
+    r"|connection\.ssl\.enabled|aws\.credentials\.provider|requester\.pays\.enabled|security\.credential\.provider\.path)"
+)
+_DEFAULTS = {
+    "fs.s3a.path.style.access": "false",
+    "fs.s3a.connection.ssl.enabled": "true",
+    "fs.s3a.requester.pays.enabled": "false",
 }
 _AWS_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE")
 # The host of Amazon's own endpoints, which need no address but the region.
@@ -106,6 +127,23 @@ _SAME = {
     "authority_id": "tenant_id",
     "service_account_path": "service_account",
 }
+
+
+def chosen(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings that mean an option, without Hadoop's own values.
+
+    >>> chosen({"fs.s3a.threads.max": "96", "fs.s3a.path.style.access": "false", "fs.s3a.endpoint": "https://minio"})
+    {'fs.s3a.endpoint': 'https://minio'}
+    """
+    return {
+        key: value
+        for key, value in settings.items()
+        if value.strip()
+        and (_S3A_READ.fullmatch(key) or not key.startswith("fs.s3a."))
+        and not (key.startswith("fs.azure.") and not key.startswith(("fs.azure.account.", "fs.azure.sas.")))
+        and value != _DEFAULTS.get(key)
+        and not (key == "fs.s3a.aws.credentials.provider" and set(_classes(value)) == _S3A_DEFAULT)
+    }
 
 
 def is_hadoops(key: str) -> bool:
@@ -263,10 +301,13 @@ def _s3a(store: Store, settings: _Settings) -> tuple[dict[str, str], str | None]
     return {**options, **credentials}, java_class
 
 
+def _classes(names: str) -> list[str]:
+    return [name for name in re.split(r"[,\s]+", names) if name]
+
+
 def _s3a_credentials(settings: _Settings) -> tuple[dict[str, str], str | None]:
     """The options of the first credentials class that has any."""
-    named = settings.get("fs.s3a.aws.credentials.provider")
-    classes = [name.strip() for name in re.split(r"[,\s]+", named or "") if name.strip()]
+    classes = _classes(settings.get("fs.s3a.aws.credentials.provider") or "")
     key, secret = settings.get("fs.s3a.access.key"), settings.get("fs.s3a.secret.key")
     if (key is None) != (secret is None):
         raise InvalidArgumentError(

@@ -16,7 +16,7 @@ from deltaplane import _native
 from deltaplane.io.credentials import Handed, hand, is_local
 from deltaplane.io.hadoop_settings import SPELLINGS, Store, beside, is_hadoops, store_of, translate
 
-__all__ = ["Carried", "Source", "advice", "carried_for", "merged", "overriding", "use"]
+__all__ = ["Carried", "Source", "advice", "carried_everywhere", "carried_for", "merged", "overriding", "use"]
 
 
 class Source(Protocol):
@@ -49,6 +49,14 @@ class Carried:
 
     def __repr__(self) -> str:
         return f"Carried({len(self._settings)} settings, {len(self._options)} options, {len(self._handed)} credentials)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        # Spark unpickles the function or the class of a task before it calls anything of it.
+        self.receive()
 
     def settings(self, store: Store) -> Mapping[str, str]:
         """Hadoop's settings."""
@@ -136,6 +144,19 @@ def carried_for(stores: Iterable[tuple[str, Mapping[str, str] | None]]) -> Carri
             handed[_key(location)] = Handed.of(name)
     call = _call.get() or {}
     return Carried(settings, {**beside(held.options(), call), **call}, handed)
+
+
+def carried_everywhere(options: Mapping[str, str] | None = None) -> Carried | None:
+    """What stores of every kind need, with options that precede the session's; None without a
+    session that has any. Nothing is asked of a provider."""
+    held = _held()
+    settings: dict[str, str] = {}
+    for location in ("s3a://any", "abfss://any@any", "gs://any"):
+        store = store_of(location)
+        settings |= {} if held is None or store is None else held.settings(store)
+    call = {**(_call.get() or {}), **(options or {})}
+    given = {**beside({} if held is None else held.options(), call), **call}
+    return Carried(settings, given, {}) if settings or given else None
 
 
 def advice(location: str, message: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from deltaplane.exceptions import StoreDeniedError, UnsupportedFeatureError
 from deltaplane.io.credentials import provider_name
-from deltaplane.io.hadoop_settings import SECRETS, Store, store_of
+from deltaplane.io.hadoop_settings import SECRETS, Store, chosen, store_of
 from deltaplane.io.storage_options import storage_options_text
 
 __all__ = ["SETTING", "active_session", "file_system_class", "has_file_system", "hold_options", "release_options"]
@@ -50,7 +50,7 @@ def release_options(spark: Any) -> None:
 
 
 def file_system_class(spark: Any, scheme: str) -> str | None:
-    """The class that Spark's Hadoop has for a scheme; None without one, or if its jar is missing."""
+    """The class that Spark's Hadoop has for a scheme; None without one, or without its jar."""
     from py4j.protocol import Py4JJavaError
 
     conf = spark._jsparkSession.sessionState().newHadoopConf()
@@ -94,7 +94,7 @@ class SessionOptions:
             settings |= {beginning + key: value for key, value in self._with_prefix(beginning).items()}
         if store.kind == "s3a" and self._has_secret_files(settings, store):
             settings |= self._secrets(store)
-        return settings
+        return chosen(settings)
 
     def options(self) -> Mapping[str, str]:
         """The session's storage options: those of `enable`, then the settings that name one."""
