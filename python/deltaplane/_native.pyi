@@ -54,7 +54,6 @@ _Progress = Callable[[str, int, int | None], object]
 __version__: str
 build_profile: str
 
-def use_session_options() -> None: ...
 def register_log_store(scheme: str, factory: Callable[[str, dict[str, str]], object]) -> None: ...
 
 @final

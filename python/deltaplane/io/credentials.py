@@ -15,11 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from deltaplane.exceptions import InvalidArgumentError, StoreDeniedError, StoreUnavailableError
+from deltaplane.io.own_identity import aws_credentials
 
 __all__ = ["CredentialProvider", "Handed", "check", "fetch", "hand", "is_local", "provider_name"]
 
 CredentialProvider: TypeAlias = Callable[[], Any]
 
+# The name of the provider that reads the shared files of AWS.
+AWS = "aws"
 # The field names of boto3's STS client.
 _OF_STS = {
     "accesskeyid": "access_key_id",
@@ -156,6 +159,8 @@ def _provider(name: str) -> CredentialProvider:
     found = _named.get(name)
     if found is not None:
         return found
+    if name == AWS:
+        return aws_credentials
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
         raise InvalidArgumentError(

@@ -20,6 +20,7 @@ __all__ = [
     "Translation",
     "beside",
     "chosen",
+    "has_credentials",
     "is_hadoops",
     "store_of",
     "translate",
@@ -144,6 +145,18 @@ def chosen(settings: Mapping[str, str]) -> dict[str, str]:
         and value != _DEFAULTS.get(key)
         and not (key == "fs.s3a.aws.credentials.provider" and set(_classes(value)) == _S3A_DEFAULT)
     }
+
+
+def has_credentials(options: Iterable[str]) -> bool:
+    """Whether options say how to get credentials, by a key, an identity or a permission.
+
+    >>> has_credentials(["aws_region"]), has_credentials(["AWS_ACCESS_KEY_ID"]), has_credentials(["allow_instance_metadata"])
+    (False, True, True)
+    """
+    names = {_plain(key) for key in options}
+    return "allow_instance_metadata" in names or any(
+        names & group for group in _GROUPS if "credential_provider" in group
+    )
 
 
 def is_hadoops(key: str) -> bool:

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Protocol
 
-from deltaplane import _native
 from deltaplane.io.credentials import Handed, hand, is_local
-from deltaplane.io.hadoop_settings import SPELLINGS, Store, beside, is_hadoops, store_of, translate
+from deltaplane.io.hadoop_settings import SPELLINGS, Store, beside, has_credentials, is_hadoops, store_of, translate
+from deltaplane.io.own_identity import found_for
 
 __all__ = ["Carried", "Source", "advice", "carried_everywhere", "carried_for", "merged", "overriding", "use"]
 
@@ -77,14 +77,12 @@ class Carried:
         _received = self
         for handed in self._handed.values():
             hand(handed)
-        _native.use_session_options()
 
 
 def use(source: Callable[[], Source | None]) -> None:
     """Sets where the driver's options come from; called again, it replaces the source."""
     global _source
     _source = source
-    _native.use_session_options()
 
 
 @contextmanager
@@ -118,12 +116,13 @@ def merged(location: str, options: Mapping[str, str]) -> dict[str, str]:
     if store is None:
         return own
     settings = {**({} if held is None else held.settings(store)), **theirs}
-    if not settings:
-        return own
-    translation = translate(location, settings, own, os.environ)
-    own |= translation.options
-    if translation.java_class is not None and held is not None:
-        own["credential_provider"] = held.provider(location, translation.java_class)
+    if settings:
+        translation = translate(location, settings, own, os.environ)
+        own |= translation.options
+        if translation.java_class is not None and held is not None:
+            own["credential_provider"] = held.provider(location, translation.java_class)
+    if not has_credentials(own):
+        own |= beside(found_for(store.kind, os.environ), own)
     return own
 
 

@@ -56,7 +56,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cache::cache_contents, module)?)?;
     module.add_function(wrap_pyfunction!(cache::clear_cache, module)?)?;
     module.add_function(wrap_pyfunction!(log_store::register_log_store, module)?)?;
-    module.add_function(wrap_pyfunction!(session_options::use_session_options, module)?)?;
     module.add_function(wrap_pyfunction!(alter::alter_table, module)?)?;
     module.add_function(wrap_pyfunction!(alter::known_features, module)?)?;
     module.add_function(wrap_pyfunction!(alter::known_properties, module)?)?;

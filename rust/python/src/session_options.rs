@@ -1,10 +1,8 @@
-//! Options that the process holds for all stores, such as those of a Spark session: asks
-//! `deltaplane.io.session_options` for each store that is opened, once there are any.
+//! Options that the process has for all stores, such as those of a Spark session or the shared
+//! files of AWS: asks `deltaplane.io.session_options` for each store that is opened by a URL.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use deltaplane_boundary::boundary;
 use deltaplane_error::{Error, Result};
 use deltaplane_store::{Location, Options, Store};
 use pyo3::prelude::*;
@@ -14,16 +12,6 @@ use crate::log_store::python_is_called;
 
 const MODULE: &str = "deltaplane.io.session_options";
 
-static IN_USE: AtomicBool = AtomicBool::new(false);
-
-/// From now on asks `deltaplane.io.session_options` for the options of each store.
-#[boundary]
-#[pyfunction]
-pub(crate) fn use_session_options() {
-    python_is_called();
-    IN_USE.store(true, Ordering::Release);
-}
-
 /// Opens the store of a location. Options of the call precede those of the session.
 pub(crate) fn store(location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
     let parsed = Location::parse(location)?;
@@ -31,10 +19,11 @@ pub(crate) fn store(location: &str, options: Option<HashMap<String, String>>) ->
     let translated = options
         .keys()
         .any(|key| key.starts_with("fs.") || key.starts_with("google.cloud."));
-    // Paths of the local disk have no options of a session.
-    if !translated && (!IN_USE.load(Ordering::Acquire) || !location.contains("://")) {
+    // Paths of the local disk have no options but the given ones.
+    if !translated && !location.contains("://") {
         return Store::open(&parsed, &Options::new(options));
     }
+    python_is_called();
     let merged: HashMap<String, String> = call("merged", |function| function.call1((location, options))?.extract())?;
     Store::open(&parsed, &Options::new(merged)).map_err(|e| advised(e, location))
 }

@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from deltaplane.io.hadoop_settings import is_hadoops, store_of
 from deltaplane.spark.jvm.internals import NativeScanUnavailable
-from deltaplane.spark.jvm.store_settings import file_system_class
+from deltaplane.spark.jvm.store_settings import SessionOptions, file_system_class
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
-__all__ = ["check_file_system"]
+__all__ = ["check_file_system", "warn_of_shared_settings"]
 
 _log = logging.getLogger(__name__)
 
@@ -45,3 +48,21 @@ def check_file_system(spark: SparkSession, location: str) -> None:
             _JARS[scheme.lower()].format(version),
         )
     raise NativeScanUnavailable(reason)
+
+
+def warn_of_shared_settings(spark: SparkSession, location: str, options: Mapping[str, str]) -> None:
+    """Warns if a call's settings of Hadoop differ from the session's: Hadoop opens a bucket once in
+    a process, so Spark's scan may go on with the settings of the first use."""
+    changed = {key: value for key, value in options.items() if is_hadoops(key)}
+    store = store_of(location) if changed else None
+    if store is None:
+        return
+    held = SessionOptions(spark).settings(store)
+    differing = sorted(key for key, value in changed.items() if held.get(key) != value)
+    if differing:
+        _log.warning(
+            "the options %s differ from the session's settings for %s: deltaplane uses them, but Spark's own scan goes on with "
+            "those by which this process opened it first; set them with spark.hadoop. before the first use",
+            ", ".join(differing),
+            f"{location.partition('://')[0]}://{store.bucket}",
+        )

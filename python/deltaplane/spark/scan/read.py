@@ -23,7 +23,7 @@ from deltaplane.spark.jvm.location import absolute_location, size_of, split_opti
 from deltaplane.spark.jvm.places import Places
 from deltaplane.spark.jvm.schema import quoted
 from deltaplane.spark.scan.file_index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
-from deltaplane.spark.scan.file_systems import check_file_system
+from deltaplane.spark.scan.file_systems import check_file_system, warn_of_shared_settings
 from deltaplane.spark.scan.replay import DISTRIBUTED_BYTES, JobPlans
 from deltaplane.table.changes import change_range
 
@@ -118,6 +118,7 @@ def read(
         _log.info("reading %s through the data source: %s", snapshot.uri, reason)
         reader = portable_reader(spark, store_options)
         return reader.option("versionAsOf", str(snapshot.version)).load(location)
+    warn_of_shared_settings(spark, location, spark_options)
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
 
@@ -239,6 +240,7 @@ def live_frame(
             f"a view that follows the table needs the native scan, and {reason}: create one of read(...) at each version",
             table=snapshot.uri,
         ) from None
+    warn_of_shared_settings(spark, location, spark_options)
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
     frame: DataFrame = data_frame(spark, jvm, LiveSnapshots(snapshot, store_options), jobs, spark_options)
     return frame
