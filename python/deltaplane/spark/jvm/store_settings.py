@@ -175,13 +175,15 @@ class _S3aCredentials:
             gateway = self._spark.sparkContext._gateway
             from py4j.java_gateway import is_instance_of
 
-            token = str(held.sessionToken()) if is_instance_of(gateway, held, session) else None
-            ends = held.expirationTime()
+            # Keys without a token have no end.
+            is_temporary = is_instance_of(gateway, held, session)
+            token = str(held.sessionToken()) if is_temporary else None
+            ends = held.expirationTime() if is_temporary else None
             return {
                 "access_key_id": str(held.accessKeyId()),
                 "secret_access_key": str(held.secretAccessKey()),
                 "session_token": token,
-                "expires_at": int(ends.get().toEpochMilli()) / 1000 if ends.isPresent() else None,
+                "expires_at": int(ends.get().toEpochMilli()) / 1000 if ends is not None and ends.isPresent() else None,
             }
         except (Py4JError, TypeError):
             # The exception's text may hold a credential.
