@@ -59,7 +59,7 @@ def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
 
     path = Path(case["path"])
     server = ObjectServer(str(path.parent), DELAY_MS)
-    predicate = [tuple(one) for one in case["filters"]]
+    predicate = [tuple(part) for part in case["filters"]]
 
     def run() -> list[str]:
         table = DeltaTable(f"s3://{BUCKET}/{path.name}", storage_options=server.options)
@@ -77,13 +77,15 @@ CONTESTANTS = {
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    found = []
+    all_cases = []
     for kind, files in sizes.logs(options, ["json", "own"], []):
         log, query = Log(files, kind), by_id(Log(files, kind))
         name, series = f"{log.name}, {query.condition}, {DELAY_MS} ms away", f"cached plan, {NAMES[kind]}"
         asked = sizes.asked(CONTESTANTS, files)
-        found.append(Case(name, asked, log.given(**query.arguments), 3, query.files, series, files, f"cache {kind}"))
-    return found
+        all_cases.append(
+            Case(name, asked, log.arguments(**query.arguments), 3, query.files, series, files, f"cache {kind}")
+        )
+    return all_cases
 
 
 if __name__ == "__main__":

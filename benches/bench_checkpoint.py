@@ -105,31 +105,31 @@ ALL_FILES = [name for name in CONTESTANTS if name != "deltaplane, rewritten"]
 
 
 def _classic(options: argparse.Namespace) -> list[Case]:
-    found = []
+    all_cases = []
     for kind, files in sizes.logs(options, ["json"], ["own", "v2-due"]):
         log = Log(files, kind)
         name = {"json": "classic, from a foreign one", "own": "classic, from an own one"}.get(kind, "V2, whole")
         # deltalake writes a classic checkpoint under the policy V2, so it isn't compared.
         asked = [n for n in ALL_FILES if not (kind == "v2-due" and n == "deltalake")]
-        found.append(_case(log, name, asked, "T7 classic" if kind == "json" else ""))
-    return found
+        all_cases.append(_case(log, name, asked, "T7 classic" if kind == "json" else ""))
+    return all_cases
 
 
 def _v2_again(options: argparse.Namespace) -> list[Case]:
     """After ten commits of one file each: sidecars that no commit touched aren't rewritten."""
-    found = []
+    all_cases = []
     for touches, name in TAILS.items():
         for kind, files in sizes.logs(options, [], ["v2"]):
             log = Log(files, kind, tail=SMALL_COMMITS, replaced_per_commit=1, touches=touches)
-            found.append(_case(log, name, ["deltaplane", "deltaplane, rewritten"], f"T7 V2 {touches}"))
-    return found
+            all_cases.append(_case(log, name, ["deltaplane", "deltaplane, rewritten"], f"T7 V2 {touches}"))
+    return all_cases
 
 
 def _case(log: Log, name: str, contestants: list[str], target: str) -> Case:
     return Case(
         f"{log.files:,} files, {name}",
         sizes.asked(contestants, log.files),
-        functools.partial(_given, log),
+        functools.partial(_arguments_of, log),
         expected=log.live,
         series=f"checkpoint, {name}",
         size=log.files,
@@ -137,11 +137,11 @@ def _case(log: Log, name: str, contestants: list[str], target: str) -> Case:
     )
 
 
-def _given(log: Log) -> Mapping[str, Any]:
+def _arguments_of(log: Log) -> Mapping[str, Any]:
     """Also makes the log for `deltaplane, rewritten`, so that making it isn't measured."""
     if log.kind == "v2":
         _not_yet_written(log).make()
-    return log.given()()
+    return log.arguments()()
 
 
 def cases(options: argparse.Namespace) -> list[Case]:

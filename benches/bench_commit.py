@@ -49,7 +49,7 @@ def rate(log: Log, calls: int) -> Case:
     return Case(
         f"appends with their checkpoints, {log.name}",
         ["deltaplane"],
-        log.given(with_rows=True),
+        log.arguments(with_rows=True),
         calls,
         log.version + 1 + calls,
         series="appends with their checkpoints",
@@ -60,13 +60,13 @@ def rate(log: Log, calls: int) -> Case:
 
 def cases(options: argparse.Namespace) -> list[Case]:
     scale = scale_of(options)
-    found = []
+    all_cases = []
     for files in [0, *sizes.files(options)]:
         log = Log(files, "own")
         case = Case(
             f"one row appended, {log.name}",
             sizes.asked(CONTESTANTS, files, PEER_FILES),
-            log.given(with_rows=True),
+            log.arguments(with_rows=True),
             CALLS[scale],
             # One more for the untimed call.
             log.version + 1 + CALLS[scale],
@@ -74,17 +74,17 @@ def cases(options: argparse.Namespace) -> list[Case]:
             size=files,
             target="T10",
         )
-        found.append(case)
+        all_cases.append(case)
         if files <= RATE_FILES:
-            found.append(rate(log, RATE_CALLS[scale]))
+            all_cases.append(rate(log, RATE_CALLS[scale]))
     log, calls = Log(0), DURABLE_CALLS[scale]
     for with_rows in (False, True):
-        arguments = log.given(with_rows=with_rows)
+        arguments = log.arguments(with_rows=with_rows)
         name = f"durable, small table, {'one row appended' if with_rows else 'commit alone'}"
         expected = log.version + 1 + calls
         target = "" if with_rows else "T11"
-        found.append(Case(name, list(CONTESTANTS), arguments, calls, expected, target=target))
-    return found
+        all_cases.append(Case(name, list(CONTESTANTS), arguments, calls, expected, target=target))
+    return all_cases
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ APPENDS = {"quick": 5, "small": 25, "full": 100}
 READY_SECONDS = 120
 
 
-def _writer(contestant: str, table: str, appends: int, ready: Barrier, begin: Barrier, found: SimpleQueue[Any]) -> None:
+def _writer(
+    contestant: str, table: str, appends: int, ready: Barrier, begin: Barrier, results: SimpleQueue[Any]
+) -> None:
     commit = commits.COMMITS[contestant](table)
     ready.wait(READY_SECONDS)
     begin.wait(READY_SECONDS)
@@ -39,7 +41,7 @@ def _writer(contestant: str, table: str, appends: int, ready: Barrier, begin: Ba
         except Exception as e:  # noqa: BLE001 - whatever a peer raises, its commit isn't there
             failed, why = failed + 1, repr(e)
     after = used_by_this_process()
-    found.put((failed, why, after.cpu_s - before.cpu_s, after.peak_mb))
+    results.put((failed, why, after.cpu_s - before.cpu_s, after.peak_mb))
 
 
 def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
@@ -47,14 +49,14 @@ def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
     processes, appends = case["processes"], case["appends"]
     began = commits.newest_version(table)
     context = multiprocessing.get_context("spawn")
-    ready, begin, found = context.Barrier(processes + 1), context.Barrier(processes + 1), context.SimpleQueue()
+    ready, begin, results = context.Barrier(processes + 1), context.Barrier(processes + 1), context.SimpleQueue()
     for _ in range(processes):
-        arguments = (name, str(table), appends, ready, begin, found)
+        arguments = (name, str(table), appends, ready, begin, results)
         context.Process(target=_writer, args=arguments, daemon=True).start()
 
     def run() -> list[tuple[int, str, float, float]]:
         begin.wait(READY_SECONDS)
-        return [found.get() for _ in range(processes)]
+        return [results.get() for _ in range(processes)]
 
     def failed(writers: list[tuple[int, str, float, float]]) -> int:
         return sum(writer[0] for writer in writers)
@@ -86,7 +88,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         Case(
             f"{processes} writers, {appends} commits each",
             list(CONTESTANTS),
-            log.given(processes=processes, appends=appends),
+            log.arguments(processes=processes, appends=appends),
             expected=processes * appends,
             series="concurrent writers, all commits",
             size=processes,

@@ -33,12 +33,12 @@ CONTESTANTS = {"deltaplane": deltaplane, "deltaplane, the stream alone": stream_
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    found = []
+    all_cases = []
     for kind, files in sizes.logs(options, ["own"], ["json", "structs"]):
         log = Log(files, kind)
         series = f"health report, {NAMES[kind]}"
-        found.append(Case(log.name, list(CONTESTANTS), log.given(), expected=files, series=series, size=files))
-    return found
+        all_cases.append(Case(log.name, list(CONTESTANTS), log.arguments(), expected=files, series=series, size=files))
+    return all_cases
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    found = []
+    all_cases = []
     for count in sorted(options.commits or COMMITS[scale_of(options)]):
         log = Log(count, "commits", tail=count)
         expected = sum(range(count - ENTRIES, count))
@@ -83,15 +83,15 @@ def cases(options: argparse.Namespace) -> list[Case]:
             case = Case(
                 f"history({ENTRIES}) of {count:,} commits, {how}",
                 [name for name in CONTESTANTS if not (opened and name in (OPENED, BY_HAND))],
-                log.given(opened=opened),
+                log.arguments(opened=opened),
                 3,
                 expected,
                 f"history({ENTRIES}), {how}",
                 count,
                 "" if opened else "T9",
             )
-            found.append(case)
-    return found
+            all_cases.append(case)
+    return all_cases
 
 
 if __name__ == "__main__":

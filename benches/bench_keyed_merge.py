@@ -90,9 +90,9 @@ def by_hand(case: Mapping[str, Any], scratch: Path) -> Task:
 
     def write() -> int:
         if case["there"]:
-            found = pq.read_table(old, partitioning=None)
+            rows = pq.read_table(old, partitioning=None)
             with old.with_name("new.parquet").open("wb") as file:
-                pq.write_table(found.filter(pc.not_equal(found["id"], case["key"])), file, compression="zstd")
+                pq.write_table(rows.filter(pc.not_equal(rows["id"], case["key"])), file, compression="zstd")
                 sync(file)
             sync_folder(old.parent)
         append()
@@ -111,7 +111,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def cases(options: argparse.Namespace) -> list[Case]:
     files = options.files or FILES[scale_of(options)]
 
-    def given(what: str) -> dict[str, Any]:
+    def arguments_of(what: str) -> dict[str, Any]:
         return {"key": keys[what], "there": what == "updated", "tables": {"deltaplane": str(table_of(files))}}
 
     keys = {"updated": _key(files), "inserted": 2 * files * ROWS_PER_FILE}
@@ -119,7 +119,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         Case(
             f"one row {what}, {files * ROWS_PER_FILE:,} rows in {files:,} files",
             list(CONTESTANTS),
-            functools.partial(given, what),
+            functools.partial(arguments_of, what),
             expected=2 if what == "updated" else 1,
             series=f"one row {what}",
             size=files,

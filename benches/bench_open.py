@@ -71,13 +71,15 @@ CONTESTANTS = {
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    found = []
+    all_cases = []
     for kind, files in sizes.logs(options, ["json", "own"], []):
         log = Log(files, kind)
         expected = log.version + len(COLUMNS) + 1
         asked = sizes.asked(CONTESTANTS, files)
-        found.append(Case(log.name, asked, log.given(), 5, expected, f"open, {NAMES[kind]}", files, f"T1 {kind}"))
-    return found
+        all_cases.append(
+            Case(log.name, asked, log.arguments(), 5, expected, f"open, {NAMES[kind]}", files, f"T1 {kind}")
+        )
+    return all_cases
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         Case(
             f"{kind}, {what}",
             list(CONTESTANTS),
-            functools.partial(lambda kind, make, *given: {"kind": kind, "table": str(make(*given))}, kind, *made),
+            functools.partial(lambda kind, make, *where: {"kind": kind, "table": str(make(*where))}, kind, *made),
             target=f"optimize {kind}",
         )
         for kind, what, made in (

@@ -36,7 +36,7 @@ def _numbers(options: argparse.Namespace, kind: Kind) -> list[int]:
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    found = []
+    all_cases = []
     for kind in KINDS:
         for files in _numbers(options, kind):
             log = Log(files, kind, days=min(files, MOST_PARTITIONS))
@@ -46,15 +46,15 @@ def cases(options: argparse.Namespace) -> list[Case]:
                 case = Case(
                     f"{files:,} files, {log.days:,} partitions, {NAMES[kind]}, {how}",
                     of(kind, opened, sizes.asked(CONTESTANTS, files)),
-                    log.given(**query.arguments, opened=opened),
+                    log.arguments(**query.arguments, opened=opened),
                     calls=3 if opened else 1,
                     expected=query.files,
                     series=f"one of many partitions, {NAMES[kind]}, {how}",
                     size=files,
                     target=f"paper 6.1 {kind} {how}",
                 )
-                found.append(case)
-    return found
+                all_cases.append(case)
+    return all_cases
 
 
 if __name__ == "__main__":

@@ -19,22 +19,22 @@ A_DAY = 1_000
 
 
 def _of_log(log: Log) -> list[Case]:
-    found = []
+    all_cases = []
     for on, query in (("partition", by_day(log)), ("statistics", by_id(log))):
         for opened in (False, True):
             how = "open table" if opened else "cold"
             case = Case(
                 f"{log.name}, {query.condition}, {how}",
                 of(log.kind, opened, sizes.asked(CONTESTANTS, log.files)),
-                log.given(**query.arguments, opened=opened),
+                log.arguments(**query.arguments, opened=opened),
                 calls=3 if opened else 1,
                 expected=query.files,
                 series=f"plan on {on}, {NAMES[log.kind]}, {how}",
                 size=log.files,
                 target=f"plan {on} {log.kind} {how}",
             )
-            found.append(case)
-    return found
+            all_cases.append(case)
+    return all_cases
 
 
 def _growing_by_days(files: int) -> Case:
@@ -43,7 +43,7 @@ def _growing_by_days(files: int) -> Case:
     return Case(
         f"{log.name}, {A_DAY:,} a day, {query.condition}, cold",
         of(log.kind, False, sizes.asked(CONTESTANTS, files)),
-        log.given(**query.arguments, opened=False),
+        log.arguments(**query.arguments, opened=False),
         calls=1,
         expected=query.files,
         series="plan on partition of one length, own checkpoint, cold",
@@ -54,8 +54,8 @@ def _growing_by_days(files: int) -> Case:
 
 def cases(options: argparse.Namespace) -> list[Case]:
     chosen = sizes.logs(options, ["own"], ["json", "structs"])
-    found = [case for kind, files in chosen for case in _of_log(Log(files, kind))]
-    return found + [_growing_by_days(files) for files in sizes.files(options)]
+    all_cases = [case for kind, files in chosen for case in _of_log(Log(files, kind))]
+    return all_cases + [_growing_by_days(files) for files in sizes.files(options)]
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
 
     path, commit = _copied(case, scratch)
     table = DeltaTable(str(path))
-    filters = [tuple(one) for one in case["filters"]]
+    filters = [tuple(part) for part in case["filters"]]
 
     def run() -> int:
         table.update_incremental()
@@ -85,21 +85,21 @@ CONTESTANTS = {"deltaplane": deltaplane, "deltalake": deltalake, "by hand": by_h
 
 def _of_log(log: Log) -> list[Case]:
     query = by_id(log)
-    found = []
+    all_cases = []
     for plans in (False, True):
         how = "refresh and plan" if plans else "refresh"
         case = Case(
             f"{log.name}, {how}",
             [n for n in sizes.asked(CONTESTANTS, log.files) if not (plans and n == "by hand")],
-            log.given(plans=plans, **query.arguments),
+            log.arguments(plans=plans, **query.arguments),
             CALLS,
             query.files if plans else log.version + 1 + CALLS,
             series=f"{how}, {NAMES[log.kind]}",
             size=log.files,
             target="" if plans else f"T6 {log.kind}",
         )
-        found.append(case)
-    return found
+        all_cases.append(case)
+    return all_cases
 
 
 def cases(options: argparse.Namespace) -> list[Case]:

@@ -62,16 +62,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def cases(options: argparse.Namespace) -> list[Case]:
     commits = sorted(options.commits or COMMITS[scale_of(options)])
-    found = []
+    all_cases = []
     for count in commits:
-        log = Log(count, "commits", tail=count).given()
+        log = Log(count, "commits", tail=count).arguments()
         name = f"{count:,} commits, no checkpoint"
-        found.append(Case(name, list(CONTESTANTS), log, 1, count, "commits without checkpoint", count, "T8"))
+        all_cases.append(Case(name, list(CONTESTANTS), log, 1, count, "commits without checkpoint", count, "T8"))
     files, count = FILES_BEHIND[scale_of(options)], commits[-1]
-    log = Log(files, "json", tail=count, replaced_per_commit=1).given()
+    log = Log(files, "json", tail=count, replaced_per_commit=1).arguments()
     name = f"{count:,} commits after a checkpoint of {files:,} files"
-    found.append(Case(name, ["deltaplane", "deltalake"], log, 1, files))
-    return found
+    all_cases.append(Case(name, ["deltaplane", "deltalake"], log, 1, files))
+    return all_cases
 
 
 if __name__ == "__main__":

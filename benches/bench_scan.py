@@ -32,7 +32,7 @@ def _expression(case: Mapping[str, Any]) -> Any:
     """The case's filter for pyarrow."""
     import pyarrow.parquet as pq
 
-    return pq.filters_to_expression([tuple(one) for one in case["filters"]]) if case["filters"] else None
+    return pq.filters_to_expression([tuple(part) for part in case["filters"]]) if case["filters"] else None
 
 
 def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
@@ -48,7 +48,7 @@ def deltalake_dataset(case: Mapping[str, Any], scratch: Path) -> Task:
     """deltalake's log, pyarrow's reader."""
     from deltalake import DeltaTable
 
-    path, filters = case["path"], [tuple(one) for one in case["filters"]] or None
+    path, filters = case["path"], [tuple(part) for part in case["filters"]] or None
     if not case["streamed"]:
         return Task(lambda: DeltaTable(path).to_pyarrow_table(filters=filters), _rows)
     expression = _expression(case)
@@ -72,8 +72,8 @@ def polars(case: Mapping[str, Any], scratch: Path) -> Task:
     path = case["path"]
     conditions = []
     for column, comparison, value in case["filters"]:
-        one = pl.col(column)
-        conditions.append({">=": one >= value, "<=": one <= value, ">": one > value}[comparison])
+        field = pl.col(column)
+        conditions.append({">=": field >= value, "<=": field <= value, ">": field > value}[comparison])
 
     def frame() -> pl.LazyFrame:
         lazy = pl.scan_delta(path)
@@ -81,7 +81,7 @@ def polars(case: Mapping[str, Any], scratch: Path) -> Task:
 
     if case["streamed"]:
         return Task(lambda: sum(batch.height for batch in frame().collect_batches(maintain_order=False)))
-    return Task(lambda: frame().collect(), lambda found: int(found.height))
+    return Task(lambda: frame().collect(), lambda rows: int(rows.height))
 
 
 def pyarrow(case: Mapping[str, Any], scratch: Path) -> Task:
@@ -122,7 +122,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
     whole: dict[str, Any] = {"sql": None, "filters": []}
     clustered = {"sql": f"id BETWEEN {first} AND {first + count - 1}", "filters": by_id}
     scattered = {"sql": f"amount > {least}", "filters": [("amount", ">", least)]}
-    found = []
+    all_cases = []
     for writer in ("deltaplane", "deltalake"):
         path = _table(writer, rows)
         queries = (("all", whole, rows), ("1 % by id", clustered, count), ("1 % by amount", scattered, None))
@@ -130,10 +130,10 @@ def cases(options: argparse.Namespace) -> list[Case]:
             for streamed in (False, True):
                 name = f"{rows:,} rows by {writer}, {what}, {'streamed' if streamed else 'one table'}"
                 arguments = {"path": path, **query, "streamed": streamed}
-                found.append(
+                all_cases.append(
                     Case(name, list(CONTESTANTS), arguments, calls=2, expected=expected, size=rows, target="F1")
                 )
-    return found
+    return all_cases
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
     table = DeltaTable(case["path"])
     return Task(
         lambda: pickle.loads(pickle.dumps(table)),
-        lambda found: found.version(),
-        lambda found: len(pickle.dumps(found)),
+        lambda table: table.version(),
+        lambda table: len(pickle.dumps(table)),
     )
 
 
@@ -82,16 +82,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    found = [Case("import", list(CONTESTANTS), {"what": "import"}, 3, target="T13 import")]
+    all_cases = [Case("import", list(CONTESTANTS), {"what": "import"}, 3, target="T13 import")]
     if options.wheel:
         arguments = {"what": "wheel", "wheel": str(Path(options.wheel).resolve(strict=True))}
-        found.append(Case(f"unpack {Path(options.wheel).name}", ["deltaplane"], arguments, target="T13 wheel"))
+        all_cases.append(Case(f"unpack {Path(options.wheel).name}", ["deltaplane"], arguments, target="T13 wheel"))
     for files in sizes.files(options):
         log = Log(files, "own")
-        arguments = log.given(what="pickle")
+        arguments = log.arguments(what="pickle")
         name = f"{log.name}, pickled and opened again"
-        found.append(Case(name, ["deltaplane"], arguments, 3, log.version, "pickle and open", files))
-    return found
+        all_cases.append(Case(name, ["deltaplane"], arguments, 3, log.version, "pickle and open", files))
+    return all_cases
 
 
 if __name__ == "__main__":

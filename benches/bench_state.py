@@ -67,7 +67,7 @@ CONTESTANTS = {"deltaplane": deltaplane, "deltalake": deltalake, "pyarrow, check
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    found = []
+    all_cases = []
     for kind, files in sizes.logs(options, ["own"], ["json", "structs"]):
         log = Log(files, kind)
         for streamed in (False, True):
@@ -76,14 +76,14 @@ def cases(options: argparse.Namespace) -> list[Case]:
             case = Case(
                 f"{log.name}, {how}",
                 asked,
-                log.given(streamed=streamed),
+                log.arguments(streamed=streamed),
                 expected=files,
                 series=f"all files, {NAMES[kind]}, {how}",
                 size=files,
                 target=f"T2 {kind} {how}",
             )
-            found.append(case)
-    return found
+            all_cases.append(case)
+    return all_cases
 
 
 if __name__ == "__main__":

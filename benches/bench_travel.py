@@ -76,12 +76,12 @@ def cases(options: argparse.Namespace) -> list[Case]:
         (of_commits, f"{commits:,} commits", half, half + half + 1),
         (of_checkpoint, f"{files:,} files", of_checkpoint.version - 2, of_checkpoint.version - 2 + files),
     ]
-    found = []
+    all_cases = []
     for log, name, version, expected in older:
         for what in ("version", "moment"):
-            arguments = log.given(version=version, by_moment=what == "moment")
-            found.append(Case(f"{name}, older {what}", list(CONTESTANTS), arguments, 1, expected))
-    return found
+            arguments = log.arguments(version=version, by_moment=what == "moment")
+            all_cases.append(Case(f"{name}, older {what}", list(CONTESTANTS), arguments, 1, expected))
+    return all_cases
 
 
 if __name__ == "__main__":

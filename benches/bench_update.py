@@ -48,7 +48,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
             f"{command} {kind}, {mode}",
             list(CONTESTANTS),
             functools.partial(
-                lambda **of: {**of, "tables": tables(scale, of["mode"])},
+                lambda **arguments: {**arguments, "tables": tables(scale, arguments["mode"])},
                 **shared,
                 command=command,
                 kind=kind,

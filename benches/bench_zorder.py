@@ -96,11 +96,11 @@ def bytes_read(path: str, rows: int, lookups: int) -> list[int]:
     sizes = dict(zip(actions["path"].to_pylist(), actions["size_bytes"].to_pylist(), strict=True))
     chance = np.random.default_rng(SEED + 1)
     values = data(rows)
-    found = []
+    sizes_read = []
     for name in NAMES:
         looked_for = chance.choice(values[name].to_numpy(), lookups)
-        found.append(sum(sizes[file] for value in looked_for for file in table.files([(name, "=", int(value))])))
-    return found
+        sizes_read.append(sum(sizes[file] for value in looked_for for file in table.files([(name, "=", int(value))])))
+    return sizes_read
 
 
 def all_bytes(path: str, lookups: int) -> list[int]:
@@ -119,8 +119,8 @@ def contestant(name: str, case: Mapping[str, Any], scratch: Path) -> Task:
     else:
         run = functools.partial(bytes_read, table, case["rows"], case["lookups"])
 
-    def read(found: Sequence[int]) -> int:
-        return max(found) if case["figure"] == "least" else sum(found) // len(found)
+    def read(totals: Sequence[int]) -> int:
+        return max(totals) if case["figure"] == "least" else sum(totals) // len(totals)
 
     return Task(run, len, read)
 
@@ -149,7 +149,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         for order in ("kdtree",) if many else ORDERS:
             # Other engines at the paper's size: more files with more rows take them too long.
             peers = PEERS if order == "zorder" and scale != "quick" and files == min(FILES[scale]) else ()
-            given = functools.partial(
+            arguments_of = functools.partial(
                 lambda rows, lookups, files, order, engines, figure: {
                     "rows": rows,
                     "lookups": lookups,
@@ -166,7 +166,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
                 Case(
                     f"{order}, {figure}, {files:,} files",
                     ["deltaplane", "all files", *peers],
-                    functools.partial(given, figure),
+                    functools.partial(arguments_of, figure),
                     expected=len(NAMES),
                     series=f"{order}, {figure}" if figure == "average" else "",
                     size=files,

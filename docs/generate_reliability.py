@@ -90,9 +90,9 @@ def section(proof: Proof) -> str:
 
 def promised() -> str:
     """The promises per store, from all proofs."""
-    promises = {store: told for proof in proofs() for store, told in proof.promises.items()}
-    aspects = list(dict.fromkeys(aspect for told in promises.values() for aspect in told))
-    rows = [[store, *(told.get(aspect, "") for aspect in aspects)] for store, told in promises.items()]
+    promises = {store: by_aspect for proof in proofs() for store, by_aspect in proof.promises.items()}
+    aspects = list(dict.fromkeys(aspect for by_aspect in promises.values() for aspect in by_aspect))
+    rows = [[store, *(by_aspect.get(aspect, "") for aspect in aspects)] for store, by_aspect in promises.items()]
     return f"## What is promised, per store\n\n{table(['store', *aspects], rows)}"
 
 

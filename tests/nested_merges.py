@@ -79,21 +79,23 @@ class Nested:
 
 def arrow(kind: Kind, upper: bool = False) -> pa.DataType:
     if isinstance(kind, dict):
-        return pa.struct([(name.upper() if upper else name, arrow(of, upper)) for name, of in kind.items()])
+        return pa.struct(
+            [(name.upper() if upper else name, arrow(kind_of_field, upper)) for name, kind_of_field in kind.items()]
+        )
     return pa.list_(arrow(kind[0], upper)) if isinstance(kind, list) else pa.int64()
 
 
 def named(value: Any, upper: bool) -> Any:
     if isinstance(value, dict):
         return {name.upper() if upper else name: named(inner, upper) for name, inner in value.items()}
-    return [named(one, upper) for one in value] if isinstance(value, list) else value
+    return [named(item, upper) for item in value] if isinstance(value, list) else value
 
 
 def lowered(value: Any) -> Any:
     """A value with its fields' names in lower case, in order."""
     if isinstance(value, dict):
         return {name.lower(): lowered(inner) for name, inner in sorted(value.items(), key=lambda p: p[0].lower())}
-    return [lowered(one) for one in value] if isinstance(value, list) else value
+    return [lowered(item) for item in value] if isinstance(value, list) else value
 
 
 def part(kind: Kind, paths: list[list[str]]) -> Kind | None:
@@ -102,14 +104,14 @@ def part(kind: Kind, paths: list[list[str]]) -> Kind | None:
         return kind
     if not isinstance(kind, dict):
         return None
-    found = {name: part(of, [p[1:] for p in paths if p[0] == name]) for name, of in kind.items()}
-    return {name: of for name, of in found.items() if of is not None} or None
+    parts = {name: part(field_kind, [p[1:] for p in paths if p[0] == name]) for name, field_kind in kind.items()}
+    return {name: field_kind for name, field_kind in parts.items() if field_kind is not None} or None
 
 
 def grown(own: Kind, brought: Kind | None) -> Kind:
     if isinstance(own, dict) and isinstance(brought, dict):
-        more = {name: of for name, of in brought.items() if name not in own}
-        return {**{name: grown(of, brought.get(name)) for name, of in own.items()}, **more}
+        more = {name: field_kind for name, field_kind in brought.items() if name not in own}
+        return {**{name: grown(field_kind, brought.get(name)) for name, field_kind in own.items()}, **more}
     if isinstance(own, list) and isinstance(brought, list):
         return [grown(own[0], brought[0])]
     return own
@@ -120,26 +122,28 @@ def fitted(value: Any, kind: Kind) -> Any:
     if value is None:
         return None
     if isinstance(kind, dict):
-        return {name: fitted(value.get(name), of) for name, of in kind.items()}
-    return [fitted(one, kind[0]) for one in value] if isinstance(kind, list) else value
+        return {name: fitted(value.get(name), field_kind) for name, field_kind in kind.items()}
+    return [fitted(item, kind[0]) for item in value] if isinstance(kind, list) else value
 
 
-def lacks(kind: Kind, given: Kind) -> bool:
-    both = isinstance(kind, dict) and isinstance(given, dict)
-    return both and any(name not in given or lacks(of, given[name]) for name, of in kind.items())
+def lacks(kind: Kind, brought: Kind) -> bool:
+    both = isinstance(kind, dict) and isinstance(brought, dict)
+    return both and any(name not in brought or lacks(field_kind, brought[name]) for name, field_kind in kind.items())
 
 
-def starred(old: Any, new: Any, kind: Kind, given: Kind) -> Any:
+def starred(old: Any, new: Any, kind: Kind, brought: Kind) -> Any:
     """As in delta-spark 4.4: fields that the source lacks stay, and a struct that is null on both
     sides stays null."""
-    if not lacks(kind, given):
+    if not lacks(kind, brought):
         return fitted(new, kind)
     if old is None and new is None:
         return None
     old, new = old or {}, new or {}
     return {
-        name: starred(old.get(name), new.get(name), of, given[name]) if name in given else fitted(old.get(name), of)
-        for name, of in kind.items()
+        name: starred(old.get(name), new.get(name), field_kind, brought[name])
+        if name in brought
+        else fitted(old.get(name), field_kind)
+        for name, field_kind in kind.items()
     }
 
 
@@ -149,9 +153,9 @@ def assigned(old: Any, new: Any, kind: Kind, path: list[str]) -> Any:
         return fitted(new, kind)
     first, *rest = path
     old = old or {}
-    found = {name: fitted(old.get(name), of) for name, of in kind.items()}
-    found[first] = assigned(old.get(first), None if new is None else new.get(first), kind[first], rest)
-    return found
+    values = {name: fitted(old.get(name), field_kind) for name, field_kind in kind.items()}
+    values[first] = assigned(old.get(first), None if new is None else new.get(first), kind[first], rest)
+    return values
 
 
 @st.composite
@@ -161,7 +165,7 @@ def changed(draw: st.DrawFn, kind: Kind) -> Kind:
         return [draw(changed(kind[0]))]
     if not isinstance(kind, dict):
         return kind
-    left = {name: draw(changed(of)) for name, of in kind.items() if draw(st.integers(0, 3))}
+    left = {name: draw(changed(field_kind)) for name, field_kind in kind.items() if draw(st.integers(0, 3))}
     if not left or draw(st.booleans()):
         left["n"] = draw(KINDS)
     return left
@@ -172,7 +176,7 @@ def values(draw: st.DrawFn, kind: Kind) -> Any:
     if not draw(st.integers(0, 3)):
         return None
     if isinstance(kind, dict):
-        return {name: draw(values(of)) for name, of in kind.items()}
+        return {name: draw(values(field_kind)) for name, field_kind in kind.items()}
     if isinstance(kind, list):
         return [draw(values(kind[0])) for _ in range(draw(st.integers(0, 2)))]
     return draw(st.integers(0, 9))
@@ -182,7 +186,7 @@ def paths(kind: Kind) -> list[list[str]]:
     """The paths of a struct's fields, at every depth."""
     if not isinstance(kind, dict):
         return []
-    return [[name, *below] for name, of in kind.items() for below in ([], *paths(of))]
+    return [[name, *below] for name, field_kind in kind.items() for below in ([], *paths(field_kind))]
 
 
 @st.composite

@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", type=float, help="TPC-DS's scale factor, instead of 0.01, 0.1 (small) or 1 (full)")
 
 
-def _given(scale: float) -> dict[str, Any]:
+def _arguments_of(scale: float) -> dict[str, Any]:
     raw = tpcds.made(scale)
     types = {"int32": "int", "int64": "bigint"}
     schema = pq.read_schema(raw / "store_sales.parquet")
@@ -59,7 +59,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
     calls = CALLS[scale_of(options)]
     size = round(tpcds.STORE_SALES * scale)
     name = f"store_sales at {scale:g}"
-    return [Case(name, NAMES, lambda: _given(scale), calls=calls, size=size, target="spark load")]
+    return [Case(name, NAMES, lambda: _arguments_of(scale), calls=calls, size=size, target="spark load")]
 
 
 if __name__ == "__main__":

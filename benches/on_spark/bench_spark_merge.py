@@ -104,7 +104,7 @@ def _source(kind: str, scale: str) -> str:
 def cases(options: argparse.Namespace) -> list[Case]:
     scale = scale_of(options)
 
-    def given(command: str, kind: str, mode: str) -> dict[str, Any]:
+    def arguments_of(command: str, kind: str, mode: str) -> dict[str, Any]:
         source = _source(kind, scale) if command == "merge" else ""
         return {"command": command, "path": str(table_of(scale, mode)), "source": source}
 
@@ -112,7 +112,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
         Case(
             f"{command}, {kind}, {mode}, {ROWS[scale]:,} rows",
             ("deltaplane", "delta-spark"),
-            functools.partial(given, command, kind, mode),
+            functools.partial(arguments_of, command, kind, mode),
             calls=CALLS[scale],
             size=ROWS[scale],
             target=f"spark {command}",

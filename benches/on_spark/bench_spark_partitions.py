@@ -74,7 +74,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def cases(options: argparse.Namespace) -> list[Case]:
     rows = options.rows or ROWS[scale_of(options)]
-    found = []
+    all_cases = []
     tiny = str(_table(3, 9))
     for partitions in sorted(options.partitions or PARTITIONS[scale_of(options)]):
         path, each, part = str(_table(partitions, rows)), rows // partitions, partitions // 2
@@ -91,8 +91,8 @@ def cases(options: argparse.Namespace) -> list[Case]:
                 size=partitions,
                 target=f"spark partitions {how}",
             )
-            found.append(case)
-    return found
+            all_cases.append(case)
+    return all_cases
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def cases(options: argparse.Namespace) -> list[Case]:
-    found = []
+    all_cases = []
     for files in sorted(options.files or (FILES if options.full else [])):
         for kind in KINDS:
             log = Log(files, kind)
@@ -99,13 +99,13 @@ def cases(options: argparse.Namespace) -> list[Case]:
                 case = Case(
                     f"{log.name}, {query.condition}, by a Spark job",
                     list(CONTESTANTS),
-                    log.given(sql=query.arguments["sql"], tiny=str(Log(10, kind).make())),
+                    log.arguments(sql=query.arguments["sql"], tiny=str(Log(10, kind).make())),
                     expected=query.files,
                     series=f"plan by a Spark job, {NAMES[kind]}, {query.condition}",
                     size=files,
                 )
-                found.append(case)
-    return found
+                all_cases.append(case)
+    return all_cases
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ WITH_LOGS = ("deltaplane", "delta-spark")
 
 def _summed(frame: Any) -> int:
     """Every row's id, and an amount that statistics don't contain."""
-    found = frame.selectExpr("count(*)", "coalesce(sum(id), 0)", "max(amount)").collect()[0]
-    return int(found[0]) * 1_000_003 + int(found[1])
+    sums = frame.selectExpr("count(*)", "coalesce(sum(id), 0)", "max(amount)").collect()[0]
+    return int(sums[0]) * 1_000_003 + int(sums[1])
 
 
 def rows(engine: Engine, case: Mapping[str, Any], scratch: Path) -> Task:
@@ -108,8 +108,8 @@ def _matching(log: Log, query: Query) -> dict[str, str]:
     if not folder.exists():
         unfinished = folder.with_suffix(".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
-        found = table.plan(query.arguments["sql"]).read_all()
-        for path, size in zip(found["path"].to_pylist(), found["size_bytes"].to_pylist(), strict=True):
+        plan = table.plan(query.arguments["sql"]).read_all()
+        for path, size in zip(plan["path"].to_pylist(), plan["size_bytes"].to_pylist(), strict=True):
             file = unfinished / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.touch()
@@ -139,7 +139,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
     def plain(scale: str) -> str:
         return str(table_of(scale, "copy-on-write"))
 
-    found = [
+    all_cases = [
         Case(
             f"{count:,} rows, {what}",
             NAMES,
@@ -154,7 +154,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
     # delta-spark refuses to write a frame with deletion vectors to `noop`, since it looks for the
     # query of its snapshot.
     for what, takes in (("all columns hashed", "a checksum"), ("two columns", "sums")):
-        found.append(
+        all_cases.append(
             Case(
                 f"{count:,} rows, {what}, with deletion vectors",
                 WITH_LOGS,
@@ -170,7 +170,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
 
     def plan(query: Query, anew: bool) -> dict[str, Any]:
         return {
-            **log.given()(),
+            **log.arguments()(),
             **_matching(log, query),
             "sql": query.arguments["sql"],
             "takes": "a plan",
@@ -179,7 +179,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
 
     for query in (by_day(log), by_id(log)):
         for anew in (True, False):
-            found.append(
+            all_cases.append(
                 Case(
                     f"plan, {log.name}, {query.condition}{', opened again' if anew else ''}",
                     NAMES,
@@ -190,7 +190,7 @@ def cases(options: argparse.Namespace) -> list[Case]:
                     together="planned on Spark",
                 )
             )
-    return found
+    return all_cases
 
 
 if __name__ == "__main__":

@@ -49,14 +49,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def cases(options: argparse.Namespace) -> list[Case]:
     scale = options.scale or SCALES[scale_of(options)]
 
-    def given(number: int) -> Any:
+    def arguments_of(number: int) -> Any:
         return lambda: {"tables": tpcds.tables(scale), "sql": tpcds.query(scale, number)}
 
     return [
         Case(
             f"query {number} at {scale:g}",
             NAMES,
-            given(number),
+            arguments_of(number),
             calls=CALLS[scale_of(options)],
             size=round(tpcds.STORE_SALES * scale),
             target="spark tpcds",

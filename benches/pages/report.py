@@ -44,17 +44,17 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=CACHE / "results", help="folder of the measures' lines")
     parser.add_argument("--output", type=Path, default=CACHE / "report.html", help="the page")
     options = parser.parse_args()
-    found = load(sorted(options.results.glob("*.jsonl")))
-    if not found:
+    results = load(sorted(options.results.glob("*.jsonl")))
+    if not results:
         sys.exit(f"{options.results} holds no results: run a measure first, such as {BENCHES.name}/bench_open.py")
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(page(found))
+    options.output.write_text(page(results))
     print(options.output)
 
 
-def page(found: Sequence[tuple[Line, Facts]]) -> str:
+def page(results: Sequence[tuple[Line, Facts]]) -> str:
     """The page of these lines, which are in the order of writing."""
-    chosen = newest(found)
+    chosen = newest(results)
     lines = [line for line, _ in chosen]
     body = [
         "<h1>deltaplane: measures</h1>",
@@ -80,11 +80,11 @@ def page(found: Sequence[tuple[Line, Facts]]) -> str:
     )
 
 
-def newest(found: Sequence[tuple[Line, Facts]]) -> list[tuple[Line, Facts]]:
+def newest(results: Sequence[tuple[Line, Facts]]) -> list[tuple[Line, Facts]]:
     """For each case the lines of one run: the newest one of a release build, else the newest
     one."""
     runs: dict[tuple[str, str], dict[tuple[bool, str], list[tuple[Line, Facts]]]] = {}
-    for line, facts in found:
+    for line, facts in results:
         run = (facts.build_profile == RELEASE, facts.at)
         runs.setdefault((line.measure, line.case), {}).setdefault(run, []).append((line, facts))
     return [pair for of_case in runs.values() for pair in of_case[max(of_case)]]
@@ -195,11 +195,11 @@ def _power(k: float | None) -> str:
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _measure(measure: str, found: Sequence[tuple[Line, Facts]]) -> list[str]:
+def _measure(measure: str, results: Sequence[tuple[Line, Facts]]) -> list[str]:
     head = ["case", "contestant", "median ms", "best ms", "p99 ms", "CPU ms", "peak MB", "added MB", "files MB", "runs"]
     head += ["time", "CPU", "memory"]
     rows, last = [], ""
-    for line, _ in found:
+    for line, _ in results:
         cells = [
             "" if line.case == last else escape(line.case),
             escape(line.contestant) + (f", {line.failed:,} failed" if line.failed else ""),
@@ -212,7 +212,9 @@ def _measure(measure: str, found: Sequence[tuple[Line, Facts]]) -> list[str]:
         ]
         rows.append((line.contestant, cells))
         last = line.case
-    dates = sorted({f"{facts.at[:16].replace('T', ' ')} ({facts.scale}, {facts.build_profile})" for _, facts in found})
+    dates = sorted(
+        {f"{facts.at[:16].replace('T', ' ')} ({facts.scale}, {facts.build_profile})" for _, facts in results}
+    )
     return [
         f"<h2>{escape(measure)}</h2>",
         *(f"<p>{escape(text)}</p>" for text in described(measure)),

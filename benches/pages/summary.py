@@ -42,18 +42,18 @@ def main() -> None:
     parser.add_argument("--results", type=Path, nargs="+", default=[CACHE / "results"], help="folders of lines")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the page")
     options = parser.parse_args()
-    found = load(sorted(file for folder in options.results for file in folder.glob("*.jsonl")))
-    if not found:
+    results = load(sorted(file for folder in options.results for file in folder.glob("*.jsonl")))
+    if not results:
         sys.exit(f"{options.results} hold no results: run a measure first")
     before = options.output.read_text() if options.output.exists() else ""
-    options.output.write_text(summary(found, before))
+    options.output.write_text(summary(results, before))
     print(options.output)
 
 
-def summary(found: Sequence[tuple[Line, Facts]], before: str = "") -> str:
+def summary(results: Sequence[tuple[Line, Facts]], before: str = "") -> str:
     """The page of these lines; rows and sections without new lines are taken from the page
     `before`."""
-    chosen, older = newest(found), Page(before)
+    chosen, older = newest(results), Page(before)
     lines = [line for line, _ in chosen]
     rows = []
     for goal in ordered(GOALS):

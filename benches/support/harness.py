@@ -110,21 +110,21 @@ def main(
         # The very first runs load shared files from the disk; later cases only load their own
         # files. A case in a shared process has untimed calls before.
         uncounted = [] if group[0].together else chosen[:1] if lines else chosen
-        found = _measured(measure, [replace(case, contestants=chosen) for case in group], rounds, uncounted)
-        results.keep(CACHE / "results", found, facts)
-        lines += found
+        lines_of_group = _measured(measure, [replace(case, contestants=chosen) for case in group], rounds, uncounted)
+        results.keep(CACHE / "results", lines_of_group, facts)
+        lines += lines_of_group
     results.show(lines, facts, options.json)
 
 
 def _groups(cases: Sequence[Case]) -> list[list[Case]]:
     """Groups the cases by process."""
-    found: list[list[Case]] = []
+    groups: list[list[Case]] = []
     for case in cases:
-        if found and case.together and case.together == found[-1][0].together:
-            found[-1].append(case)
+        if groups and case.together and case.together == groups[-1][0].together:
+            groups[-1].append(case)
         else:
-            found.append([case])
-    return found
+            groups.append([case])
+    return groups
 
 
 def parser(arguments: Callable[[argparse.ArgumentParser], None]) -> argparse.ArgumentParser:
@@ -159,12 +159,12 @@ def _require_release(quick: bool) -> None:
 
 def runs_of_process(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Runs one contestant's cases of this process, each with a folder of its own."""
-    found = []
+    runs = []
     for number, case in enumerate(order["cases"]):
         scratch = Path(order["scratch"]) / str(number)
         scratch.mkdir()
-        found.append(one_run(contestants, {"contestant": order["contestant"], "scratch": str(scratch), **case}))
-    return found
+        runs.append(one_run(contestants, {"contestant": order["contestant"], "scratch": str(scratch), **case}))
+    return runs
 
 
 def one_run(contestants: Mapping[str, Contestant], order: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def used_by_this_process() -> Elsewhere:
 def _measured(measure: str, group: Sequence[Case], rounds: int, uncounted: Sequence[str]) -> list[Line]:
     """Runs A B A B, so that a temporary slowdown of the machine affects all contestants.
     `uncounted` run once before."""
-    orders = [{"arguments": given(case), "calls": case.calls} for case in group]
+    orders = [{"arguments": resolved_arguments(case), "calls": case.calls} for case in group]
     names, what = group[0].contestants, group[0].together or group[0].name
     for name in uncounted:
         _run(what, name, orders)
@@ -292,7 +292,7 @@ def _figures(runs: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def given(case: Case) -> dict[str, Any]:
+def resolved_arguments(case: Case) -> dict[str, Any]:
     """Resolves a case's arguments and makes the required files."""
     return dict(case.arguments() if callable(case.arguments) else case.arguments)
 

@@ -71,8 +71,8 @@ class Log:
     @property
     def checkpoints(self) -> list[Path]:
         """The files of the newest checkpoint, without its sidecars."""
-        found = sorted((self.path / "_delta_log").glob("*.checkpoint*.parquet"))
-        return [path for path in found if path.name[:20] == found[-1].name[:20]]
+        files = sorted((self.path / "_delta_log").glob("*.checkpoint*.parquet"))
+        return [path for path in files if path.name[:20] == files[-1].name[:20]]
 
     @property
     def version(self) -> int:
@@ -130,7 +130,7 @@ class Log:
         """The actions of these files, which need not be in the table yet."""
         return Adds(files.astype(np.int64), self.day, generation)
 
-    def given(self, **others: Any) -> Callable[[], dict[str, Any]]:
+    def arguments(self, **others: Any) -> Callable[[], dict[str, Any]]:
         """A function that makes the log and returns a case's arguments: the log itself, the paths
         of the table and its checkpoint, and others.
         """
@@ -187,8 +187,8 @@ class Log:
             files += batch.num_rows
             size_bytes += pc.sum(batch["size_bytes"]).as_py() or 0
         sums = {"tableSizeBytes": size_bytes, "numFiles": files, "numMetadata": 1, "numProtocol": 1}
-        told = {**sums, "metadata": self._metadata(), "protocol": self._protocol()}
-        (folder / "_delta_log" / f"{self.version:020d}.crc").write_text(json.dumps(told))
+        content = {**sums, "metadata": self._metadata(), "protocol": self._protocol()}
+        (folder / "_delta_log" / f"{self.version:020d}.crc").write_text(json.dumps(content))
 
     def _forget_those_of_other_cores(self) -> None:
         name = self.path.name.rsplit("-", 1)[0]

@@ -59,18 +59,18 @@ class _Handler(BaseHTTPRequestHandler):
         if not file.is_file():
             self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>", {})
             return
-        told = _told(file)
+        headers = _headers(file)
         size = file.stat().st_size
         wanted = self.headers.get("range")
         if wanted is None or self.command == "HEAD":
-            self._answer(200, file.read_bytes() if self.command == "GET" else b"", told, size)
+            self._answer(200, file.read_bytes() if self.command == "GET" else b"", headers, size)
             return
         first, last = wanted.removeprefix("bytes=").split("-")
         start = int(first) if first else max(0, size - int(last))
         end = min(int(last) + 1, size) if first and last else size
         with file.open("rb") as opened:
             opened.seek(start)
-            self._answer(206, opened.read(end - start), {**told, "Content-Range": f"bytes {start}-{end - 1}/{size}"})
+            self._answer(206, opened.read(end - start), {**headers, "Content-Range": f"bytes {start}-{end - 1}/{size}"})
 
     do_HEAD = do_GET
 
@@ -89,10 +89,10 @@ class _Handler(BaseHTTPRequestHandler):
         for path in files:
             key = path.relative_to(self.folder).as_posix()
             if key.startswith(prefix) and key > after:
-                told, stat = _told(path), path.stat()
+                headers, stat = _headers(path), path.stat()
                 when = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(stat.st_mtime))
                 items.append(
-                    f"<Contents><Key>{escape(key)}</Key><Size>{stat.st_size}</Size><ETag>{escape(told['ETag'])}</ETag>"
+                    f"<Contents><Key>{escape(key)}</Key><Size>{stat.st_size}</Size><ETag>{escape(headers['ETag'])}</ETag>"
                     f"<LastModified>{when}</LastModified></Contents>"
                 )
         return f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(items)}</ListBucketResult>"
@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Logs nothing."""
 
 
-def _told(file: Path) -> dict[str, str]:
+def _headers(file: Path) -> dict[str, str]:
     stat = file.stat()
     return {"ETag": f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"', "Last-Modified": formatdate(stat.st_mtime, usegmt=True)}
 

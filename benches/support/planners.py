@@ -37,7 +37,7 @@ def deltaplane(case: Mapping[str, Any], scratch: Path) -> Task:
 
 def deltaplane_tuples(case: Mapping[str, Any], scratch: Path) -> Task:
     """The same predicate as tuples, without loading the SQL parser."""
-    filters = [tuple(one) for one in case["filters"]]
+    filters = [tuple(part) for part in case["filters"]]
     return deltaplane({**case, "sql": filters}, scratch)
 
 
@@ -66,7 +66,7 @@ def deltaplane_copied(case: Mapping[str, Any], scratch: Path) -> Task:
 def deltalake(case: Mapping[str, Any], scratch: Path) -> Task:
     from deltalake import DeltaTable
 
-    predicate = [tuple(one) for one in case["filters"]]
+    predicate = [tuple(part) for part in case["filters"]]
     return _per_call(
         lambda: DeltaTable(case["path"]),
         lambda table: table.file_uris(file_pruning_predicate=predicate),

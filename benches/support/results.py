@@ -120,14 +120,14 @@ def load(paths: Iterable[Path]) -> list[tuple[Line, Facts]]:
     Raises:
         ValueError: an invalid line; the message has the file and the line's number.
     """
-    found = []
+    results = []
     for path in paths:
         for number, text in enumerate(path.read_text().splitlines(), 1):
             try:
-                found.append(_parsed(json.loads(text)))
+                results.append(_parsed(json.loads(text)))
             except (ValueError, TypeError, KeyError, AttributeError) as e:
                 raise ValueError(f"{path}, line {number} is no result of a measure: {e!r}") from e
-    return found
+    return results
 
 
 def _parsed(values: dict[str, Any]) -> tuple[Line, Facts]:

@@ -37,7 +37,7 @@ def _chunk(first: int, rows: int) -> pa.RecordBatch:
     random = np.random.default_rng([SEED, first])
     ids = np.arange(first, first + rows, dtype=np.int64)
     # One second of time per ten rows, out of order by up to a minute, like arriving events.
-    at = 1_767_225_600_000_000 + ids * 100_000 + random.integers(0, 60_000_000, rows)
+    moments = 1_767_225_600_000_000 + ids * 100_000 + random.integers(0, 60_000_000, rows)
     cents = np.zeros((rows, 2), np.int64)
     cents[:, 0] = random.integers(0, 10_000_000, rows)
     prices = pa.Array.from_buffers(SCHEMA.field("price").type, rows, [None, pa.py_buffer(cents)])
@@ -48,7 +48,7 @@ def _chunk(first: int, rows: int) -> pa.RecordBatch:
         pa.array(random.integers(0, 1_000_000, rows)),
         pa.array(random.random(rows) * AMOUNT_LIMIT),
         names.take(picked),
-        pa.array(at).cast(SCHEMA.field("at").type),
+        pa.array(moments).cast(SCHEMA.field("at").type),
         prices,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

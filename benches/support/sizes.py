@@ -29,9 +29,9 @@ def logs(options: argparse.Namespace, growing: Sequence[Kind], others: Sequence[
     requested."""
     for kind in growing:
         yield from ((kind, count) for count in files(options))
-    one = max(n for n in FILES[scale_of(options)] if n <= PEER_FILES)
+    largest = max(n for n in FILES[scale_of(options)] if n <= PEER_FILES)
     for kind in others:
-        yield from ((kind, count) for count in (files(options) if options.files else [one]))
+        yield from ((kind, count) for count in (files(options) if options.files else [largest]))
 
 
 def asked(contestants: Iterable[str], files: int, peer_files: int = PEER_FILES) -> list[str]:

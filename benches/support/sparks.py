@@ -105,9 +105,9 @@ def session(scratch: Path, settings: Mapping[str, str], master: str = "local[2]"
     builder = SparkSession.builder.master(master).appName("benches")
     for name, value in {**SETTINGS, **folders, **settings}.items():
         builder = builder.config(name, value)
-    found = builder.getOrCreate()
-    found.sparkContext.setLogLevel("ERROR")
-    return found
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 def aim_at(spark: Any, file_bytes: int) -> None:
@@ -143,8 +143,8 @@ def checksum(frame: Any) -> int:
 
     columns = [F.col(f"`{name}`") for name in frame.columns]
     small = F.pmod(F.xxhash64(*columns), F.lit(1_000_003))
-    found = frame.agg(F.sum(small), F.count("*")).collect()[0]
-    return int(found[0] or 0) * 1_000 + int(found[1]) % 1_000
+    sums = frame.agg(F.sum(small), F.count("*")).collect()[0]
+    return int(sums[0] or 0) * 1_000 + int(sums[1]) % 1_000
 
 
 def copied(path: str, scratch: Path) -> Path:
@@ -191,8 +191,8 @@ def _others() -> Iterator[tuple[int, list[str]]]:
         except OSError:
             continue  # it has ended
     below = {os.getpid()}
-    while found := {process for process, fields in known.items() if int(fields[1]) in below} - below:
-        below |= found
+    while children := {process for process, fields in known.items() if int(fields[1]) in below} - below:
+        below |= children
     yield from ((process, known[process]) for process in sorted(below - {os.getpid()}))
 
 

@@ -80,8 +80,8 @@ class OfCases(Ratio):
             if line.target == self.tag:
                 cases.setdefault(line.size, {}).setdefault(line.case, {})[line.contestant] = line
         for size in sorted(cases, key=_order, reverse=True):
-            found = [self._judged({size: of_case}) for of_case in cases[size].values()]
-            ratios = [one.value for one in found if one is not None]
+            judged = [self._judged({size: of_case}) for of_case in cases[size].values()]
+            ratios = [verdict.value for verdict in judged if verdict is not None]
             if ratios:
                 return Seen(geometric_mean(ratios) if self.mean else max(ratios), size)
         return None
@@ -118,10 +118,10 @@ class Growth(Goal):
 
 
 def _by_size(lines: Sequence[Line]) -> dict[int | None, dict[str, Line]]:
-    found: dict[int | None, dict[str, Line]] = {}
+    by_size: dict[int | None, dict[str, Line]] = {}
     for line in lines:
-        found.setdefault(line.size, {})[line.contestant] = line
-    return found
+        by_size.setdefault(line.size, {})[line.contestant] = line
+    return by_size
 
 
 def _in_turn(

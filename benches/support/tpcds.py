@@ -100,11 +100,11 @@ def query(scale: float, number: int) -> str:
     import sqlglot
     from sqlglot import exp
 
-    found = json.loads((made(scale) / "queries.json").read_text())[str(number)]
-    tree = sqlglot.parse_one(found["sql"], read="duckdb")
+    entry = json.loads((made(scale) / "queries.json").read_text())[str(number)]
+    tree = sqlglot.parse_one(entry["sql"], read="duckdb")
     if tree.args.get("limit") is not None:
         order = tree.args.get("order") or exp.Order(expressions=[])
-        for column in range(1, found["columns"] + 1):
+        for column in range(1, entry["columns"] + 1):
             order.append("expressions", exp.Ordered(this=exp.Literal.number(column)))
         tree.set("order", order)
     return str(tree.sql(dialect="spark"))

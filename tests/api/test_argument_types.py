@@ -208,8 +208,8 @@ def test_the_walk_sees_every_public_name() -> None:
 
 
 def test_values_of_libraries_are_taken_as_python_s_own() -> None:
-    at = table()
-    assert at.history(np.int64(1))[0]["version"] == 0
-    assert DeltaTable(at.table_uri, version=np.int32(0)).version() == 0
-    assert at.scan(("x",)).to_arrow().column_names == ["x"]
-    assert at.delete("x = 1", dry_run=np.bool_(True)).rows["numDeletedRows"] == 1
+    opened = table()
+    assert opened.history(np.int64(1))[0]["version"] == 0
+    assert DeltaTable(opened.table_uri, version=np.int32(0)).version() == 0
+    assert opened.scan(("x",)).to_arrow().column_names == ["x"]
+    assert opened.delete("x = 1", dry_run=np.bool_(True)).rows["numDeletedRows"] == 1

@@ -74,10 +74,10 @@ def test_a_table_is_asked(tmp_path: Path) -> None:
     assert table.compatibility().after is None
     ourselves = table.compatibility().engines[0]
     assert (ourselves.engine, ourselves.writes, ourselves.missing_to_write) == ("deltaplane", True, [])
-    found = table.compatibility({"delta.enableChangeDataFeed": "true"})
-    assert found.unreadable_for == ()
-    assert "delta-spark 1.2 to 1.x" in found.unwritable_for
-    assert json.loads(json.dumps(found.to_dict()))["after"]["min_writer_version"] == 7
+    report = table.compatibility({"delta.enableChangeDataFeed": "true"})
+    assert report.unreadable_for == ()
+    assert "delta-spark 1.2 to 1.x" in report.unwritable_for
+    assert json.loads(json.dumps(report.to_dict()))["after"]["min_writer_version"] == 7
 
 
 @pytest.mark.parametrize("generator", ["generate.py", "generate_reliability.py"])

@@ -140,8 +140,8 @@ def test_clear_conditions_mean_what_they_mean_in_spark_sql(table: DeltaTable) ->
     for condition, rows in CLEAR.items():
         assert table.scan(predicate=condition).to_arrow().num_rows == rows, condition
         assert table.to_pyarrow_table(filters=condition).num_rows == rows, condition
-        found = deltaplane.sql(f"SELECT v FROM t WHERE {condition}", tables={"t": table})
-        assert found.num_rows == rows, condition
+        result = deltaplane.sql(f"SELECT v FROM t WHERE {condition}", tables={"t": table})
+        assert result.num_rows == rows, condition
         assert table.delete(condition, dry_run=True).rows["numDeletedRows"] == rows, condition
 
 

@@ -49,8 +49,8 @@ def forms(nanos: int, zoned: bool) -> list[Any]:
     return made
 
 
-def table_of(path: Path, of: pa.DataType, *, partitioned: bool) -> DeltaTable:
-    rows = pa.table({"t": pa.array(MICROS, pa.int64()).cast(of), "micros": pa.array(MICROS, pa.int64())})
+def table_of(path: Path, data_type: pa.DataType, *, partitioned: bool) -> DeltaTable:
+    rows = pa.table({"t": pa.array(MICROS, pa.int64()).cast(data_type), "micros": pa.array(MICROS, pa.int64())})
     write_deltalake(str(path), rows, partition_by=["t"] if partitioned else None)
     return DeltaTable(str(path))
 
@@ -61,7 +61,7 @@ def test_moments_are_compared_to_the_nanosecond(tmp_path: Path, zoned: bool, par
     table = table_of(tmp_path / "t", pa.timestamp("us", "UTC" if zoned else None), partitioned=partitioned)
     known = [m for m in MICROS if m is not None]
 
-    def found(condition: tuple[str, str, Any]) -> list[int]:
+    def matches(condition: tuple[str, str, Any]) -> list[int]:
         by_filter = table.to_pyarrow_table(filters=[condition])["micros"].to_pylist()
         if partitioned:
             assert sorted(table.to_pyarrow_table(partitions=[condition])["micros"].to_pylist()) == sorted(by_filter)
@@ -71,17 +71,17 @@ def test_moments_are_compared_to_the_nanosecond(tmp_path: Path, zoned: bool, par
     for number, nanos in enumerate(NANOS):
         values = forms(nanos, zoned)
         # Each form with some operators, all operators with a few values: all pairs take too long.
-        for at, (name, compare) in enumerate(OPERATORS.items()):
-            value = values[(number + at) % len(values)]
+        for place, (name, compare) in enumerate(OPERATORS.items()):
+            value = values[(number + place) % len(values)]
             expected = sorted(m for m in known if compare(m * 1000, nanos))
-            assert found(("t", name, value)) == expected, (name, nanos, value)
+            assert matches(("t", name, value)) == expected, (name, nanos, value)
         value = values[number % len(values)]
         others = [pd.Timestamp(0, tz="UTC" if zoned else None), value]
         expected = sorted(m for m in known if m * 1000 in (0, nanos))
-        assert found(("t", "in", others)) == expected, nanos
-        assert found(("t", "not in", others)) == sorted(set(known) - set(expected)), nanos
-        assert found(("t", "in", [value])) == [m for m in known if m * 1000 == nanos], nanos
-        assert found(("t", "not in", [value])) == sorted(m for m in known if m * 1000 != nanos), nanos
+        assert matches(("t", "in", others)) == expected, nanos
+        assert matches(("t", "not in", others)) == sorted(set(known) - set(expected)), nanos
+        assert matches(("t", "in", [value])) == [m for m in known if m * 1000 == nanos], nanos
+        assert matches(("t", "not in", [value])) == sorted(m for m in known if m * 1000 != nanos), nanos
 
 
 def test_a_date_is_compared_with_moments_to_the_nanosecond(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_scalars_of_libraries_mean_their_values(tmp_path: Path) -> None:
         ("far", np.datetime64("10000-01-01T00:00:00", "s")),
         ("far", pa.scalar(253_402_300_800_000_000, pa.timestamp("us"))),
     ]:
-        found = table.to_pyarrow_table(filters=[(column, "=", value)])
-        assert found["i"].to_pylist() == [1], (column, value)
+        matches = table.to_pyarrow_table(filters=[(column, "=", value)])
+        assert matches["i"].to_pylist() == [1], (column, value)
         assert table.delete([(column, "=", value)], dry_run=True).rows["numDeletedRows"] == 1
 
 

@@ -195,16 +195,16 @@ SHAPES = {
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements that an engine runs, except those that load the source."""
-    found: list[str] = []
+    texts: list[str] = []
     for name in ("run", "count_rows", "reader"):
         plain = getattr(LocalEngine, name)
 
         def noted(engine: LocalEngine, text: str, plain: Any = plain) -> Any:
-            found.append(text)
+            texts.append(text)
             return plain(engine, text)
 
         monkeypatch.setattr(LocalEngine, name, noted)
-    return found
+    return texts
 
 
 def run(shape: Shape, path: str) -> None:
@@ -236,10 +236,10 @@ def test_statements_of_a_merge(
     rows = DeltaTable(tmp_path).to_pyarrow_table(columns=[key, value]).to_pylist()
     assert {row[key]: row[value] for row in rows} == shape.rows
     assert len(rows) == len(shape.rows)
-    found, file = golden(statements), GOLDEN / f"{name}.sql"
+    text, file = golden(statements), GOLDEN / f"{name}.sql"
     if update:
-        file.write_text(found)
-    assert file.read_text() == found
+        file.write_text(text)
+    assert file.read_text() == text
 
 
 def test_every_golden_file_has_a_shape() -> None:
@@ -256,5 +256,5 @@ def test_statements_are_made_of_plans_alone() -> None:
             yield from (alias.name for alias in node.names)
 
     tree = ast.parse(Path(sql.__file__).read_text())
-    found = {name for node in ast.walk(tree) for name in modules(node)}
-    assert found == {"__future__", "collections.abc", "deltaplane.commands.merge.plan"}
+    imported = {name for node in ast.walk(tree) for name in modules(node)}
+    assert imported == {"__future__", "collections.abc", "deltaplane.commands.merge.plan"}

@@ -16,11 +16,13 @@ from deltaplane.io.records import LogFiles, Record, TailLimits
 
 pa = pytest.importorskip("pyarrow")
 
-CLASSES: dict[str, type[Record]] = {one.__name__: one for one in Record.__subclasses__()}
+CLASSES: dict[str, type[Record]] = {record.__name__: record for record in Record.__subclasses__()}
 
 
 def fields_of_classes() -> dict[str, list[str]]:
-    return {name: sorted(one._fields) for name, one in CLASSES.items() if one.__module__.startswith("deltaplane.")}
+    return {
+        name: sorted(record._fields) for name, record in CLASSES.items() if record.__module__.startswith("deltaplane.")
+    }
 
 
 def test_classes_have_the_fields_of_the_structs_of_their_names() -> None:

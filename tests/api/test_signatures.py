@@ -150,9 +150,9 @@ def test_errors_are_caught_by_deltalakes_names(tmp_path: Path) -> None:
 def test_queries_over_named_tables(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"x": [1, 2, 3]}))
     tables = deltaplane.QueryBuilder().register("t", DeltaTable(tmp_path)).register("u", DeltaTable(tmp_path))
-    found = tables.execute("SELECT count(*) AS n FROM t JOIN u ON t.x < u.x")
-    assert isinstance(found, pa.RecordBatchReader)
-    assert found.read_all().to_pylist() == [{"n": 3}]
+    result = tables.execute("SELECT count(*) AS n FROM t JOIN u ON t.x < u.x")
+    assert isinstance(result, pa.RecordBatchReader)
+    assert result.read_all().to_pylist() == [{"n": 3}]
     with pytest.raises(exceptions.UnsupportedFeatureError, match=r"no setting datafusion\.x"):
         deltaplane.QueryBuilder({"datafusion.x": "1"})
 

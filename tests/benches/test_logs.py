@@ -72,8 +72,8 @@ def test_a_log_without_files_and_with_fewer_than_its_commits_replace() -> None:
 @pytest.mark.parametrize("days", [7, 120, 1000])
 def test_files_of_a_day_are_counted(days: int) -> None:
     log = make("json", days=days)
-    found = [str(log.day(file)) for file in range(FILES)]
-    assert all(log.files_of_day(day) == found.count(day) for day in set(found))
+    days_of_files = [str(log.day(file)) for file in range(FILES)]
+    assert all(log.files_of_day(day) == days_of_files.count(day) for day in set(days_of_files))
 
 
 def test_checkpoints_are_unsorted_and_written_a_row_group_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

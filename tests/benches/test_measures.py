@@ -47,8 +47,8 @@ def cases_of(module: ModuleType, *options: str) -> list[Case]:
     from support import harness, sizes
 
     arguments = getattr(module, "arguments", sizes.arguments)
-    found: list[Case] = module.cases(harness.parser(arguments).parse_args(["--quick", *options]))
-    return found
+    all_cases: list[Case] = module.cases(harness.parser(arguments).parse_args(["--quick", *options]))
+    return all_cases
 
 
 def wheel(folder: Path) -> Path:
@@ -165,7 +165,7 @@ def check_answers(module: ModuleType, options: list[str], tmp_path: Path, among:
         scratch.mkdir()
         order = {
             "contestant": "deltaplane",
-            "arguments": harness.given(case),
+            "arguments": harness.resolved_arguments(case),
             "calls": case.calls,
             "scratch": str(scratch),
         }

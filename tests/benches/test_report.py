@@ -66,7 +66,7 @@ def curve(contestant: str, power: float, target: str = "") -> list[Line]:
 def page_of(*lines: Line) -> str:
     from report import page
 
-    return page([(one, facts()) for one in lines])
+    return page([(item, facts()) for item in lines])
 
 
 def rows_of(text: str) -> list[list[str]]:
@@ -125,10 +125,10 @@ def target_rows(text: str, id: str) -> list[list[str]]:
 
 
 def test_targets_are_judged_at_their_size() -> None:
-    peers = [replace(one, median_s=5.0, cpu_s=5.0) for one in curve("deltalake", 0.0, "T1 own")]
+    peers = [replace(item, median_s=5.0, cpu_s=5.0) for item in curve("deltalake", 0.0, "T1 own")]
     ours = curve("deltaplane", 0.5, "T1 own")
     # A size outside of the target's range, at which the target would be missed.
-    larger = [replace(one, size=10_000_000, cpu_s=one.cpu_s * 20, case="larger") for one in (ours[-1], peers[-1])]
+    larger = [replace(item, size=10_000_000, cpu_s=item.cpu_s * 20, case="larger") for item in (ours[-1], peers[-1])]
     (missed,) = [row for row in target_rows(page_of(*larger), "T1") if row[2] == "0.01x" and row[-1] != "not measured"]
     assert missed[4] == "10,000,000"
     assert target_rows(page_of(*ours, *peers, *larger), "T1")[-2][3:] == ["0.00632x", "1,000,000", "met"]
@@ -158,14 +158,14 @@ def test_a_difference_and_a_count_are_targets_too() -> None:
 
 
 def test_a_target_over_many_cases_is_their_worst_or_their_geometric_mean() -> None:
-    found = []
+    lines = []
     for case, ours, size in (("a", 0.5, 10), ("b", 2.0, 10), ("c", 9.0, 1)):
         for target in ("spark tpcds", "spark merge"):
-            found += [
+            lines += [
                 line(name, s, case=f"{case} {target}", size=size, target=target, measure=target)
                 for name, s in (("deltaplane", ours), ("delta-spark", 1.0))
             ]
-    text = page_of(*found)
+    text = page_of(*lines)
     assert target_rows(text, "S6")[0][2:] == ["1x", "2x", "10", "missed"]
     (mean, *_) = [row for row in target_rows(text, "S5") if "delta-spark" in row[1]]
     assert mean[2:] == ["1x", "1x", "10", "met, but the target is for 2,880,404"]
@@ -176,13 +176,13 @@ def test_the_newest_run_of_a_release_build_counts() -> None:
 
     old, new = facts(at="2026-03-01T00:00:00+00:00"), facts(at="2026-03-02T00:00:00+00:00")
     dev = facts(at="2026-03-03T00:00:00+00:00", build_profile="dev")
-    found = [
+    results = [
         (line(seconds=1), old),
         (line(seconds=2), new),
         (line(seconds=3), dev),
         (line(case="other", seconds=4), dev),
     ]
-    assert [one.median_s for one, _ in newest(found)] == [2, 4]
+    assert [item.median_s for item, _ in newest(results)] == [2, 4]
 
 
 def test_figures_of_a_dev_build_are_called_so() -> None:
@@ -210,7 +210,7 @@ def test_the_summary_has_the_targets_and_the_figures_that_are_judged() -> None:
         line(name, s, measure="spark merge", case="merge | spread", size=10, target="spark merge")
         for name, s in (("deltaplane", 0.5), ("delta-spark", 1.0))
     ]
-    text = summary([(one, facts()) for one in [*judged, line(case="a case without a target")]])
+    text = summary([(item, facts()) for item in [*judged, line(case="a case without a target")]])
     assert "| S6 | MERGE on Spark: no slower than delta-spark (CPU) | 1x | 0.5x | met |" in text
     assert "| T6 |" not in text
     assert "Targets without figures: F1, F2, M1, M2, " in " ".join(text.split())
@@ -224,9 +224,9 @@ def test_the_summary_keeps_what_nobody_measured_again() -> None:
     from summary import summary
 
     def measured(measure: str, target: str, case: str, ours: float) -> list[tuple[Line, Facts]]:
-        of = ((name, s) for name, s in (("deltaplane", ours), ("delta-spark", 1.0)))
-        lines = [line(name, s, measure=measure, case=case, size=10, target=target) for name, s in of]
-        return [(one, facts(at=f"2026-03-0{len(case)}T10:00:00+00:00")) for one in lines]
+        contestants = ((name, s) for name, s in (("deltaplane", ours), ("delta-spark", 1.0)))
+        lines = [line(name, s, measure=measure, case=case, size=10, target=target) for name, s in contestants]
+        return [(item, facts(at=f"2026-03-0{len(case)}T10:00:00+00:00")) for item in lines]
 
     first = summary(
         [*measured("spark merge", "spark merge", "a", 0.5), *measured("spark load", "spark load", "b", 0.5)]
@@ -249,7 +249,7 @@ def test_the_summary_fits_the_growth_of_a_series() -> None:
         line(seconds=n / 1000, cpu_s=0.1, measure="open", case=f"{n}", series="open", size=n, target="T1 own")
         for n in (1_000, 10_000, 100_000)
     ]
-    text = summary([(one, facts()) for one in lines])
+    text = summary([(item, facts()) for item in lines])
     assert "| open | deltaplane | 1,000 to 100,000 | n^1.00 | n^0.00 | n^0.00 | n^0.00 |" in text
 
 

@@ -148,11 +148,11 @@ class Page:
 
     def screenshot(self, path: Path) -> bytes:
         """The whole page as a PNG, also saved to a file."""
-        return _kept(path, self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True))
+        return _decoded(path, self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True))
 
     def printed(self, path: Path) -> bytes:
         """The page as a PDF on A4, also saved to a file."""
-        return _kept(path, self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False))
+        return _decoded(path, self.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69, printBackground=False))
 
     def complaints(self) -> list[Mapping[str, Any]]:
         """The page's errors: exceptions, and all messages in the console."""
@@ -169,7 +169,7 @@ class Page:
         return [e for e in self._browser.events if e.get("sessionId") == self._session]
 
 
-def _kept(path: Path, made: dict[str, Any]) -> bytes:
+def _decoded(path: Path, made: dict[str, Any]) -> bytes:
     data = base64.b64decode(made["data"])
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)

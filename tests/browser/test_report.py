@@ -194,10 +194,10 @@ def test_nothing_runs_even_if_a_script_got_into_the_page(browser: Chromium, repo
     broken.write_text(report.read_text().replace("<main>", f"<main><img src='x' onerror='throw 2'>{HOSTILE}"))
     with browser.page(broken) as page:
         assert page.value("document.title").endswith("table health")
-        told = [c["entry"]["text"] for c in page.complaints()]
+        complaints = [c["entry"]["text"] for c in page.complaints()]
         # The script, the handler and the picture.
-        assert len(told) == 3
-        assert all("Content Security Policy" in text for text in told)
+        assert len(complaints) == 3
+        assert all("Content Security Policy" in text for text in complaints)
 
 
 def test_prints(browser: Chromium, report: Path) -> None:

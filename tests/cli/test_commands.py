@@ -116,8 +116,8 @@ def test_values_that_json_lacks_become_text(tmp_table: Callable[[], str], call: 
     from decimal import Decimal
 
     path = tmp_table()
-    at = datetime(2024, 1, 1, tzinfo=timezone.utc)
-    write_deltalake(path, pa.table({"d": [Decimal("1.50")], "b": [b"\x00"], "day": [date(2024, 1, 1)], "at": [at]}))
+    moment = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    write_deltalake(path, pa.table({"d": [Decimal("1.50")], "b": [b"\x00"], "day": [date(2024, 1, 1)], "at": [moment]}))
     (row,) = loads(call("head", path, "--json"))
     assert row == {"d": "1.50", "b": "AA==", "day": "2024-01-01", "at": "2024-01-01T00:00:00+00:00"}
     assert "1.50" in call("head", path)
@@ -163,11 +163,11 @@ def test_without_its_extra_it_says_what_to_install() -> None:
 
 
 def test_compat(path: str, call: Callable[..., str], fail: Callable[..., str]) -> None:
-    found = loads(call("compat", path, "--json", "--set", "delta.enableDeletionVectors=true"))
-    assert found["protocol"]["min_writer_version"] == 2
-    assert all(e["reads"] for e in found["engines"])
-    assert found["after"]["features"] == ["appendOnly", "deletionVectors", "invariants"]
-    assert "delta-spark 1.0 to 1.1" in found["unreadable_for"]
+    report = loads(call("compat", path, "--json", "--set", "delta.enableDeletionVectors=true"))
+    assert report["protocol"]["min_writer_version"] == 2
+    assert all(e["reads"] for e in report["engines"])
+    assert report["after"]["features"] == ["appendOnly", "deletionVectors", "invariants"]
+    assert "delta-spark 1.0 to 1.1" in report["unreadable_for"]
     shown = call("compat", path, "--set", "delta.enableDeletionVectors=true")
     assert "deltaplane" in shown
     assert "protocol after" in shown
@@ -212,12 +212,12 @@ def test_optimize(path: str, call: Callable[..., str]) -> None:
 def test_advise(path: str, call: Callable[..., str], fail: Callable[..., str], tmp_path: Path) -> None:
     workload = tmp_path / "workload.txt"
     workload.write_text("-- past queries\nx = 1\n" + json.dumps({"predicate": "day = 'mon'", "weight": 3}) + "\n")
-    told = loads(call("advise", path, "--predicates", str(workload), "--json"))
-    assert (told["workload"], told["predicates"]) == ("given", 2)
+    report = loads(call("advise", path, "--predicates", str(workload), "--json"))
+    assert (report["workload"], report["predicates"]) == ("given", 2)
     # x = 1 may be in two files, and Monday has three.
-    assert told["candidates"][0]["reads"]["files"] == len(DeltaTable(path).files("x = 1")) + 3 * 3
-    (one,) = told["advice"]
-    assert (one["kind"], one["commands"]["shell"]) == ("optimize", f"deltaplane optimize {path}")
+    assert report["candidates"][0]["reads"]["files"] == len(DeltaTable(path).files("x = 1")) + 3 * 3
+    (advice,) = report["advice"]
+    assert (advice["kind"], advice["commands"]["shell"]) == ("optimize", f"deltaplane optimize {path}")
     assert "nothing would pay" in call("advise", path, "-v", "0")
     assert "drawn from a sample" in call("advise", path)
     assert "can't be read" in fail("advise", path, "-p", str(tmp_path / "nothing"))
@@ -245,8 +245,8 @@ def test_diff(path: str, call: Callable[..., str], fail: Callable[..., str]) -> 
 
 
 def test_detail(path: str, call: Callable[..., str]) -> None:
-    told = loads(call("detail", path, "--json"))
-    assert (told["numFiles"], told["partitionColumns"]) == (6, ["day"])
+    detail = loads(call("detail", path, "--json"))
+    assert (detail["numFiles"], detail["partitionColumns"]) == (6, ["day"])
     assert "sizeInBytes" in call("detail", path)
 
 

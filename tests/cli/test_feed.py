@@ -31,7 +31,7 @@ def test_totals_are_those_of_the_text(tmp_path: Path) -> None:
     late = next(d for d in deliver(tmp_path, days=8, rows=200) if d.has_extra_column)
     with late.path.open(newline="") as file:
         rows = list(csv.reader(file))
-    found = totals(late.path)
+    sums = totals(late.path)
     assert tuple(rows[0]) == (*BASE_COLUMNS, EXTRA_COLUMN)
-    assert (found.rows, found.categories) == (len(rows) - 1, len(rows) - 1)
-    assert found.amount == sum(Decimal(row[5]) for row in rows[1:])
+    assert (sums.rows, sums.categories) == (len(rows) - 1, len(rows) - 1)
+    assert sums.amount == sum(Decimal(row[5]) for row in rows[1:])

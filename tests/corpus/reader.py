@@ -26,7 +26,7 @@ def meta(path: str, version: int | None) -> dict[str, Any]:
     """What the snapshot says of itself, under the corpus's names."""
     snapshot = _native.Snapshot.open(path, None, version)
     metadata, protocol = snapshot.info, snapshot.protocol
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "version": snapshot.version,
         "schema": snapshot.schema.to_value(),
         "partition_columns": metadata.partition_columns,
@@ -37,5 +37,5 @@ def meta(path: str, version: int | None) -> dict[str, Any]:
         "writer_features": protocol.writer_features,
     }
     if version is None:
-        found["properties"] = metadata.configuration
-    return found
+        facts["properties"] = metadata.configuration
+    return facts

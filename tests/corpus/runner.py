@@ -69,31 +69,31 @@ def _checks(case: Path, table: Path, expected: Json) -> Iterator[Check]:
 def _rows(name: str, case: Path, wanted: Json, read: Callable[[], pa.Table]) -> Iterator[Check]:
     if wanted["outcome"] == "skip":
         return
-    found, error = _attempt(read)
+    rows, error = _attempt(read)
     if wanted["outcome"] == "error":
         kind = wanted.get("error", {}).get("kind", "?")
         yield name, f"no error, expected one ({kind})" if error is None else _panic(error)
     elif error is not None:
         yield name, _short(error)
     else:
-        found = found.drop_columns([column for column in found.column_names if column == _FEED_ONLY])
-        yield name, compare(found, pq.ParquetFile(case / wanted["data"]).read())
+        rows = rows.drop_columns([column for column in rows.column_names if column == _FEED_ONLY])
+        yield name, compare(rows, pq.ParquetFile(case / wanted["data"]).read())
 
 
 def _counted(path: str, predicate: Json) -> str:
-    found, error = _attempt(lambda: reader.where(path, predicate["sql"]))
+    rows, error = _attempt(lambda: reader.where(path, predicate["sql"]))
     if error is not None:
         return _short(error)
-    return "" if found.num_rows == predicate["num_rows"] else f"{found.num_rows} rows, expected {predicate['num_rows']}"
+    return "" if rows.num_rows == predicate["num_rows"] else f"{rows.num_rows} rows, expected {predicate['num_rows']}"
 
 
 def _facts(path: str, version: int | None, expected: Json) -> str:
-    found, error = _attempt(lambda: reader.meta(path, version))
+    facts, error = _attempt(lambda: reader.meta(path, version))
     if error is not None:
         return _short(error)
     wrong = []
-    for key in found.keys() & expected.keys():
-        own, wanted = (sorted(one[key] or []) if key in _UNORDERED else one[key] for one in (found, expected))
+    for key in facts.keys() & expected.keys():
+        own, wanted = (sorted(side[key] or []) if key in _UNORDERED else side[key] for side in (facts, expected))
         if own != wanted:
             wrong.append(f"{key}: {str(own)[:120]} (expected {str(wanted)[:120]})")
     return "; ".join(sorted(wrong))

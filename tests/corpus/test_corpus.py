@@ -27,9 +27,9 @@ def not_yet() -> dict[str, list[str]]:
 
 
 def cases() -> list[str]:
-    found = sorted(p.parent.name for p in CORPUS.glob("*/expected.json"))
-    assert len(found) > 200, f"the corpus at {CORPUS} is incomplete"
-    return found
+    names = sorted(p.parent.name for p in CORPUS.glob("*/expected.json"))
+    assert len(names) > 200, f"the corpus at {CORPUS} is incomplete"
+    return names
 
 
 @pytest.fixture(scope="module")

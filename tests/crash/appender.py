@@ -28,12 +28,12 @@ def main(library: str, table: str, options: dict[str, str], count: int, first: i
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(first, first + count):
-        told: dict[str, Any] = {"id": number}
+        outcome: dict[str, Any] = {"id": number}
         try:
             write(table, pa.table({"id": [number]}), mode="append", storage_options=options)
         except Exception as e:  # noqa: BLE001 - whatever it is, it is counted
-            told["failed"] = f"{type(e).__name__}: {e}"
-        print(json.dumps(told), flush=True)
+            outcome["failed"] = f"{type(e).__name__}: {e}"
+        print(json.dumps(outcome), flush=True)
 
 
 if __name__ == "__main__":

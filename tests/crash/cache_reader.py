@@ -33,6 +33,10 @@ def _read(path: str, version: int, options: dict[str, str], choose: random.Rando
     table = DeltaTable(path, version=version, storage_options=options)
     rows = (version + 1) * ROWS
     first = choose.randrange(rows)
-    found = table.to_pyarrow_table(filters=[("x", ">=", first)])
-    total, expected = pc.sum(found["x"]).as_py(), sum(range(first, rows))
-    return "" if (found.num_rows, total) == (rows - first, expected) else f"{found.num_rows} rows from {first}, {total}"
+    rows_read = table.to_pyarrow_table(filters=[("x", ">=", first)])
+    total, expected = pc.sum(rows_read["x"]).as_py(), sum(range(first, rows))
+    return (
+        ""
+        if (rows_read.num_rows, total) == (rows - first, expected)
+        else f"{rows_read.num_rows} rows from {first}, {total}"
+    )

@@ -146,15 +146,15 @@ def check(place: Place, table: str, journal: Path) -> int:
         committed = commits_of(files)
         verify(str(files))
     assert opened.version() == len(committed) - 1
-    told = {number: version for number, version in done.items() if version is not None}
-    assert told.items() <= committed.items(), "a write that returned isn't in the log"
+    acknowledged = {number: version for number, version in done.items() if version is not None}
+    assert acknowledged.items() <= committed.items(), "a write that returned isn't in the log"
     assert committed.keys() <= begun.keys()
 
     rows: list[Row] = []
     for number in sorted(committed, key=committed.__getitem__):
         rows = after(rows, begun[number], number)
-    found = opened.to_pyarrow_table(columns=["write", "p", "text"]).to_pylist()
-    assert Counter(tuple(row.values()) for row in found) == Counter(rows)
+    rows_read = opened.to_pyarrow_table(columns=["write", "p", "text"]).to_pylist()
+    assert Counter(tuple(row.values()) for row in rows_read) == Counter(rows)
     assert opened.count() == len(rows)
     return len(committed)
 

@@ -63,8 +63,8 @@ def entries(keys: Iterable[str], prefix: str, delimiter: str, after: str) -> lis
     prefix."""
 
     def shown(key: str) -> str:
-        level, found, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
-        return f"{prefix}{level}{delimiter}" if found else key
+        level, delimited, _ = key[len(prefix) :].partition(delimiter) if delimiter else (key, "", "")
+        return f"{prefix}{level}{delimiter}" if delimited else key
 
     there = {shown(key) for key in keys if key.startswith(prefix)}
     return sorted((entry for entry in there if entry > after), key=str.encode)
@@ -145,8 +145,8 @@ class MemoryS3:
             done = "".join(f"<Deleted><Key>{escape(k)}</Key></Deleted>" for k in keys)
             return Answer(200, f"<DeleteResult>{done}</DeleteResult>".encode())
         prefix, after = query.get("prefix", ""), query.get("continuation-token") or query.get("start-after", "")
-        found = entries((k for k in held if k > after), prefix, query.get("delimiter", ""), after)
-        page = found[:PAGE]
+        listed = entries((k for k in held if k > after), prefix, query.get("delimiter", ""), after)
+        page = listed[:PAGE]
         items = "".join(
             f"<CommonPrefixes><Prefix>{escape(k)}</Prefix></CommonPrefixes>"
             if k not in held
@@ -154,7 +154,7 @@ class MemoryS3:
             f"<LastModified>{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(held[k].modified))}.000Z</LastModified></Contents>"
             for k in page
         )
-        more = len(found) > len(page)
+        more = len(listed) > len(page)
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
         text = f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{token}{items}</ListBucketResult>"
         return Answer(200, text.encode())
@@ -193,15 +193,17 @@ class MemoryS3:
         if key not in held:
             return refusal(404, "NoSuchKey")
         stored = held[key]
-        told = {"ETag": stored.etag, "Last_Modified": formatdate(stored.modified, usegmt=True)}
+        object_headers = {"ETag": stored.etag, "Last_Modified": formatdate(stored.modified, usegmt=True)}
         wanted = headers.get("range")
         if wanted is None or method == "HEAD":
-            return Answer(200, stored.body, **told)
+            return Answer(200, stored.body, **object_headers)
         first, last = _range(wanted, len(stored.body))
         if first >= len(stored.body):
             return refusal(416, "InvalidRange")
         part = stored.body[first : last + 1]
-        return Answer(206, part, Content_Range=f"bytes {first}-{first + len(part) - 1}/{len(stored.body)}", **told)
+        return Answer(
+            206, part, Content_Range=f"bytes {first}-{first + len(part) - 1}/{len(stored.body)}", **object_headers
+        )
 
 
 def _etag(body: bytes) -> str:

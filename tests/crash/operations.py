@@ -77,8 +77,8 @@ def on_table(call: Callable[[DeltaTable], object]) -> Callable[[str, Options], o
 
 
 def write(mode: str = "append", *, data: pa.Table | None = None, **named: object) -> Callable[[str, Options], object]:
-    given = rows(20) if data is None else data
-    return lambda uri, options: write_deltalake(uri, given, mode=mode, storage_options=options, **named)  # type: ignore[arg-type]
+    table = rows(20) if data is None else data
+    return lambda uri, options: write_deltalake(uri, table, mode=mode, storage_options=options, **named)  # type: ignore[arg-type]
 
 
 def append_in_a_group(uri: str, options: Options) -> None:
@@ -86,8 +86,8 @@ def append_in_a_group(uri: str, options: Options) -> None:
         writer.append(rows(20), ("app", 1))
 
 
-def alter(name: str, *given: object, **named: object) -> Callable[[str, Options], object]:
-    return on_table(lambda table: getattr(table.alter, name)(*given, **named))
+def alter(name: str, *arguments: object, **named: object) -> Callable[[str, Options], object]:
+    return on_table(lambda table: getattr(table.alter, name)(*arguments, **named))
 
 
 def clone(uri: str, options: Options) -> None:

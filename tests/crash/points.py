@@ -68,9 +68,9 @@ class Points:
         self.check_sound(bucket)
         assert operation.commits == (self.old["version"] != self.new["version"]), operation.name
         # Versions that the operation itself cleans up may be missing; no others.
-        kept = self.all_versions(bucket)
+        versions = self.all_versions(bucket)
         self.outcomes: dict[object, str] = {}
-        self.cleaned = {version for version in self.versions if kept.get(version) is None}
+        self.cleaned = {version for version in self.versions if versions.get(version) is None}
 
     # --- what others find ---------------------------------------------------------------------------------------------
 
@@ -96,19 +96,21 @@ class Points:
 
     def all_versions(self, bucket: str) -> dict[int, list[str] | None]:
         """The rows of each former version; None for an unreadable one."""
-        uri, found = f"s3://{bucket}/t", {}
+        uri, versions = f"s3://{bucket}/t", {}
         for version in range((self.old["version"] or 0) + 1 if self.old["version"] is not None else 0):
             try:
                 table = DeltaTable(uri, version=version, storage_options=self.server.client()[1])
-                found[version] = rows_of(table)
+                versions[version] = rows_of(table)
             except VersionNotFoundError:
-                found[version] = None
-        return found
+                versions[version] = None
+        return versions
 
     def manifests_of(self, bucket: str) -> dict[str, bytes]:
         """The manifests for other engines."""
         held = self.server.buckets[bucket].items()
-        return {k: one.body.replace(bucket.encode(), b"bucket") for k, one in held if "_symlink_format_manifest" in k}
+        return {
+            k: stored.body.replace(bucket.encode(), b"bucket") for k, stored in held if "_symlink_format_manifest" in k
+        }
 
     def check_sound(self, bucket: str, outcome: str = "new") -> None:
         """The verifier, an independent reading of the protocol, finds no problem."""
@@ -121,22 +123,22 @@ class Points:
 
     # --- one point ----------------------------------------------------------------------------------------------------
 
-    def crash(self, at: int, does_it: bool) -> str:
+    def crash(self, call: int, does_it: bool) -> str:
         """Stops the process's store at a call; returns the state that others find: old, new, or
         between for an operation of several steps."""
         bucket = self.server.bucket(self.before)
-        client, options = self.server.client(fails_at=at, does_it=does_it)
-        told = attempt(self.operation, f"s3://{bucket}/t", options)
+        client, options = self.server.client(fails_at=call, does_it=does_it)
+        error = attempt(self.operation, f"s3://{bucket}/t", options)
         assert client.dead, f"{self.operation.name} made {len(client.calls)} calls this time"
-        if told is not None:
+        if error is not None:
             # A dead store is reported as unavailable, whatever the call.
-            assert isinstance(told, StoreUnavailableError), repr(told)
+            assert isinstance(error, StoreUnavailableError), repr(error)
         # Read calls leave the store unchanged, so equal states are examined once.
         shape = self.shape(bucket)
         if shape not in self.outcomes:
             self.outcomes[shape] = self.look(bucket)
         outcome = self.outcomes[shape]
-        assert told is not None or outcome == "new", f"it told of success, but the table is {outcome}"
+        assert error is not None or outcome == "new", f"it told of success, but the table is {outcome}"
         return outcome
 
     def shape(self, bucket: str) -> tuple[tuple[str, bool], ...]:
@@ -156,15 +158,15 @@ class Points:
         self.go_on(bucket, outcome)
         return outcome
 
-    def outcome(self, found: Seen) -> str:
+    def outcome(self, seen: Seen) -> str:
         for outcome, expected in (("new", self.new), ("old", self.old)):
             # An interrupted operation may have cleaned up a part of the history.
-            least, most = sorted((found["history"], expected["history"]), key=len)
-            if {**found, "history": None} == {**expected, "history": None} and most[: len(least)] == least:
+            least, most = sorted((seen["history"], expected["history"]), key=len)
+            if {**seen, "history": None} == {**expected, "history": None} and most[: len(least)] == least:
                 return outcome if self.operation.commits else "the same"
-        assert self.operation.steps, f"neither old nor new: {found}"
-        assert found["rows"] == self.old["rows"]
-        assert self.old["version"] < found["version"] < self.new["version"]
+        assert self.operation.steps, f"neither old nor new: {seen}"
+        assert seen["rows"] == self.old["rows"]
+        assert self.old["version"] < seen["version"] < self.new["version"]
         return "between"
 
     def go_on(self, bucket: str, outcome: str) -> None:
@@ -174,25 +176,25 @@ class Points:
             DeltaTable(uri, storage_options=options).create_checkpoint()
         else:
             self.operation.run(uri, options)
-        found, expected = without_steps(self.seen(bucket)), without_steps(self.new)
-        assert found == expected, [(found[name], expected[name]) for name in found if found[name] != expected[name]]
+        actual, expected = without_steps(self.seen(bucket)), without_steps(self.new)
+        assert actual == expected, [(actual[name], expected[name]) for name in actual if actual[name] != expected[name]]
         assert self.manifests_of(bucket) == self.manifests
         self.check_sound(bucket)
 
-    def hiccup(self, at: int, does_it: bool) -> str:
+    def hiccup(self, call: int, does_it: bool) -> str:
         """One call gets no answer in a surviving process: the operation succeeds, or reports the
         store and did nothing."""
         bucket = self.server.bucket(self.before)
-        _, options = self.server.client(fails_at=at, does_it=does_it, lives_on=True)
-        told = attempt(self.operation, f"s3://{bucket}/t", options)
-        found = self.seen(bucket)
-        outcome = self.outcome(found)
+        _, options = self.server.client(fails_at=call, does_it=does_it, lives_on=True)
+        error = attempt(self.operation, f"s3://{bucket}/t", options)
+        seen = self.seen(bucket)
+        outcome = self.outcome(seen)
         self.check_sound(bucket, outcome)
-        if told is None:
-            assert outcome != "old", f"told of success, but: {found}"
+        if error is None:
+            assert outcome != "old", f"told of success, but: {seen}"
             return "succeeded"
-        assert isinstance(told, StoreUnavailableError), repr(told)
-        assert outcome != "new", f"told of failure, but: {found}"
+        assert isinstance(error, StoreUnavailableError), repr(error)
+        assert outcome != "new", f"told of failure, but: {seen}"
         return "failed"
 
 
@@ -234,35 +236,35 @@ def attempt(operation: Operation, uri: str, options: dict[str, str]) -> DeltaErr
 
 def choose_all(calls: list[str]) -> Iterable[tuple[int, bool]]:
     """Every call: not executed, and for writing calls also executed without an answer."""
-    for at, call in enumerate(calls, 1):
-        yield at, False
+    for number, call in enumerate(calls, 1):
+        yield number, False
         if call.startswith(WRITES):
-            yield at, True
+            yield number, True
 
 
 def choose_some(calls: list[str]) -> Iterable[tuple[int, bool]]:
     """Some of the log's writes, except the optional checksums, and of manifests; `choose_all`
     covers the rest."""
     chosen = []
-    for at, does_it in choose_all(calls):
-        method, path = calls[at - 1].split(" ", 1)
+    for number, does_it in choose_all(calls):
+        method, path = calls[number - 1].split(" ", 1)
         counts = any(part in path for part in ("/_delta_log/", "/_symlink_format_manifest/")) or path.endswith(
             "?delete"
         )
         if method in WRITES and counts and not path.endswith(".crc"):
-            chosen.append((at, does_it))
+            chosen.append((number, does_it))
     return chosen[:: max(1, len(chosen) // SOME)]
 
 
 def explore(server: MemoryS3, operation: Operation, choose: Callable[[list[str]], Iterable[tuple[int, bool]]]) -> Tried:
     """Tries an operation's chosen points."""
     points = Points(server, operation)
-    for at, does_it in choose(points.calls):
-        where = f"{operation.name}: call {at} ({points.calls[at - 1]}), {'done' if does_it else 'not done'}"
+    for number, does_it in choose(points.calls):
+        where = f"{operation.name}: call {number} ({points.calls[number - 1]}), {'done' if does_it else 'not done'}"
         try:
-            points.tried.outcomes[points.crash(at, does_it)] += 1
-            if points.calls[at - 1].startswith(WRITES):
-                points.tried.hiccups[points.hiccup(at, does_it)] += 1
+            points.tried.outcomes[points.crash(number, does_it)] += 1
+            if points.calls[number - 1].startswith(WRITES):
+                points.tried.hiccups[points.hiccup(number, does_it)] += 1
         except AssertionError as e:
             raise AssertionError(f"{where}: {e}") from e
     return points.tried

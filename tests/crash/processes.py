@@ -48,10 +48,10 @@ def on_s3(server: StoreServer) -> Place:
     def files(table: str, scratch: Path) -> Path:
         name, prefix = bucket.removeprefix("s3://"), table.removeprefix(f"{bucket}/") + "/"
         for page in client.get_paginator("list_objects_v2").paginate(Bucket=name, Prefix=prefix):
-            for found in page.get("Contents", ()):
-                path = scratch / found["Key"].removeprefix(prefix)
+            for item in page.get("Contents", ()):
+                path = scratch / item["Key"].removeprefix(prefix)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                client.download_file(name, found["Key"], str(path))
+                client.download_file(name, item["Key"], str(path))
         return scratch
 
     return Place(bucket, options, 6, 0.3, files)
@@ -96,12 +96,12 @@ def race(library: str, table: str, options: dict[str, str], processes: int, appe
             process.wait()
     seconds = time.monotonic() - began
     assert [process.returncode for process in running] == [0] * processes, [said for _, said in ended]
-    told = [json.loads(line) for said, _ in ended for line in said.splitlines()]
-    done = {line["id"] for line in told if "failed" not in line}
+    outcomes = [json.loads(line) for said, _ in ended for line in said.splitlines()]
+    done = {line["id"] for line in outcomes if "failed" not in line}
     opened = DeltaTable(table, storage_options=options)
-    found = opened.to_pyarrow_table()["id"].to_pylist()
-    wrong = len(found) - len(set(found)) + len(done - set(found))
-    failures = sorted(line["failed"] for line in told if "failed" in line)
+    ids = opened.to_pyarrow_table()["id"].to_pylist()
+    wrong = len(ids) - len(set(ids)) + len(done - set(ids))
+    failures = sorted(line["failed"] for line in outcomes if "failed" in line)
     return Race(library, processes * appends, len(done), failures, seconds, wrong)
 
 
@@ -132,10 +132,10 @@ def synced_before(table: str) -> list[str]:
 
 
 def _order(line: str, table: str) -> str | None:
-    found = _CALL.match(re.sub(r"<\.\.\. (\w+) resumed>", "", line))
-    if found is None:
+    match = _CALL.match(re.sub(r"<\.\.\. (\w+) resumed>", "", line))
+    if match is None:
         return None
-    name, arguments = found["name"], found["arguments"]
+    name, arguments = match["name"], match["arguments"]
     if name == "write":
         return "acknowledged" if '"acknowledged"' in arguments else None
     paths = [path for path in re.findall(r'[<"](/[^>"]*)[>"]', arguments) if path.startswith(table)]
@@ -273,10 +273,10 @@ def races(stores: Sequence[str]) -> None:
 
 
 def report(name: str, title: str, claims: list[str], figures: dict[str, object], tables: list[object]) -> None:
-    found = {"title": title, "claims": claims, "figures": figures, "tables": tables}
-    found["how"] = f"cd tests && ../.venv/bin/python -m crash.processes {'kills' if name == 'kills' else 'races'}"
+    content = {"title": title, "claims": claims, "figures": figures, "tables": tables}
+    content["how"] = f"cd tests && ../.venv/bin/python -m crash.processes {'kills' if name == 'kills' else 'races'}"
     RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

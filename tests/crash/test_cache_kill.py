@@ -39,9 +39,9 @@ def _damage(cache: Path, choose: random.Random) -> int:
     for path in chosen:
         try:
             content = bytearray(path.read_bytes())
-            at = choose.randrange(len(content))
-            content[at] ^= 0xFF
-            path.write_bytes(content[:at] if choose.random() < 0.5 else content)
+            offset = choose.randrange(len(content))
+            content[offset] ^= 0xFF
+            path.write_bytes(content[:offset] if choose.random() < 0.5 else content)
         except (FileNotFoundError, ValueError):
             continue  # The file was deleted meanwhile, or is empty.
     return len(chosen)
@@ -67,8 +67,8 @@ def test_killed_readers_and_damaged_files_never_make_a_wrong_answer(tmp_path: Pa
                 # Incompressible texts, which together exceed the cache's bound.
                 texts = [choose.randbytes(32).hex() for _ in rows]
                 write_deltalake(path, pa.table({"x": rows, "text": texts}), mode="append", storage_options=plain)
-        _, given = server.client()
-        options = {**given, "cache_dir": str(cache), "cache_bytes": str(BOUND), "cache_data": "true"}
+        _, connection = server.client()
+        options = {**connection, "cache_dir": str(cache), "cache_bytes": str(BOUND), "cache_data": "true"}
         readers: list[Any] = []
         damaged = 0
         for seed in range(READERS + ROUNDS):

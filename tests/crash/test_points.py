@@ -38,6 +38,6 @@ def test_an_operation_that_is_not_atomic_is_found(server: MemoryS3) -> None:
 def test_the_server_keeps_the_store_contract(server: MemoryS3) -> None:
     """The server for the crash points is a real store: it passes the suite of every store."""
     _, options = server.client()
-    told = {"name": "in memory", "root": f"s3://{server.bucket({})}/tables", "options": options, "page": 1000}
-    figures = contract.run([told])["in memory"]
+    server_entry = {"name": "in memory", "root": f"s3://{server.bucket({})}/tables", "options": options, "page": 1000}
+    figures = contract.run([server_entry])["in memory"]
     assert figures["winners"] == figures["races"] > 0

@@ -243,7 +243,7 @@ EXPRESSIONS: list[str] = [
     "translate(t1, 'abcé', 'xy')",
     "translate(t1, c, t2)",
     "instr(t1, c)",
-    *(f"{f}(c, t1{at})" for f in ("locate", "position") for at in ("", ", k", ", n")),
+    *(f"{f}(c, t1{argument})" for f in ("locate", "position") for argument in ("", ", k", ", n")),
     "position(c in t1)",
     *(f"{f}(t1, c)" for f in ("startswith", "endswith", "contains")),
     "chr(n)",

@@ -32,7 +32,7 @@ def by_spark(spark: SparkSession, rows: pa.Table, expressions: Sequence[str]) ->
     # Spark treats all Arrow times as instants; at UTC the local time is the same.
     clocks = {f.name: frame[f.name].cast("timestamp_ntz") for f in rows.schema if _is_clock(f.type)}
     frame = frame.withColumns(clocks)
-    found: dict[str, list[Any] | str] = {}
+    results: dict[str, list[Any] | str] = {}
     waiting = [list(expressions[i : i + AT_ONCE]) for i in range(0, len(expressions), AT_ONCE)]
     while waiting:
         part = waiting.pop()
@@ -40,17 +40,17 @@ def by_spark(spark: SparkSession, rows: pa.Table, expressions: Sequence[str]) ->
             query = frame.select(*[_tried(spark, text).alias(f"v{i}") for i, text in enumerate(part)])
         except Exception as e:  # noqa: BLE001 - whatever Spark says is the result
             if len(part) == 1:
-                found[part[0]] = str(e).splitlines()[0]
+                results[part[0]] = str(e).splitlines()[0]
             else:
                 waiting += [part[: len(part) // 2], part[len(part) // 2 :]]
             continue
         made = query.toArrow()
-        found.update((text, _unwrapped(made.column(i))) for i, text in enumerate(part))
-    return found
+        results.update((text, _unwrapped(made.column(i))) for i, text in enumerate(part))
+    return results
 
 
-def _is_clock(of: pa.DataType) -> bool:
-    return pa.types.is_timestamp(of) and of.tz is None
+def _is_clock(data_type: pa.DataType) -> bool:
+    return pa.types.is_timestamp(data_type) and data_type.tz is None
 
 
 def _tried(spark: SparkSession, text: str) -> Any:
@@ -68,13 +68,13 @@ def by_engine(program: Program, rows: pa.Table) -> list[list[Any]]:
     connection = program._connected()
     connection.register("rows", program._input_table(rows.combine_chunks().to_batches()[0]))
     queries = [f"TRY([{e.sql}]) AS v{i}" for i, e in enumerate(program.expressions)]
-    found = []
+    columns = []
     for start in range(0, len(queries), AT_ONCE):
         made = connection.sql(f"SELECT {', '.join(queries[start : start + AT_ONCE])} FROM rows").to_arrow_table()
         for column, e in zip(made.columns, program.expressions[start : start + AT_ONCE], strict=True):
             wanted = pa.list_(pa.int32() if e.type.name == "void" else arrow_type(e.type))
-            found.append(_unwrapped(column.cast(wanted)))
-    return found
+            columns.append(_unwrapped(column.cast(wanted)))
+    return columns
 
 
 def _unwrapped(column: pa.ChunkedArray) -> list[Any]:

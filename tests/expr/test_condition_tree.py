@@ -217,8 +217,8 @@ def test_constructs_that_the_core_lacks_are_refused_by_name(text: str, what: str
     assert what in str(refused.value)
     assert understood(text) == ([], False)
     # An unsupported part doesn't affect the others.
-    found, complete = understood(f"c BETWEEN 1 AND 2 AND {text} AND d = 3")
-    assert ([tree["op"] for tree in found], complete) == (["and", "compare"], False)
+    conjuncts, complete = understood(f"c BETWEEN 1 AND 2 AND {text} AND d = 3")
+    assert ([tree["op"] for tree in conjuncts], complete) == (["and", "compare"], False)
     assert understood(f"c = 1 OR {text}") == ([], False)
 
 
@@ -231,8 +231,8 @@ def test_wrong_conditions_are_refused(text: str) -> None:
 
 
 def test_the_parts_of_a_condition_are_all_of_it() -> None:
-    found, complete = necessary("(a = 1 AND b = 2) AND c BETWEEN 1 AND 2")
-    assert [tree.tree["op"] for tree in found] == ["compare", "compare", "and"]
+    conjuncts, complete = necessary("(a = 1 AND b = 2) AND c BETWEEN 1 AND 2")
+    assert [tree.tree["op"] for tree in conjuncts] == ["compare", "compare", "and"]
     assert complete
 
 

@@ -16,7 +16,7 @@ SCHEMA = Schema([Field("s", "string"), Field("i", "integer"), Field("m", "decima
 UTC = dt.timezone.utc
 
 
-def one(sql: str, zone: str = "UTC", **columns: object) -> object:
+def value_of(sql: str, zone: str = "UTC", **columns: object) -> object:
     rows = pa.record_batch({name: pa.array([value]) for name, value in columns.items()} or {"i": pa.array([1])})
     return compile_expressions([sql], SCHEMA, zone=zone).evaluate(rows)[0][0].as_py()
 
@@ -60,13 +60,13 @@ def one(sql: str, zone: str = "UTC", **columns: object) -> object:
     ],
 )
 def test_what_a_further_argument_means(sql: str, value: object) -> None:
-    assert one(sql) == value
+    assert value_of(sql) == value
 
 
 def test_a_text_read_by_a_pattern_is_in_the_sessions_zone() -> None:
     sql = "to_timestamp('2024-01-05 01', 'yyyy-MM-dd HH')"
-    assert one(sql, zone="+02:00") == dt.datetime(2024, 1, 4, 23, tzinfo=UTC)
-    assert one("to_date('2024-01-05', 'yyyy-MM-dd')", zone="+02:00") == dt.date(2024, 1, 5)
+    assert value_of(sql, zone="+02:00") == dt.datetime(2024, 1, 4, 23, tzinfo=UTC)
+    assert value_of("to_date('2024-01-05', 'yyyy-MM-dd')", zone="+02:00") == dt.date(2024, 1, 5)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_a_text_read_by_a_pattern_is_in_the_sessions_zone() -> None:
 )
 def test_a_text_of_another_form_is_an_error(text: str, pattern: str) -> None:
     with pytest.raises(InvalidArgumentError) as raised:
-        one(f"to_timestamp(s, '{pattern}')", s=text)
+        value_of(f"to_timestamp(s, '{pattern}')", s=text)
     assert str(raised.value) == f"[CANNOT_PARSE_TIMESTAMP] '{text}' isn't of the form {pattern}"
-    assert one(f"try_to_date(s, '{pattern}')", s=text) is None
+    assert value_of(f"try_to_date(s, '{pattern}')", s=text) is None
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_in_needs_a_value() -> None:
 
 
 def test_a_long_decimal_that_a_double_rounds_up_is_refused() -> None:
-    given = pa.array([Decimal("0.99999999999999999999")], pa.decimal128(38, 38))
+    decimals = pa.array([Decimal("0.99999999999999999999")], pa.decimal128(38, 38))
     program = compile_expressions(["cast(m as int)"], SCHEMA)
     with pytest.raises(UnsupportedExpressionError, match="whole number as a double"):
-        program.evaluate(pa.record_batch({"m": given}))
-    given = pa.array([Decimal("0.9999")], pa.decimal128(38, 38))
-    assert program.evaluate(pa.record_batch({"m": given}))[0].to_pylist() == [0]
+        program.evaluate(pa.record_batch({"m": decimals}))
+    decimals = pa.array([Decimal("0.9999")], pa.decimal128(38, 38))
+    assert program.evaluate(pa.record_batch({"m": decimals}))[0].to_pylist() == [0]

@@ -79,6 +79,6 @@ def _by_row(program: Any, sql: str, table: pa.Table) -> list[Any]:
 def test_numbers_with_one_text_have_it() -> None:
     table = pa.table({"d": [1e10, 1e-5, float("nan"), float("-inf"), -0.0, 0.001, 9999999.0, 123.5, 1e7, 1.5e300]})
     program = compile_expressions(["cast(d as string)"], Schema.from_arrow(table.schema))
-    (found,) = program.evaluate(table.to_batches()[0])
+    (texts,) = program.evaluate(table.to_batches()[0])
     wanted = ["1.0E10", "1.0E-5", "NaN", "-Infinity", "-0.0", "0.001", "9999999.0", "123.5", "1.0E7", "1.5E300"]
-    assert found.to_pylist() == wanted
+    assert texts.to_pylist() == wanted

@@ -31,9 +31,9 @@ LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 
 def failure(sql: str, **columns: object) -> Exception:
-    given = {name: pa.array([value]) for name, value in columns.items()} or {"i": pa.array([1])}
+    arrays = {name: pa.array([value]) for name, value in columns.items()} or {"i": pa.array([1])}
     with pytest.raises((InvalidArgumentError, UnsupportedExpressionError)) as raised:
-        compile_expressions([sql], SCHEMA).evaluate(pa.record_batch(given))
+        compile_expressions([sql], SCHEMA).evaluate(pa.record_batch(arrays))
     assert not OURS.search(str(raised.value)), raised.value
     return raised.value
 
@@ -89,9 +89,9 @@ def test_what_a_lowering_says_comes_out_whole(to: SparkType, shown: str) -> None
     ],
 )  # fmt: skip
 def test_a_row_that_spark_fails_for(sql: str, columns: dict[str, object], said: str) -> None:
-    told = failure(sql, **{n: v if v is not None else pa.scalar(None, pa.string()) for n, v in columns.items()})
-    assert isinstance(told, InvalidArgumentError)
-    assert str(told) == said
+    error = failure(sql, **{n: v if v is not None else pa.scalar(None, pa.string()) for n, v in columns.items()})
+    assert isinstance(error, InvalidArgumentError)
+    assert str(error) == said
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_a_row_that_spark_fails_for(sql: str, columns: dict[str, object], said: 
     ],
 )
 def test_a_row_that_only_spark_takes(sql: str, columns: dict[str, object], said: str) -> None:
-    told = failure(sql, **columns)
-    assert isinstance(told, UnsupportedExpressionError)
-    assert said in str(told)
+    error = failure(sql, **columns)
+    assert isinstance(error, UnsupportedExpressionError)
+    assert said in str(error)
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_a_row_that_only_spark_takes(sql: str, columns: dict[str, object], said:
     ],
 )  # fmt: skip
 def test_what_duckdb_says_itself(text: str, error: type[Exception], said: str) -> None:
-    told = explained(ValueError(text))
-    assert type(told) is error
-    assert said in str(told)
-    assert not OURS.search(str(told))
+    converted = explained(ValueError(text))
+    assert type(converted) is error
+    assert said in str(converted)
+    assert not OURS.search(str(converted))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_timestamp_may_lack_its_end_and_name_a_distance(text: str, us: int | N
         assert "CAST_INVALID_INPUT" in str(failure("to_timestamp(s)", s=text))
         return
     program = compile_expressions(["unix_micros(to_timestamp(s))", "to_timestamp_ntz(s)"], SCHEMA)
-    found, clock = (values[0].as_py() for values in program.evaluate(pa.record_batch({"s": [text]})))
-    assert found == us
+    moment, clock = (values[0].as_py() for values in program.evaluate(pa.record_batch({"s": [text]})))
+    assert moment == us
     # Without a zone the local time counts.
     assert (clock.day, clock.hour) == (5, 7 if text.endswith("T7") else 10)

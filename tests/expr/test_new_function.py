@@ -45,8 +45,8 @@ def new_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 def test_a_new_family_is_one_file(tmp_path: Path) -> None:
     table = str(tmp_path / "t")
     write_deltalake(table, pa.table({"x": [1, 2, 3]}))
-    found = pa.table(DeltaTable(table).scan(["x"], "doubled(x) > 3"))
-    assert found.column("x").to_pylist() == [2, 3]
+    rows = pa.table(DeltaTable(table).scan(["x"], "doubled(x) > 3"))
+    assert rows.column("x").to_pylist() == [2, 3]
     DeltaTable(table).alter.add_constraint({"small": "doubled(x) < 10"})
     with pytest.raises(InvalidArgumentError, match="doubled"):
         DeltaTable(table).scan(["x"], "doubled('a', 2) > 3")

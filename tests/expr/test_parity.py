@@ -46,14 +46,14 @@ def interpreting(spark: SparkSession) -> Iterator[SparkSession]:
 
 @functools.cache
 def admitted_casts(schema_json: str) -> list[str]:
-    found = []
+    texts = []
     for text in cases.casts():
         try:
             compile_expressions([text], schema_json)
-            found.append(text)
+            texts.append(text)
         except (InvalidArgumentError, UnsupportedExpressionError):
             continue
-    return found
+    return texts
 
 
 def test_every_admitted_name_has_a_case_and_the_count_is_known() -> None:

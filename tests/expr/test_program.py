@@ -24,7 +24,7 @@ SCHEMA = Schema(
 )
 
 
-def one(sql: str, zone: str = "UTC", **columns: pa.Array) -> object:
+def value_of(sql: str, zone: str = "UTC", **columns: pa.Array) -> object:
     rows = pa.record_batch(columns or {"Id": pa.array([1])})
     return compile_expressions([sql], SCHEMA, zone=zone).evaluate(rows)[0][0].as_py()
 
@@ -77,13 +77,13 @@ def test_a_condition_must_be_boolean() -> None:
 
 
 def test_names_are_found_ignoring_case_and_other_types_are_taken() -> None:
-    assert one("ID + 1", iD=pa.array([41], pa.int8())) == 42
-    assert one("`NAME` || '!'", name=pa.array(["a"]).dictionary_encode()) == "a!"
+    assert value_of("ID + 1", iD=pa.array([41], pa.int8())) == 42
+    assert value_of("`NAME` || '!'", name=pa.array(["a"]).dictionary_encode()) == "a!"
 
 
 def test_strings_are_read_as_spark_reads_them() -> None:
-    assert one(r"'a\'b' 'c\tA' || r'\n'") == "a'bc\tA\\n"
-    assert one("'--no comment' /* one */ -- two") == "--no comment"
+    assert value_of(r"'a\'b' 'c\tA' || r'\n'") == "a'bc\tA\\n"
+    assert value_of("'--no comment' /* one */ -- two") == "--no comment"
 
 
 @pytest.mark.parametrize(
@@ -102,48 +102,48 @@ def test_strings_are_read_as_spark_reads_them() -> None:
 def test_precedence_is_sparks(sql: str, value: object) -> None:
     if value is None:
         with pytest.raises(InvalidArgumentError):
-            one(sql)
+            value_of(sql)
     else:
-        assert one(sql) == value
+        assert value_of(sql) == value
 
 
 def test_errors_of_rows_are_raised() -> None:
     with pytest.raises(InvalidArgumentError, match="DIVIDE_BY_ZERO"):
-        one("1 / (id - 1)")
+        value_of("1 / (id - 1)")
     with pytest.raises(InvalidArgumentError, match="CAST_INVALID_INPUT"):
-        one("int(name)", name=pa.array(["x"]))
+        value_of("int(name)", name=pa.array(["x"]))
     with pytest.raises(InvalidArgumentError, match="Overflow"):
-        one("id + 9223372036854775807")
+        value_of("id + 9223372036854775807")
 
 
 def test_a_guard_keeps_an_error_away() -> None:
-    assert one("id = 1 or 1 / (id - 1) > 0") is True
-    assert one("if(id = 1, 0, 1 / (id - 1))") == 0
+    assert value_of("id = 1 or 1 / (id - 1) > 0") is True
+    assert value_of("if(id = 1, 0, 1 / (id - 1))") == 0
 
 
 def test_nan_and_zero_are_sparks() -> None:
     # deltalake ignores NaN, or treats it as less than all numbers.
     nan = pa.array([float("nan")])
-    assert one("d > 1e308", d=nan) is True
-    assert one("d = double('NaN')", d=nan) is True
-    assert one("d = 0.0D", d=pa.array([-0.0])) is True
+    assert value_of("d > 1e308", d=nan) is True
+    assert value_of("d = double('NaN')", d=nan) is True
+    assert value_of("d = 0.0D", d=pa.array([-0.0])) is True
 
 
 def test_zones() -> None:
     # Timestamps without a zone stay unchanged in any session zone; instants are shown in it.
     instant = pa.array([dt.datetime(2024, 1, 1, 23, 30, tzinfo=dt.timezone.utc)], pa.timestamp("us", "UTC"))
     clock = pa.array([dt.datetime(2024, 1, 1, 23, 30)], pa.timestamp("us"))
-    assert one("date(at)", at=instant) == dt.date(2024, 1, 1)
-    assert one("date(at)", zone="+02:00", at=instant) == dt.date(2024, 1, 2)
-    assert one("date(clock)", zone="+02:00", clock=clock) == dt.date(2024, 1, 1)
-    assert one("hour(at)", zone="-01:30", at=instant) == 22
+    assert value_of("date(at)", at=instant) == dt.date(2024, 1, 1)
+    assert value_of("date(at)", zone="+02:00", at=instant) == dt.date(2024, 1, 2)
+    assert value_of("date(clock)", zone="+02:00", clock=clock) == dt.date(2024, 1, 1)
+    assert value_of("hour(at)", zone="-01:30", at=instant) == 22
     berlin = (
         pa.array([dt.datetime(2024, 1, 2, 0, 30)]).cast(pa.timestamp("us")).cast(pa.timestamp("us", "Europe/Berlin"))
     )
-    assert one("at", at=berlin) == dt.datetime(2024, 1, 2, 0, 30, tzinfo=dt.timezone.utc)
+    assert value_of("at", at=berlin) == dt.datetime(2024, 1, 2, 0, 30, tzinfo=dt.timezone.utc)
     with pytest.raises(UnsupportedExpressionError, match="Europe/Berlin"):
-        one("date(at)", zone="Europe/Berlin", at=instant)
-    assert one("unix_micros(at) > 0", zone="Europe/Berlin", at=instant) is True
+        value_of("date(at)", zone="Europe/Berlin", at=instant)
+    assert value_of("unix_micros(at) > 0", zone="Europe/Berlin", at=instant) is True
 
 
 def test_the_current_time_is_given() -> None:
@@ -159,9 +159,9 @@ def test_the_current_time_is_given() -> None:
 def test_false_and_null_break_a_check() -> None:
     # P101, P103
     check = compile_boolean("id > 0", SCHEMA)
-    found = list(violations(check, iter([pa.record_batch({"Id": [1, 2]}), pa.record_batch({"Id": [3, 0, None]})])))
-    assert [b["Id"].to_pylist() for b in found] == [[0, None]]
-    assert check.shown(found[0].slice(1)) == "\n - Id : null"
+    batches = list(violations(check, iter([pa.record_batch({"Id": [1, 2]}), pa.record_batch({"Id": [3, 0, None]})])))
+    assert [b["Id"].to_pylist() for b in batches] == [[0, None]]
+    assert check.shown(batches[0].slice(1)) == "\n - Id : null"
     with pytest.raises(ConstraintViolationError, match="can't be computed"):
         compile_boolean("1 / id > 0", SCHEMA).broken(pa.record_batch({"Id": [0]}))
 

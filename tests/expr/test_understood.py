@@ -72,18 +72,18 @@ def by_scan(snapshot: Any, sql: str) -> bool:
         return snapshot.scan([], predicate)
 
     try:
-        found = row_filter([sql], lambda: snapshot.schema, bind)
+        row_condition = row_filter([sql], lambda: snapshot.schema, bind)
     except InvalidArgumentError as e:
         # The core doesn't support the tree, and DuckDB refuses the expression as well.
         if "embedded engine" in str(e):
             return False
         raise
     assert asked == [tree]
-    return found.tree is not None
+    return row_condition.tree is not None
 
 
 def by_merge(snapshot: Any, sql: str) -> bool:
-    plan: Any = SimpleNamespace(reads=[one.tree for one in expr.necessary(sql)[0]], keys=[])
+    plan: Any = SimpleNamespace(reads=[conjunct.tree for conjunct in expr.necessary(sql)[0]], keys=[])
     return rows_that_can_match(snapshot, plan, engine=None) is not None  # type: ignore[arg-type]
 
 
@@ -119,5 +119,5 @@ def test_what_is_wrong_is_an_error_unless_another_engine_checks_it(snapshot: Any
 def test_nobody_asks_the_core_on_its_own() -> None:
     """Only `understands` binds a tree to test whether that fails."""
     package = Path(expr.__file__).parent.parent
-    found = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if "def _binds" in path.read_text()}
-    assert found == set()
+    paths = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if "def _binds" in path.read_text()}
+    assert paths == set()

@@ -45,8 +45,8 @@ def chunked(values: Sequence[Any], kind: pa.DataType, cut: int) -> pa.ChunkedArr
 @st.composite
 def bounds(draw: st.DrawFn) -> tuple[str, list[tuple[Any, Any]], list[int], int]:
     name = draw(st.sampled_from(list(VALUES)))
-    one = st.sampled_from(list(VALUES[name][1]))
-    pairs = [tuple(sorted(draw(st.tuples(one, one)))) for _ in range(draw(st.integers(0, 12)))]
+    value = st.sampled_from(list(VALUES[name][1]))
+    pairs = [tuple(sorted(draw(st.tuples(value, value)))) for _ in range(draw(st.integers(0, 12)))]
     groups = draw(st.lists(st.integers(0, 2), min_size=len(pairs), max_size=len(pairs)))
     return name, pairs, groups, draw(st.integers(0, len(pairs)))
 
@@ -58,16 +58,16 @@ def test_depth(case: tuple[str, list[tuple[Any, Any]], list[int], int]) -> None:
     kind = VALUES[name][0]
     lows, highs = (chunked([p[n] for p in pairs], kind, cut) for n in (0, 1))
     for by in (None, groups):
-        found = depth(lows, highs, None if by is None else chunked(by, pa.int32(), cut))
+        figure = depth(lows, highs, None if by is None else chunked(by, pa.int32(), cut))
         met = [
             sum(low <= v <= high and (by is None or by[m] == by[n]) for m, (low, high) in enumerate(pairs))
             for n, pair in enumerate(pairs)
             for v in pair
         ]
-        assert found.files == len(pairs)
-        assert found.average == pytest.approx(sum(met) / len(met) if met else 0)
-        assert found.most == max(met, default=0)
-        counts = {b.low: b.count for b in found.bins if b.count}
+        assert figure.files == len(pairs)
+        assert figure.average == pytest.approx(sum(met) / len(met) if met else 0)
+        assert figure.most == max(met, default=0)
+        counts = {b.low: b.count for b in figure.bins if b.count}
         assert counts == {2**p: sum(m.bit_length() == p + 1 for m in met) for p in {m.bit_length() - 1 for m in met}}
 
 
@@ -81,20 +81,20 @@ def test_bounds_that_are_none() -> None:
 @given(st.lists(st.tuples(st.integers(0, 2**44), st.integers(1, 9))))
 def test_bins_of_powers(values: list[tuple[int, int]]) -> None:
     numbers, weights = (pa.chunked_array([pa.array([v[n] for v in values], pa.int64())]) for n in (0, 1))
-    found = by_powers(numbers, weights)
-    assert sum(b.count for b in found) == sum(w for _, w in values)
-    for b in found:
+    bins = by_powers(numbers, weights)
+    assert sum(b.count for b in bins) == sum(w for _, w in values)
+    for b in bins:
         inside = [(v, w) for v, w in values if b.low <= v < b.high]
         assert (b.count, b.total) == (sum(w for _, w in inside), pytest.approx(sum(v * w for v, w in inside)))
-    assert all(a.high == b.low for a, b in pairwise(found))
+    assert all(a.high == b.low for a, b in pairwise(bins))
 
 
 @STEADY
 @given(st.lists(st.integers(0, 40)), st.integers(1, 12))
 def test_bins_of_shares(values: list[int], steps: int) -> None:
-    found = by_share(pa.chunked_array([pa.array([v / 40 for v in values], pa.float64())]), steps)
-    assert sum(b.count for b in found) == len(values)
-    for n, b in enumerate(found):
+    bins = by_share(pa.chunked_array([pa.array([v / 40 for v in values], pa.float64())]), steps)
+    assert sum(b.count for b in bins) == len(values)
+    for n, b in enumerate(bins):
         assert b.count == sum(min(math.floor(v / 40 * steps), steps - 1) == n for v in values)
 
 
@@ -113,17 +113,17 @@ def test_partitions(files: list[tuple[str, int, int | None]]) -> None:
         pa.chunked_array([pa.array([f[n] for f in files], kind)])
         for n, kind in enumerate((pa.string(), pa.int64(), pa.int64()))
     )
-    found = partitions(("p",), keys, sizes, rows, 2)
+    figure = partitions(("p",), keys, sizes, rows, 2)
     naive = {
         key: (sum(f[0] == key for f in files), sum(f[1] for f in files if f[0] == key)) for key in {f[0] for f in files}
     }
     ranked = sorted(naive, key=lambda key: (-naive[key][1], key))
-    assert [(p.values, p.files, p.size_bytes) for p in found.largest] == [((k,), *naive[k]) for k in ranked[:2]]
-    for p in found.largest:
-        told = [f[2] for f in files if (f[0],) == p.values]
-        assert p.rows == (None if None in told else sum(t for t in told if t is not None))
-    assert found.count == len(naive)
-    assert found.files_around == pytest.approx(sum(naive[f[0]][0] for f in files) / len(files))
+    assert [(p.values, p.files, p.size_bytes) for p in figure.largest] == [((k,), *naive[k]) for k in ranked[:2]]
+    for p in figure.largest:
+        counts = [f[2] for f in files if (f[0],) == p.values]
+        assert p.rows == (None if None in counts else sum(t for t in counts if t is not None))
+    assert figure.count == len(naive)
+    assert figure.files_around == pytest.approx(sum(naive[f[0]][0] for f in files) / len(files))
 
 
 def commit(version: int, **more: Any) -> CommitTotals:
@@ -143,8 +143,8 @@ def test_growth(steps: list[tuple[int, int, bool]], first: int) -> None:
         removed = {} if gone is None else {"removed_files": 1, "removed_bytes": gone}
         totals.append(commit(version + 3, added_files=adds, added_bytes=adds * size, **removed))
         naive.append((version + 3, len(live), sum(live)))
-    found = growth(totals, len(live), sum(live))
-    assert [(p.version, p.files, p.size_bytes) for p in found] == naive
+    points = growth(totals, len(live), sum(live))
+    assert [(p.version, p.files, p.size_bytes) for p in points] == naive
 
 
 def test_growth_ends_where_the_log_does_not_tell() -> None:
@@ -166,7 +166,7 @@ def test_growth_ends_where_the_log_does_not_tell() -> None:
 
 def test_commits() -> None:
     spark, ours = "Apache-Spark/4.2.0 Delta-Lake/4.4.0", "deltaplane/0.1.0"
-    told: list[dict[str, Any]] = [
+    infos: list[dict[str, Any]] = [
         {"operation": "WRITE", "engineInfo": spark, "readVersion": 0},
         {"operation": "WRITE", "engineInfo": spark, "readVersion": 0},
         {"operation": "MERGE", "engineInfo": spark, "readVersion": 0},
@@ -174,36 +174,36 @@ def test_commits() -> None:
         {"operation": 7, "engineInfo": None, "readVersion": "3"},
         {"operation": "VACUUM END", "engineInfo": spark, "readVersion": True},
     ]
-    found = commits([commit(n + 1, info=info, added_files=n) for n, info in enumerate(told)])
-    assert found is not None
-    assert (found.count, found.first_version, found.last_version) == (6, 1, 6)
-    assert (found.telling, found.overtaken, found.most_overtaken) == (3, 2, 2)
-    assert [(o.name, o.commits, o.added_files) for o in found.operations] == [
+    figure = commits([commit(n + 1, info=info, added_files=n) for n, info in enumerate(infos)])
+    assert figure is not None
+    assert (figure.count, figure.first_version, figure.last_version) == (6, 1, 6)
+    assert (figure.telling, figure.overtaken, figure.most_overtaken) == (3, 2, 2)
+    assert [(o.name, o.commits, o.added_files) for o in figure.operations] == [
         ("MERGE", 2, 5),
         ("WRITE", 2, 1),
         ("(not named)", 1, 4),
         ("VACUUM END", 1, 5),
     ]
-    assert found.engines == {spark: 4, "(not named)": 1, ours: 1}
-    assert (found.last_vacuum_ms, found.last_optimize_ms) == (6_000_000, None)
-    assert sum(sum(p.counts.values()) for p in found.periods) == 6
+    assert figure.engines == {spark: 4, "(not named)": 1, ours: 1}
+    assert (figure.last_vacuum_ms, figure.last_optimize_ms) == (6_000_000, None)
+    assert sum(sum(p.counts.values()) for p in figure.periods) == 6
     assert commits([]) is None
 
 
 @STEADY
 @given(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=30))
 def test_periods_are_few_whatever_the_times(times: list[int]) -> None:
-    found = commits([commit(n, timestamp_ms=t, info={"operation": f"op {n}"}) for n, t in enumerate(sorted(times))])
-    assert found is not None
-    assert len(found.periods) <= 42
-    assert sum(sum(p.counts.values()) for p in found.periods) == len(times)
-    for period in found.periods:
-        inside = [t for t in times if period.start_ms <= t < period.start_ms + found.period_ms]
+    figure = commits([commit(n, timestamp_ms=t, info={"operation": f"op {n}"}) for n, t in enumerate(sorted(times))])
+    assert figure is not None
+    assert len(figure.periods) <= 42
+    assert sum(sum(p.counts.values()) for p in figure.periods) == len(times)
+    for period in figure.periods:
+        inside = [t for t in times if period.start_ms <= t < period.start_ms + figure.period_ms]
         assert sum(period.counts.values()) == len(inside)
-    names = {name for p in found.periods for name in p.counts}
+    names = {name for p in figure.periods for name in p.counts}
     assert len(names) <= 6
     assert (OTHERS in names) == (len(times) > 6)
-    assert moment(found.first_ms)
+    assert moment(figure.first_ms)
 
 
 @STEADY

@@ -53,12 +53,12 @@ def test_random_tables(tmp_path: Path, seed: int) -> None:
         write_deltalake(str(where), data, mode=mode, partition_by=by, configuration=on if n == 0 else None)
         if r.random() < 0.4:
             DeltaTable(str(where)).delete(f"x < {r.randrange(60)}")
-    found, log = facts(where), replayed(where)
+    health, log = facts(where), replayed(where)
 
     sizes = sorted(add["size"] for add in log.live)
     records = [json.loads(add["stats"])["numRecords"] for add in log.live]
     deleted = [(add.get("deletionVector") or {"cardinality": 0})["cardinality"] for add in log.live]
-    files = found.files
+    files = health.files
     assert (files.count, files.size_bytes, files.rows) == (len(sizes), sum(sizes), sum(records) - sum(deleted))
     assert (files.smallest_bytes, files.largest_bytes) == (sizes[0], sizes[-1]) if sizes else True
     assert (files.small_files, files.without_rows) == (len(sizes), 0)
@@ -66,21 +66,21 @@ def test_random_tables(tmp_path: Path, seed: int) -> None:
 
     marked = [(d, n, add["size"]) for d, n, add in zip(deleted, records, log.live, strict=True) if d]
     above = [size for d, n, size in marked if d / n > 0.05]
-    owed = found.vectors
+    owed = health.vectors
     assert (owed.files, owed.deleted_rows) == (len(marked), sum(deleted))
     assert (owed.above, owed.above_bytes) == (len(above), sum(above))
     assert sum(b.count for b in owed.bins) == len(marked)
 
     if partitioned:
-        assert found.partitions is not None
+        assert health.partitions is not None
         by_value = Counter(add["partitionValues"]["p"] for add in log.live)
-        assert {p.values[0]: p.files for p in found.partitions.largest} == by_value
-        assert sum(p.size_bytes for p in found.partitions.largest) == sum(sizes)
-        assert sum(p.rows or 0 for p in found.partitions.largest) == files.rows
+        assert {p.values[0]: p.files for p in health.partitions.largest} == by_value
+        assert sum(p.size_bytes for p in health.partitions.largest) == sum(sizes)
+        assert sum(p.rows or 0 for p in health.partitions.largest) == files.rows
     else:
-        assert found.partitions is None
+        assert health.partitions is None
 
-    for column in found.columns:
+    for column in health.columns:
         path = column.name.split(".")
         bounds = [_bounds(json.loads(add["stats"]), path) for add in log.live]
         known = [(low, high, add) for (low, high), add in zip(bounds, log.live, strict=True) if low is not None]
@@ -97,17 +97,17 @@ def test_random_tables(tmp_path: Path, seed: int) -> None:
             ]
             assert column.within.most == max(same, default=0)
             assert column.within.average == pytest.approx(sum(same) / len(same) if same else 0)
-    assert {c.name for c in found.columns} == {"x", "s.y"} | (set() if partitioned else {"p"})
+    assert {c.name for c in health.columns} == {"x", "s.y"} | (set() if partitioned else {"p"})
 
-    at_versions = [(p.version, p.files, p.size_bytes) for p in found.growth]
+    at_versions = [(p.version, p.files, p.size_bytes) for p in health.growth]
     assert at_versions == [
-        (v, (of := replayed(where, v)).files, of.size_bytes) for v in range(DeltaTable(str(where)).version() + 1)
+        (v, (state := replayed(where, v)).files, state.size_bytes) for v in range(DeltaTable(str(where)).version() + 1)
     ]
     gone = {r["path"]: r["size"] for r in log.removed if r["path"] not in {add["path"] for add in log.live}}
-    assert (found.tombstones["kept_files"], found.tombstones["kept_bytes"]) == (len(gone), sum(gone.values()))
-    assert found.tombstones["expired_files"] == 0
-    assert found.advice
-    json.dumps(found.to_dict(), allow_nan=False)
+    assert (health.tombstones["kept_files"], health.tombstones["kept_bytes"]) == (len(gone), sum(gone.values()))
+    assert health.tombstones["expired_files"] == 0
+    assert health.advice
+    json.dumps(health.to_dict(), allow_nan=False)
 
 
 def _bounds(stats: dict[str, Any], path: list[str]) -> tuple[Any, Any]:
@@ -129,8 +129,8 @@ def test_log_folder(tmp_path: Path) -> None:
         ("compactions", ".compacted.json"),
         ("checksums", ".crc"),
     ):
-        found = [f for f in files if f.name.endswith(ending)]
-        assert log[kind] == {"files": len(found), "size_bytes": sum(f.stat().st_size for f in found)}, kind
+        present = [f for f in files if f.name.endswith(ending)]
+        assert log[kind] == {"files": len(present), "size_bytes": sum(f.stat().st_size for f in present)}, kind
     commits = [f for f in files if f.name.endswith(".json") and f.name.count(".") == 1]
     assert log["commits"] == {"files": 14, "size_bytes": sum(f.stat().st_size for f in commits)}
     assert (log["newest_checkpoint"]["version"], log["newest_checkpoint"]["kind"]) == (10, "classic")
@@ -166,10 +166,10 @@ def test_files_that_vacuum_may_delete(tmp_path: Path) -> None:
             line["remove"]["deletionTimestamp"] -= 8 * DAY_MS
             del line["remove"]["size"]
     log.write_text("\n".join(map(json.dumps, lines)))
-    found = facts(where)
-    assert [found.tombstones[k] for k in ("kept_files", "expired_files", "unsized_files")] == [1, 1, 1]
+    health = facts(where)
+    assert [health.tombstones[k] for k in ("kept_files", "expired_files", "unsized_files")] == [1, 1, 1]
     # Before a commit that removed a file without its size, the table's size is unknown.
-    assert [(p.files, p.size_bytes is None) for p in found.growth] == [(1, True), (1, False), (1, False)]
+    assert [(p.files, p.size_bytes is None) for p in health.growth] == [(1, True), (1, False), (1, False)]
 
 
 def test_a_log_that_was_cleaned_up(tmp_path: Path) -> None:
@@ -180,21 +180,21 @@ def test_a_log_that_was_cleaned_up(tmp_path: Path) -> None:
         log = tmp_path / f"t/_delta_log/{version:020}"
         log.with_suffix(".json").unlink()
         log.with_suffix(".crc").unlink(missing_ok=True)
-    found = facts(where)
-    assert [p.version for p in found.growth] == [10, 11]
-    assert (found.log["oldest_commit"], found.files.count) == (10, 12)
-    assert found.commits is not None
-    assert found.commits.count == 2
+    health = facts(where)
+    assert [p.version for p in health.growth] == [10, 11]
+    assert (health.log["oldest_commit"], health.files.count) == (10, 12)
+    assert health.commits is not None
+    assert health.commits.count == 2
 
 
 def test_commits_are_bounded(tmp_table: Callable[[], str]) -> None:
     where = tmp_table()
     for n in range(6):
         write_deltalake(where, pa.table({"x": [n]}), mode="append")
-    found = facts(where, commits=2)
-    assert found.commits is not None
-    assert (found.commits.count, found.commits.first_version) == (2, 4)
-    assert [p.files for p in found.growth] == [5, 6]
+    health = facts(where, commits=2)
+    assert health.commits is not None
+    assert (health.commits.count, health.commits.first_version) == (2, 4)
+    assert [p.files for p in health.growth] == [5, 6]
     with pytest.raises(InvalidArgumentError, match="commits is a number of commits, not 0"):
         facts(where, commits=0)
 
@@ -202,16 +202,16 @@ def test_commits_are_bounded(tmp_table: Callable[[], str]) -> None:
 def test_empty_tables(tmp_table: Callable[[], str]) -> None:
     for by in (None, ["x"]):
         table = DeltaTable.create(tmp_table(), pa.schema({"x": pa.int64(), "y": pa.int64()}), partition_by=by)
-        found = facts(table)
-        assert (found.files.count, found.files.rows, found.files.bins) == (0, 0, ())
+        health = facts(table)
+        assert (health.files.count, health.files.rows, health.files.bins) == (0, 0, ())
         assert "The table has no files" in table.report().to_html()
 
 
 def test_files_without_statistics(tmp_table: Callable[[], str]) -> None:
     where = tmp_table()
     write_deltalake(where, pa.table({"x": [1]}), configuration={"delta.dataSkippingNumIndexedCols": "0"})
-    found = facts(where)
-    assert found.columns == ()
+    health = facts(where)
+    assert health.columns == ()
     assert "No column has bounds" in DeltaTable(where).report().to_html()
     table = DeltaTable(where)
     table.alter.set_table_properties({"delta.dataSkippingNumIndexedCols": "1"})
@@ -245,9 +245,9 @@ def test_clustering_columns_come_first(tmp_table: Callable[[], str]) -> None:
     table = DeltaTable.create(where, pa.schema(columns), cluster_by=["c39", "c5"], configuration=configuration)
     write_deltalake(where, pa.table({name: [1] for name in columns}), mode="append")
     table.update_incremental()
-    found = facts(table)
-    assert found.clustering_columns == ("c39", "c5")
-    assert [(c.name, c.is_key) for c in found.columns] == [("c5", True), ("c39", True), ("c0", False)]
+    health = facts(table)
+    assert health.clustering_columns == ("c39", "c5")
+    assert [(c.name, c.is_key) for c in health.columns] == [("c5", True), ("c39", True), ("c0", False)]
 
 
 def test_each_piece_of_advice(tmp_path: Path) -> None:
@@ -262,25 +262,25 @@ def test_each_piece_of_advice(tmp_path: Path) -> None:
         write_deltalake(str(where), data, mode="append", configuration=on if n == 0 else None)
     table = DeltaTable(str(where))
     table.delete("x = 3")
-    found = facts(table)
-    levels = {one.title: one.level for one in found.advice}
+    health = facts(table)
+    levels = {advice.title: advice.level for advice in health.advice}
     assert levels["Many small files"] == levels["Deleted rows are still in files"] == "act"
     assert levels["Log clean-up is switched off"] == "watch"
     assert levels["Files can be left out"] == levels["Checkpoints"] == levels["Statistics"] == "fine"
-    order = [one.level for one in found.advice]
+    order = [advice.level for advice in health.advice]
     assert order == sorted(order, key=["act", "watch", "fine"].index)
     # Commands are quoted for a shell, and running them has the described effect.
-    commands = {one.command for one in found.advice if one.command}
+    commands = {advice.command for advice in health.advice if advice.command}
     assert commands == {f"deltaplane optimize {where}"}
     table.optimize.compact()
-    better = {one.title: one.level for one in facts(table).advice}
+    better = {advice.title: advice.level for advice in facts(table).advice}
     assert better["File sizes"] == "fine"
     assert "Deleted rows are still in files" not in better
     # No commit after a checkpoint that is long overdue; and an excessively old log.
     for checkpoint in (where / "_delta_log").glob("*.checkpoint*"):
         checkpoint.unlink()
     (where / "_delta_log/_last_checkpoint").unlink()
-    assert {one.title: one.level for one in facts(str(where)).advice}["A checkpoint is due"] == "act"
+    assert {advice.title: advice.level for advice in facts(str(where)).advice}["A checkpoint is due"] == "act"
 
 
 def test_what_advise_judged_stands_in_the_rules_place(tmp_table: Callable[[], str]) -> None:
@@ -290,7 +290,7 @@ def test_what_advise_judged_stands_in_the_rules_place(tmp_table: Callable[[], st
     table = DeltaTable(where)
     judged = table.advise(["x >= 0"])
     report = table.report(advice=judged)
-    said = {one.title: one for one in report.facts.advice}
+    said = {advice.title: advice for advice in report.facts.advice}
     better = judged.of("optimize")
     assert better is not None
     assert said["Put files together"].command == better.commands.shell
@@ -304,7 +304,7 @@ def test_what_advise_judged_stands_in_the_rules_place(tmp_table: Callable[[], st
     with pytest.raises(InvalidArgumentError, match=r"the advice is on version 39 of .*, the report on version 40"):
         table.report(advice=judged)
     content = facts(table, advice=table.advise(["x >= 0"]))
-    assert [one.level for one in content.advice if one.section == "files"] == ["fine"]
+    assert [advice.level for advice in content.advice if advice.section == "files"] == ["fine"]
 
 
 def test_every_kind_of_advice_has_a_place(tmp_table: Callable[[], str]) -> None:
@@ -313,12 +313,12 @@ def test_every_kind_of_advice_has_a_place(tmp_table: Callable[[], str]) -> None:
     pieces = tuple(Judged(kind, "why", Commands(sql=f"do {kind}"), 1.0, **reads, basis="a model") for kind in kinds)
     judged = AdviceReport(table.table_uri, table.version(), 0, 0, "given", 1, pieces)
     report = table.report(advice=judged)
-    shown = {one.command: one for one in report.facts.advice if one.command}
+    shown = {advice.command: advice for advice in report.facts.advice if advice.command}
     assert set(shown) == {f"do {kind}" for kind in kinds}
     page = report.to_html()
-    for one in shown.values():
-        assert f'id="{one.section}"' in page
-        assert one.reason == (
+    for advice in shown.values():
+        assert f'id="{advice.section}"' in page
+        assert advice.reason == (
             "Why. Now 3 files, 9 bytes are read, then 1 file, 3 bytes. It costs 0 B read and 0 B written. By a model."
         )
 
@@ -328,16 +328,16 @@ def test_advice_for_logs_that_are_too_old(tmp_path: Path) -> None:
     write_deltalake(str(where), pa.table({"x": [1]}))
     old = time.time() - 90 * 86_400
     os.utime(where / "_delta_log/00000000000000000000.json", (old, old))
-    titles = {one.title: one.level for one in facts(where).advice}
+    titles = {advice.title: advice.level for advice in facts(where).advice}
     assert titles["The log is older than promised"] == "watch"
 
 
 def test_every_rule_may_say_nothing(tmp_table: Callable[[], str]) -> None:
     table = DeltaTable.create(tmp_table(), pa.schema({"x": pa.int64()}))
-    found = facts(table)
+    health = facts(table)
     for rule in RULES:
-        for one in rule(found):
-            assert one.level == "fine", one
+        for advice in rule(health):
+            assert advice.level == "fine", advice
 
 
 def test_hostile_names_are_text(tmp_path: Path) -> None:

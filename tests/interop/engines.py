@@ -62,8 +62,8 @@ class DeltaRs:
 
 def engine(name: str, delta_spark: DeltaSpark) -> Engine:
     """The engine of this name: `deltaplane`, `delta-spark` or `deltalake`."""
-    found: dict[str, Engine] = {"deltaplane": Ours(), "delta-spark": delta_spark, "deltalake": DeltaRs()}
-    return found[name]
+    engines: dict[str, Engine] = {"deltaplane": Ours(), "delta-spark": delta_spark, "deltalake": DeltaRs()}
+    return engines[name]
 
 
 # (engine, action, data set) → the reason why it fails; verified by hand with deltalake 1.6.

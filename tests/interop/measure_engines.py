@@ -72,8 +72,8 @@ class Outcome(IntEnum):
 
 
 def expected(case: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((SHARED / "corpus" / case / "expected.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((SHARED / "corpus" / case / "expected.json").read_text())
+    return content
 
 
 def expected_rows(case: str) -> pa.Table:
@@ -131,8 +131,8 @@ def append_one(append: Append, judge: Read, case: str, scratch: Path) -> Outcome
 def one_more(rows: pa.Table, case: str) -> str:
     """The problem with a table's rows after appending a copy of one of them."""
     without = {f["name"] for f in schema_fields(case) if is_made(f)} | variants(case)
-    found, before = (Counter(canonical_rows(shown(table, without))) for table in (rows, expected_rows(case)))
-    lost, added = before - found, list((found - before).elements())
+    actual, before = (Counter(canonical_rows(shown(table, without))) for table in (rows, expected_rows(case)))
+    lost, added = before - actual, list((actual - before).elements())
     if lost or len(added) != 1:
         return f"{lost.total()} rows lost, {len(added)} added"
     return "" if added[0] in before else f"the new row is {added[0]}"
@@ -158,26 +158,26 @@ def shown(table: pa.Table, without: set[str]) -> pa.Table:
 
 
 def features_by(outcomes: Mapping[str, Outcome], outcome: Outcome) -> list[str]:
-    return sorted(feature for feature, found in outcomes.items() if found == outcome)
+    return sorted(feature for feature, outcome_of_feature in outcomes.items() if outcome_of_feature == outcome)
 
 
 def measured_reads(
     peer: Peer, scratch: Path, tables: Mapping[str, tuple[str, ...]], by: str | None
 ) -> tuple[str, dict[str, Outcome]]:
     """The outcomes of reading by the best way, or by a named one, and the name of the way."""
-    found: dict[str, dict[str, Outcome]] = {}
+    by_way: dict[str, dict[str, Outcome]] = {}
     for way, read in peer.reads.items():
         if by not in (None, way):
             continue
         print("  by", way)
-        found[way] = {
+        by_way[way] = {
             feature: min(
                 read_one(read, case, variants(case) if peer.variants_as_json else set(), scratch) for case in cases
             )
             for feature, cases in tables.items()
         }
-    best = max(found, key=lambda way: sum(found[way].values()))
-    return best, found[best]
+    best = max(by_way, key=lambda way: sum(by_way[way].values()))
+    return best, by_way[best]
 
 
 def measure(

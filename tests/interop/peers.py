@@ -35,7 +35,7 @@ class Peer:
 def peers(spark: DeltaSpark, duckdb: str | None) -> list[Peer]:
     """All installed programs; `duckdb` is a Python interpreter with DuckDB and its Delta
     extension."""
-    found = [
+    members = [
         Peer("delta-spark", "4.4.0", {"Spark SQL": spark_read(spark)}, spark_append(spark), variants_as_json=True),
         Peer(
             "deltalake",
@@ -49,8 +49,8 @@ def peers(spark: DeltaSpark, duckdb: str | None) -> list[Peer]:
         ask = [duckdb, "-c", "import duckdb;print(duckdb.__version__)"]
         own = subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip()
         reads = {"delta_scan": duckdb_read(duckdb)}
-        found.append(Peer("DuckDB", own, reads, duckdb_append(duckdb), variants_as_json=True))
-    return found
+        members.append(Peer("DuckDB", own, reads, duckdb_append(duckdb), variants_as_json=True))
+    return members
 
 
 def spark_read(spark: DeltaSpark) -> Read:
@@ -161,10 +161,10 @@ def duckdb_read(python: str) -> Read:
 def duckdb_append(python: str) -> Append:
     def append(table: str, rows: pa.Table) -> None:
         with tempfile.TemporaryDirectory() as scratch:
-            given = Path(scratch) / "rows"
-            with pa.OSFile(str(given), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
+            rows_file = Path(scratch) / "rows"
+            with pa.OSFile(str(rows_file), "wb") as file, pa.ipc.new_file(file, rows.schema) as writer:
                 writer.write_table(rows)
-            ask = [python, "-c", _DUCKDB_APPEND, table, str(given)]
+            ask = [python, "-c", _DUCKDB_APPEND, table, str(rows_file)]
             done = subprocess.run(ask, capture_output=True, text=True, timeout=120)
             if done.returncode:
                 raise RuntimeError(done.stderr.strip().splitlines()[-1])

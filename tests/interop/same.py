@@ -22,8 +22,8 @@ _NAN = "NaN"
 def assert_same(actual: pa.Table, expected: pa.Table) -> None:
     """Fails with the differing columns or rows."""
     assert columns(actual) == columns(expected), f"columns {columns(actual)}, expected {columns(expected)}"
-    found, wanted = Counter(rows(actual)), Counter(rows(expected))
-    missing, extra = list((wanted - found).elements()), list((found - wanted).elements())
+    counted, wanted = Counter(rows(actual)), Counter(rows(expected))
+    missing, extra = list((wanted - counted).elements()), list((counted - wanted).elements())
     assert missing + extra == [], f"missing {missing[:3]}, extra {extra[:3]} of {expected.num_rows} expected"
 
 

@@ -127,11 +127,11 @@ class Worker:
         """Version, number of files, and the protocol of the newest snapshot."""
         self.delta_log.clearCache()
         none = self.spark._jvm.scala.Option.empty()
-        found = self.delta_log.forTable(self.spark._jsparkSession, table).update(False, none, none)
-        protocol = found.protocol()
+        snapshot = self.delta_log.forTable(self.spark._jsparkSession, table).update(False, none, none)
+        protocol = snapshot.protocol()
         return {
-            "version": found.version(),
-            "num_files": found.numOfFiles(),
+            "version": snapshot.version(),
+            "num_files": snapshot.numOfFiles(),
             "protocol": [protocol.minReaderVersion(), protocol.minWriterVersion()],
         }
 
@@ -140,17 +140,17 @@ class Worker:
         the log."""
         self.delta_log.clearCache()
         none = self.spark._jvm.scala.Option.empty()
-        found = self.delta_log.forTable(self.spark._jsparkSession, table).update(False, none, none)
+        snapshot = self.delta_log.forTable(self.spark._jsparkSession, table).update(False, none, none)
         nothing = self.spark._jvm.scala.Predef.Map().empty()
-        return {"there": found.checksumOpt().isDefined(), "sound": found.validateChecksum(nothing)}
+        return {"there": snapshot.checksumOpt().isDefined(), "sound": snapshot.validateChecksum(nothing)}
 
     def transaction_version(self, table: str, app_id: str) -> int | None:
         """The last version that an application committed."""
         self.delta_log.clearCache()
         none = self.spark._jvm.scala.Option.empty()
         snapshot = self.delta_log.forTable(self.spark._jsparkSession, table).update(False, none, none)
-        found = snapshot.transactions().get(app_id)
-        return found.get() if found.isDefined() else None
+        version = snapshot.transactions().get(app_id)
+        return version.get() if version.isDefined() else None
 
     def _load(self, table: str, version: int | None = None) -> Any:
         self.delta_log.clearCache()

@@ -164,8 +164,8 @@ def test_changes_of_renamed_columns(mode: str, delta_spark: DeltaSpark, tmp_tabl
         theirs(0, renamed)
     with delta_spark.settings(UNSAFE):
         unsafe = theirs(0, renamed)
-    found = ours(0, renamed)
-    assert found.column_names == [
+    changes = ours(0, renamed)
+    assert changes.column_names == [
         "id",
         "new",
         "n",
@@ -175,14 +175,14 @@ def test_changes_of_renamed_columns(mode: str, delta_spark: DeltaSpark, tmp_tabl
         "_commit_version",
         "_commit_timestamp",
     ]
-    assert_same(found, unsafe)
+    assert_same(changes, unsafe)
 
     # Widened types are shown as the newest types; dropped columns can't be shown, and both engines
     # refuse.
     alter.change_column_type("n", "long")
     widened = ours(0, renamed + 1)
     assert widened.schema.field("n").type == pa.int64()
-    assert sorted(widened["n"].to_pylist()) == sorted(found["n"].to_pylist())
+    assert sorted(widened["n"].to_pylist()) == sorted(changes["n"].to_pylist())
     alter.drop_columns("n")
     with pytest.raises(SchemaMismatchError, match="the column `n` is gone"):
         ours(0, renamed + 2)

@@ -77,10 +77,10 @@ def test_variants(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None
         )
         copy = ours(table)
         write_deltalake(table, copy, mode="append")
-        found = delta_spark.sql(f"SELECT i, to_json(v) AS v FROM delta.`{table}`").to_pylist()
-        texts = sorted((r["i"], r["v"]) for r in found if r["v"])
+        rows = delta_spark.sql(f"SELECT i, to_json(v) AS v FROM delta.`{table}`").to_pylist()
+        texts = sorted((r["i"], r["v"]) for r in rows if r["v"])
         assert texts[::2] == texts[1::2]
-        assert len(found) == 8
+        assert len(rows) == 8
         assert ours(table).num_rows == 8
         verify(table)
 
@@ -143,14 +143,14 @@ def test_variants_in_typed_columns(delta_spark: DeltaSpark, tmp_table: Callable[
     # Without generated code Spark can't cast values read from a typed column, even in its own
     # files.
     with delta_spark.settings({"spark.sql.codegen.factoryMode": "FALLBACK"}):
-        expected, *found = (
+        expected, *results = (
             delta_spark.sql(f"SELECT i, {columns} FROM delta.`{table}` ORDER BY i").to_pylist()
             for table in (plain, shredded, again)
         )
         filtered = f"SELECT count(*) AS n FROM delta.`{shredded}` WHERE variant_get(v, '$.n', 'long') > 10"
         assert delta_spark.sql(filtered).to_pylist() == [{"n": 34}]
     assert len(expected) == 80
-    assert found == [expected, expected]
+    assert results == [expected, expected]
 
     # delta-spark continues in the table and copies deltaplane's shredded values; both engines
     # rewrite a file of deltaplane's.
@@ -158,9 +158,9 @@ def test_variants_in_typed_columns(delta_spark: DeltaSpark, tmp_table: Callable[
     delta_spark.sql(f"DELETE FROM delta.`{shredded}` WHERE i % 2 = 0")
     DeltaTable(shredded).delete("i % 3 = 0")
     left = f"SELECT i, to_json(v) AS v FROM delta.`{shredded}` ORDER BY i"
-    kept = [(r["i"], r["p0"]) for r in expected if r["i"] % 2]
-    kept = [(i + more, v) for more in (0, 1000) for i, v in kept]
-    assert [(r["i"], r["v"]) for r in delta_spark.sql(left).to_pylist()] == [(i, v) for i, v in kept if i % 3]
+    expected_rows = [(r["i"], r["p0"]) for r in expected if r["i"] % 2]
+    expected_rows = [(i + more, v) for more in (0, 1000) for i, v in expected_rows]
+    assert [(r["i"], r["v"]) for r in delta_spark.sql(left).to_pylist()] == [(i, v) for i, v in expected_rows if i % 3]
     verify(shredded)
 
 

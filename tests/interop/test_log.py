@@ -305,7 +305,7 @@ def test_a_write_tells_what_it_was_asked_for(delta_spark: DeltaSpark, tmp_table:
     as the table's state."""
     from deltaplane import write_deltalake
 
-    given: list[tuple[str, list[str], dict[str, str], dict[str, Any]]] = [
+    writes: list[tuple[str, list[str], dict[str, str], dict[str, Any]]] = [
         ("append", ["day"], {}, {}),
         ("append", [], {}, {}),
         ("append", [], {"mergeSchema": "true"}, {"schema_mode": "merge"}),
@@ -315,7 +315,7 @@ def test_a_write_tells_what_it_was_asked_for(delta_spark: DeltaSpark, tmp_table:
         ("overwrite", ["day"], {"overwriteSchema": "true"}, {"schema_mode": "overwrite"}),
     ]
     ours, theirs = tmp_table(), tmp_table()
-    for version, (mode, partition_by, options, arguments) in enumerate(given):
+    for version, (mode, partition_by, options, arguments) in enumerate(writes):
         write_deltalake(ours, numbered(0, 3), mode=mode, partition_by=partition_by or None, **arguments)  # type: ignore[call-overload]
         delta_spark.write(theirs, numbered(0, 3), mode, partition_by, **options)
         said, expected = (commit_info(table, version) for table in (ours, theirs))

@@ -195,24 +195,24 @@ def fields_of(path: str) -> list[tuple[str, int | None, bool]]:
 
 
 def names_in_files(path: str, version: int | None) -> dict[str, tuple[int | None, str]]:
-    found: dict[str, tuple[int | None, str]] = {}
+    names: dict[str, tuple[int | None, str]] = {}
 
-    def visit(of: Any, at: str) -> None:
-        if not isinstance(of, dict):
+    def visit(data_type: Any, path_above: str) -> None:
+        if not isinstance(data_type, dict):
             return
-        if of["type"] == "struct":
-            for field in of["fields"]:
+        if data_type["type"] == "struct":
+            for field in data_type["fields"]:
                 metadata = field["metadata"]
-                below = f"{at}.{field['name']}" if at else field["name"]
+                below = f"{path_above}.{field['name']}" if path_above else field["name"]
                 number = metadata.get("delta.columnMapping.id")
-                found[below] = (number, metadata.get("delta.columnMapping.physicalName", field["name"]))
+                names[below] = (number, metadata.get("delta.columnMapping.physicalName", field["name"]))
                 visit(field["type"], below)
         for part in ("elementType", "keyType", "valueType"):
-            visit(of.get(part), f"{at}.{part}")
+            visit(data_type.get(part), f"{path_above}.{part}")
 
     table = DeltaTable(path) if version is None else DeltaTable(path, version=version)
     visit(json.loads(table.schema().to_json()), "")
-    return found
+    return names
 
 
 @pytest.mark.parametrize("mode", ["name", "id"])

@@ -71,12 +71,12 @@ BOUNDING = ["=", "<>", "<", ">"]
 
 def conditions(column: str, operators: list[str]) -> list[str]:
     """Each operator with each literal, and conditions on the column alone."""
-    found = [f"{column} {op} {literal}" for literal in LITERALS[column] for op in operators]
-    found += [f"{column} is null", f"{column} is not null", f"{column} in ({', '.join(LITERALS[column])})"]
-    found += [f"not ({column} <= {LITERALS[column][0]})", f"{column} > {LITERALS[column][0]} or id = 1"]
+    texts = [f"{column} {op} {literal}" for literal in LITERALS[column] for op in operators]
+    texts += [f"{column} is null", f"{column} is not null", f"{column} in ({', '.join(LITERALS[column])})"]
+    texts += [f"not ({column} <= {LITERALS[column][0]})", f"{column} > {LITERALS[column][0]} or id = 1"]
     if column == "text":
-        found += [f"text like '{p}%'" for p in ("", "a", "x", datasets.LONG, datasets.LONG + "b", "\U0010ffff")]
-    return found
+        texts += [f"text like '{p}%'" for p in ("", "a", "x", datasets.LONG, datasets.LONG + "b", "\U0010ffff")]
+    return texts
 
 
 @pytest.fixture(scope="module")
@@ -141,8 +141,8 @@ def test_delta_spark_and_deltalake_find_nan_and_both_zeros(
     asked = [c.format("x", "double") for c in bounds.CONDITIONS] + [
         c.format("s.f", "float") for c in bounds.CONDITIONS[::3]
     ]
-    found = delta_spark.counts_skipping(table, asked)
-    assert dict(zip(asked, found, strict=True)) == dict(zip(asked, delta_spark.counts(table, asked), strict=True))
+    counts = delta_spark.counts_skipping(table, asked)
+    assert dict(zip(asked, counts, strict=True)) == dict(zip(asked, delta_spark.counts(table, asked), strict=True))
     opened = deltalake.DeltaTable(table)
 
     def rows(text: str) -> int:

@@ -37,8 +37,8 @@ def test_new_rows_of_delta_spark_and_batches_for_it(delta_spark: DeltaSpark, tmp
     # All rows of the newest version, without those that its vectors delete.
     (whole,) = table.tail()
     assert sorted(whole.to_arrow()["id"].to_pylist()) == sorted({*expected} - {11})
-    told = pa.concat_tables(rows.to_arrow() for rows in table.tail(since=3, read_change_feed=True))
-    assert sorted(zip(told["_change_type"].to_pylist(), told["id"].to_pylist(), strict=True)) == [
+    changes = pa.concat_tables(rows.to_arrow() for rows in table.tail(since=3, read_change_feed=True))
+    assert sorted(zip(changes["_change_type"].to_pylist(), changes["id"].to_pylist(), strict=True)) == [
         ("delete", 11),
         ("insert", 30),
     ]

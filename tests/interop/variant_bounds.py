@@ -16,25 +16,25 @@ def decoded(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     data = bytearray()
-    for at in range(0, len(text), 5):
+    for offset in range(0, len(text), 5):
         value = 0
-        for c in text[at : at + 5]:
+        for c in text[offset : offset + 5]:
             value = value * 85 + _DIGITS.index(c)
         data += value.to_bytes(4, "big")
     width = (data[0] >> 6) + 1
     count, *_ = ends = [int.from_bytes(data[i : i + width], "little") for i in range(1, len(data) - width, width)]
     size = 1 + (count + 2) * width + ends[count + 1]
-    found: dict[str, Any] = VariantVal(bytes(data[size:]), bytes(data[:size])).toPython()
-    return found
+    bounds: dict[str, Any] = VariantVal(bytes(data[size:]), bytes(data[:size])).toPython()
+    return bounds
 
 
 def bounds(table: str) -> list[tuple[int, dict[str, Any], dict[str, Any]]]:
     """The bounds of each added file in the log."""
-    found = []
+    rows = []
     for commit in sorted(Path(table, "_delta_log").glob("*.json")):
         for line in commit.read_text().splitlines():
             if add := json.loads(line).get("add"):
                 stats = json.loads(add["stats"])
                 sections = (decoded(stats[part].get("v")) for part in ("minValues", "maxValues"))
-                found.append((stats["nullCount"]["v"], *sections))
-    return found
+                rows.append((stats["nullCount"]["v"], *sections))
+    return rows

@@ -15,5 +15,5 @@ SHARED = Path(os.environ.get("DELTAPLANE_SHARED", ROOT.parent / "shared"))
 
 def verify(table: str) -> None:
     """Fails unless the verifier finds no problem."""
-    found = problems(table)
-    assert not found, "\n".join([table, *found])
+    findings = problems(table)
+    assert not findings, "\n".join([table, *findings])

@@ -67,15 +67,15 @@ class Fault:
         module = self.test.split("::")[:-1]
         room = f"rust/{self.package.removeprefix('deltaplane-')}"
         below = f"{room}/tests/{self.target}" if self.target else f"{room}/src"
-        found = [f"{below}/{'/'.join(parts)}.rs" for parts in (module, module[:-1])]
+        names = [f"{below}/{'/'.join(parts)}.rs" for parts in (module, module[:-1])]
         # Tests are in a file of their own, or in the file under test.
-        return next((name for name in found if (ROOT / name).is_file()), found[0])
+        return next((name for name in names if (ROOT / name).is_file()), names[0])
 
     def planted(self, text: str) -> str:
         """The file's text with the fault in it; ValueError unless `before` occurs exactly once."""
-        found = text.count(self.before)
-        if found != 1:
-            raise ValueError(f"{self.file} holds the text to change {found} times, not once: {self.before}")
+        count = text.count(self.before)
+        if count != 1:
+            raise ValueError(f"{self.file} holds the text to change {count} times, not once: {self.before}")
         return text.replace(self.before, self.after)
 
 
@@ -117,9 +117,13 @@ def run_tests(checkout: Path, suite: Sequence[str], tests: Sequence[str]) -> tup
     environment = {**os.environ, "CARGO_TARGET_DIR": str(ROOT / "target")}
     command = ["cargo", "test", "--locked", *suite, "--", "--exact", *tests]
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-    found = dict(re.findall(r"^test (\S+) \.\.\. (ok|FAILED)$", done.stdout, re.MULTILINE))
+    outcomes = dict(re.findall(r"^test (\S+) \.\.\. (ok|FAILED)$", done.stdout, re.MULTILINE))
     printed = done.stdout + done.stderr
-    return {t for t, end in found.items() if end == "ok"}, {t for t, end in found.items() if end == "FAILED"}, printed
+    return (
+        {t for t, end in outcomes.items() if end == "ok"},
+        {t for t, end in outcomes.items() if end == "FAILED"},
+        printed,
+    )
 
 
 def run_pytest(checkout: Path, tests: Sequence[str]) -> tuple[set[str], set[str], str]:

@@ -33,16 +33,16 @@ class Found:
     seconds: float = 0.0
     mb: int = 0
 
-    def add(self, name: str, told: Outcomes, must_refuse_rows: bool) -> None:
+    def add(self, name: str, outcomes: Outcomes, must_refuse_rows: bool) -> None:
         self.met += 1
-        wrong = told.faults()
-        if must_refuse_rows and told.did.get("rows", {}).get("outcome") == "ok":
+        wrong = outcomes.faults()
+        if must_refuse_rows and outcomes.did.get("rows", {}).get("outcome") == "ok":
             wrong.append("rows from elsewhere were read")
-        if not told.did:
+        if not outcomes.did:
             wrong.append("nothing was done")
         if wrong:
             self.faults[name] = wrong
-        for did in told.did.values():
+        for did in outcomes.did.values():
             self.outcomes[did["outcome"]] += 1
             self.seconds = max(self.seconds, did["seconds"])
             self.mb = max(self.mb, did["mb"])
@@ -52,38 +52,38 @@ def hostile(root: Path, files_in_a_log: int, zeros: int) -> Found:
     """Uses every hostile table."""
     made = list(tables.tables(root, files_in_a_log, zeros))
     met = meet([Met(path, name in tables.COMMITS) for name, path, _ in made])
-    found = Found()
+    total = Found()
     for name, path, escapes in made:
-        found.add(name, met[path], escapes)
-    return found
+        total.add(name, met[path], escapes)
+    return total
 
 
 def at_random(root: Path, seeds: range) -> Found:
     """Uses a damaged table for each seed."""
     made = list(damaged.damaged(root, seeds))
     met = meet([Met(path, everything=False) for _, path in made])
-    found = Found()
+    total = Found()
     for name, path in made:
-        found.add(name, met[path], must_refuse_rows=False)
-    return found
+        total.add(name, met[path], must_refuse_rows=False)
+    return total
 
 
 def figures(of_tables: Found, damaged_files: Found, seconds: float) -> dict[str, Any]:
-    told: dict[str, Any] = {}
-    for what, found in (("hostile tables", of_tables), ("damaged files", damaged_files)):
-        done = found.outcomes.total()
-        told |= {
-            what: found.met,
+    numbers: dict[str, Any] = {}
+    for what, total in (("hostile tables", of_tables), ("damaged files", damaged_files)):
+        done = total.outcomes.total()
+        numbers |= {
+            what: total.met,
             f"{what}: things done with them": done,
-            f"{what}: of these with rows or a commit": found.outcomes["ok"],
-            f"{what}: of these refused by a typed error": done - found.outcomes["ok"]
-            if not found.faults
+            f"{what}: of these with rows or a commit": total.outcomes["ok"],
+            f"{what}: of these refused by a typed error": done - total.outcomes["ok"]
+            if not total.faults
             else "see faults",
-            f"{what}: longest, seconds": round(found.seconds, 1),
-            f"{what}: most memory above the process's own, MB": found.mb,
-            f"{what}: with a panic, an untyped error, a dead process, or beyond the bounds": len(found.faults),
+            f"{what}: longest, seconds": round(total.seconds, 1),
+            f"{what}: most memory above the process's own, MB": total.mb,
+            f"{what}: with a panic, an untyped error, a dead process, or beyond the bounds": len(total.faults),
         }
-    return told | {"seconds": round(seconds)}
+    return numbers | {"seconds": round(seconds)}
 
 
 def main() -> int:

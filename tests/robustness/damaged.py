@@ -58,24 +58,24 @@ def damage(file: bytes, chance: random.Random) -> bytes:
     """A file with one to three changes, more often at its end, where Parquet has its footer."""
     out = bytearray(file)
     for _ in range(chance.randint(1, 3)):
-        at = chance.randrange(len(out) + 1)
+        offset = chance.randrange(len(out) + 1)
         if chance.random() < 0.5:
-            at = max(0, len(out) - 1 - int(chance.expovariate(1 / 200)))
+            offset = max(0, len(out) - 1 - int(chance.expovariate(1 / 200)))
         length = chance.choice([1, 4, 8, 64, 1000])
         match chance.randrange(7):
             case 0 | 1:
-                out[at : at + 1] = bytes([chance.randrange(256)])
+                out[offset : offset + 1] = bytes([chance.randrange(256)])
             case 2:
-                del out[at : at + length]
+                del out[offset : offset + length]
             case 3:
-                out[at:at] = out[at : at + length]
+                out[offset:offset] = out[offset : offset + length]
             case 4:
-                out[at : at + length] = bytes(min(length, len(out) - at))
+                out[offset : offset + length] = bytes(min(length, len(out) - offset))
             case 5:
                 extreme = chance.choice(EXTREMES)
-                out[at : at + len(extreme)] = extreme
+                out[offset : offset + len(extreme)] = extreme
             case _:
-                del out[at:]
+                del out[offset:]
     return bytes(out)
 
 
@@ -83,15 +83,15 @@ def damaged(root: Path, seeds: range) -> Iterator[tuple[str, Path]]:
     """A table for each seed: a description of the damage, and its path."""
     sound = make_sound(root)
     files = [
-        (table, found)
+        (table, candidates)
         for table in sound
         for kind in KINDS
-        if (found := sorted(f for f in table.rglob("*") if f.is_file() and kind_of(str(f)) == kind))
+        if (candidates := sorted(f for f in table.rglob("*") if f.is_file() and kind_of(str(f)) == kind))
     ]
     for seed in seeds:
         chance = random.Random(seed)
-        table, found = files[seed % len(files)]
-        file = chance.choice(found)
+        table, candidates = files[seed % len(files)]
+        file = chance.choice(candidates)
         path = root / f"damaged-{seed}"
         shutil.copytree(table, path)
         name = file.relative_to(table)

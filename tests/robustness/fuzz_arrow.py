@@ -111,12 +111,12 @@ def _with_validity(r: random.Random, array: pa.Array) -> pa.Array:
         return array
     elif t.num_fields:
         children = [array.values]
-    kept = array.buffers()[
+    buffers = array.buffers()[
         : t.num_buffers if not pa.types.is_string_view(t) and not pa.types.is_binary_view(t) else None
     ]
     if pa.types.is_dictionary(t) or pa.types.is_run_end_encoded(t):
         return array
-    return pa.Array.from_buffers(t, len(array), [pa.py_buffer(bits), *kept[1:]], children=children)
+    return pa.Array.from_buffers(t, len(array), [pa.py_buffer(bits), *buffers[1:]], children=children)
 
 
 def _offsets(r: random.Random, rows: int, values: int) -> list[int]:
@@ -151,17 +151,17 @@ def nested(r: random.Random, n: int, depth: int) -> pa.Array:
             return pa.StructArray.from_arrays([nested(r, n, depth - 1) for _ in names], names)
         case "list" | "large_list":
             values = nested(r, r.randint(0, 2 * n), depth - 1)
-            of = pa.ListArray if kind == "list" else pa.LargeListArray
-            return _with_validity(r, of.from_arrays(_offsets(r, n, len(values)), values))
+            array_class = pa.ListArray if kind == "list" else pa.LargeListArray
+            return _with_validity(r, array_class.from_arrays(_offsets(r, n, len(values)), values))
         case "fixed":
             size = r.randint(1, 3)
             return _with_validity(r, pa.FixedSizeListArray.from_arrays(nested(r, n * size, depth - 1), size))
         case "view":
             values = nested(r, r.randint(1, 9), depth - 1)
-            at = [r.randint(0, len(values)) for _ in range(n)]
-            of = r.choice([(pa.ListViewArray, pa.int32()), (pa.LargeListViewArray, pa.int64())])
-            sizes = [r.randint(0, len(values) - a) for a in at]
-            return of[0].from_arrays(pa.array(at, of[1]), pa.array(sizes, of[1]), values)
+            starts = [r.randint(0, len(values)) for _ in range(n)]
+            array_class = r.choice([(pa.ListViewArray, pa.int32()), (pa.LargeListViewArray, pa.int64())])
+            sizes = [r.randint(0, len(values) - a) for a in starts]
+            return array_class[0].from_arrays(pa.array(starts, array_class[1]), pa.array(sizes, array_class[1]), values)
         case "map":
             offsets = _offsets(r, n, r.randint(0, 2 * n))
             keys = pa.array([f"k{i}" for i in range(offsets[-1])], r.choice([pa.string(), pa.large_string()]))
@@ -232,8 +232,8 @@ def damaged_case(r: random.Random, path: str) -> None:
     row = r.randrange(n)
     bad = r.random() < 0.7
     values = [b"caf\xe9 in a text of some length" if i == row and bad else b"fine" * (i % 5) for i in range(n)]
-    of = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
-    text, binary = r.choice(list(of.items()))
+    counterparts = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+    text, binary = r.choice(list(counterparts.items()))
     raw = pa.array(values, binary)
     masked = r.random() < 0.3
     valid = bytes(0xFF & ~((1 << (row % 8)) if masked and row // 8 == i else 0) for i in range(n // 8 + 1))

@@ -40,15 +40,15 @@ class Outcomes:
 
     def faults(self) -> list[str]:
         """Violations of the requirements with any table."""
-        found = [] if self.died_at is None else [f"the process ended at {self.died_at}"]
-        for action, told in self.did.items():
-            if told["outcome"].startswith("untyped") or told["outcome"] == "Internal":
-                found.append(f"{action}: {told['outcome']}: {told['text'][:300]}")
-            if told["seconds"] > SECONDS:
-                found.append(f"{action}: {told['seconds']:.1f} s")
-            if told["mb"] > MEMORY_MB:
-                found.append(f"{action}: {told['mb']} MB")
-        return found
+        problems = [] if self.died_at is None else [f"the process ended at {self.died_at}"]
+        for action, outcome in self.did.items():
+            if outcome["outcome"].startswith("untyped") or outcome["outcome"] == "Internal":
+                problems.append(f"{action}: {outcome['outcome']}: {outcome['text'][:300]}")
+            if outcome["seconds"] > SECONDS:
+                problems.append(f"{action}: {outcome['seconds']:.1f} s")
+            if outcome["mb"] > MEMORY_MB:
+                problems.append(f"{action}: {outcome['mb']} MB")
+        return problems
 
 
 def meet(tables: Sequence[Met], limit_mb: int = LIMIT_MB) -> dict[Path, Outcomes]:
@@ -82,13 +82,13 @@ def _victim(tables: list[Met], limit_mb: int) -> dict[Path, Outcomes]:
         guard.cancel()
     met: dict[Path, Outcomes] = {}
     current, doing = Outcomes(), "start"
-    for told in map(json.loads, said.splitlines()):
-        if "table" in told:
-            current = met[Path(told["table"])] = Outcomes()
-        elif "starts" in told:
-            doing = told["starts"]
+    for line in map(json.loads, said.splitlines()):
+        if "table" in line:
+            current = met[Path(line["table"])] = Outcomes()
+        elif "starts" in line:
+            doing = line["starts"]
         else:
-            current.did[told["did"]] = told
+            current.did[line["did"]] = line
     if process.returncode != 0:
         assert met, f"the victim didn't start ({process.returncode})"
         current.died_at = f"{doing} ({process.returncode})"

@@ -24,9 +24,9 @@ MOST, LEAST = 2**63 - 1, -(2**63)
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 
-def one(actions: list[Action], kind: str) -> Action:
-    found: Action = next(a[kind] for a in actions if kind in a)
-    return found
+def action_of(actions: list[Action], kind: str) -> Action:
+    action: Action = next(a[kind] for a in actions if kind in a)
+    return action
 
 
 def lines(actions: list[Action]) -> str:
@@ -37,7 +37,7 @@ Change = Callable[[list[Action]], str | None]
 
 
 def put(kind: str, **members: Any) -> Change:
-    return lambda actions: one(actions, kind).update(members)
+    return lambda actions: action_of(actions, kind).update(members)
 
 
 def text(before: str, after: str) -> Change:
@@ -51,8 +51,8 @@ def behind(line: str) -> Change:
 def z85(data: bytes) -> str:
     data += b"\0" * (-len(data) % 4)
     out = ""
-    for at in range(0, len(data), 4):
-        word, block = int.from_bytes(data[at : at + 4], "big"), ""
+    for offset in range(0, len(data), 4):
+        word, block = int.from_bytes(data[offset : offset + 4], "big"), ""
         for _ in range(5):
             word, digit = divmod(word, 85)
             block = Z85[digit] + block
@@ -68,14 +68,14 @@ def vector(bitmaps: list[tuple[int, bytes]], cardinality: int, claimed: int | No
 
     def change(actions: list[Action]) -> None:
         lists = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors", "changeDataFeed"]}
-        one(actions, "protocol").update(minReaderVersion=3, minWriterVersion=7, **lists)
+        action_of(actions, "protocol").update(minReaderVersion=3, minWriterVersion=7, **lists)
         described = {
             "storageType": "i",
             "pathOrInlineDv": z85(data),
             "sizeInBytes": len(data),
             "cardinality": cardinality,
         }
-        one(actions, "add").update(deletionVector=described, stats="{}")
+        action_of(actions, "add").update(deletionVector=described, stats="{}")
 
     return change
 
@@ -97,10 +97,10 @@ def full(containers: int) -> bytes:
 def row_ids(last: int) -> Change:
     def change(actions: list[Action]) -> None:
         features = ["rowTracking", "domainMetadata", "changeDataFeed"]
-        one(actions, "protocol").update(minReaderVersion=1, minWriterVersion=7, writerFeatures=features)
+        action_of(actions, "protocol").update(minReaderVersion=1, minWriterVersion=7, writerFeatures=features)
         names = {"RowId": "ids", "RowCommitVersion": "versions"}
         properties = {f"delta.rowTracking.materialized{name}ColumnName": column for name, column in names.items()}
-        one(actions, "metaData")["configuration"] = {"delta.enableRowTracking": "true", **properties}
+        action_of(actions, "metaData")["configuration"] = {"delta.enableRowTracking": "true", **properties}
         for action in actions:
             if "add" in action:
                 action["add"].update(baseRowId=last, defaultRowCommitVersion=last)
@@ -115,9 +115,9 @@ def extremes(value: int) -> Change:
 
     def change(actions: list[Action]) -> None:
         stats = {"numRecords": value, **{part: {"x": value} for part in ("minValues", "maxValues", "nullCount")}}
-        one(actions, "add").update(size=value, modificationTime=value, stats=json.dumps(stats))
-        one(actions, "commitInfo").update(timestamp=value)
-        one(actions, "metaData").update(createdTime=value)
+        action_of(actions, "add").update(size=value, modificationTime=value, stats=json.dumps(stats))
+        action_of(actions, "commitInfo").update(timestamp=value)
+        action_of(actions, "metaData").update(createdTime=value)
         actions.append({"txn": {"appId": "a", "version": value, "lastUpdated": value}})
         actions.append({"remove": {"path": "gone", "dataChange": True, "deletionTimestamp": value, "size": value}})
 
@@ -128,7 +128,7 @@ def partition(kind: str, value: str) -> Change:
     fields = [{"name": name, "type": t, "nullable": True, "metadata": {}} for name, t in (("x", "long"), ("p", kind))]
 
     def change(actions: list[Action]) -> None:
-        one(actions, "metaData")["schemaString"] = json.dumps({"type": "struct", "fields": fields})
+        action_of(actions, "metaData")["schemaString"] = json.dumps({"type": "struct", "fields": fields})
         for action in actions:
             if "add" in action:
                 action["add"]["partitionValues"] = {"p": value}
@@ -314,8 +314,8 @@ def bomb(column: str, member: str, size: int) -> Callable[[pa.Table], pa.Table]:
         for row in rows:
             if row is not None:
                 row[member] = "a" * size
-        at = checkpoint.schema.get_field_index(column)
-        return checkpoint.set_column(at, column, pa.array(rows, checkpoint.schema.field(column).type))
+        index = checkpoint.schema.get_field_index(column)
+        return checkpoint.set_column(index, column, pa.array(rows, checkpoint.schema.field(column).type))
 
     return change
 
@@ -332,9 +332,13 @@ def page_claims(file: bytes, size: int) -> bytes:
     starts = [group.column(n).data_page_offset for group in groups for n in range(group.num_columns)]
     for start in starts:
         # A page's kind, then this number, each behind a byte for the field.
-        at = start + 3
-        if file[start : start + 3 : 2] == b"\x15\x15" and min(file[at : at + 4]) > 127 and 0 < file[at + 4] < 128:
-            file = file[:at] + number + file[at + 5 :]
+        offset = start + 3
+        if (
+            file[start : start + 3 : 2] == b"\x15\x15"
+            and min(file[offset : offset + 4]) > 127
+            and 0 < file[offset + 4] < 128
+        ):
+            file = file[:offset] + number + file[offset + 5 :]
     return file
 
 
@@ -396,15 +400,15 @@ def sidecar(path: str) -> Spoil:
                 other, pa.table({"x": [9], "p": ["secret"]}), configuration={"delta.checkpointPolicy": "v2"}
             )
             DeltaTable(str(other)).create_checkpoint()
-        (found,) = (other / "_delta_log" / "_sidecars").iterdir()
+        (sidecar,) = (other / "_delta_log" / "_sidecars").iterdir()
         actions = [json.loads(line) for line in log_file(table, commit(0)).read_text().splitlines()]
         lists = {"readerFeatures": ["v2Checkpoint"], "writerFeatures": ["v2Checkpoint", "changeDataFeed"]}
-        named = {"path": path.format(root=table.parent, name=found.name), "sizeInBytes": 1, "modificationTime": 1}
+        named = {"path": path.format(root=table.parent, name=sidecar.name), "sizeInBytes": 1, "modificationTime": 1}
         manifest = [
             {"checkpointMetadata": {"version": 0}},
             {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **lists}},
-            {"metaData": one(actions, "metaData")},
-            {"sidecar": {**named, "sizeInBytes": found.stat().st_size}},
+            {"metaData": action_of(actions, "metaData")},
+            {"sidecar": {**named, "sizeInBytes": sidecar.stat().st_size}},
         ]
         top = log_file(table, f"{0:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json")
         top.write_text(lines(manifest))
@@ -423,7 +427,7 @@ def escape(path: str) -> Spoil:
             pq.write_table(pa.table({"x": [9]}), other / "f.parquet")
         path_of = log_file(table, commit(0))
         actions = [json.loads(line) for line in path_of.read_text().splitlines()]
-        one(actions, "add")["path"] = path.format(root=table.parent)
+        action_of(actions, "add")["path"] = path.format(root=table.parent)
         path_of.write_text(lines(actions))
 
     return spoil

@@ -14,16 +14,16 @@ from robustness.hostile import Outcomes
 
 
 def test_every_hostile_table_ends_in_rows_or_a_typed_error(tmp_path: Path) -> None:
-    found = damage.hostile(tmp_path, files_in_a_log=3_000, zeros=128 << 20)
-    assert found.faults == {}
-    assert found.outcomes["ok"] > 100
+    total = damage.hostile(tmp_path, files_in_a_log=3_000, zeros=128 << 20)
+    assert total.faults == {}
+    assert total.outcomes["ok"] > 100
 
 
 def test_every_damaged_file_ends_in_rows_or_a_typed_error(tmp_path: Path) -> None:
-    found = damage.at_random(tmp_path, range(60))
-    assert found.faults == {}
+    total = damage.at_random(tmp_path, range(60))
+    assert total.faults == {}
     # Some damage has an effect, and not every damage loses a table.
-    assert found.outcomes["ok"] > found.outcomes["CorruptFile"] + found.outcomes["CorruptLog"] > 10
+    assert total.outcomes["ok"] > total.outcomes["CorruptFile"] + total.outcomes["CorruptLog"] > 10
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def test_every_damaged_file_ends_in_rows_or_a_typed_error(tmp_path: Path) -> Non
     ],
 )
 def test_faults_are_told(outcome: dict[str, object], what: str) -> None:
-    told = {"did": "rows", "outcome": "ok", "text": "", "seconds": 0.0, "mb": 0, **outcome}
-    assert what in str(Outcomes({"rows": told}).faults())
-    found = damage.Found()
-    found.add("a table", Outcomes({"rows": {**told, "seconds": 0.0, "mb": 0, "outcome": "ok"}}), must_refuse_rows=True)
-    assert found.faults == {"a table": ["rows from elsewhere were read"]}
+    line = {"did": "rows", "outcome": "ok", "text": "", "seconds": 0.0, "mb": 0, **outcome}
+    assert what in str(Outcomes({"rows": line}).faults())
+    total = damage.Found()
+    total.add("a table", Outcomes({"rows": {**line, "seconds": 0.0, "mb": 0, "outcome": "ok"}}), must_refuse_rows=True)
+    assert total.faults == {"a table": ["rows from elsewhere were read"]}

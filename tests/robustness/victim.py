@@ -68,14 +68,14 @@ def tell(action: str, do: Callable[[], Any]) -> None:
         outcome, text = e.kind, str(e)
     except BaseException as e:  # noqa: BLE001 - a panic is one, and is what is looked for
         outcome, text = f"untyped {type(e).__name__}", str(e)
-    told = {
+    report = {
         "did": action,
         "outcome": outcome,
         "text": text[:2000],
         "seconds": time.monotonic() - began,
         "mb": megabytes("VmHWM") - before,
     }
-    print(json.dumps(told), flush=True)
+    print(json.dumps(report), flush=True)
 
 
 def megabytes(what: str) -> int:

@@ -32,15 +32,15 @@ def in_new_york(spark: SparkSession) -> Iterator[None]:
 @pytest.fixture
 def conf(spark: SparkSession) -> Iterator[dict[str, str]]:
     """Session settings, restored after the test."""
-    given: dict[str, str] = {}
+    settings: dict[str, str] = {}
 
     class Settings(dict[str, str]):
         def __setitem__(self, key: str, value: str) -> None:
-            given[key] = value
+            settings[key] = value
             spark.conf.set(key, value)
 
     yield Settings()
-    for key in given:
+    for key in settings:
         spark.conf.unset(key)
 
 

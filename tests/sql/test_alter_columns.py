@@ -19,7 +19,7 @@ def lengths(path: str) -> dict[str, str]:
     return {f.name: f.metadata[LENGTHS] for f in DeltaTable(path).schema().fields if LENGTHS in f.metadata}
 
 
-def told(path: str) -> tuple[str, Any]:
+def last_operation(path: str) -> tuple[str, Any]:
     info = DeltaTable(path).history(1)[0]
     return info["operation"], json.loads(next(iter(info["operationParameters"].values())))
 
@@ -40,9 +40,9 @@ def test_several_columns_are_one_commit(tmp_table: Callable[[], str]) -> None:
     assert table.version() == 1
     assert (a.metadata["comment"], b.type.type, c.nullable) == ("x", "long", True)
     assert s.type.fields[0].metadata == {"comment": "y"}
-    operation, columns = told(path)
+    operation, columns = last_operation(path)
     assert operation == "CHANGE COLUMNS"
-    assert [(one["name"], one["type"], one["nullable"]) for one in columns] == [
+    assert [(column["name"], column["type"], column["nullable"]) for column in columns] == [
         ("a", "integer", True),
         ("b", "long", False),
         ("c", "integer", True),
@@ -50,7 +50,7 @@ def test_several_columns_are_one_commit(tmp_table: Callable[[], str]) -> None:
     ]
     change("ALTER COLUMN c FIRST, b AFTER c")
     assert [f.name for f in DeltaTable(path).schema().fields] == ["c", "b", "a", "s"]
-    assert [one["position"] for one in told(path)[1]] == ["FIRST", "AFTER c"]
+    assert [column["position"] for column in last_operation(path)[1]] == ["FIRST", "AFTER c"]
     for wrong in ("a COMMENT 'n', nope COMMENT 'z'", "a COMMENT 'n', b TYPE STRING", "a COMMENT 'n', b SET NOT NULL"):
         with pytest.raises(DeltaError):
             change(f"ALTER COLUMN {wrong}")
@@ -65,12 +65,12 @@ def test_lengths_are_declared_and_changed(tmp_table: Callable[[], str]) -> None:
         sql(f"ALTER TABLE t {text}", tables={"t": path})
 
     change("ADD COLUMNS (d CHARACTER(2), n ARRAY<STRUCT<`x-y`: CHAR(2), d: DECIMAL(5, 1)>>)")
-    kept = {
+    unchanged = {
         "st": "struct<a:varchar(2),n:int>",
         "d": "char(2)",
         "n": "array<struct<`x-y`:char(2),d:decimal(5,1)>>",
     }
-    assert lengths(path) == {"c": "char(3)", "v": "varchar(4)", **kept}
+    assert lengths(path) == {"c": "char(3)", "v": "varchar(4)", **unchanged}
     version = DeltaTable(path).version()
     for wrong in (
         *("v TYPE VARCHAR(3)", "v TYPE CHAR(20)", "c TYPE CHAR(5)", "c TYPE VARCHAR(2)", "s TYPE VARCHAR(10)"),
@@ -88,10 +88,10 @@ def test_lengths_are_declared_and_changed(tmp_table: Callable[[], str]) -> None:
         )
     assert DeltaTable(path).version() == version
     change("ALTER COLUMN v TYPE VARCHAR(10), c TYPE VARCHAR(3)")
-    assert lengths(path) == {"c": "varchar(3)", "v": "varchar(10)", **kept}
+    assert lengths(path) == {"c": "varchar(3)", "v": "varchar(10)", **unchanged}
     change("CHANGE COLUMN c c VARCHAR(3) COMMENT 'hi'")
     change("ALTER COLUMN v TYPE STRING")
-    assert lengths(path) == {"c": "varchar(3)", **kept}
+    assert lengths(path) == {"c": "varchar(3)", **unchanged}
     write_deltalake(path, pa.table({"v": ["longer than ten"], "c": ["abc"]}), mode="append")
     with pytest.raises(ConstraintViolationError, match="DELTA_EXCEED_CHAR_VARCHAR_LIMIT"):
         write_deltalake(path, pa.table({"c": ["abcd"]}), mode="append")

@@ -36,14 +36,14 @@ def test_vacuum(table: DeltaTable) -> None:
     assert run("VACUUM t", table) == [{"path": table.table_uri}]
     assert not (root / "lost.parquet").exists()
     table.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 hours"})
-    found = run("VACUUM t LITE RETAIN 0 HOURS DRY RUN", table)
-    assert sorted(row["path"] for row in found) == [f"{table.table_uri}/{name}" for name in dead]
+    rows = run("VACUUM t LITE RETAIN 0 HOURS DRY RUN", table)
+    assert sorted(row["path"] for row in rows) == [f"{table.table_uri}/{name}" for name in dead]
     with pytest.raises(InvalidArgumentError, match="LITE"):
         run("VACUUM t LITE USING INVENTORY t", table)
-    told = pa.table({"path": dead[:1], "length": [1], "isDir": [False], "modificationTime": [0]})
-    assert run("VACUUM t USING INVENTORY i DRY RUN", table, i=told) == [{"path": f"{table.table_uri}/{dead[0]}"}]
+    inventory = pa.table({"path": dead[:1], "length": [1], "isDir": [False], "modificationTime": [0]})
+    assert run("VACUUM t USING INVENTORY i DRY RUN", table, i=inventory) == [{"path": f"{table.table_uri}/{dead[0]}"}]
     query = "VACUUM t RETAIN 0 HOURS USING INVENTORY (SELECT * FROM i)"
-    assert run(query, table, i=told) == [{"path": table.table_uri}]
+    assert run(query, table, i=inventory) == [{"path": table.table_uri}]
     assert sorted(p.name for p in root.glob("*.parquet")) == sorted([dead[1], *table.files()])
 
 

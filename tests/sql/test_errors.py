@@ -317,8 +317,10 @@ def test_queries_that_double_are_refused() -> None:
 def test_every_statement_has_words_of_its_own() -> None:
     words = [statement.words for statement in STATEMENTS]
     assert len(set(words)) == len(words)
-    for i, one in enumerate(words):
-        assert not any(one[: len(earlier)] == earlier for earlier in words[:i]), f"{one} is never reached"
+    for i, words_of_one in enumerate(words):
+        assert not any(words_of_one[: len(earlier)] == earlier for earlier in words[:i]), (
+            f"{words_of_one} is never reached"
+        )
 
 
 # --- mutations --------------------------------------------------------------------------------------------------------
@@ -397,8 +399,8 @@ def mutated(chance: random.Random, text: str) -> str:
             case 3:
                 words.insert(i, words[j])
             case _:
-                at = chance.randrange(len(text) + 1)
-                words = [text[:at] + chance.choice(_BITS) + text[at + chance.randrange(3) :]]
+                offset = chance.randrange(len(text) + 1)
+                words = [text[:offset] + chance.choice(_BITS) + text[offset + chance.randrange(3) :]]
         text = " ".join(words)
     return text
 

@@ -44,7 +44,7 @@ def rows(seed: int, count: int) -> pa.Table:
         return [draw.choice([*values, None]) for _ in range(count)]
 
     # The same milliseconds for all rows, since bounds in the log have no microseconds.
-    at = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
+    moment = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
     return pa.table(
         {
             "p": pa.array(some(["a", "b c", "é/d"]), pa.string()),
@@ -54,22 +54,22 @@ def rows(seed: int, count: int) -> pa.Table:
             "f": pa.array(some([float("nan"), -0.0, 1.5]), pa.float64()),
             "s": pa.array(some(["a" * 40, "a" * 40 + "b"]), pa.string()),
             "day": pa.array(some([dt.date(1, 1, 1), dt.date(2024, 2, 29)]), pa.date32()),
-            "at": pa.array([at + dt.timedelta(microseconds=draw.randrange(1000)) for _ in range(count)]),
+            "at": pa.array([moment + dt.timedelta(microseconds=draw.randrange(1000)) for _ in range(count)]),
         }
     )
 
 
-def table(at: str, seed: int, **configuration: str) -> pa.Table:
+def table(where: str, seed: int, **configuration: str) -> pa.Table:
     """Makes a table of three commits; returns its rows."""
     for part in range(3):
         write_deltalake(
-            at, rows(seed + part, 20), partition_by=["p", "q"], mode="append", configuration=configuration or None
+            where, rows(seed + part, 20), partition_by=["p", "q"], mode="append", configuration=configuration or None
         )
-    return DeltaTable(at).to_pyarrow_table()
+    return DeltaTable(where).to_pyarrow_table()
 
 
-def without_files(at: str) -> None:
-    for file in Path(at).rglob("*.parquet"):
+def without_files(path: str) -> None:
+    for file in Path(path).rglob("*.parquet"):
         if "_delta_log" not in file.parts:
             file.unlink()
 
@@ -78,24 +78,24 @@ def without_files(at: str) -> None:
 @pytest.mark.parametrize("query", TOLD)
 def test_what_the_log_tells_needs_no_file(query: str, checkpointed: bool, tmp_path: Path) -> None:
     # P160, P164
-    at = str(tmp_path / "t")
-    data = table(at, seed=7)
+    path = str(tmp_path / "t")
+    data = table(path, seed=7)
     if checkpointed:
-        DeltaTable(at).create_checkpoint()
+        DeltaTable(path).create_checkpoint()
     expected = deltaplane.sql(query, tables={"t": data})
-    without_files(at)
-    assert deltaplane.sql(query, tables={"t": at}).to_pylist() == expected.to_pylist()
+    without_files(path)
+    assert deltaplane.sql(query, tables={"t": path}).to_pylist() == expected.to_pylist()
 
 
 @pytest.mark.parametrize("query", READ)
 def test_what_it_does_not_tell_is_read(query: str, tmp_path: Path) -> None:
-    at = str(tmp_path / "t")
-    data = table(at, seed=70)
+    path = str(tmp_path / "t")
+    data = table(path, seed=70)
     expected = deltaplane.sql(query, tables={"t": data}).to_pylist()
-    assert repr(deltaplane.sql(query, tables={"t": at}).to_pylist()) == repr(expected)
-    without_files(at)
+    assert repr(deltaplane.sql(query, tables={"t": path}).to_pylist()) == repr(expected)
+    without_files(path)
     with pytest.raises(FileMissingError):
-        deltaplane.sql(query, tables={"t": at})
+        deltaplane.sql(query, tables={"t": path})
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -110,25 +110,25 @@ def test_what_it_does_not_tell_is_read(query: str, tmp_path: Path) -> None:
 )
 def test_results_are_those_of_the_rows(seed: int, configuration: dict[str, str], tmp_path: Path) -> None:
     # P120, P166: bounds of files with a vector may be wide; columns without statistics have none
-    at = str(tmp_path / "t")
-    table(at, 100 + seed, **configuration)
-    opened = DeltaTable(at)
+    path = str(tmp_path / "t")
+    table(path, 100 + seed, **configuration)
+    opened = DeltaTable(path)
     opened.delete(f"x = {seed - 2}")
     if seed % 2:
         opened.create_checkpoint()
-    data = DeltaTable(at).to_pyarrow_table()
+    data = DeltaTable(path).to_pyarrow_table()
     for query in TOLD + READ:
         expected = deltaplane.sql(query, tables={"t": data}).to_pylist()
-        assert repr(deltaplane.sql(query, tables={"t": at}).to_pylist()) == repr(expected), query
+        assert repr(deltaplane.sql(query, tables={"t": path}).to_pylist()) == repr(expected), query
 
 
 def test_files_without_statistics_are_read(tmp_path: Path) -> None:
-    at = str(tmp_path / "t")
-    table(at, 5)
+    path = str(tmp_path / "t")
+    table(path, 5)
     log = tmp_path / "t" / "_delta_log" / f"{2:020}.json"
     log.write_text(log.read_text().replace('"stats":', '"not":'))
-    expected = deltaplane.sql(TOLD[1], tables={"t": DeltaTable(at).to_pyarrow_table()}).to_pylist()
-    assert deltaplane.sql(TOLD[1], tables={"t": at}).to_pylist() == expected
-    without_files(at)
+    expected = deltaplane.sql(TOLD[1], tables={"t": DeltaTable(path).to_pyarrow_table()}).to_pylist()
+    assert deltaplane.sql(TOLD[1], tables={"t": path}).to_pylist() == expected
+    without_files(path)
     with pytest.raises(FileMissingError):
-        deltaplane.sql(TOLD[1], tables={"t": at})
+        deltaplane.sql(TOLD[1], tables={"t": path})

@@ -162,8 +162,8 @@ def test_a_join_is_no_source(path: str) -> None:
 
 
 def rows(path: str) -> list[tuple[str, int]]:
-    found = DeltaTable(path).to_pyarrow_table().to_pylist()
-    return sorted((row["k"], row["v"]) for row in found)
+    table_rows = DeltaTable(path).to_pyarrow_table().to_pylist()
+    return sorted((row["k"], row["v"]) for row in table_rows)
 
 
 def test_it_merges(tmp_table: Callable[[], str]) -> None:

@@ -82,8 +82,8 @@ def left(path: str) -> list[Any]:
 
 def info(path: str) -> dict[str, Any]:
     text = Path(path, "_delta_log", f"{DeltaTable(path).version():020}.json").read_text()
-    found: dict[str, Any] = json.loads(text.splitlines()[0])["commitInfo"]
-    return found
+    info_of_commit: dict[str, Any] = json.loads(text.splitlines()[0])["commitInfo"]
+    return info_of_commit
 
 
 def write_serializable(path: str) -> None:
@@ -136,8 +136,8 @@ def test_the_isolation_level_is_kept(path: str, meanwhile: Any) -> None:
 def test_others_that_move_rows_are_no_conflict(path: str, meanwhile: Any, table: str) -> None:
     write_deltalake(path, MORE, mode="append")
     meanwhile(lambda: DeltaTable(path).optimize.compact())
-    given = path if table == "path" else DeltaTable(path, version=0)
-    sql("INSERT INTO t SELECT p, x + 10 FROM t WHERE p = 'a'", tables={"t": given})
+    target = path if table == "path" else DeltaTable(path, version=0)
+    sql("INSERT INTO t SELECT p, x + 10 FROM t WHERE p = 'a'", tables={"t": target})
     assert left(path) == [1, 2, 3, 4, 9, 11, 12]
 
 
@@ -155,8 +155,8 @@ def test_rows_of_others_are_a_blind_append(path: str, tmp_path: Path, meanwhile:
 
 
 def test_a_dry_run_tells_it(path: str, meanwhile: Any) -> None:
-    told = sql("INSERT INTO t SELECT p, x FROM t", tables={"t": path}, dry_run=True)
-    assert (told.read_set.reads, told.read_set.isolation) == ("set", "Serializable")
+    result = sql("INSERT INTO t SELECT p, x FROM t", tables={"t": path}, dry_run=True)
+    assert (result.read_set.reads, result.read_set.isolation) == ("set", "Serializable")
     assert sql("INSERT INTO t SELECT 'a', 1", tables={"t": path}, dry_run=True).read_set.reads == "nothing"
     meanwhile(lambda: DeltaTable(path).delete("p = 'b'"))
     with pytest.raises(ConcurrentDeleteReadException):

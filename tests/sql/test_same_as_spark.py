@@ -29,7 +29,7 @@ TABLES = {"sales": queries.SALES, "codes": queries.CODES, "empty": queries.EMPTY
 
 
 @pytest.fixture(scope="module")
-def at(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The tables as Delta tables of several files, so that files can be skipped."""
     folder = tmp_path_factory.mktemp("tables")
     for name, data in TABLES.items():
@@ -71,8 +71,8 @@ def plain(value: Any) -> Any:
 
 
 def rows(table: pa.Table, ordered: bool) -> list[str]:
-    found = [repr([plain(v) for v in row.values()]) for row in table.to_pylist()]
-    return found if ordered else sorted(found)
+    texts = [repr([plain(v) for v in row.values()]) for row in table.to_pylist()]
+    return texts if ordered else sorted(texts)
 
 
 def one_zero(table: pa.Table) -> list[str]:
@@ -95,8 +95,8 @@ def alike(ours: pa.DataType, theirs: pa.DataType) -> bool:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("query", queries.QUERIES)
-def test_rows_are_those_of_spark(views: SparkSession, at: dict[str, str], query: str) -> None:
-    ours = deltaplane.sql(query, tables=at)
+def test_rows_are_those_of_spark(views: SparkSession, paths: dict[str, str], query: str) -> None:
+    ours = deltaplane.sql(query, tables=paths)
     theirs = views.sql(query).toArrow()
     assert ours.column_names == theirs.column_names
     pairs = zip(ours.schema, theirs.schema, strict=True)
@@ -106,27 +106,27 @@ def test_rows_are_those_of_spark(views: SparkSession, at: dict[str, str], query:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("query", queries.FAILING)
-def test_what_spark_refuses_is_refused(views: SparkSession, at: dict[str, str], query: str) -> None:
+def test_what_spark_refuses_is_refused(views: SparkSession, paths: dict[str, str], query: str) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     with pytest.raises((PySparkException, Py4JError)):
         views.sql(query).toArrow()
     with pytest.raises(DeltaError):
-        deltaplane.sql(query, tables=at)
+        deltaplane.sql(query, tables=paths)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("condition", queries.CONDITIONS)
 def test_commands_mean_the_rows_that_spark_selects(
-    views: SparkSession, at: dict[str, str], tmp_path: Path, condition: str
+    views: SparkSession, paths: dict[str, str], tmp_path: Path, condition: str
 ) -> None:
     meant = [row.id for row in views.sql(f"SELECT id FROM sales z WHERE {condition} ORDER BY id").collect()]
     for vectors in ("false", "true"):
         path = str(tmp_path / vectors)
-        shutil.copytree(at["sales"], path)
+        shutil.copytree(paths["sales"], path)
         DeltaTable(path).alter.set_table_properties({"delta.enableDeletionVectors": vectors})
-        tables = {**at, "sales": path}
+        tables = {**paths, "sales": path}
         updated = deltaplane.sql(f"UPDATE sales z SET id = -id WHERE {condition}", tables=tables, dry_run=True)
         deltaplane.sql(f"DELETE FROM sales AS z WHERE {condition}", tables=tables)
         left = deltaplane.sql("SELECT id FROM sales", tables=tables)["id"].to_pylist()
@@ -147,7 +147,7 @@ def test_the_comparison_can_fail() -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_drawn_queries_give_what_spark_gives(views: SparkSession, at: dict[str, str]) -> None:
+def test_drawn_queries_give_what_spark_gives(views: SparkSession, paths: dict[str, str]) -> None:
     # Engines may differ in which row fails first, and in whether a filter removes it before:
     # failures aren't compared.
     drawing = Drawing(SEED)
@@ -158,7 +158,7 @@ def test_drawn_queries_give_what_spark_gives(views: SparkSession, at: dict[str, 
     for _ in range(DRAWN):
         query = drawing.query()
         try:
-            ours = deltaplane.sql(query, tables=at)
+            ours = deltaplane.sql(query, tables=paths)
             theirs = views.sql(query).toArrow()
         except (DeltaError, PySparkException, Py4JError):
             continue

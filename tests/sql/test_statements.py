@@ -39,15 +39,15 @@ def path(tmp_table: Table) -> str:
 @pytest.fixture
 def run(path: str) -> Run:
     def running(text: str, **tables: Any) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = sql(text, tables={"t": path, **tables}).to_pylist()
-        return found
+        results: list[dict[str, Any]] = sql(text, tables={"t": path, **tables}).to_pylist()
+        return results
 
     return running
 
 
 def rows(path: str) -> list[tuple[Any, ...]]:
-    found = [tuple(row.values()) for row in DeltaTable(path).to_pyarrow_table().to_pylist()]
-    return sorted(found, key=repr)
+    table_rows = [tuple(row.values()) for row in DeltaTable(path).to_pyarrow_table().to_pylist()]
+    return sorted(table_rows, key=repr)
 
 
 def history(path: str) -> dict[str, Any]:
@@ -340,9 +340,9 @@ def test_a_table_that_is_replaced_is_what_the_statement_says(tmp_table: Table, o
     def replaced(more: str) -> tuple[Any, ...]:
         what = f"{more} AS SELECT 1 AS x, 2 AS y" if of_a_query else f"(x INT, y INT) {more}"
         sql(f"CREATE OR REPLACE TABLE delta.`{where}` {what}")
-        (told,) = sql(f"DESCRIBE DETAIL delta.`{where}`").to_pylist()
-        by = (told["partitionColumns"], told["clusteringColumns"])
-        return (told["description"], dict(told["properties"]), *by, DeltaTable(where).count())
+        (detail,) = sql(f"DESCRIBE DETAIL delta.`{where}`").to_pylist()
+        by = (detail["partitionColumns"], detail["clusteringColumns"])
+        return (detail["description"], dict(detail["properties"]), *by, DeltaTable(where).count())
 
     rows = int(of_a_query)
     both = {"delta.appendOnly": "false", "own": "a"}
@@ -427,8 +427,8 @@ def test_alter_columns_that_are_mapped(path: str, run: Run) -> None:
     run("ALTER TABLE t ADD COLUMN s.q INT AFTER p")
     run("ALTER TABLE t DROP COLUMNS (gone, away)")
     run("ALTER TABLE t DROP COLUMN s.p")
-    found = run("DESCRIBE t")
-    assert [(r["col_name"], r["data_type"]) for r in found] == [
+    columns = run("DESCRIBE t")
+    assert [(r["col_name"], r["data_type"]) for r in columns] == [
         ("a.b", "string"),
         ("x", "bigint"),
         ("s", "struct<q:int>"),
@@ -480,23 +480,23 @@ def test_describe_history(path: str, run: Run) -> None:
 
 
 def test_describe_detail(path: str, run: Run) -> None:
-    (found,) = run("DESCRIBE DETAIL t")
+    (detail,) = run("DESCRIBE DETAIL t")
     table = DeltaTable(path)
     assert (
-        list(found)
+        list(detail)
         == (
             "format id name description location createdAt lastModified partitionColumns clusteringColumns numFiles "
             "sizeInBytes properties minReaderVersion minWriterVersion tableFeatures"
         ).split()
     )
     sizes = pa.table(table.get_add_actions())["size_bytes"].to_pylist()
-    assert (found["format"], found["id"], found["numFiles"], found["sizeInBytes"]) == (
+    assert (detail["format"], detail["id"], detail["numFiles"], detail["sizeInBytes"]) == (
         "delta", table.metadata().id, len(sizes), sum(sizes)
     )  # fmt: skip
-    assert (found["location"], found["partitionColumns"], found["properties"]) == (table.table_uri, [], [])
-    assert (found["minReaderVersion"], found["minWriterVersion"]) == (1, 2)
-    assert found["tableFeatures"] == ["appendOnly", "invariants"]
-    assert run("DESCRIBE DETAIL t VERSION AS OF 0") == [found]
+    assert (detail["location"], detail["partitionColumns"], detail["properties"]) == (table.table_uri, [], [])
+    assert (detail["minReaderVersion"], detail["minWriterVersion"]) == (1, 2)
+    assert detail["tableFeatures"] == ["appendOnly", "invariants"]
+    assert run("DESCRIBE DETAIL t VERSION AS OF 0") == [detail]
 
 
 def test_show(path: str, run: Run) -> None:
@@ -516,8 +516,8 @@ def test_show(path: str, run: Run) -> None:
     assert list(shown) == sorted(shown)
     assert run("SHOW TBLPROPERTIES t (b)") == [{"key": "b", "value": "2"}]
     assert run("SHOW TBLPROPERTIES t ('c')") == [{"key": "c", "value": "Table t does not have property: c"}]
-    told = {row["col_name"]: row["data_type"] for row in run("DESCRIBE EXTENDED t")}
-    assert told["Table Properties"] == f"[{','.join(f'{k}={v}' for k, v in shown.items())}]"
+    facts = {row["col_name"]: row["data_type"] for row in run("DESCRIBE EXTENDED t")}
+    assert facts["Table Properties"] == f"[{','.join(f'{k}={v}' for k, v in shown.items())}]"
 
 
 def test_partitions_and_details_are_shown(tmp_table: Table) -> None:
@@ -532,8 +532,8 @@ def test_partitions_and_details_are_shown(tmp_table: Table) -> None:
     assert run("SHOW PARTITIONS t") == [{"p": 1, "q": "a"}, {"p": 2, "q": "b"}, {"p": None, "q": "c"}]
     assert run("SHOW PARTITIONS t PARTITION (p = 2)") == [{"p": 2, "q": "b"}]
     assert run("SHOW PARTITIONS t PARTITION (p = NULL, q)") == [{"p": None, "q": "c"}]
-    told = {row["col_name"]: row["data_type"] for row in run("DESCRIBE EXTENDED t")}
-    assert (told["x"], told["Comment"], told["Provider"]) == ("bigint", "said", "delta")
+    facts = {row["col_name"]: row["data_type"] for row in run("DESCRIBE EXTENDED t")}
+    assert (facts["x"], facts["Comment"], facts["Provider"]) == ("bigint", "said", "delta")
     assert run("DESCRIBE t P")[1] == {"info_name": "data_type", "info_value": "int"}
     run("INSERT OVERWRITE t PARTITION (p = NULL, q) SELECT 4, 'd'")
     assert run("SELECT x FROM t ORDER BY x") == [{"x": 1}, {"x": 2}, {"x": 4}]
@@ -628,16 +628,16 @@ def test_data_that_no_table_holds_is_refused(run: Run) -> None:
 
 def test_data_of_the_callers_is_read(path: str, run: Run) -> None:
     stream = pa.table({"k": ["a", "b"], "w": [Decimal("1.5"), None]}).to_reader()
-    found = run("SELECT t.x, u.w FROM t JOIN u USING (k) JOIN U AS again ON again.k = u.k ORDER BY x", u=stream)
-    assert found == [{"x": 1, "w": Decimal("1.5")}, {"x": 2, "w": None}]
+    results = run("SELECT t.x, u.w FROM t JOIN u USING (k) JOIN U AS again ON again.k = u.k ORDER BY x", u=stream)
+    assert results == [{"x": 1, "w": Decimal("1.5")}, {"x": 2, "w": None}]
     shown = DeltaTable(path)
     run("DELETE FROM t")
     assert run("SELECT count(*) AS n FROM old", old=shown) == [{"n": 3}]
 
 
 def test_names_of_columns(run: Run) -> None:
-    found = sql("SELECT 1 + 1, count(*), x AS `a b`, x, v.X FROM VALUES (1) AS v(x) GROUP BY x")
-    assert found.column_names == ["1 + 1", "count(*)", "a b", "x", "X"]
+    result = sql("SELECT 1 + 1, count(*), x AS `a b`, x, v.X FROM VALUES (1) AS v(x) GROUP BY x")
+    assert result.column_names == ["1 + 1", "count(*)", "a b", "x", "X"]
 
 
 # --- only what matters is read ----------------------------------------------------------------------------------------

@@ -78,13 +78,13 @@ def test_rows_that_go_matter_where_the_table_is_read(path: str, itself: str) -> 
 
 
 def test_a_dry_run_tells_what_it_rests_on(path: str) -> None:
-    told = sql(OF_ITSELF, tables={"t": path}, dry_run=True)
-    assert (told.rows["numDeletedRows"], told.read_set.reads, told.read_set.condition) == (1, "set", None)
-    assert "ConcurrentDeleteReadException" in [c.error for c in told.conflicts]
-    told = sql(OF_ANOTHER, tables={"t": path, "s": SOURCE}, dry_run=True)
+    result = sql(OF_ITSELF, tables={"t": path}, dry_run=True)
+    assert (result.rows["numDeletedRows"], result.read_set.reads, result.read_set.condition) == (1, "set", None)
+    assert "ConcurrentDeleteReadException" in [c.error for c in result.conflicts]
+    result = sql(OF_ANOTHER, tables={"t": path, "s": SOURCE}, dry_run=True)
     # The parts without a subquery prune files.
-    assert (told.read_set.reads, told.files_read) == ("rows", 1)
-    assert "ConcurrentDeleteReadException" not in [c.error for c in told.conflicts]
+    assert (result.read_set.reads, result.files_read) == ("rows", 1)
+    assert "ConcurrentDeleteReadException" not in [c.error for c in result.conflicts]
     assert left(path) == [1, 2, 3, 4]
 
 
@@ -131,10 +131,10 @@ def test_what_has_no_meaning_is_refused(path: str, text: str, error: type[Except
 )
 def test_a_merge_rests_on_what_its_source_is_made_of(path: str, source: str, reads: str) -> None:
     sql("UPDATE t SET y = x WHERE x = 1", tables={"t": path})
-    tables, given = {"t": path, "s": SOURCE}, source.format(path)
-    text = f"MERGE INTO t USING {given} AS s ON t.x = s.y AND t.p = 'a' AND t.x = 1 WHEN MATCHED THEN DELETE"
-    told = sql(text, tables=tables, dry_run=True)
-    assert (told.read_set.reads, told.rows["numTargetRowsDeleted"]) == (reads, 1)
+    tables, source_text = {"t": path, "s": SOURCE}, source.format(path)
+    text = f"MERGE INTO t USING {source_text} AS s ON t.x = s.y AND t.p = 'a' AND t.x = 1 WHEN MATCHED THEN DELETE"
+    result = sql(text, tables=tables, dry_run=True)
+    assert (result.read_set.reads, result.rows["numTargetRowsDeleted"]) == (reads, 1)
     stale = {**tables, "t": DeltaTable(path)}
     DeltaTable(path).delete("p = 'b'")
     if reads == "rows":
@@ -159,8 +159,8 @@ def test_a_merge_of_a_table_with_itself(path: str) -> None:
 @pytest.mark.spark
 def test_sparks_tasks_run_them(spark: SparkSession, path: str) -> None:
     tables = {"t": path, "s": SOURCE}
-    told = sql("DELETE FROM t WHERE p = 'a' AND x NOT IN (SELECT y FROM s)", spark, tables=tables, dry_run=True)
-    assert (told.rows["numDeletedRows"], told.read_set.reads, told.files_read) == (1, "rows", 1)
+    result = sql("DELETE FROM t WHERE p = 'a' AND x NOT IN (SELECT y FROM s)", spark, tables=tables, dry_run=True)
+    assert (result.rows["numDeletedRows"], result.read_set.reads, result.files_read) == (1, "rows", 1)
     spark.range(2, 4).createOrReplaceTempView("of_spark")
     updated = sql(
         "UPDATE t AS z SET y = z.x WHERE z.x IN (SELECT id FROM of_spark o WHERE o.id = z.x)", spark, tables=tables
@@ -189,12 +189,12 @@ def test_on_spark_they_rest_on_what_they_read(spark: SparkSession, path: str) ->
         dp.read(spark, path).createOrReplaceTempView("of_spark")
         assert sql(text, spark, tables={"t": path, "s": SOURCE}, dry_run=True).read_set.reads == reads, text
     # A subquery in a condition of the API may read any table.
-    told = dp.DeltaTable.forPath(spark, path).delete("p = 'a' AND x IN (SELECT y FROM of_spark)", dry_run=True)
-    assert told is not None
-    assert (told.read_set.reads, told.rows["numDeletedRows"]) == ("set", 1)
-    told = dp.DeltaTable.forPath(spark, path).delete("x = 2", dry_run=True)
-    assert told is not None
-    assert told.read_set.reads == "rows"
+    result = dp.DeltaTable.forPath(spark, path).delete("p = 'a' AND x IN (SELECT y FROM of_spark)", dry_run=True)
+    assert result is not None
+    assert (result.read_set.reads, result.rows["numDeletedRows"]) == ("set", 1)
+    result = dp.DeltaTable.forPath(spark, path).delete("x = 2", dry_run=True)
+    assert result is not None
+    assert result.read_set.reads == "rows"
     spark.catalog.dropTempView("of_spark")
     stale = DeltaTable(path)
     DeltaTable(path).delete("p = 'b'")

@@ -33,8 +33,8 @@ def test_everything_goes_in_one_commit(
 ) -> None:
     path = filled(tmp_path / "t", configuration, partition_by=partition_by)
     files = len(DeltaTable(path).file_uris())
-    told = sql(TRUNCATE, tables={"t": path}, dry_run=True)
-    assert (told.operation, told.files_removed, DeltaTable(path).version()) == ("TRUNCATE", files, 2)
+    result = sql(TRUNCATE, tables={"t": path}, dry_run=True)
+    assert (result.operation, result.files_removed, DeltaTable(path).version()) == ("TRUNCATE", files, 2)
     assert sql(TRUNCATE, tables={"t": path}).to_pylist() == [{"operation": "TRUNCATE", "version": 3}]
     table = DeltaTable(path)
     assert table.to_pyarrow_table().num_rows == 0

@@ -74,9 +74,9 @@ def run(servers: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
     """The suite's counts for each store; raises an assertion error with the output if a store
     fails."""
     with tempfile.TemporaryDirectory() as scratch:
-        told, report = Path(scratch) / "servers.json", Path(scratch) / "report.json"
-        told.write_text(json.dumps(servers))
-        named = {"DELTAPLANE_TEST_SERVERS": str(told), "DELTAPLANE_TEST_REPORT": str(report)}
+        servers_file, report = Path(scratch) / "servers.json", Path(scratch) / "report.json"
+        servers_file.write_text(json.dumps(servers))
+        named = {"DELTAPLANE_TEST_SERVERS": str(servers_file), "DELTAPLANE_TEST_REPORT": str(report)}
         done = subprocess.run(
             [*SUITE, "servers", "--", "--ignored"],
             cwd=ROOT,
@@ -95,11 +95,11 @@ def run_all(scratch: Path) -> dict[str, dict[str, int]]:
     local = {"name": "local disk", "root": str(scratch / "tables"), "options": {}, "page": 1000}
     memory = {"name": "memory", "root": "memory://contract/proof", "options": {}, "page": 1000}
     with ExitStack() as running:
-        told = [local, memory]
+        descriptions = [local, memory]
         for name, start in SERVERS.items():
             (scratch / name).mkdir()
-            told.append(running.enter_context(start(scratch / name)).contract())
-        return run(told)
+            descriptions.append(running.enter_context(start(scratch / name)).contract())
+        return run(descriptions)
 
 
 def proof(figures: dict[str, dict[str, int]]) -> dict[str, Any]:

@@ -54,8 +54,8 @@ class LockTable:
 
     def items(self) -> list[dict[str, Any]]:
         """Every item, in the order of the file names."""
-        found = self.client("dynamodb").scan(TableName=self.name, ConsistentRead=True)["Items"]
-        return sorted(found, key=lambda item: str(item["fileName"]["S"]))
+        items = self.client("dynamodb").scan(TableName=self.name, ConsistentRead=True)["Items"]
+        return sorted(items, key=lambda item: str(item["fileName"]["S"]))
 
     def keys(self, table: str, prefix: str) -> list[str]:
         """The names below a table's directory, relative to it."""

@@ -45,8 +45,8 @@ class Folder(LogStore):
         (self.table / path).unlink(missing_ok=True)
 
     def list_from(self, directory: str, name: str) -> Iterable[StoredObject]:
-        found = (self.table / directory).glob("*")
-        return sorted(self._shown(file) for file in found if self._counts(file) and file.name >= name)
+        files = (self.table / directory).glob("*")
+        return sorted(self._shown(file) for file in files if self._counts(file) and file.name >= name)
 
     def list_all(self, directory: str) -> Iterable[StoredObject]:
         return [self._shown(file) for file in (self.table / directory).rglob("*") if self._counts(file)]

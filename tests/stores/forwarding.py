@@ -60,9 +60,9 @@ def forwarding(endpoint: str, serve: Serve, certificate: Path | None = None) -> 
             for name, value in answer.headers:
                 if name.lower() not in ("transfer-encoding", "connection", "content-length"):
                     self.send_header(name, value)
-            told = {name.lower(): value for name, value in answer.headers}.get("content-length")
+            size = {name.lower(): value for name, value in answer.headers}.get("content-length")
             length = str(len(answer.body))
-            self.send_header("Content-Length", (told or length) if self.command == "HEAD" else length)
+            self.send_header("Content-Length", (size or length) if self.command == "HEAD" else length)
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(answer.body)

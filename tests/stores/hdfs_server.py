@@ -27,10 +27,10 @@ LISTED_AT_ONCE = 100
 
 def jar() -> Path:
     """The mini cluster's jar; raises FileNotFoundError with the command to run if it is missing."""
-    found = FOLDER / JAR
-    if not found.is_file():
+    path = FOLDER / JAR
+    if not path.is_file():
         raise FileNotFoundError(f"no {JAR} under {FOLDER}: run `make servers`")
-    return found
+    return path
 
 
 def fetch() -> None:
@@ -55,7 +55,7 @@ def command(folder: Path, *, name_nodes: int = 1) -> list[str]:
 
     shipped = Path(pyspark.__file__).parent / "jars"
     wanted = (f"hadoop-client-api-{HADOOP}", f"hadoop-client-runtime-{HADOOP}", "slf4j-api-*", "jcl-over-slf4j-*")
-    jars = [jar(), *(found for name in wanted for found in shipped.glob(f"{name}.jar"))]
+    jars = [jar(), *(jar_file for name in wanted for jar_file in shipped.glob(f"{name}.jar"))]
     return [
         "java",
         "-Xmx512m",

@@ -163,10 +163,10 @@ def _answers(port: int, process: subprocess.Popen[str]) -> bool:
 
 def program(path: str) -> str:
     """A file that `make servers` installs."""
-    found = CACHE / path
-    if not found.exists():
-        raise FileNotFoundError(f"no {found}: run `make servers`")
-    return str(found)
+    file = CACHE / path
+    if not file.exists():
+        raise FileNotFoundError(f"no {file}: run `make servers`")
+    return str(file)
 
 
 def _s3(name: str, endpoint: str, key: str, secret: str) -> StoreServer:

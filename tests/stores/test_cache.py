@@ -47,8 +47,8 @@ class S3:
             write_deltalake(self.path, rows, mode="append", storage_options=self.plain)
 
     def client(self, **options: object) -> tuple[Client, dict[str, str]]:
-        client, given = self.server.client()
-        return client, {**given, "cache_dir": str(self.cache), **{k: str(v) for k, v in options.items()}}
+        client, server_options = self.server.client()
+        return client, {**server_options, "cache_dir": str(self.cache), **{k: str(v) for k, v in options.items()}}
 
 
 def requests(client: Client) -> list[str]:
@@ -80,11 +80,11 @@ def test_data_files_are_kept_where_that_is_asked_for(s3: S3) -> None:
     asked = requests(without)
     assert not any(call.startswith("HEAD") for call in asked)
     assert sum(".parquet" in call and "_delta_log" not in call for call in asked) >= 2 * 12
-    kept, options = s3.client(cache_data=True)
+    client, options = s3.client(cache_data=True)
     assert read(options) == 12 * ROWS
-    requests(kept)
+    requests(client)
     assert read(options) == 12 * ROWS
-    asked = requests(kept)
+    asked = requests(client)
     assert sorted({call.split()[0] for call in asked if "part-" in call or ".parquet" in call}) == ["HEAD"]
     assert len(asked) == 2 + 12
 
@@ -126,15 +126,15 @@ def test_what_is_there_is_told_and_thrown_away(s3: S3, monkeypatch: pytest.Monke
     DeltaTable(s3.path, storage_options=options)
     stranger = s3.cache / "notes.txt"
     stranger.write_text("not the cache's")
-    found = cache_info(s3.cache)
-    assert found.path == s3.cache
-    assert found.tables == {s3.path: CachedTable(found.entries, found.size_bytes)}
-    assert found.oldest_use_ms is not None
+    info = cache_info(s3.cache)
+    assert info.path == s3.cache
+    assert info.tables == {s3.path: CachedTable(info.entries, info.size_bytes)}
+    assert info.oldest_use_ms is not None
     on_disk = [path for path in s3.cache.rglob("*") if path.is_file() and path != stranger]
-    assert (found.entries, found.drafts) == (len(on_disk), 0)
-    assert found.size_bytes >= sum(path.stat().st_size for path in on_disk)
+    assert (info.entries, info.drafts) == (len(on_disk), 0)
+    assert info.size_bytes >= sum(path.stat().st_size for path in on_disk)
     monkeypatch.setenv("DELTAPLANE_CACHE_DIR", str(s3.cache))
-    assert clear_cache() == found.size_bytes
+    assert clear_cache() == info.size_bytes
     assert cache_info().entries == 0
     assert [path for path in s3.cache.rglob("*") if path.is_file()] == [stranger]
     # Processes that use the cache continue.

@@ -48,8 +48,8 @@ class Signers:
         self.gone: set[str] = set()
 
     def __call__(self, request: Request, ask: Callable[[], Answer]) -> Answer | None:
-        found = re.search(r"Credential=([^/]+)/", request.headers.get("authorization", ""))
-        self.seen.append(found[1] if found else "")
+        match = re.search(r"Credential=([^/]+)/", request.headers.get("authorization", ""))
+        self.seen.append(match[1] if match else "")
         return REFUSED if self.seen[-1] in self.gone else ask()
 
 
@@ -151,8 +151,8 @@ def test_a_forked_child_asks_anew(moto_server: S3Server) -> None:
     write_deltalake(table, rows(0), storage_options=options)
     child = os.fork()
     if child == 0:  # pragma: no cover
-        found = ids(DeltaTable(table, storage_options=options))
-        os._exit(0 if (found, keys.asked) == ([0], 2) else 1)
+        ids_read = ids(DeltaTable(table, storage_options=options))
+        os._exit(0 if (ids_read, keys.asked) == ([0], 2) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -162,7 +162,7 @@ END_MS = int(END.timestamp()) * 1000
 
 
 @pytest.mark.parametrize(
-    ("given", "fields", "end"),
+    ("credentials", "fields", "end"),
     [
         ({"token": "x"}, {"token": "x"}, None),
         # boto3's STS, whose Expiration is a datetime.
@@ -179,8 +179,8 @@ END_MS = int(END.timestamp()) * 1000
         ({"token": "x", "expiry": 32472144000.5}, {"token": "x"}, END_MS + 500),
     ],
 )
-def test_what_a_provider_may_give(given: object, fields: dict[str, str], end: int | None) -> None:
-    assert fetch(provider_name(lambda: given)) == (list(fields.items()), end)
+def test_what_a_provider_may_give(credentials: object, fields: dict[str, str], end: int | None) -> None:
+    assert fetch(provider_name(lambda: credentials)) == (list(fields.items()), end)
 
 
 async def coroutine() -> dict[str, str]:
@@ -188,7 +188,7 @@ async def coroutine() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("credentials", "words"),
     [
         (None, "gave NoneType"),
         (SECRET, "gave str"),
@@ -200,9 +200,9 @@ async def coroutine() -> dict[str, str]:
         ({"token": SECRET, "expires_at": END_MS}, "an end that is neither"),
     ],
 )
-def test_what_is_no_credential_is_refused_without_its_value(given: object, words: str) -> None:
+def test_what_is_no_credential_is_refused_without_its_value(credentials: object, words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words) as caught:
-        fetch(provider_name(lambda: given))
+        fetch(provider_name(lambda: credentials))
     assert SECRET not in str(caught.value)
 
 
@@ -295,9 +295,9 @@ class Sts:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(urllib.request.Request(self.endpoint, query.encode(), form), timeout=30) as answer:
             text = answer.read().decode()
-        found = re.search("<AccessKeyId>(.*)</AccessKeyId>", text)
-        assert found is not None, text
-        self.keys.append(found[1])
+        match = re.search("<AccessKeyId>(.*)</AccessKeyId>", text)
+        assert match is not None, text
+        self.keys.append(match[1])
         if len(self.asked) == 1:
             text = re.sub("<Expiration>[^<]*", "<Expiration>2020-01-01T00:00:00Z", text)
         return Answer(200, [("Content-Type", "text/xml")], text.encode())

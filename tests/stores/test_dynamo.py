@@ -168,12 +168,12 @@ def test_a_crash_after_every_request(locks: LockTable) -> None:
         if n % 2 == 0:
             append(table, 1000 + n, locks.options)
             acknowledged.add(1000 + n)
-        found = ids(DeltaTable(table, storage_options=locks.options))
-        assert len(found) == len(set(found)), f"twice after {cut.seen}"
-        assert acknowledged <= set(found) <= acknowledged | left_open, cut.seen
+        ids_read = ids(DeltaTable(table, storage_options=locks.options))
+        assert len(ids_read) == len(set(ids_read)), f"twice after {cut.seen}"
+        assert acknowledged <= set(ids_read) <= acknowledged | left_open, cut.seen
         # A commit that was found must not disappear again.
-        finished += len(set(found) & left_open)
-        acknowledged |= set(found)
+        finished += len(set(ids_read) & left_open)
+        acknowledged |= set(ids_read)
         left_open -= acknowledged
     history = DeltaTable(table, storage_options=locks.options).history()
     assert [entry["version"] for entry in history] == list(range(len(history) - 1, -1, -1))

@@ -65,10 +65,10 @@ def test_a_killed_writer_leaves_no_half_commit(hdfs: str) -> None:
             time.sleep(0.02 * run)
             process.kill()
             acknowledged += [int(line) for line in process.stdout.read().split()]
-        found = ids(DeltaTable(table))
-        assert set(acknowledged) <= set(found)
+        ids_read = ids(DeltaTable(table))
+        assert set(acknowledged) <= set(ids_read)
         # At most the one commit whose answer each killed writer couldn't print.
-        assert len(found) == len(set(found)) <= len(acknowledged) + run + 1
+        assert len(ids_read) == len(set(ids_read)) <= len(acknowledged) + run + 1
     assert write_deltalake(table, rows(-1), mode="append").version == len(ids(DeltaTable(table)))
     tried = check_log_store(f"{hdfs}/check")
     proofs.tell(

@@ -106,9 +106,9 @@ def test_the_other_name_node_takes_over(tmp_path: Path) -> None:
             done, unclear = appending(table, options, 1000 * (n + 1), change)
             acknowledged |= done
             left_open |= unclear
-            found = ids(DeltaTable(table, storage_options=options))
-            assert len(found) == len(set(found))
-            assert acknowledged <= set(found) <= acknowledged | left_open
+            ids_read = ids(DeltaTable(table, storage_options=options))
+            assert len(ids_read) == len(set(ids_read))
+            assert acknowledged <= set(ids_read) <= acknowledged | left_open
         history = DeltaTable(table, storage_options=options).history()
         assert [entry["version"] for entry in history] == list(range(len(history) - 1, -1, -1))
         figures |= {

@@ -74,7 +74,7 @@ def append(table: str, number: int, locks: LockTable, **more: str) -> None:
     write_deltalake(table, rows(number), mode="append", storage_options={**options(locks), **more})
 
 
-def found(table: str, locks: LockTable) -> list[int]:
+def ids_in_table(table: str, locks: LockTable) -> list[int]:
     return ids(DeltaTable(table, storage_options=options(locks)))
 
 
@@ -91,7 +91,7 @@ def test_in_turn(locks: LockTable) -> None:
         for number in range(0, 6, 2):
             append(table, number, locks)
             assert other.append(table, number + 1, options(locks)) == {"version": number + 1}
-    assert found(table, locks) == list(range(6))
+    assert ids_in_table(table, locks) == list(range(6))
     assert_complete(locks, 6)
     items = locks.items()
     assert len({item["tablePath"]["S"] for item in items}) == 1
@@ -113,9 +113,9 @@ def test_racing(locks: LockTable) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         begun = [pool.submit(write, n * APPENDS) for n, write in enumerate((ours, theirs, ours, theirs))]
-        for one in begun:
-            one.result()
-    assert found(table, locks) == list(range(4 * APPENDS))
+        for future in begun:
+            future.result()
+    assert ids_in_table(table, locks) == list(range(4 * APPENDS))
     assert_complete(locks, 4 * APPENDS + 1)
 
 
@@ -130,20 +130,20 @@ def test_theirs_crash_and_we_finish(locks: LockTable) -> None:
     commit = [what.split()[0] for what in calm.seen]
     points = commit.index("UpdateItem") + 1
     assert commit[:points].count("PutItem") == 1
-    kept, whole = [0, 1], 0
+    expected, whole = [0, 1], 0
     for number, after in enumerate(range(1, points + 1), 2):
         cut = Cut(after, first=THEIR_FIRST)
         with proxy(locks.server, cut) as endpoint, peer() as other:
             other.begin(table, number, options(locks.behind(endpoint)))
             assert cut.reached.wait(PATIENCE_SECONDS), f"{after} requests never came: {cut.seen}"
             other.kill()
-        now = found(table, locks)
-        assert now in (kept, sorted([*kept, number])), cut.seen
-        whole += now != kept
-        kept = now
+        now = ids_in_table(table, locks)
+        assert now in (expected, sorted([*expected, number])), cut.seen
+        whole += now != expected
+        expected = now
         append(table, 1000 + number, locks)
-        kept = sorted([*kept, 1000 + number])
-    assert found(table, locks) == kept
+        expected = sorted([*expected, 1000 + number])
+    assert ids_in_table(table, locks) == expected
     assert 0 < whole < points, "no crash point before the decision, or none behind it"
     assert all(item["complete"]["S"] == "true" for item in locks.items())
 
@@ -156,7 +156,7 @@ def test_ours_crash_and_they_finish(locks: LockTable) -> None:
     calm = Cut(None)
     with proxy(locks.server, calm) as endpoint:
         append(table, 1, locks.behind(endpoint))
-    kept, whole = [0, 1], 0
+    expected, whole = [0, 1], 0
     with peer() as other:
         for number, after in enumerate(range(1, len(calm.seen) + 1), 2):
             cut, failed = Cut(after), False
@@ -166,11 +166,11 @@ def test_ours_crash_and_they_finish(locks: LockTable) -> None:
                 except DeltaError:
                     failed = True
             assert "error" not in other.append(table, 1000 + number, options(locks))
-            now = found(table, locks)
-            without = sorted([*kept, 1000 + number])
+            now = ids_in_table(table, locks)
+            without = sorted([*expected, 1000 + number])
             assert now == sorted([*without, number]) or (failed and now == without), cut.seen
             whole += now != without
-            kept = now
+            expected = now
     assert 0 < whole < len(calm.seen)
     history = DeltaTable(table, storage_options=options(locks)).history()
     assert [entry["version"] for entry in history] == list(range(len(history) - 1, -1, -1))

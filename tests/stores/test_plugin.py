@@ -234,7 +234,7 @@ class Late(Folder):
 
     def list_from(self, directory: str, name: str) -> Iterable[StoredObject]:
         until = time.time() * 1000 - 5000
-        return [found for found in super().list_from(directory, name) if found.modified_ms < until]
+        return [entry for entry in super().list_from(directory, name) if entry.modified_ms < until]
 
 
 class Unsorted(Folder):
@@ -244,7 +244,7 @@ class Unsorted(Folder):
 
 class Excluding(Folder):
     def list_from(self, directory: str, name: str) -> Iterator[StoredObject]:
-        return (found for found in super().list_from(directory, name) if found.path != f"{directory}/{name}")
+        return (entry for entry in super().list_from(directory, name) if entry.path != f"{directory}/{name}")
 
 
 class Silent(Folder):

@@ -169,8 +169,8 @@ def test_no_text_shows_a_credential(moto_server: S3Server, caplog: pytest.LogCap
     ]
     for location, changed in attempts:
         for use in (
-            lambda at, o: DeltaTable(at, storage_options=o).to_pyarrow_table(),
-            lambda at, o: write_deltalake(at, pa.table({"other": [1]}), mode="append", storage_options=o),
+            lambda path, o: DeltaTable(path, storage_options=o).to_pyarrow_table(),
+            lambda path, o: write_deltalake(path, pa.table({"other": [1]}), mode="append", storage_options=o),
         ):
             try:
                 use(location, {**good, **changed})

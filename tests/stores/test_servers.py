@@ -32,8 +32,8 @@ def test_a_table_s_life(store_server: StoreServer) -> None:
     versions, cleaned up."""
     table, options = f"{store_server.new_bucket()}/some/deep er/tablé", store_server.options
     assert not DeltaTable.is_deltatable(table, options)
-    kept = "interval 0 days"
-    configuration = {"delta.logRetentionDuration": kept, "delta.deletedFileRetentionDuration": kept}
+    retention = "interval 0 days"
+    configuration = {"delta.logRetentionDuration": retention, "delta.deletedFileRetentionDuration": retention}
     write_deltalake(table, rows(0, 3), storage_options=options, partition_by="p", configuration=configuration)
 
     def append(writer: int) -> list[int | None]:
@@ -155,10 +155,10 @@ def _texts(store_server: StoreServer, secrets: dict[str, str]) -> list[str]:
     ]
     texts: list[str] = []
     for location, changed in attempts:
-        given = {**options, **changed}
+        changed_options = {**options, **changed}
         for use in (_read, _write):
             try:
-                use(location, given)
+                use(location, changed_options)
             except DeltaError as e:
                 texts += [str(e), repr(e), "".join(traceback.format_exception_only(e)), repr(vars(e))]
     assert len(texts) >= 4 * len(attempts)

@@ -65,7 +65,7 @@ def python(text: str) -> list[Paragraph]:
         if token.type == tokenize.COMMENT:
             line, column = token.start
             comments.append((line, token.line[:column], "#", token.string[1:]))
-    found = _comments(comments, markdown=False)
+    paragraphs = _comments(comments, markdown=False)
     lines = text.splitlines()
     for node in ast.walk(ast.parse(text)):
         for statement in getattr(node, "body", []) if not isinstance(node, (ast.Lambda, ast.IfExp)) else []:
@@ -74,8 +74,8 @@ def python(text: str) -> list[Paragraph]:
                 and isinstance(statement.value, ast.Constant)
                 and isinstance(statement.value.value, str)
             ):
-                found += _docstring(lines, statement.value.lineno, statement.value.end_lineno or 0)
-    return sorted(found, key=lambda p: p.first)
+                paragraphs += _docstring(lines, statement.value.lineno, statement.value.end_lineno or 0)
+    return sorted(paragraphs, key=lambda p: p.first)
 
 
 def markdown(text: str) -> list[Paragraph]:
@@ -91,7 +91,7 @@ def paragraphs(path: str, text: str) -> list[Paragraph]:
 
 
 def _comments(comments: list[tuple[int, str, str, str]], *, markdown: bool) -> list[Paragraph]:
-    found: list[Paragraph] = []
+    paragraphs: list[Paragraph] = []
     group: list[tuple[int, str]] = []
     shape: tuple[int, str] | None = None
 
@@ -99,7 +99,7 @@ def _comments(comments: list[tuple[int, str, str, str]], *, markdown: bool) -> l
         if group and shape:
             lead = shape[1]
             for block in _blocks(group, sections=False):
-                found.append(replace(block, lead=lead + block.lead, indent=lead + block.indent))
+                paragraphs.append(replace(block, lead=lead + block.lead, indent=lead + block.indent))
             group.clear()
 
     for line, before, mark, rest in comments:
@@ -108,7 +108,7 @@ def _comments(comments: list[tuple[int, str, str, str]], *, markdown: bool) -> l
             shape = None
             text = rest.strip()
             verbatim = bool(_DIRECTIVE.match(text))
-            found.append(Paragraph(line, line, f"{before}{mark} ", "", text, verbatim=verbatim, trailing=True))
+            paragraphs.append(Paragraph(line, line, f"{before}{mark} ", "", text, verbatim=verbatim, trailing=True))
             continue
         here = before + mark
         if shape != (line - 1, here):
@@ -116,7 +116,7 @@ def _comments(comments: list[tuple[int, str, str, str]], *, markdown: bool) -> l
         shape = (line, here)
         group.append((line, rest))
     close()
-    return found
+    return paragraphs
 
 
 def _docstring(lines: list[str], first: int, last: int) -> list[Paragraph]:
@@ -133,12 +133,14 @@ def _docstring(lines: list[str], first: int, last: int) -> list[Paragraph]:
     if closing < 0 or content[closing + len(quote) :].strip():
         return []
     body[-1] = (line, content[:closing].rstrip())
-    found = list(_blocks(body, sections=True))
-    if found and found[0].first == first:
-        found[0] = replace(found[0], lead=opening[1], indent=found[0].indent if found[0].last > first else margin)
-    if found and found[-1].last == last:
-        found[-1] = replace(found[-1], end=quote)
-    return found
+    paragraphs = list(_blocks(body, sections=True))
+    if paragraphs and paragraphs[0].first == first:
+        paragraphs[0] = replace(
+            paragraphs[0], lead=opening[1], indent=paragraphs[0].indent if paragraphs[0].last > first else margin
+        )
+    if paragraphs and paragraphs[-1].last == last:
+        paragraphs[-1] = replace(paragraphs[-1], end=quote)
+    return paragraphs
 
 
 def _blocks(lines: list[tuple[int, str]], *, sections: bool, base: int | None = None) -> Iterator[Paragraph]:

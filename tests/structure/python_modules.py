@@ -53,13 +53,13 @@ def _walk(module: Module, body: list[ast.stmt], at_import: bool) -> Iterator[Imp
 
 def _inner(statement: ast.stmt) -> list[ast.stmt]:
     """The statements directly inside one, through handlers and cases."""
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for child in ast.iter_child_nodes(statement):
         if isinstance(child, ast.stmt):
-            found.append(child)
+            statements.append(child)
         elif isinstance(child, ast.excepthandler | ast.match_case):
-            found += child.body
-    return found
+            statements += child.body
+    return statements
 
 
 class Package:
@@ -83,10 +83,10 @@ class Package:
 
     def uses(self) -> dict[Module, set[Module]]:
         edges: dict[Module, set[Module]] = {module: set() for module in self.imports}
-        for module, found in self.imports.items():
-            for one in found:
-                if one.path[:1] == (PACKAGE,):
-                    targets = [(*one.path[1:], name) for name in one.names] or [one.path[1:]]
+        for module, imported in self.imports.items():
+            for statement in imported:
+                if statement.path[:1] == (PACKAGE,):
+                    targets = [(*statement.path[1:], name) for name in statement.names] or [statement.path[1:]]
                     edges[module] |= {self._owner(target) for target in targets} - {module}
         return edges
 

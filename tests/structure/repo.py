@@ -71,7 +71,7 @@ def cycles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
 
     def visit(node: str) -> None:
         order[node] = low[node] = len(order)
@@ -86,12 +86,12 @@ def cycles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
             group = stack[stack.index(node) :]
             del stack[stack.index(node) :]
             if len(group) > 1:
-                found.append(sorted(group))
+                groups.append(sorted(group))
 
     for node in edges:
         if node not in order:
             visit(node)
-    return sorted(found)
+    return sorted(groups)
 
 
 def climbs(edges: Mapping[str, Iterable[str]], layers: Iterable[Iterable[str]]) -> list[str]:

@@ -30,33 +30,33 @@ def use_tree(tree: str) -> Iterator[tuple[Module, str]]:
     yield from _branches(words, 0, ())[0]
 
 
-def _branches(words: list[str], at: int, head: Module) -> tuple[list[tuple[Module, str]], int]:
+def _branches(words: list[str], index: int, head: Module) -> tuple[list[tuple[Module, str]], int]:
     """The pairs of a comma-separated list that starts at `at`, and the position of its end."""
     pairs: list[tuple[Module, str]] = []
     path, name = head, ""
-    while at < len(words):
-        word = words[at]
+    while index < len(words):
+        word = words[index]
         if word in ",}":
             if name:
                 pairs.append((path, name))
             if word == "}":
-                return pairs, at
+                return pairs, index
             path, name = head, ""
         elif word == "{":
-            inner, at = _branches(words, at + 1, path)
+            inner, index = _branches(words, index + 1, path)
             pairs += inner
             name = ""
         elif word == "as":
-            at += 1
-            name = words[at]
+            index += 1
+            name = words[index]
         elif word == "self" and path:
             name = path[-1]
         else:
             path, name = (*path, word), word
-        at += 1
+        index += 1
     if name:
         pairs.append((path, name))
-    return pairs, at
+    return pairs, index
 
 
 class Crate:

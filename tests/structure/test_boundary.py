@@ -27,21 +27,21 @@ _EXPORTED = re.compile(r"((?:^[ \t]*#\[[^\n]*\n)*)^[ \t]*#\[(pymethods|pyfunctio
 
 def unguarded(text: str) -> list[str]:
     """The exported blocks and functions without a preceding `#[boundary]`."""
-    return [found[2] for found in _EXPORTED.finditer(text) if "#[boundary]" not in found[1]]
+    return [match[2] for match in _EXPORTED.finditer(text) if "#[boundary]" not in match[1]]
 
 
 def function_lengths(text: str) -> Iterator[tuple[str, int]]:
     """Each function with a body, and its number of lines from `fn` to its last brace."""
     code = repo.rust_code(text)
-    for found in re.finditer(r"\bfn\s+(\w+)", code):
-        start, depth = found.start(), 0
+    for match in re.finditer(r"\bfn\s+(\w+)", code):
+        start, depth = match.start(), 0
         for place in re.finditer(r"[{};\[\]]", code[start:]):
             token = place[0]
             depth += {"{": 1, "[": 1, "}": -1, "]": -1, ";": 0}[token]
             if token == ";" and depth == 0:
                 break
             if token == "}" and depth == 0:
-                yield found[1], code.count("\n", start, start + place.start()) + 1
+                yield match[1], code.count("\n", start, start + place.start()) + 1
                 break
 
 
@@ -79,7 +79,7 @@ def test_every_exported_function_is_guarded() -> None:
     sources = repo.sources("rust/python/src/", ".rs")
     exported = sum(len(_EXPORTED.findall(text)) for text in sources.values())
     assert exported > 40
-    assert {path: found for path, text in sources.items() if (found := unguarded(text))} == {}
+    assert {path: names for path, text in sources.items() if (names := unguarded(text))} == {}
 
 
 def test_a_function_without_it_is_seen() -> None:

@@ -119,8 +119,8 @@ def test_feature_names_stand_in_their_room_only() -> None:
         for path, text in repo.sources("rust/", ".rs").items()
         if "/src/" in path and "rust/testing/" not in path
     }
-    found = {path: sorted(names) for path, text in shipped.items() if (names := feature_names(path, text))}
-    assert found == {}, f"ask the feature instead of naming it, or put its code under {FEATURES_ROOM}"
+    names_by_path = {path: sorted(names) for path, text in shipped.items() if (names := feature_names(path, text))}
+    assert names_by_path == {}, f"ask the feature instead of naming it, or put its code under {FEATURES_ROOM}"
 
 
 def test_spark_internals_stand_in_their_modules() -> None:

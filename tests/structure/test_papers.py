@@ -66,8 +66,8 @@ def missing_paths(text: str, files: Collection[str]) -> list[str]:
     known, prose = known_paths(files), _FENCED.sub("", text)
     names = {posixpath.basename(name) for name in files}
     paths = [path for path in _PATH.findall(prose) if "<" not in path]
-    found = {path for path in paths if not any(fnmatch.fnmatch(name, path) for name in known)}
-    return sorted(found | {name for name in _BARE_FILE.findall(prose) if name not in names})
+    paths_missing = {path for path in paths if not any(fnmatch.fnmatch(name, path) for name in known)}
+    return sorted(paths_missing | {name for name in _BARE_FILE.findall(prose) if name not in names})
 
 
 def missing_modules(text: str, sources: dict[str, str], core: str = "") -> list[str]:
@@ -228,10 +228,10 @@ def test_wrong_records_are_seen() -> None:
     def record(number: int) -> str:
         return "\n".join([f"# {number}. Title", "Status: accepted", *SECTIONS])
 
-    one, three = "docs/adr/0001-a.md", "docs/adr/0003-c.md"
+    first, three = "docs/adr/0001-a.md", "docs/adr/0003-c.md"
     row = "| 1 | [Title](0001-a.md) |"
-    assert wrong_records({one: record(1)}, row) == []
-    assert "the numbers are [1, 3]" in wrong_records({one: record(1), three: record(3)}, row)
-    assert len(wrong_records({one: record(2)}, row)) == 1
-    assert len(wrong_records({one: record(1).replace("## Price\n", "")}, row)) == 1
-    assert wrong_records({one: record(1)}, "") == [f"docs/adr/README.md must have the line `{row}`"]
+    assert wrong_records({first: record(1)}, row) == []
+    assert "the numbers are [1, 3]" in wrong_records({first: record(1), three: record(3)}, row)
+    assert len(wrong_records({first: record(2)}, row)) == 1
+    assert len(wrong_records({first: record(1).replace("## Price\n", "")}, row)) == 1
+    assert wrong_records({first: record(1)}, "") == [f"docs/adr/README.md must have the line `{row}`"]

@@ -25,10 +25,10 @@ PAGES = ("README.md", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 
 def sources() -> dict[str, str]:
     """Text by path of every file with prose."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for room in ROOMS:
-        found |= repo.sources(room, *ENDINGS)
-    return found | {page: (repo.ROOT / page).read_text() for page in PAGES}
+        texts |= repo.sources(room, *ENDINGS)
+    return texts | {page: (repo.ROOT / page).read_text() for page in PAGES}
 
 
 def wide(path: str, text: str) -> list[int]:
@@ -38,7 +38,7 @@ def wide(path: str, text: str) -> list[int]:
     code, and lines whose one word, such as an address, is too long by itself.
     """
     lines = text.splitlines()
-    found = []
+    numbers = []
     for paragraph in prose.paragraphs(path, text):
         if paragraph.verbatim or paragraph.trailing:
             continue
@@ -46,8 +46,8 @@ def wide(path: str, text: str) -> list[int]:
             line = lines[number - 1]
             words = prose.words(line.strip())
             if len(line) > WIDTH and len(paragraph.indent) + max(map(len, words)) <= WIDTH and len(words) > 1:
-                found.append(number)
-    return found
+                numbers.append(number)
+    return numbers
 
 
 def help_texts(text: str) -> list[tuple[int, str]]:
@@ -69,7 +69,7 @@ def retired(path: str, text: str, words: Iterable[str]) -> list[tuple[int, str]]
     if path.startswith("python/deltaplane/cli/"):
         texts += help_texts(text)
     return [
-        (line, found.lower()) for line, content in texts for found in pattern.findall(re.sub(r"`[^`]*`", "``", content))
+        (line, match.lower()) for line, content in texts for match in pattern.findall(re.sub(r"`[^`]*`", "``", content))
     ]
 
 
@@ -91,8 +91,8 @@ def problems(texts: Mapping[str, str], words: Mapping[str, Any]) -> list[str]:
 
 
 def test_prose_is_narrow_and_without_retired_words() -> None:
-    found = problems(sources(), tomllib.loads((repo.ROOT / WORDS).read_text()))
-    assert not found, "\n".join(found)
+    findings = problems(sources(), tomllib.loads((repo.ROOT / WORDS).read_text()))
+    assert not findings, "\n".join(findings)
 
 
 def test_each_retired_word_of_prose_says_what_to_use() -> None:

@@ -68,8 +68,12 @@ def package() -> Package:
     return Package(texts, SEPARATE)
 
 
-def module_cycles(of: Package) -> list[str]:
-    return [".".join((*parent, "")) + " <-> ".join(g) for parent in of.parents() for g in repo.cycles(of.rooms(parent))]
+def module_cycles(package: Package) -> list[str]:
+    return [
+        ".".join((*parent, "")) + " <-> ".join(g)
+        for parent in package.parents()
+        for g in repo.cycles(package.rooms(parent))
+    ]
 
 
 def loads(path: str, text: str) -> set[str]:
@@ -77,7 +81,9 @@ def loads(path: str, text: str) -> set[str]:
     module = module_name(path)
     if module[0] in MAY_LOAD:
         return set()
-    return {one.path[0] for one in imports(module, text) if one.at_import and one.path[0] in HEAVY}
+    return {
+        statement.path[0] for statement in imports(module, text) if statement.at_import and statement.path[0] in HEAVY
+    }
 
 
 def test_rooms_import_only_lower_ones() -> None:
@@ -92,24 +98,24 @@ def test_rooms_of_spark_import_only_lower_ones() -> None:
 
 def late_names(text: str) -> dict[str, str]:
     """Public name → module, from a facade's list of lazily imported names."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for statement in ast.parse(text).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "_LATER":
-            found = ast.literal_eval(statement.value)
-    return found
+            names = ast.literal_eval(statement.value)
+    return names
 
 
 def definitions(text: str) -> set[str]:
     """The names that a module defines or imports at its top level."""
-    found = set()
+    names = set()
     for statement in ast.parse(text).body:
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            found.add(statement.name)
+            names.add(statement.name)
         elif isinstance(statement, ast.Import | ast.ImportFrom):
-            found |= {alias.asname or alias.name for alias in statement.names}
+            names |= {alias.asname or alias.name for alias in statement.names}
         elif isinstance(statement, ast.Assign):
-            found |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
-    return found
+            names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return names
 
 
 def missing_late_names(texts: Mapping[str, str]) -> list[str]:
@@ -143,8 +149,8 @@ def hidden_names(facade: str, text: str, texts: Mapping[str, str]) -> set[str]:
 
 def test_no_module_hides_a_public_name() -> None:
     texts = {path.removeprefix(PREFIX): text for path, text in repo.sources(PREFIX, ".py").items()}
-    found = {f: hidden_names(f, text, texts) for f, text in texts.items() if f.endswith("__init__.py")}
-    assert {facade: names for facade, names in found.items() if names} == {}
+    hidden = {f: hidden_names(f, text, texts) for f, text in texts.items() if f.endswith("__init__.py")}
+    assert {facade: names for facade, names in hidden.items() if names} == {}
     wrong = {"spark/__init__.py": '_LATER = {"write": "spark.a", "read": "spark.a"}', "spark/write/b.py": ""}
     assert hidden_names("spark/__init__.py", wrong["spark/__init__.py"], wrong) == {"write"}
 
@@ -166,8 +172,8 @@ def test_folders_of_the_package_tests_and_benches_are_small() -> None:
 
 
 def test_no_module_cycles() -> None:
-    found = module_cycles(package())
-    assert not found, "\n".join(found)
+    findings = module_cycles(package())
+    assert not findings, "\n".join(findings)
 
 
 @pytest.mark.parametrize("path", list(repo.sources(PREFIX, ".py")))
@@ -245,7 +251,7 @@ def missing_distributions(path: str, text: str, declared: set[str]) -> set[str]:
     """Libraries that a module imports although neither Python nor `pip install deltaplane[all]`
     installs them."""
     known = {*sys.stdlib_module_names, "deltaplane", *declared}
-    return {one.path[0] for one in imports(module_name(path), text)} - known
+    return {statement.path[0] for statement in imports(module_name(path), text)} - known
 
 
 def test_every_library_that_is_imported_is_a_dependency_of_the_package() -> None:
@@ -258,8 +264,8 @@ def test_every_library_that_is_imported_is_a_dependency_of_the_package() -> None
     # Spark installs py4j, and each data frame library installs numpy. boto3 is used where it is
     # installed, and nothing needs it.
     declared = {*required, *extras, "py4j", "numpy", "boto3"}
-    found = {path: missing_distributions(path, text, declared) for path, text in repo.sources(PREFIX, ".py").items()}
-    assert {path: names for path, names in found.items() if names} == {}
+    missing = {path: missing_distributions(path, text, declared) for path, text in repo.sources(PREFIX, ".py").items()}
+    assert {path: names for path, names in missing.items() if names} == {}
     assert missing_distributions("table.py", "def f():\n    import sqlglot", declared) == {"sqlglot"}
 
 

@@ -39,14 +39,14 @@ if __name__ == "__main__":
 def steps(markdown: str) -> list[tuple[str, str]]:
     """(`python`, block) and (`bash`, line) in the document's order; a final backslash joins
     lines."""
-    found: list[tuple[str, str]] = []
+    commands: list[tuple[str, str]] = []
     for language, block in _FENCE.findall(markdown):
         if language == "python":
-            found.append(("python", block))
+            commands.append(("python", block))
         else:
             lines = (line.removeprefix("$ ").strip() for line in block.replace("\\\n", " ").splitlines())
-            found += [("bash", line) for line in lines if line and not line.startswith("#")]
-    return found
+            commands += [("bash", line) for line in lines if line and not line.startswith("#")]
+    return commands
 
 
 def is_checked_only(line: str) -> bool:

@@ -12,6 +12,7 @@ import re
 import tokenize
 import tomllib
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -22,6 +23,9 @@ from structure import repo
 LIST = "tests/structure/retired_words.toml"
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+# A name after a dot or two colons is a member's; one before `(`, `!` or two colons is a function's,
+# a macro's or a module's.
+_RUST_LOCAL = re.compile(r"(?:(?<=\.\.)|(?<![\w.:'])|(?<=[^:]:))(?!fn\b)(?<!fn )([a-z_]\w*)\b(?!\s*(?:::|\(|!(?!=)))")
 
 
 def listed() -> dict[str, Any]:
@@ -54,35 +58,56 @@ def local_names(text: str) -> set[str]:
     return named | {inner.name for outer in functions for inner in outer.body if isinstance(inner, ast.FunctionDef)}
 
 
+def rust_local_names(text: str) -> set[str]:
+    """The names that Rust code uses for variables, parameters and fields: words that no `fn`,
+    path or macro is called by. `of` in `Node::of(tree)` and in `node.of(tree)` isn't among them,
+    and `tree` is."""
+    return set(_RUST_LOCAL.findall(repo.rust_code(text)))
+
+
 def local_problems(texts: Mapping[str, str], rules: Mapping[str, Any]) -> list[str]:
-    """Names of `[local]` that a function binds in one of its rooms, a folder or a file."""
+    """Names of `[local]` that a function binds in one of its rooms, a folder or a file, without an
+    exception; and exceptions without a use or a reason."""
     instead = rules["instead"]
     rooms = {room: [path for path in texts if path.startswith(room)] for room in rules["rooms"]}
-    return [f"{room}: no such room" for room, paths in rooms.items() if not paths] + [
-        f"{path}: a local or parameter `{name}` is retired: use {instead[name]}"
-        for paths in rooms.values()
-        for path in paths
-        for name in sorted(local_names(texts[path]) & instead.keys())
-    ]
+    uses = {
+        (path, name)
+        for path in {*chain(*rooms.values())}
+        for name in local_names_of(path, texts[path]) & instead.keys()
+    }
+    allowed = {(e["path"], e["local"]): e.get("reason", "") for e in rules.get("exception", [])}
+    return (
+        [f"{room}: no such room" for room, paths in rooms.items() if not paths]
+        + [
+            f"{path}: a local or parameter `{name}` is retired: use {instead[name]}"
+            for path, name in sorted(uses - allowed.keys())
+        ]
+        + [f"{path}: the exception for `{name}` is no longer needed" for path, name in sorted(allowed.keys() - uses)]
+        + [f"{path}: the exception for `{name}` gives no reason" for (path, name), why in allowed.items() if not why]
+    )
+
+
+def local_names_of(path: str, text: str) -> set[str]:
+    return rust_local_names(text) if path.endswith(".rs") else local_names(text)
 
 
 def uses(texts: Mapping[str, str], retired: Iterable[Mapping[str, str]]) -> dict[tuple[str, str, str], str]:
     """The replacement, by kind (`identifier` or `file`), retired name and path of each use."""
     words = {kind: {r[kind]: r["instead"] for r in retired if kind in r} for kind in ("identifier", "file")}
-    found = {}
+    hits = {}
     for path, text in texts.items():
         stem = PurePosixPath(path).stem
         if stem in words["file"]:
-            found["file", stem, path] = words["file"][stem]
+            hits["file", stem, path] = words["file"][stem]
         names = python_identifiers(text) if path.endswith(".py") else identifiers(text)
         for name in names & words["identifier"].keys():
-            found["identifier", name, path] = words["identifier"][name]
-    return found
+            hits["identifier", name, path] = words["identifier"][name]
+    return hits
 
 
 def problems(texts: Mapping[str, str], words: Mapping[str, Any]) -> list[str]:
     """Uses without an exception, exceptions without a use, and exceptions without a reason."""
-    found = uses(texts, words["retired"])
+    hits = uses(texts, words["retired"])
     allowed = {
         (kind, e[kind], e["path"]): e.get("reason", "")
         for e in words.get("exception", [])
@@ -91,12 +116,10 @@ def problems(texts: Mapping[str, str], words: Mapping[str, Any]) -> list[str]:
     }
     out = [
         f"{path}: the {kind} `{name}` is retired: use {instead}"
-        for (kind, name, path), instead in sorted(found.items())
+        for (kind, name, path), instead in sorted(hits.items())
         if (kind, name, path) not in allowed
     ]
-    out += [
-        f"{path}: the exception for `{name}` is no longer needed" for _, name, path in sorted({*allowed} - {*found})
-    ]
+    out += [f"{path}: the exception for `{name}` is no longer needed" for _, name, path in sorted({*allowed} - {*hits})]
     out += [
         f"{path}: the exception for `{name}` gives no reason" for (_, name, path), why in allowed.items() if not why
     ]
@@ -104,18 +127,26 @@ def problems(texts: Mapping[str, str], words: Mapping[str, Any]) -> list[str]:
 
 
 def test_retired_words_stay_retired() -> None:
-    found = problems(repo.sources("rust/", ".rs"), listed())
-    assert not found, "\n".join(found)
+    findings = problems(repo.sources("rust/", ".rs"), listed())
+    assert not findings, "\n".join(findings)
 
 
 def test_retired_words_of_the_package_stay_retired() -> None:
-    found = problems(repo.sources("python/deltaplane/", ".py"), {"retired": listed()["retired_python"]})
-    assert not found, "\n".join(found)
+    findings = problems(repo.sources("python/deltaplane/", ".py"), {"retired": listed()["retired_python"]})
+    assert not findings, "\n".join(findings)
 
 
 def test_locals_and_parameters_are_nouns() -> None:
-    found = local_problems(repo.sources("python/deltaplane/", ".py"), listed()["local"])
-    assert not found, "\n".join(found)
+    texts = repo.sources("python/deltaplane/", ".py")
+    for room in ("tests/", "benches/", "docs/"):
+        texts |= repo.sources(room, ".py")
+    errors = local_problems(texts, listed()["local"])
+    assert not errors, "\n".join(errors)
+
+
+def test_locals_and_parameters_of_rust_are_nouns() -> None:
+    errors = local_problems(repo.sources("rust/", ".rs"), listed()["local_rust"])
+    assert not errors, "\n".join(errors)
 
 
 @pytest.mark.parametrize(("kind", "least"), [("retired", 50), ("retired_python", 25)])
@@ -180,3 +211,31 @@ def test_a_retired_local_in_a_room_is_seen() -> None:
         "a/b.py: a local or parameter `told` is retired: use counts",
         "a/d.py: a local or parameter `told` is retired: use counts",
     ]
+
+
+def test_an_exception_for_a_local_needs_a_use_and_a_reason() -> None:
+    exception = {"local": "told", "path": "a/b.py", "reason": "a protocol name"}
+    rules = {"rooms": ["a/"], "instead": {"told": "counts"}, "exception": [exception]}
+    assert local_problems({"a/b.py": "told = 1"}, rules) == []
+    assert local_problems({"a/b.py": ""}, rules) == ["a/b.py: the exception for `told` is no longer needed"]
+    unreasoned = {**rules, "exception": [{**exception, "reason": ""}]}
+    assert local_problems({"a/b.py": "told = 1"}, unreasoned) == ["a/b.py: the exception for `told` gives no reason"]
+
+
+def test_a_retired_local_of_rust_is_seen() -> None:
+    rules = {"rooms": ["a/"], "instead": {"of": "data_type", "told": "counts"}}
+    lines = {
+        "let": "let told = 1;",
+        "pattern": "let (a, told) = b();",
+        "match": "match a { Some(told) => 1, None => 2 }",
+        "parameter": "fn f(told: u8) {}",
+        "closure": "a.map(|told| 1);",
+        "field": "struct A { told: u8 }",
+        "range": "a[..told]",
+    }
+    for kind, line in lines.items():
+        seen = local_problems({f"a/{kind}.rs": line}, rules)
+        assert seen == [f"a/{kind}.rs: a local or parameter `told` is retired: use counts"], kind
+    assert (
+        local_problems({"a/b.rs": 'fn of(a: u8) { A::of(a); b.of(a); c.told; of(a); told::d(); "told" }'}, rules) == []
+    )

@@ -94,11 +94,13 @@ def crate(name: str) -> Crate:
     return Crate({path.removeprefix(prefix): text for path, text in repo.sources(prefix, ".rs").items()})
 
 
-def module_cycles(of: Crate) -> list[str]:
+def module_cycles(modules: Crate) -> list[str]:
     """Cycles among the modules of one folder, at every depth. A folder's head counts as one with
     its members."""
     return [
-        "::".join((*parent, "")) + " <-> ".join(g) for parent in of.parents() for g in repo.cycles(of.rooms(parent))
+        "::".join((*parent, "")) + " <-> ".join(g)
+        for parent in modules.parents()
+        for g in repo.cycles(modules.rooms(parent))
     ]
 
 
@@ -123,8 +125,8 @@ def test_crate_knows_only_what_it_may(name: str) -> None:
 
 @pytest.mark.parametrize("name", crate_names())
 def test_no_module_cycles(name: str) -> None:
-    found = module_cycles(crate(name))
-    assert not found, "\n".join(found)
+    findings = module_cycles(crate(name))
+    assert not findings, "\n".join(findings)
 
 
 def test_protocol_rooms_use_only_lower_ones() -> None:

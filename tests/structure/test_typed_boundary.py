@@ -34,12 +34,12 @@ def nested(text: str) -> list[int]:
 
 def json_members(stub: str) -> set[str]:
     """The stub's functions, properties and parameters whose names say that they are JSON text."""
-    found = set[str]()
+    members = set[str]()
     for node in ast.walk(ast.parse(stub)):
         if isinstance(node, ast.FunctionDef):
             names = [node.name, *(argument.arg for argument in [*node.args.args, *node.args.kwonlyargs])]
-            found |= {f"{node.name}: {name}" for name in names if re.search(r"(^|_)json(_|$)", name)}
-    return found
+            members |= {f"{node.name}: {name}" for name in names if re.search(r"(^|_)json(_|$)", name)}
+    return members
 
 
 def modules() -> dict[str, str]:
@@ -69,8 +69,8 @@ def test_every_entry_has_a_reason_of_its_kind() -> None:
 
 
 def test_no_json_within_json_is_read_in_one_expression() -> None:
-    found = {path: lines for path, text in modules().items() if (lines := nested(text))}
-    assert not found, "parse the outer text into a class first"
+    hits = {path: lines for path, text in modules().items() if (lines := nested(text))}
+    assert not hits, "parse the outer text into a class first"
 
 
 def test_the_stub_names_json_only_where_the_list_says_so() -> None:

@@ -56,12 +56,14 @@ def _check_fields(
     findings: Findings, where: str, kind: str, action: Json, spec: tuple[dict[str, type], dict[str, type]]
 ) -> None:
     required, optional = spec
-    for name, of in {**optional, **required}.items():
+    for name, expected in {**optional, **required}.items():
         value = action.get(name)
         if value is None:
             findings.unless(name not in required, where, f"{kind}.{name} is missing")
         else:
-            findings.unless(_is(value, of), where, f"{kind}.{name} is {type(value).__name__}, not {of.__name__}")
+            findings.unless(
+                _is(value, expected), where, f"{kind}.{name} is {type(value).__name__}, not {expected.__name__}"
+            )
 
 
 @dataclass

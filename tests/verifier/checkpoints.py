@@ -38,10 +38,10 @@ _PARSED = ("stats_parsed", "partitionValues_parsed")
 
 def checkpoint_actions(findings: Findings, where: str, log: Path, files: list[str]) -> list[Action]:
     """The actions of a checkpoint's files and of their sidecars."""
-    found: list[Action] = []
+    actions: list[Action] = []
     for name in sorted(files):
-        found += _file_actions(findings, f"{where} {name}", log / name, _IN_CHECKPOINTS)
-    for sidecar in [action for kind, action in found if kind == "sidecar"]:
+        actions += _file_actions(findings, f"{where} {name}", log / name, _IN_CHECKPOINTS)
+    for sidecar in [action for kind, action in actions if kind == "sidecar"]:
         own, path = f"{where} sidecar {sidecar['path']}", urllib.parse.unquote(sidecar["path"])
         file = log / "_sidecars" / path if "/" not in path else resolved(log.parent, sidecar["path"])
         if not file.exists():
@@ -49,11 +49,11 @@ def checkpoint_actions(findings: Findings, where: str, log: Path, files: list[st
             continue
         size = file.stat().st_size
         findings.unless(size == sidecar["sizeInBytes"], own, f"it has {size} bytes, not {sidecar['sizeInBytes']}")
-        found += _file_actions(findings, own, file, _IN_SIDECARS)
-    for kind, action in found:
+        actions += _file_actions(findings, own, file, _IN_SIDECARS)
+    for kind, action in actions:
         if kind in FIELDS:
             check_action(findings, where, kind, {k: v for k, v in action.items() if k not in _PARSED})
-    return found
+    return actions
 
 
 def _file_actions(findings: Findings, where: str, file: Path, allowed: set[str]) -> list[Action]:
@@ -68,12 +68,12 @@ def _file_actions(findings: Findings, where: str, file: Path, allowed: set[str])
         findings.add(where, f"it can't be read: {e}")
         return []
     _check_columns(findings, where, table.schema, allowed)
-    found: list[Action] = []
+    read_actions: list[Action] = []
     for index, row in enumerate(table.to_pylist()):
         actions = [(kind, action) for kind, action in row.items() if action is not None]
         findings.unless(len(actions) == 1, where, f"row {index} has {len(actions)} actions")
-        found += [(kind, _as_json(kind, action)) for kind, action in actions]
-    return found
+        read_actions += [(kind, _as_json(kind, action)) for kind, action in actions]
+    return read_actions
 
 
 def _check_columns(findings: Findings, where: str, schema: pa.Schema, allowed: set[str]) -> None:
@@ -93,13 +93,13 @@ def _as_json(kind: str, action: Json) -> Json:
     """A Parquet row in the log's form: without nulls, except those of partition values, and with
     maps as objects."""
     texts = {"partitionValues", "tags", "configuration"} if kind != "domainMetadata" else set()
-    found = {k: dict(v) if k in texts else _without_nulls(v) for k, v in action.items() if v is not None}
+    members = {k: dict(v) if k in texts else _without_nulls(v) for k, v in action.items() if v is not None}
     if kind == "metaData":
-        found.setdefault("configuration", {})
-        found.setdefault("partitionColumns", [])
-        if isinstance(found.get("format"), dict):
-            found["format"]["options"] = dict(found["format"].get("options") or {})
-    return found
+        members.setdefault("configuration", {})
+        members.setdefault("partitionColumns", [])
+        if isinstance(members.get("format"), dict):
+            members["format"]["options"] = dict(members["format"].get("options") or {})
+    return members
 
 
 def _without_nulls(value: Any) -> Any:
@@ -156,7 +156,7 @@ def _compare_adds(findings: Findings, where: str, state: State, own: Json, other
     for name in ("size", "modificationTime", "baseRowId", "defaultRowCommitVersion", "clusteringProvider"):
         findings.unless(own.get(name) == other.get(name), where, f"{name}: {own.get(name)}, {other.get(name)}")
     for name in ("partitionValues", "deletionVector"):
-        a, b = ({k: v or None for k, v in (one.get(name) or {}).items()} for one in (own, other))
+        a, b = ({k: v or None for k, v in (side.get(name) or {}).items()} for side in (own, other))
         findings.unless(a == b, where, f"{name}: {a}, in the commits {b}")
     if own.get("stats") is not None:
         findings.unless(
@@ -178,6 +178,6 @@ def _numbers(value: Any) -> Any:
 
 def _plain(action: Json | None) -> Json:
     """Metadata or a protocol, without empty members, and with the features in no order."""
-    found = {k: v for k, v in (action or {}).items() if v not in (None, [], {})}
-    ordered = {k: sorted(v) if k.endswith("Features") else v for k, v in found.items()}
+    members = {k: v for k, v in (action or {}).items() if v not in (None, [], {})}
+    ordered = {k: sorted(v) if k.endswith("Features") else v for k, v in members.items()}
     return {k: parsed(v) if k == "schemaString" else v for k, v in ordered.items()}

@@ -89,26 +89,28 @@ class DataFile:
         for (name, *below), (own, field) in self.columns.items():
             if below or own[0] in self.partitions or name not in schema.names:
                 continue
-            of, found = field["type"], str(schema.field(name).type)
-            has_zone = name in int96 or (found.startswith("timestamp[") and "tz=" in found)
-            if of == "timestamp":
-                self.findings.unless(has_zone, self.where, f"{own} is {found}, and needs a zone")
-            elif of == "timestamp_ntz":
-                fits = not has_zone and found.startswith(("timestamp[", "date32"))
-                self.findings.unless(fits, self.where, f"{own} is {found}, and has no zone")
-            elif isinstance(of, str) and of in _ARROW and not found.startswith("dictionary"):
+            data_type, arrow_type = field["type"], str(schema.field(name).type)
+            has_zone = name in int96 or (arrow_type.startswith("timestamp[") and "tz=" in arrow_type)
+            if data_type == "timestamp":
+                self.findings.unless(has_zone, self.where, f"{own} is {arrow_type}, and needs a zone")
+            elif data_type == "timestamp_ntz":
+                fits = not has_zone and arrow_type.startswith(("timestamp[", "date32"))
+                self.findings.unless(fits, self.where, f"{own} is {arrow_type}, and has no zone")
+            elif isinstance(data_type, str) and data_type in _ARROW and not arrow_type.startswith("dictionary"):
                 self.findings.unless(
-                    found in _ARROW[of], self.where, f"{own} is {found} in the file, {of} in the schema"
+                    arrow_type in _ARROW[data_type],
+                    self.where,
+                    f"{own} is {arrow_type} in the file, {data_type} in the schema",
                 )
 
     def _check_ids(self, file: pq.ParquetFile) -> None:
         if self.mode == "none":
             return
-        for name, found in _field_ids(file.schema_arrow):
+        for name, field_id in _field_ids(file.schema_arrow):
             own, field = self.columns.get(name, ((), {}))
-            if own and own[0] not in self.partitions and (found is not None or self.mode == "id"):
+            if own and own[0] not in self.partitions and (field_id is not None or self.mode == "id"):
                 wanted = field["metadata"][ID]
-                self.findings.unless(found == wanted, self.where, f"{own} has the field id {found}, not {wanted}")
+                self.findings.unless(field_id == wanted, self.where, f"{own} has the field id {field_id}, not {wanted}")
 
     def _check_rows(self, file: pq.ParquetFile) -> None:
         rows, vector, deleted = file.metadata.num_rows, self.add.get("deletionVector"), []
@@ -139,7 +141,7 @@ class DataFile:
                 self.bad(f"the statistics name the column {name}, which the schema hasn't")
                 continue
             own, field = self.columns[name]
-            of = field["type"]
+            data_type = field["type"]
             is_partition = len(own) == 1 and own[0] in self.partitions
             self.findings.unless(not is_partition, self.where, f"there are statistics of the partition column {own}")
             column, present = _column(rows, name), _column(live, name)
@@ -149,14 +151,14 @@ class DataFile:
             if nulls is not None:
                 allowed = {column.null_count} if exact else {column.null_count, present.null_count}
                 self.findings.unless(nulls in allowed, self.where, f"the nullCount of {own} is {nulls}, not {allowed}")
-            if isinstance(of, str) and not of.startswith(_WITHOUT_BOUNDS):
-                self._check_bounds(own, of, present, low, high)
+            if isinstance(data_type, str) and not data_type.startswith(_WITHOUT_BOUNDS):
+                self._check_bounds(own, data_type, present, low, high)
 
-    def _check_bounds(self, own: tuple[str, ...], of: str, column: pa.ChunkedArray, low: Any, high: Any) -> None:
+    def _check_bounds(self, own: tuple[str, ...], data_type: str, column: pa.ChunkedArray, low: Any, high: Any) -> None:
         try:
-            low, high = _bound(of, low), _bound(of, high)
+            low, high = _bound(data_type, low), _bound(data_type, high)
         except (ValueError, ArithmeticError, AttributeError, TypeError) as e:
-            self.bad(f"the bounds of {own} are no {of}: {e}")
+            self.bad(f"the bounds of {own} are no {data_type}: {e}")
             return
         values = _comparable(column.drop_null())
         if pa.types.is_floating(values.type):
@@ -169,16 +171,18 @@ class DataFile:
             return
         least, greatest = pc.min(values).as_py(), pc.max(values).as_py()
         if low is not None:
-            self.findings.unless(_below(of, low, least), self.where, f"the minimum {low!r} of {own} is above {least!r}")
+            self.findings.unless(
+                _below(data_type, low, least), self.where, f"the minimum {low!r} of {own} is above {least!r}"
+            )
         if high is not None and high == high:
-            if of.startswith("timestamp") and high % _MILLISECOND == 0:
+            if data_type.startswith("timestamp") and high % _MILLISECOND == 0:
                 high += _MILLISECOND - 1
-            high = _as_float(high) if of == "float" else high
+            high = _as_float(high) if data_type == "float" else high
             self.findings.unless(high >= greatest, self.where, f"the maximum {high!r} of {own} is below {greatest!r}")
 
 
-def _below(of: str, low: Any, least: Any) -> bool:
-    return bool(low <= least or (of == "float" and _as_float(low) <= least))
+def _below(data_type: str, low: Any, least: Any) -> bool:
+    return bool(low <= least or (data_type == "float" and _as_float(low) <= least))
 
 
 def _as_float(value: float) -> float:
@@ -186,19 +190,19 @@ def _as_float(value: float) -> float:
     return value if math.isinf(value) else float(struct.unpack("f", struct.pack("f", value))[0])
 
 
-def _bound(of: str, value: Any) -> Any:
+def _bound(data_type: str, value: Any) -> Any:
     """A bound of the statistics in the form of `_comparable` values."""
     if value is None:
         return None
-    if of.startswith("timestamp"):
+    if data_type.startswith("timestamp"):
         return micros(value)
-    if of == "date":
+    if data_type == "date":
         return days(value)
-    if of.startswith("decimal"):
+    if data_type.startswith("decimal"):
         return decimal.Decimal(str(value))
-    if of in ("float", "double"):
+    if data_type in ("float", "double"):
         return float(value.replace("Infinity", "inf") if isinstance(value, str) else value)
-    if of.startswith(("string", "char", "varchar")):
+    if data_type.startswith(("string", "char", "varchar")):
         return value.encode("utf-8", "surrogatepass")
     if not isinstance(value, int):
         raise ValueError(f"{value!r}")
@@ -206,12 +210,12 @@ def _bound(of: str, value: Any) -> Any:
 
 
 def _comparable(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    of = values.type
-    if pa.types.is_timestamp(of):
-        return values.cast(pa.timestamp("us", tz=of.tz), safe=False).cast(pa.int64())
-    if pa.types.is_date32(of):
+    data_type = values.type
+    if pa.types.is_timestamp(data_type):
+        return values.cast(pa.timestamp("us", tz=data_type.tz), safe=False).cast(pa.int64())
+    if pa.types.is_date32(data_type):
         return values.cast(pa.int32())
-    if pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of):
+    if pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type):
         return values.cast(pa.large_binary())
     return values
 
@@ -222,8 +226,8 @@ def _leaves(
     """Each column with its minimum, maximum and number of nulls."""
     for name in dict.fromkeys([*low, *high, *nulls]):
         three = (low.get(name), high.get(name), nulls.get(name))
-        if any(isinstance(one, dict) for one in three):
-            inner = [one if isinstance(one, dict) else {} for one in three]
+        if any(isinstance(member, dict) for member in three):
+            inner = [member if isinstance(member, dict) else {} for member in three]
             yield from _leaves(inner[0], inner[1], inner[2], (*above, name))
         else:
             yield (*above, name), three
@@ -233,21 +237,21 @@ def _column(rows: pa.Table, name: tuple[str, ...]) -> pa.ChunkedArray | None:
     """A column or a field of structs, null where a struct above it is."""
     if name[0] not in rows.column_names:
         return None
-    found = rows.column(name[0])
+    column = rows.column(name[0])
     for part in name[1:]:
-        index = found.type.get_field_index(part) if pa.types.is_struct(found.type) else -1
+        index = column.type.get_field_index(part) if pa.types.is_struct(column.type) else -1
         if index < 0:
             return None
-        of = found.type.field(index).type
-        found = pa.chunked_array([pc.struct_field(chunk, [index]) for chunk in found.chunks], type=of)
-    return found
+        field_type = column.type.field(index).type
+        column = pa.chunked_array([pc.struct_field(chunk, [index]) for chunk in column.chunks], type=field_type)
+    return column
 
 
 def _field_ids(
     fields: pa.Schema | pa.StructType, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], int | None]]:
     for field in fields:
-        found = (field.metadata or {}).get(b"PARQUET:field_id")
-        yield (*above, field.name), None if found is None else int(found)
+        field_id = (field.metadata or {}).get(b"PARQUET:field_id")
+        yield (*above, field.name), None if field_id is None else int(field_id)
         if pa.types.is_struct(field.type):
             yield from _field_ids(field.type, (*above, field.name))

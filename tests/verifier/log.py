@@ -88,7 +88,7 @@ def _replayed(findings: Findings, log: Log) -> Iterator[tuple[int, State]]:
 
 
 def _read(findings: Findings, where: str, file: Path) -> list[Action]:
-    found: list[Action] = []
+    actions: list[Action] = []
     for number, line in enumerate(file.read_bytes().split(b"\n"), 1):
         if not line.strip():
             continue
@@ -103,10 +103,10 @@ def _read(findings: Findings, where: str, file: Path) -> list[Action]:
         ((kind, action),) = value.items()
         if kind in IN_COMMITS:
             check_action(findings, where, kind, action)
-            found.append((kind, action))
+            actions.append((kind, action))
         else:
             findings.unless(kind not in FIELDS, where, f"there is the action {kind} in a commit")
-    return found
+    return actions
 
 
 class Commit:
@@ -119,7 +119,7 @@ class Commit:
         self.info = next((action for kind, action in self.actions if kind == "commitInfo"), {})
         self.operation = str(self.info.get("operation", ""))
         after = State(metadata=base.metadata, protocol=base.protocol)
-        after.apply(one for one in self.actions if one[0] in ("metaData", "protocol"))
+        after.apply(action for action in self.actions if action[0] in ("metaData", "protocol"))
         self.after, self.features = after, supported(after.protocol)
 
     def unless(self, holds: object, what: str) -> None:
@@ -192,16 +192,18 @@ class Commit:
             if values is not None and kind != "remove":
                 same = set(values) == set(partitions)
                 self.findings.unless(same, where, f"it has values of {sorted(values)}, not {sorted(partitions)}")
-                for name, of in partitions.items():
-                    check_partition_value(self.findings, where, of, values.get(name))
+                for name, data_type in partitions.items():
+                    check_partition_value(self.findings, where, data_type, values.get(name))
 
     def _partition_types(self) -> dict[str, object]:
         """The types of the partition columns by their names in the log."""
         metadata = self.after.metadata or {}
         fields = {field["name"]: field for field in (parsed(metadata.get("schemaString")) or {}).get("fields", [])}
         is_mapped = self.after.configuration.get(MODE, "none") != "none"
-        found = [fields[name] for name in metadata.get("partitionColumns") or [] if name in fields]
-        return {f["metadata"].get(PHYSICAL, f["name"]) if is_mapped else f["name"]: f["type"] for f in found}
+        fields_of_partitions = [fields[name] for name in metadata.get("partitionColumns") or [] if name in fields]
+        return {
+            f["metadata"].get(PHYSICAL, f["name"]) if is_mapped else f["name"]: f["type"] for f in fields_of_partitions
+        }
 
     def _check_add(self, where: str, add: Json) -> None:
         has_vectors = "deletionVectors" in self.features
@@ -218,8 +220,8 @@ class Commit:
         is_known = key_of(remove) in self.base.live or _VECTORS.search(remove["path"])
         self.findings.unless(is_known, where, "it isn't live")
         if remove.get("extendedFileMetadata"):
-            told = remove.get("partitionValues") is not None and remove.get("size") is not None
-            self.findings.unless(told, where, "extendedFileMetadata without them")
+            is_complete = remove.get("partitionValues") is not None and remove.get("size") is not None
+            self.findings.unless(is_complete, where, "extendedFileMetadata without them")
         is_append_only = self.after.configuration.get("delta.appendOnly") == "true"
         self.findings.unless(not is_append_only or not remove.get("dataChange"), where, "the table is append-only")
 
@@ -240,8 +242,8 @@ def _check_row_ids(findings: Findings, where: str, state: State) -> None:
 
 
 def _check_checkpoints(findings: Findings, log: Log, states: dict[int, State]) -> None:
-    for version, found in sorted(log.checkpoints.items()):
-        for (parts, uuid), files in found.items():
+    for version, by_kind in sorted(log.checkpoints.items()):
+        for (parts, uuid), files in by_kind.items():
             where = f"checkpoint {version}"
             if parts and len(files) != int(parts):
                 findings.add(where, f"it has {len(files)} of {int(parts)} parts")
@@ -258,15 +260,15 @@ def _check_hint(findings: Findings, log: Log) -> None:
     if not file.exists():
         return
     hint, where = json.loads(file.read_text()), "_last_checkpoint"
-    found = log.checkpoints.get(hint["version"])
-    if found is None:
+    by_kind = log.checkpoints.get(hint["version"])
+    if by_kind is None:
         findings.add(where, f"there is no checkpoint {hint['version']}")
         return
     findings.unless(isinstance(hint.get("size"), int), where, "it has no size")
     if parts := hint.get("parts"):
-        findings.unless((f"{parts:010d}", None) in found, where, f"there are no {parts} parts")
+        findings.unless((f"{parts:010d}", None) in by_kind, where, f"there are no {parts} parts")
     if hint["version"] == max(log.checkpoints) and not hint.get("v2Checkpoint"):
-        files = [name for name in next(iter(found.values())) if name.endswith(".parquet")]
+        files = [name for name in next(iter(by_kind.values())) if name.endswith(".parquet")]
         rows = sum(pq.read_metadata(log.folder / name).num_rows for name in files)
         findings.unless(hint.get("size") == rows, where, f"size is {hint.get('size')}, there are {rows} actions")
 

@@ -129,20 +129,20 @@ def _check_struct(findings: Findings, where: str, struct: Json, path: str) -> No
         _check_type(findings, where, field["type"], f"{path}{field['name']}.")
 
 
-def _check_type(findings: Findings, where: str, of: Any, path: str) -> None:
-    if isinstance(of, str):
-        findings.unless(_PRIMITIVE.fullmatch(of), where, f"{path} has the unknown type {of}")
-    elif of.get("type") == "struct":
-        _check_struct(findings, where, of, path)
-    elif of.get("type") == "array":
-        findings.unless("containsNull" in of, where, f"the array {path} has no containsNull")
-        _check_type(findings, where, of["elementType"], f"{path}element.")
-    elif of.get("type") == "map":
-        findings.unless("valueContainsNull" in of, where, f"the map {path} has no valueContainsNull")
-        _check_type(findings, where, of["keyType"], f"{path}key.")
-        _check_type(findings, where, of["valueType"], f"{path}value.")
+def _check_type(findings: Findings, where: str, data_type: Any, path: str) -> None:
+    if isinstance(data_type, str):
+        findings.unless(_PRIMITIVE.fullmatch(data_type), where, f"{path} has the unknown type {data_type}")
+    elif data_type.get("type") == "struct":
+        _check_struct(findings, where, data_type, path)
+    elif data_type.get("type") == "array":
+        findings.unless("containsNull" in data_type, where, f"the array {path} has no containsNull")
+        _check_type(findings, where, data_type["elementType"], f"{path}element.")
+    elif data_type.get("type") == "map":
+        findings.unless("valueContainsNull" in data_type, where, f"the map {path} has no valueContainsNull")
+        _check_type(findings, where, data_type["keyType"], f"{path}key.")
+        _check_type(findings, where, data_type["valueType"], f"{path}value.")
     else:
-        findings.add(where, f"{path} has the unknown type {of}")
+        findings.add(where, f"{path} has the unknown type {data_type}")
 
 
 def _check_mapping(
@@ -195,12 +195,12 @@ def _check_needed_features(
                 needs("invariants", "invariants")
 
 
-def _leaves(of: Any) -> Iterator[str]:
-    if isinstance(of, str):
-        yield of
+def _leaves(data_type: Any) -> Iterator[str]:
+    if isinstance(data_type, str):
+        yield data_type
     else:
-        inner = [field["type"] for field in of.get("fields", [])]
-        for part in [*inner, *(of[k] for k in ("elementType", "keyType", "valueType") if k in of)]:
+        inner = [field["type"] for field in data_type.get("fields", [])]
+        for part in [*inner, *(data_type[k] for k in ("elementType", "keyType", "valueType") if k in data_type)]:
             yield from _leaves(part)
 
 
@@ -214,31 +214,31 @@ _TEXTS = {
 }
 
 
-def check_partition_value(findings: Findings, where: str, of: Any, text: str | None) -> None:
+def check_partition_value(findings: Findings, where: str, data_type: Any, text: str | None) -> None:
     """Checks that a partition value's text parses as its column's type; a null and an empty text
     are null."""
-    if text is None or text == "" or not isinstance(of, str):
+    if text is None or text == "" or not isinstance(data_type, str):
         return
     try:
-        fits = _fits(of, text)
+        fits = _fits(data_type, text)
     except (ValueError, ArithmeticError):
         fits = False
-    findings.unless(fits, where, f"the partition value {text!r} is no {of}")
+    findings.unless(fits, where, f"the partition value {text!r} is no {data_type}")
 
 
-def _fits(of: str, text: str) -> bool:
-    if of in _BITS:
-        return -(1 << _BITS[of]) <= int(text) < 1 << _BITS[of]
-    if of in ("float", "double"):
+def _fits(data_type: str, text: str) -> bool:
+    if data_type in _BITS:
+        return -(1 << _BITS[data_type]) <= int(text) < 1 << _BITS[data_type]
+    if data_type in ("float", "double"):
         float(text.replace("Infinity", "inf"))
-    if of.startswith("decimal"):
-        precision, scale = map(int, re.findall(r"-?\d+", of))
+    if data_type.startswith("decimal"):
+        precision, scale = map(int, re.findall(r"-?\d+", data_type))
         with decimal.localcontext() as context:
             context.prec = 80
             value = decimal.Decimal(text)
             exact = value == value.quantize(decimal.Decimal(1).scaleb(-scale))
             return exact and abs(value) < decimal.Decimal(10) ** (precision - scale)
-    return of not in _TEXTS or _TEXTS[of].fullmatch(text) is not None
+    return data_type not in _TEXTS or _TEXTS[data_type].fullmatch(text) is not None
 
 
 def days(text: str) -> int:

@@ -99,9 +99,9 @@ def first(kind: str, change: Callable[[Json], object], version: int = 0) -> Call
 
 def stats(change: Callable[[Json], object]) -> Callable[[Path], None]:
     def in_add(add: Json) -> None:
-        found = json.loads(add["stats"])
-        change(found)
-        add["stats"] = json.dumps(found)
+        stats = json.loads(add["stats"])
+        change(stats)
+        add["stats"] = json.dumps(stats)
 
     return first("add", in_add)
 
@@ -133,9 +133,9 @@ def checkpoint(change: Callable[[pa.Table], pa.Table]) -> Callable[[Path], None]
 def without(kind: str) -> Callable[[pa.Table], pa.Table]:
     """A checkpoint without its first action of a kind."""
 
-    def change(found: pa.Table) -> pa.Table:
-        at = next(i for i, action in enumerate(found[kind].to_pylist()) if action)
-        return pa.concat_tables([found.slice(0, at), found.slice(at + 1)])
+    def change(checkpoint: pa.Table) -> pa.Table:
+        index = next(i for i, action in enumerate(checkpoint[kind].to_pylist()) if action)
+        return pa.concat_tables([checkpoint.slice(0, index), checkpoint.slice(index + 1)])
 
     return change
 
@@ -143,9 +143,9 @@ def without(kind: str) -> Callable[[pa.Table], pa.Table]:
 def hint(change: Callable[[Json], object]) -> Callable[[Path], None]:
     def plant(table: Path) -> None:
         file = log(table) / "_last_checkpoint"
-        found = json.loads(file.read_text())
-        change(found)
-        file.write_text(json.dumps(found))
+        content = json.loads(file.read_text())
+        change(content)
+        file.write_text(json.dumps(content))
 
     return plant
 
@@ -175,7 +175,7 @@ def removed_path_again(table: Path) -> None:
 
 
 def protocol(**changed: Any) -> Callable[[Path], None]:
-    return first("protocol", lambda found: found.update(changed))
+    return first("protocol", lambda members: members.update(changed))
 
 
 DOMAIN = {"domainMetadata": {"domain": "d", "configuration": "", "removed": False}}
@@ -186,15 +186,15 @@ FAULTS: list[tuple[str, str, Callable[[Path], None]]] = [
     ("plain", "no modification time", first("add", lambda add: add.pop("modificationTime"))),
     ("plain", "no dataChange", first("add", lambda add: add.pop("dataChange"))),
     ("plain", "statistics that are no JSON", first("add", lambda add: add.update(stats="{x"))),
-    ("plain", "a number of rows", stats(lambda found: found.update(numRecords=5))),
-    ("plain", "a minimum above", stats(lambda found: found["minValues"].update(id=3))),
-    ("plain", "a maximum below", stats(lambda found: found["maxValues"].update(id=3))),
-    ("plain", "a minimum text above", stats(lambda found: found["minValues"].update(name="name-1"))),
-    ("plain", "a maximum text below", stats(lambda found: found["maxValues"].update(name="name-1"))),
-    ("plain", "a maximum double below", stats(lambda found: found["maxValues"].update(x=0.5))),
-    ("plain", "a minimum in a struct", stats(lambda found: found["minValues"]["s"].update(at=1))),
-    ("plain", "a number of nulls", stats(lambda found: found["nullCount"].update(id=3))),
-    ("plain", "statistics of no column", stats(lambda found: found["minValues"].update(nope=3))),
+    ("plain", "a number of rows", stats(lambda stats: stats.update(numRecords=5))),
+    ("plain", "a minimum above", stats(lambda stats: stats["minValues"].update(id=3))),
+    ("plain", "a maximum below", stats(lambda stats: stats["maxValues"].update(id=3))),
+    ("plain", "a minimum text above", stats(lambda stats: stats["minValues"].update(name="name-1"))),
+    ("plain", "a maximum text below", stats(lambda stats: stats["maxValues"].update(name="name-1"))),
+    ("plain", "a maximum double below", stats(lambda stats: stats["maxValues"].update(x=0.5))),
+    ("plain", "a minimum in a struct", stats(lambda stats: stats["minValues"]["s"].update(at=1))),
+    ("plain", "a number of nulls", stats(lambda stats: stats["nullCount"].update(id=3))),
+    ("plain", "statistics of no column", stats(lambda stats: stats["minValues"].update(nope=3))),
     ("plain", "a missing commit", lambda table: (log(table) / f"{2:020}.json").unlink()),
     ("plain", "broken JSON", spoiled(f"_delta_log/{3:020}.json", lambda text: text[:-4])),
     ("plain", "two actions in a line", edited(3, lambda a: [*a[:-1], {**a[-1], "txn": {"appId": "x", "version": 1}}])),
@@ -227,8 +227,8 @@ FAULTS: list[tuple[str, str, Callable[[Path], None]]] = [
         spoiled(f"_delta_log/{3:020}.crc", lambda text: text.replace(b'"numFiles":', b'"numFiles":1')),
     ),
     ("plain", "a file that is no Parquet", spoiled("*.parquet", lambda content: b"x" * len(content))),
-    ("vectors", "a cardinality", vector(lambda found: found.update(cardinality=found["cardinality"] + 1))),
-    ("vectors", "a vector's size", vector(lambda found: found.update(sizeInBytes=found["sizeInBytes"] + 1))),
+    ("vectors", "a cardinality", vector(lambda vector: vector.update(cardinality=vector["cardinality"] + 1))),
+    ("vectors", "a vector's size", vector(lambda vector: vector.update(sizeInBytes=vector["sizeInBytes"] + 1))),
     (
         "vectors",
         "a vector's bytes",
@@ -236,18 +236,18 @@ FAULTS: list[tuple[str, str, Callable[[Path], None]]] = [
     ),
     ("parts", "a partition value of another type", first("add", lambda add: add["partitionValues"].update(part="x"))),
     ("parts", "a partition value that is missing", first("add", lambda add: add["partitionValues"].pop("part"))),
-    ("mapped", "names of the schema in statistics", stats(lambda found: found["minValues"].update(id=0))),
+    ("mapped", "names of the schema in statistics", stats(lambda stats: stats["minValues"].update(id=0))),
     ("mapped", "a greatest id that is too low", setting("delta.columnMapping.maxColumnId", "1")),
     ("mapped", "an id twice", schema('"delta.columnMapping.id":2', '"delta.columnMapping.id":1')),
     ("tracked", "rows without ids", first("add", lambda add: add.pop("baseRowId"), 1)),
     ("tracked", "row ids twice", first("add", lambda add: add.update(baseRowId=add["baseRowId"] - 1), 3)),
     ("tracked", "a time that goes back", first("commitInfo", lambda info: info.update(inCommitTimestamp=1), 3)),
     ("checkpoint", "a file that a checkpoint lacks", checkpoint(without("add"))),
-    ("checkpoint", "a file twice in a checkpoint", checkpoint(lambda found: pa.concat_tables([found, found]))),
+    ("checkpoint", "a file twice in a checkpoint", checkpoint(lambda actions: pa.concat_tables([actions, actions]))),
     ("checkpoint", "a checkpoint without protocol", checkpoint(without("protocol"))),
     ("checkpoint", "a checkpoint that is no Parquet", spoiled("_delta_log/*.checkpoint.parquet", lambda _: b"x")),
-    ("checkpoint", "a hint at nothing", hint(lambda found: found.update(version=77))),
-    ("checkpoint", "a hint's size", hint(lambda found: found.update(size=found["size"] + 1))),
+    ("checkpoint", "a hint at nothing", hint(lambda members: members.update(version=77))),
+    ("checkpoint", "a hint's size", hint(lambda members: members.update(size=members["size"] + 1))),
     ("v2", "a missing sidecar", lambda table: next((log(table) / "_sidecars").iterdir()).unlink()),
 ]
 

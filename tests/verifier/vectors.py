@@ -35,13 +35,13 @@ class _Cursor:
 
 def decoded_z85(text: str) -> bytes:
     """Decodes Z85 text: five characters represent four bytes."""
-    found = b""
+    decoded = b""
     for start in range(0, len(text), 5):
         number = 0
         for character in text[start : start + 5]:
             number = number * 85 + _Z85.index(character)
-        found += number.to_bytes(4, "big")
-    return found
+        decoded += number.to_bytes(4, "big")
+    return decoded
 
 
 def bitmap_positions(data: bytes) -> list[int]:
@@ -49,11 +49,11 @@ def bitmap_positions(data: bytes) -> list[int]:
     cursor = _Cursor(data)
     if cursor.take("I")[0] != _MAGIC:
         raise ValueError("the bitmap has a wrong magic number")
-    found: list[int] = []
+    positions: list[int] = []
     for _ in range(cursor.take("Q")[0]):
         upper = cursor.take("I")[0] << 32
-        found += (upper | low for low in _half_positions(cursor))
-    return found
+        positions += (upper | low for low in _half_positions(cursor))
+    return positions
 
 
 def _half_positions(cursor: _Cursor) -> list[int]:
@@ -69,11 +69,11 @@ def _half_positions(cursor: _Cursor) -> list[int]:
     containers = [cursor.take("HH") for _ in range(count)]
     if not runs or count >= 4:
         cursor.raw(4 * count)
-    found: list[int] = []
+    positions: list[int] = []
     for index, (key, cardinality) in enumerate(containers):
         is_run = bool(runs) and bool(runs[index // 8] >> (index % 8) & 1)
-        found += (key << 16 | low for low in _container(cursor, cardinality + 1, is_run))
-    return found
+        positions += (key << 16 | low for low in _container(cursor, cardinality + 1, is_run))
+    return positions
 
 
 def _container(cursor: _Cursor, count: int, is_run: bool) -> list[int]:
@@ -83,7 +83,7 @@ def _container(cursor: _Cursor, count: int, is_run: bool) -> list[int]:
     if count <= _LISTED:
         return list(cursor.take(f"{count}H"))
     bits = cursor.raw(_BITMAP_BYTES)
-    return [8 * at + bit for at, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1]
+    return [8 * index + bit for index, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1]
 
 
 def vector_positions(findings: Findings, where: str, root: Path, vector: Json) -> list[int]:
@@ -110,12 +110,12 @@ def vector_positions(findings: Findings, where: str, root: Path, vector: Json) -
 
 
 def _in_file(findings: Findings, where: str, path: Path, vector: Json) -> bytes:
-    content, at = path.read_bytes(), vector.get("offset") or 0
+    content, offset = path.read_bytes(), vector.get("offset") or 0
     findings.unless(content[0] == 1, where, "the file of vectors has a wrong format version")
-    (size,) = struct.unpack_from(">i", content, at)
+    (size,) = struct.unpack_from(">i", content, offset)
     said = vector["sizeInBytes"]
     findings.unless(size == said, where, f"the vector has {size} bytes, the log says {said}")
-    data = content[at + 4 : at + 4 + size]
-    (checksum,) = struct.unpack_from(">I", content, at + 4 + size)
+    data = content[offset + 4 : offset + 4 + size]
+    (checksum,) = struct.unpack_from(">I", content, offset + 4 + size)
     findings.unless(checksum == zlib.crc32(data), where, "the vector has a wrong checksum")
     return data

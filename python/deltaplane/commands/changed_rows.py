@@ -38,10 +38,10 @@ class ChangedRows:
         Raises:
             ConstraintViolationError: a row violates a rule.
         """
-        kept = [name for name in rows.schema.names if name not in self._anew]
+        present = [name for name in rows.schema.names if name not in self._anew]
         if self._rules is None:
-            self._rules = BatchRules(RowRules.of_spec(self._spec, kept))
-        return self._rules(rows.select(kept))
+            self._rules = BatchRules(RowRules.of_spec(self._spec, present))
+        return self._rules(rows.select(present))
 
 
 class PatchedRows:

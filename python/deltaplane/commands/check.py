@@ -13,9 +13,9 @@ __all__ = ["check"]
 def check(table: _native.Snapshot, *, deep: bool, progress: Told | None = None) -> list[dict[str, Any]]:
     """All findings, those of the listing first."""
     tell = telling(progress)
-    found = _native.check(table, tell)
+    findings = _native.check(table, tell)
     if deep:
         # Missing files were already reported.
-        gone = [finding.path for finding in found if finding.kind.startswith("missing")]
-        found += [finding for finding in _native.check_rows(table, tell) if finding.path not in gone]
-    return [finding.to_dict() for finding in found]
+        gone = [finding.path for finding in findings if finding.kind.startswith("missing")]
+        findings += [finding for finding in _native.check_rows(table, tell) if finding.path not in gone]
+    return [finding.to_dict() for finding in findings]

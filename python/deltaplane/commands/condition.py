@@ -69,10 +69,10 @@ class PredicateSelection(RowSelection):
         super().__init__(None if predicate is None else str(predicate))
         self._snapshot = snapshot
         self.check: Check | None = None
-        found = scan_filter(snapshot, predicate)
-        self.tree, self.is_exact = found.tree, not found.checks
-        if found.checks:
-            (self.check,) = found.checks
+        row_filter = scan_filter(snapshot, predicate)
+        self.tree, self.is_exact = row_filter.tree, not row_filter.checks
+        if row_filter.checks:
+            (self.check,) = row_filter.checks
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The positions of the rows, in batches of the columns `_file` and `_row`."""
@@ -83,9 +83,9 @@ class PredicateSelection(RowSelection):
             yield self.check.met(batch).select(list(PLACE))
 
 
-def condition_on(snapshot: _native.Snapshot, given: Predicate | RowSelection | None) -> RowSelection:
+def condition_on(snapshot: _native.Snapshot, predicate: Predicate | RowSelection | None) -> RowSelection:
     """A command's argument, bound to the version that it reads."""
-    return given if isinstance(given, RowSelection) else PredicateSelection(snapshot, given)
+    return predicate if isinstance(predicate, RowSelection) else PredicateSelection(snapshot, predicate)
 
 
 def met_by_all(snapshot: _native.Snapshot, condition: str) -> tuple[_native.Predicate | None, bool]:

@@ -25,8 +25,8 @@ def diff(before: _native.Snapshot, after: _native.Snapshot) -> pa.Table:
         a.join(b.select(["path", "vector"]), ["path", "vector"], join_type="left anti") for a, b in _pairs(old, new)
     )
     change = pa.array(["removed"] * gone.num_rows + ["added"] * come.num_rows, pa.string())
-    found = pa.concat_tables([gone, come]).select([*_SHOWN, "deleted_rows"])
-    return found.add_column(0, "change", change).sort_by([("path", "ascending"), ("change", "descending")])
+    lines = pa.concat_tables([gone, come]).select([*_SHOWN, "deleted_rows"])
+    return lines.add_column(0, "change", change).sort_by([("path", "ascending"), ("change", "descending")])
 
 
 def _pairs(old: pa.Table, new: pa.Table) -> tuple[tuple[pa.Table, pa.Table], ...]:
@@ -39,10 +39,10 @@ def _files(version: _native.Snapshot) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = pa.table(version.plan(None))
-    vector = found["deletion_vector"].combine_chunks()
+    files = pa.table(version.plan(None))
+    vector = files["deletion_vector"].combine_chunks()
     parts = [pc.struct_field(vector, name) for name in ("storageType", "pathOrInlineDv", "offset")]
     texts = [pc.fill_null(part.cast(pa.string()), "") for part in parts]
-    told = pc.binary_join_element_wise(*texts, "@")
+    vector_id = pc.binary_join_element_wise(*texts, "@")
     deleted = pc.fill_null(pc.struct_field(vector, "cardinality"), 0)
-    return found.select(list(_SHOWN)).append_column("vector", told).append_column("deleted_rows", deleted)
+    return files.select(list(_SHOWN)).append_column("vector", vector_id).append_column("deleted_rows", deleted)

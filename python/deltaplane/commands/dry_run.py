@@ -184,9 +184,9 @@ class DryRun:
             return (
                 f"{self.operation}: nothing would be committed, since {why.get(self.skipped or '', 'no row changes')}"
             )
-        at = "a new table" if self.version is None else f"version {self.version}"
+        base = "a new table" if self.version is None else f"version {self.version}"
         lines = [
-            f"{self.operation} on {at}",
+            f"{self.operation} on {base}",
             f"  reads    {_files(self.files_read)}, {size_text(self.bytes_read)}",
             f"  removes  {_files(self.files_removed)}, {size_text(self.bytes_removed)}",
             f"  marks    rows of {_files(self.files_marked)}",

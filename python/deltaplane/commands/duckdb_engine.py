@@ -57,7 +57,7 @@ def memory_bytes(limit: int | str) -> int:
     return size
 
 
-def size_bytes(given: int | str, name: str) -> int:
+def size_bytes(size: int | str, name: str) -> int:
     """A size in bytes, from a number or a text.
 
     Raises:
@@ -67,10 +67,10 @@ def size_bytes(given: int | str, name: str) -> int:
     >>> size_bytes("2 KiB", "budget")
     2048
     """
-    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]{0,3})\s*", str(given))
+    match = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]{0,3})\s*", str(size))
     unit = _UNITS.get(match[2].upper()) if match else None
     if match is None or unit is None:
-        raise InvalidArgumentError(f"{name} is a number of bytes or a text such as '500MB', not {given!r}")
+        raise InvalidArgumentError(f"{name} is a number of bytes or a text such as '500MB', not {size!r}")
     return int(float(match[1]) * unit)
 
 
@@ -152,7 +152,7 @@ class LocalEngine:
         import pyarrow as pa
 
         to = pa.schema([(f"c{i}", zoneless(f.type)) for i, f in enumerate(schema)] or [("c0", pa.int32())])
-        reader = pa.RecordBatchReader.from_batches(to, self._kept(_as(batch, to) for batch in batches))
+        reader = pa.RecordBatchReader.from_batches(to, self._storing_errors(_as(batch, to) for batch in batches))
         self._connection.register(name, reader)
 
     def run(self, sql: str) -> None:
@@ -222,10 +222,10 @@ class LocalEngine:
         # DuckDB releases memory whenever its limit is set, even to the same value; a failure to do
         # so affects no rows.
         with suppress(duckdb.Error), self._connection.cursor() as beside:
-            told = "RESET memory_limit" if self._limit is None else f"SET memory_limit = '{self._limit}'"
-            beside.execute(told)
+            statement = "RESET memory_limit" if self._limit is None else f"SET memory_limit = '{self._limit}'"
+            beside.execute(statement)
 
-    def _kept(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _storing_errors(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Stores the stream's exception, since an Arrow stream transports only the text of an
         error."""
         try:

@@ -41,10 +41,10 @@ def generate(
     manifests = _manifests(files["path"], table.uri, columns)
     if dry_run:
         return list(manifests)
-    for at, (name, addresses) in enumerate(manifests.items(), 1):
+    for number, (name, addresses) in enumerate(manifests.items(), 1):
         store.put(name, addresses)
         if progress is not None:
-            progress(CareProgress("writing manifests", at, len(manifests)))
+            progress(CareProgress("writing manifests", number, len(manifests)))
     for name, *_ in store.list_all(_FOLDER):
         if name not in manifests:
             store.delete(name)
@@ -69,12 +69,12 @@ def _manifests(paths: pa.ChunkedArray, root: str, columns: int) -> dict[str, byt
     directory = pc.replace_substring_regex(paths, "/?[^/]*$", "")
     table = pa.table({"directory": directory, "address": address}).sort_by("directory")
     runs = table["directory"].combine_chunks().value_counts()
-    found, at = {}, 0
-    for one in runs:
-        count = one["counts"].as_py()
-        found[f"{_FOLDER}/{one['values'].as_py()}/manifest"] = _lines(table["address"].slice(at, count))
-        at += count
-    return found
+    manifests, start = {}, 0
+    for run in runs:
+        count = run["counts"].as_py()
+        manifests[f"{_FOLDER}/{run['values'].as_py()}/manifest"] = _lines(table["address"].slice(start, count))
+        start += count
+    return manifests
 
 
 def _lines(addresses: pa.ChunkedArray) -> bytes:

@@ -51,18 +51,20 @@ class KeyDiff:
         keys, shown = _named(fields, self.keys, "key"), _named(fields, self.columns or (), "column")
         if not keys:
             raise InvalidArgumentError("keys are the columns that tell a row apart: give one at least")
-        for one in keys:
-            kind = fields[one]["type"]
+        for key in keys:
+            kind = fields[key]["type"]
             if kind == "variant" or (isinstance(kind, dict) and kind["type"] == "map"):
-                raise InvalidArgumentError(f"`{fields[one]['name']}` can't be a key: its type can't be compared")
-        taken = [fields[one]["name"] for one in keys if fields[one]["name"] in _SHOWN]
+                raise InvalidArgumentError(f"`{fields[key]['name']}` can't be a key: its type can't be compared")
+        taken = [fields[key]["name"] for key in keys if fields[key]["name"] in _SHOWN]
         if taken:
             raise InvalidArgumentError(f"the key `{taken[0]}` has the name of a column of the result: rename it first")
         rows = self._rows(fields)
-        told = [rows.field(one) for one in keys] + [pa.field("change", pa.string(), nullable=False)]
+        columns = [rows.field(key) for key in keys] + [pa.field("change", pa.string(), nullable=False)]
         if self.columns is not None:
-            told += [pa.field(name, pa.struct([rows.field(one) for one in shown])) for name in ("before", "after")]
-        schema = pa.schema(told)
+            columns += [
+                pa.field(name, pa.struct([rows.field(number) for number in shown])) for name in ("before", "after")
+            ]
+        schema = pa.schema(columns)
         sql = _sql(len(rows), keys, shown if self.columns is not None else [])
         return pa.RecordBatchReader.from_batches(schema, self._batches(sql, rows.names, schema, len(keys), len(shown)))
 
@@ -73,24 +75,24 @@ class KeyDiff:
             return fields
         if (changed := self._changed_type()) is not None:
             raise SchemaMismatchError(f"{changed}: compare from the older version to the newer one")
-        known = {_identity(one) for one in self.before.schema.to_value()["fields"]}
-        return [one for one in fields if _identity(one) in known]
+        known = {_identity(field) for field in self.before.schema.to_value()["fields"]}
+        return [field for field in fields if _identity(field) in known]
 
     def _changed_type(self) -> str | None:
         """The name of a column whose type changed; None if there is none."""
         before, after = self.before, self.after
-        types = {_identity(one): one["type"] for one in before.schema.to_value()["fields"]}
-        for one in after.schema.to_value()["fields"]:
-            was, now = types.get(_identity(one)), one["type"]
+        types = {_identity(field): field["type"] for field in before.schema.to_value()["fields"]}
+        for field in after.schema.to_value()["fields"]:
+            was, now = types.get(_identity(field)), field["type"]
             if isinstance(was, str) and isinstance(now, str) and was != now:
-                return f"`{one['name']}` is {was} in version {before.version} and {now} in version {after.version}"
+                return f"`{field['name']}` is {was} in version {before.version} and {now} in version {after.version}"
         return None
 
     def _rows(self, fields: list[dict[str, Any]]) -> pa.Schema:
         import pyarrow as pa
 
         whole = pa.schema(self.after.arrow_schema())
-        return pa.schema([whole.field(one["name"]) for one in fields])
+        return pa.schema([whole.field(field["name"]) for field in fields])
 
     def _batches(
         self, sql: str, names: list[str], schema: pa.Schema, keys: int, shown: int
@@ -103,19 +105,20 @@ class KeyDiff:
                 scan = Scan(self.after.unlike(self.before, names, gone))
                 engine.stream(name, scan.batches(), scan.schema)
             for batch in self._compared(engine, sql):
-                found = [
+                columns = [
                     column.cast(field.type) for column, field in zip(batch.columns[: keys + 1], schema, strict=False)
                 ]
                 for n, lacking in enumerate(("insert", "delete")):
                     if len(schema) == keys + 1:
                         break
-                    of = schema.field(keys + 1 + n).type
+                    struct_type = schema.field(keys + 1 + n).type
                     start = keys + 1 + n * shown
                     values = [
-                        column.cast(f.type) for column, f in zip(batch.columns[start : start + shown], of, strict=True)
+                        column.cast(f.type)
+                        for column, f in zip(batch.columns[start : start + shown], struct_type, strict=True)
                     ]
-                    found.append(_struct(values, of, pc.equal(found[keys], lacking)))
-                yield pa.RecordBatch.from_arrays(found, schema=schema)
+                    columns.append(_struct(values, struct_type, pc.equal(columns[keys], lacking)))
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _compared(self, engine: LocalEngine, sql: str) -> Iterator[pa.RecordBatch]:
         try:
@@ -132,30 +135,30 @@ def _identity(field: dict[str, Any]) -> str:
     return name
 
 
-def _struct(values: list[pa.Array], of: pa.DataType, absent: pa.BooleanArray) -> pa.Array:
+def _struct(values: list[pa.Array], data_type: pa.DataType, absent: pa.BooleanArray) -> pa.Array:
     import pyarrow as pa
 
     if not values:
         # A struct without fields has no length of its own.
-        return pa.array([None if gone else {} for gone in absent.to_pylist()], of)
-    return pa.StructArray.from_arrays(values, fields=list(of), mask=absent)
+        return pa.array([None if gone else {} for gone in absent.to_pylist()], data_type)
+    return pa.StructArray.from_arrays(values, fields=list(data_type), mask=absent)
 
 
 def _named(fields: list[dict[str, Any]], names: Sequence[str], what: str) -> list[int]:
     """The positions of columns, by case-insensitive names."""
     if isinstance(names, str):
         raise InvalidArgumentError(f"{what}s are a list of columns, not the text {names!r}")
-    places = {one["name"].lower(): place for place, one in enumerate(fields)}
-    found: list[int] = []
+    places = {field["name"].lower(): place for place, field in enumerate(fields)}
+    numbers: list[int] = []
     for name in names:
         place = places.get(name.lower())
         if place is None:
-            known = ", ".join(one["name"] for one in fields)
+            known = ", ".join(field["name"] for field in fields)
             raise InvalidArgumentError(f"the {what} `{name}` isn't a column that can be compared, which are {known}")
-        if place in found:
+        if place in numbers:
             raise InvalidArgumentError(f"the {what} `{name}` is given twice")
-        found.append(place)
-    return found
+        numbers.append(place)
+    return numbers
 
 
 def _sql(columns: int, keys: Sequence[int], shown: Sequence[int]) -> str:

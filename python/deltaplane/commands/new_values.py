@@ -32,47 +32,49 @@ def constant(name: str, value: Any, schema: pa.Schema, path: Sequence[str]) -> p
     """
     import pyarrow as pa
 
-    of: Any = schema
+    field: Any = schema
     for part in path:
-        of = of.field(part) if isinstance(of, pa.Schema) else of.type.field(part)
+        field = field.field(part) if isinstance(field, pa.Schema) else field.type.field(part)
     try:
         if has_nanoseconds(value):
             raise ValueError("it has nanoseconds, which no column of a table holds: round it to microseconds")
-        return _array([value], of.type, "")[0]
+        return _array([value], field.type, "")[0]
     except (InvalidArgumentError, pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-        raise SchemaMismatchError(f"the column `{name}` of type {of.type} doesn't take the value {value!r}: {e}") from e
+        raise SchemaMismatchError(
+            f"the column `{name}` of type {field.type} doesn't take the value {value!r}: {e}"
+        ) from e
 
 
-def _array(values: Sequence[Any], of: pa.DataType, path: str) -> pa.Array:
+def _array(values: Sequence[Any], data_type: pa.DataType, path: str) -> pa.Array:
     """Python values as an array of a column's type; `path` locates them within the whole value."""
     import pyarrow as pa
 
     values = [None if is_missing(value) else value for value in values]
     if all(value is None for value in values):
-        return pa.nulls(len(values), of)
-    if pa.types.is_struct(of):
-        return _structs(values, of, path)
-    if pa.types.is_map(of):
+        return pa.nulls(len(values), data_type)
+    if pa.types.is_struct(data_type):
+        return _structs(values, data_type, path)
+    if pa.types.is_map(data_type):
         pairs = [None if value is None else _pairs(value, path) for value in values]
-        keys = _array([key for one in pairs for key, _ in one or ()], of.key_type, f"{path}.key")
-        items = _array([item for one in pairs for _, item in one or ()], of.item_type, f"{path}.value")
+        keys = _array([key for row in pairs for key, _ in row or ()], data_type.key_type, f"{path}.key")
+        items = _array([item for row in pairs for _, item in row or ()], data_type.item_type, f"{path}.value")
         if keys.null_count:
-            raise ValueError(f"{_at(path)}a map has null as a key")
-        return pa.MapArray.from_arrays(_offsets(pairs), keys, items, type=of)
-    if pa.types.is_list(of):
+            raise ValueError(f"{_where(path)}a map has null as a key")
+        return pa.MapArray.from_arrays(_offsets(pairs), keys, items, type=data_type)
+    if pa.types.is_list(data_type):
         lists = [None if value is None else _list(value, path) for value in values]
-        elements = _array([element for one in lists for element in one or ()], of.value_type, f"{path}.element")
-        return pa.ListArray.from_arrays(_offsets(lists), elements, type=of)
+        elements = _array([element for row in lists for element in row or ()], data_type.value_type, f"{path}.element")
+        return pa.ListArray.from_arrays(_offsets(lists), elements, type=data_type)
     try:
-        return _leaves(values, of)
+        return _leaves(values, data_type)
     except (InvalidArgumentError, pa.ArrowException, TypeError, ValueError, OverflowError) as e:
-        raise ValueError(f"{_at(path)}{e}") from e
+        raise ValueError(f"{_where(path)}{e}") from e
 
 
-def _structs(values: Sequence[Any], of: pa.DataType, path: str) -> pa.Array:
+def _structs(values: Sequence[Any], struct_type: pa.DataType, path: str) -> pa.Array:
     import pyarrow as pa
 
-    names = {field.name.lower(): field.name for field in of}
+    names = {field.name.lower(): field.name for field in struct_type}
     rows = list[dict[str, Any]]()
     for value in values:
         row = dict[str, Any]()
@@ -80,15 +82,15 @@ def _structs(values: Sequence[Any], of: pa.DataType, path: str) -> pa.Array:
             own = names.get(str(key).lower())
             if own is None:
                 raise ValueError(
-                    f"{_at(path)}the struct has no field `{key}`, its fields are {', '.join(names.values())}"
+                    f"{_where(path)}the struct has no field `{key}`, its fields are {', '.join(names.values())}"
                 )
             if own in row:
-                raise ValueError(f"{_at(path)}the field `{own}` has two values")
+                raise ValueError(f"{_where(path)}the field `{own}` has two values")
             row[own] = part
         rows.append(row)
-    parts = [_array([row.get(field.name) for row in rows], field.type, f"{path}.{field.name}") for field in of]
+    parts = [_array([row.get(field.name) for row in rows], field.type, f"{path}.{field.name}") for field in struct_type]
     mask = pa.array([value is None for value in values])
-    return pa.StructArray.from_arrays(parts, fields=list(of), mask=mask)
+    return pa.StructArray.from_arrays(parts, fields=list(struct_type), mask=mask)
 
 
 def _pairs(value: Any, path: str) -> list[tuple[Any, Any]]:
@@ -97,13 +99,13 @@ def _pairs(value: Any, path: str) -> list[tuple[Any, Any]]:
         return list(value.items())
     pairs = _list(value, path)
     if not all(isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in pairs):
-        raise TypeError(f"{_at(path)}expected a mapping, found {value!r}")
+        raise TypeError(f"{_where(path)}expected a mapping, found {value!r}")
     return [(key, part) for key, part in pairs]
 
 
 def _list(value: Any, path: str) -> list[Any]:
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
-        raise TypeError(f"{_at(path)}expected a list, found {value!r}")
+        raise TypeError(f"{_where(path)}expected a list, found {value!r}")
     return list(value)
 
 
@@ -112,28 +114,28 @@ def _offsets(lists: Sequence[Sequence[Any] | None]) -> pa.Array:
     one."""
     import pyarrow as pa
 
-    found, at = list[int | None](), 0
-    for one in lists:
-        found.append(None if one is None else at)
-        at += len(one or ())
-    return pa.array([*found, at], pa.int32())
+    offsets, offset = list[int | None](), 0
+    for items in lists:
+        offsets.append(None if items is None else offset)
+        offset += len(items or ())
+    return pa.array([*offsets, offset], pa.int32())
 
 
-def _leaves(values: Sequence[Any], of: pa.DataType) -> pa.Array:
+def _leaves(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     """Values of a simple type, including None."""
     import pyarrow as pa
 
     plain = pa.array(values)
-    given, to = _spark_type(plain.type), _spark_type(of)
-    if given is None or to is None or not given.atomic:
-        return pa.array(values, of)
-    if not stores(given, to):
-        raise TypeError(f"it is of type {given}")
-    plainly = (given.numeric and to.numeric) or (given.name in _MOMENTS and to.name in _MOMENTS)
-    if given != to and (not plainly or (given.integral and to.name == "decimal")):
+    inferred, to = _spark_type(plain.type), _spark_type(data_type)
+    if inferred is None or to is None or not inferred.atomic:
+        return pa.array(values, data_type)
+    if not stores(inferred, to):
+        raise TypeError(f"it is of type {inferred}")
+    plainly = (inferred.numeric and to.numeric) or (inferred.name in _MOMENTS and to.name in _MOMENTS)
+    if inferred != to and (not plainly or (inferred.integral and to.name == "decimal")):
         return _as_spark(plain, to)
     # Unlike a conversion of Python's values, a cast doesn't truncate values.
-    return plain.cast(of)
+    return plain.cast(data_type)
 
 
 def _as_spark(values: pa.Array, to: SparkType) -> pa.Array:
@@ -141,19 +143,19 @@ def _as_spark(values: pa.Array, to: SparkType) -> pa.Array:
     import pyarrow as pa
 
     rows = pa.record_batch([values], ["v"])
-    (found,) = compile_expressions([f"CAST(v AS {to})"], _native.schema_from_arrow(rows.schema).to_json()).evaluate(
+    (column,) = compile_expressions([f"CAST(v AS {to})"], _native.schema_from_arrow(rows.schema).to_json()).evaluate(
         rows
     )
-    return found
+    return column
 
 
-def _spark_type(of: pa.DataType) -> SparkType | None:
+def _spark_type(data_type: pa.DataType) -> SparkType | None:
     import pyarrow as pa
 
-    if pa.types.is_null(of):
+    if pa.types.is_null(data_type):
         return None
-    return of_json(_native.schema_from_arrow(pa.schema([("v", of)])).fields[0].data_type)
+    return of_json(_native.schema_from_arrow(pa.schema([("v", data_type)])).fields[0].data_type)
 
 
-def _at(path: str) -> str:
+def _where(path: str) -> str:
     return f"at `{path.lstrip('.')}`: " if path else ""

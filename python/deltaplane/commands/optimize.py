@@ -193,11 +193,11 @@ class _Done:
         self.bytes_moved += moved_bytes
         self.uncommitted += 1
 
-    def committed(self, told: records.OptimizeCommit) -> None:
+    def committed(self, commit: records.OptimizeCommit) -> None:
         """Adds a commit's result, which excludes groups with a file that another writer removed."""
-        self.added += told.added
-        self.removed += told.removed
-        self.versions.append(told.version)
+        self.added += commit.added
+        self.removed += commit.removed
+        self.versions.append(commit.version)
         self.uncommitted = 0
 
     def progress(self) -> Progress:
@@ -229,5 +229,5 @@ def _sizes(sizes: Sequence[int]) -> str:
     """Sizes as text, like deltalake's."""
     average = sum(sizes) / len(sizes) if sizes else 0.0
     lowest, highest = min(sizes, default=0), max(sizes, default=0)
-    told = {"avg": average, "max": highest, "min": lowest, "totalFiles": len(sizes), "totalSize": sum(sizes)}
-    return json.dumps(told, separators=(",", ":"))
+    figures = {"avg": average, "max": highest, "min": lowest, "totalFiles": len(sizes), "totalSize": sum(sizes)}
+    return json.dumps(figures, separators=(",", ":"))

@@ -216,10 +216,10 @@ class Rewriting:
         version = self._target.snapshot.version
         if self._told is None:
             before, skipped = Protocol.of(protocols.before), "txn" if self.skipped else None
-            told = DryRun(self._operation.name, version, before, before, skipped=skipped, rows=self.unchanged)
+            result = DryRun(self._operation.name, version, before, before, skipped=skipped, rows=self.unchanged)
         else:
-            told = DryRun.of(self._told, version, protocols, self._operation.condition)
-        return replace(told, files_read=self._files_read, bytes_read=self._bytes_read)
+            result = DryRun.of(self._told, version, protocols, self._operation.condition)
+        return replace(result, files_read=self._files_read, bytes_read=self._bytes_read)
 
     def take_back(self) -> None:
         """Deletes files written before the commit; a commit deletes or retains its files itself."""
@@ -233,11 +233,11 @@ class Rewriting:
         first = next(batches, None)
         if first is None:
             return 0
-        kept = KeptErrors(chain([first], batches), self.location)
+        source = KeptErrors(chain([first], batches), self.location)
         try:
-            return take(pa.RecordBatchReader.from_batches(first.schema, iter(kept)))
+            return take(pa.RecordBatchReader.from_batches(first.schema, iter(source)))
         except DeltaError:
-            kept.raise_error()
+            source.raise_error()
             raise
 
 

@@ -44,14 +44,14 @@ class RowRules:
     schema_json: str
 
     @classmethod
-    def of_spec(cls, spec: records.WriteSpec, given: Sequence[str]) -> RowRules:
+    def of_spec(cls, spec: records.WriteSpec, present: Sequence[str]) -> RowRules:
         """The rules for data with these columns.
 
         A generated column that the data contains becomes a check of its value (P105); a default
         applies only to a column that the data lacks, so an explicit null stays (P107).
         """
         rules = spec.row_rules
-        there = {name.lower() for name in given}
+        there = {name.lower() for name in present}
         generated = [(r.column, r.sql) for r in rules.generated]
         computed = {column for column, _ in generated}
         checks = [("CHECK constraint", c.name, c.sql) for c in rules.checks]

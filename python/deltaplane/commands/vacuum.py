@@ -23,15 +23,15 @@ _HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class Vacuum:
-    """The arguments of VACUUM. `retention_hours` None means the table's properties. `told`: whether
-    commits record it: if files are deleted, always, or never."""
+    """The arguments of VACUUM. `retention_hours` None means the table's properties. `commits` says
+    when commits record it: if files are deleted, always, or never."""
 
     retention_hours: float | None = None
     enforce_retention: bool = True
     full: bool = False
     keep_versions: Sequence[int] = ()
     dry_run: bool = True
-    told: Literal["deleting", "always", "never"] = "deleting"
+    commits: Literal["deleting", "always", "never"] = "deleting"
 
 
 def vacuum(
@@ -65,18 +65,18 @@ def _request(what: Vacuum, has_inventory: bool, commit: dict[str, Any]) -> recor
         lite=not what.full and not has_inventory,
         keep_versions=list(what.keep_versions),
         dry_run=what.dry_run,
-        told=what.told,
+        commits=what.commits,
         commit=commit,
     )
 
 
-def _inventory(given: Any) -> pa.RecordBatchReader:
+def _inventory(inventory: Any) -> pa.RecordBatchReader:
     """The files among an inventory's rows, with delta-spark's columns."""
     import pyarrow as pa
 
-    if isinstance(given, (list, tuple)):
-        given = pa.Table.from_pylist(list(given)) if given else pa.table({name: [] for name in _INVENTORY})
-    reader = as_reader(given)
+    if isinstance(inventory, (list, tuple)):
+        inventory = pa.Table.from_pylist(list(inventory)) if inventory else pa.table({name: [] for name in _INVENTORY})
+    reader = as_reader(inventory)
     absent = sorted({*_INVENTORY} - {*reader.schema.names})
     if absent:
         raise InvalidArgumentError(f"an inventory has the columns {', '.join(_INVENTORY)}: {', '.join(absent)} lacks")
@@ -86,9 +86,9 @@ def _inventory(given: Any) -> pa.RecordBatchReader:
         import pyarrow.compute as pc
 
         for batch in reader:
-            kept = batch.filter(pc.invert(pc.fill_null(batch["isDir"].cast(pa.bool_()), False)))
+            files_only = batch.filter(pc.invert(pc.fill_null(batch["isDir"].cast(pa.bool_()), False)))
             try:
-                yield kept.select(schema.names).cast(schema)
+                yield files_only.select(schema.names).cast(schema)
             except pa.ArrowException as e:
                 raise InvalidArgumentError(f"an inventory's length and modificationTime are whole numbers: {e}") from e
 

@@ -214,9 +214,9 @@ def _not_a_table(data: Any, e: Exception) -> Exception:
         return InvalidArgumentError(f"the source's rows can't be read: {_words(e)}")
     types = {str(t): name for name, t in getattr(data, "schema", {}).items()} if _is_polars(data) else {}
     named = [f"`{name}` ({t})" for t, name in types.items() if "Int128" in t]
-    of = f"the column {', '.join(named)}" if named else f"a column of the Arrow format {unknown[1]!r}"
+    subject = f"the column {', '.join(named)}" if named else f"a column of the Arrow format {unknown[1]!r}"
     return SchemaMismatchError(
-        f"can't write {of}: this type has no counterpart in Arrow and in Delta; cast the column first, for example to "
+        f"can't write {subject}: this type has no counterpart in Arrow and in Delta; cast the column first, for example to "
         "decimal(38,0), long or string"
     )
 

@@ -33,8 +33,6 @@ _OF_STS = {
 # Names of the expiry in answers of boto3, azure-identity, Polars and obstore.
 _ENDS = ("expires_at", "expires_on", "expiry")
 
-# An answer that ends within this time is asked for again.
-_BEFORE_THE_END_MS = 300_000
 # Providers that other processes can't import, by name and by identity. They are never removed,
 # since options may name them.
 _named: dict[str, CredentialProvider] = {}
@@ -64,50 +62,38 @@ def provider_name(provider: object) -> str:
     if module and name and module != "__main__" and _attribute(sys.modules.get(module), name) is provider:
         return f"{module}:{name}"
     with _lock:
-        found = _names.get(id(provider))
-        if found is None:
-            found = _names[id(provider)] = f"{type(provider).__name__}-{os.urandom(16).hex()} of process {os.getpid()}"
-            _named[found] = provider
-        return found
+        generated_name = _names.get(id(provider))
+        if generated_name is None:
+            generated_name = _names[id(provider)] = (
+                f"{type(provider).__name__}-{os.urandom(16).hex()} of process {os.getpid()}"
+            )
+            _named[generated_name] = provider
+        return generated_name
 
 
 class Handed:
     """A provider's last answer on its way to another process, which can't call the provider."""
 
-    def __init__(
-        self,
-        name: str,
-        fields: list[tuple[str, str]],
-        expires_ms: int | None,
-        again: Callable[[], tuple[list[tuple[str, str]], int | None]] | None = None,
-    ) -> None:
+    def __init__(self, name: str, fields: list[tuple[str, str]], expires_ms: int | None) -> None:
         self.name = name
         self._fields = fields
         self._expires_ms = expires_ms
-        # Asks the process of the provider; can be pickled.
-        self._again = again
 
     def __repr__(self) -> str:
         return f"Handed({self.name!r})"
 
     @classmethod
-    def of(cls, name: str, again: Callable[[], tuple[list[tuple[str, str]], int | None]] | None = None) -> Handed:
+    def of(cls, name: str) -> Handed:
         """Asks a provider of this process.
 
         Raises:
             StoreUnavailableError, StoreDeniedError, InvalidArgumentError: as `fetch`.
         """
         known = _named.get(name)
-        return known if isinstance(known, Handed) else cls(name, *fetch(name), again)
+        return known if isinstance(known, Handed) else cls(name, *fetch(name))
 
     def __call__(self) -> tuple[dict[str, str], float | None]:
-        """The answer, or a new one once it has ended, as a provider gives it."""
-        import time
-
-        if self._again is not None and self._expires_ms is not None:
-            due_ms = self._expires_ms - _BEFORE_THE_END_MS
-            if time.time() * 1000 >= due_ms:
-                self._fields, self._expires_ms = self._again()
+        """The answer, as a provider gives it."""
         return dict(self._fields), None if self._expires_ms is None else self._expires_ms / 1000
 
 
@@ -145,20 +131,20 @@ def fetch(name: str) -> tuple[list[tuple[str, str]], int | None]:
     """
     provider = _provider(name)
     try:
-        given = provider()
+        credentials = provider()
     except Exception as e:  # noqa: BLE001 whatever it is, the core gets an error of ours
         passes = isinstance(e, OSError) and not isinstance(e, PermissionError)
         raise (StoreUnavailableError if passes else StoreDeniedError)(
             f"the credential_provider {name} raised {type(e).__qualname__}; "
             "its message isn't shown, since it may hold a credential: call the provider by itself to see it"
         ) from None
-    return _fields(name, given)
+    return _fields(name, credentials)
 
 
 def _provider(name: str) -> CredentialProvider:
-    found = _named.get(name)
-    if found is not None:
-        return found
+    provider = _named.get(name)
+    if provider is not None:
+        return provider
     if name == AWS:
         return aws_credentials
     module, colon, attribute = name.partition(":")
@@ -168,14 +154,14 @@ def _provider(name: str) -> CredentialProvider:
             "callable itself here, or one that stands in a module, which tables that are sent to other processes need"
         )
     try:
-        found = _attribute(importlib.import_module(module), attribute)
+        provider = _attribute(importlib.import_module(module), attribute)
     except Exception as e:  # noqa: BLE001 importing runs code of others
         raise InvalidArgumentError(
             f"the credential_provider {name} can't be imported ({type(e).__name__}); install its module in this process too"
         ) from None
-    if not callable(found):
+    if not callable(provider):
         raise InvalidArgumentError(f"the credential_provider {name} is nothing that can be called; name a callable")
-    return found  # type: ignore[no-any-return]
+    return provider  # type: ignore[no-any-return]
 
 
 def _attribute(owner: object, path: str) -> Any:
@@ -184,24 +170,24 @@ def _attribute(owner: object, path: str) -> Any:
     return owner
 
 
-def _fields(name: str, given: object) -> tuple[list[tuple[str, str]], int | None]:
+def _fields(name: str, credentials: object) -> tuple[list[tuple[str, str]], int | None]:
     end: object = None
-    if hasattr(given, "token") and hasattr(given, "expires_on"):
+    if hasattr(credentials, "token") and hasattr(credentials, "expires_on"):
         # An AccessToken of azure-identity, which is a tuple as well.
-        end, given = given.expires_on, {"token": given.token}
-    elif isinstance(given, tuple) and len(given) == 2:
-        given, end = given
-    if not isinstance(given, Mapping):
-        close = getattr(given, "close", None)
-        if callable(close) and hasattr(given, "__await__"):
+        end, credentials = credentials.expires_on, {"token": credentials.token}
+    elif isinstance(credentials, tuple) and len(credentials) == 2:
+        credentials, end = credentials
+    if not isinstance(credentials, Mapping):
+        close = getattr(credentials, "close", None)
+        if callable(close) and hasattr(credentials, "__await__"):
             close()
         raise InvalidArgumentError(
-            f"the credential_provider {name} gave {type(given).__name__}; it gives a mapping such as "
+            f"the credential_provider {name} gave {type(credentials).__name__}; it gives a mapping such as "
             '{"access_key_id": …, "secret_access_key": …, "session_token": …, "expires_at": …} or {"token": …, "expires_at": …}, '
             "at once and not as a coroutine"
         )
     fields: list[tuple[str, str]] = []
-    for key, value in given.items():
+    for key, value in credentials.items():
         key = str(key).lower()
         key = _OF_STS.get(key, key)
         if value is None:

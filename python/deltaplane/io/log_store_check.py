@@ -63,8 +63,8 @@ def check_log_store(location: str, storage_options: StorageOptions | None = None
     """
     options = storage_options_text(storage_options) or {}
     stores = (RawStore.open(location, options), RawStore.open(location, options))
-    if found := stores[0].list_all(""):
-        raise InvalidArgumentError(f"{location} isn't empty: it holds {found[0][0]}; give a place that holds nothing")
+    if objects := stores[0].list_all(""):
+        raise InvalidArgumentError(f"{location} isn't empty: it holds {objects[0][0]}; give a place that holds nothing")
     trial = _Trial()
     try:
         for part in (_objects, _ranges, _listings, _names, _overwriting, _races):
@@ -102,12 +102,12 @@ class _Trial:
     def expect(self, what: str, expected: object, call: Callable[[], object]) -> None:
         self.tried += 1
         try:
-            found = call()
+            actual = call()
         except DeltaError as e:
             self.failures.append(f"{what}: {e}")
             return
-        if found != expected:
-            self.failures.append(f"{what}: {_short(found)} instead of {_short(expected)}")
+        if actual != expected:
+            self.failures.append(f"{what}: {_short(actual)} instead of {_short(expected)}")
 
     def expect_missing(self, what: str, call: Callable[[], object]) -> None:
         def kind() -> str:
@@ -160,7 +160,7 @@ def _listings(trial: _Trial, store: RawStore, other: RawStore) -> None:
     for path in ("logs", *reversed(below)):
         trial.expect("put answers", None, partial(store.put, path, b"x"))
     for name in STARTS:
-        expected = [f"log/{found}" for found in ORDERED if found.encode() >= name.encode()]
+        expected = [f"log/{listed}" for listed in ORDERED if listed.encode() >= name.encode()]
         trial.expect(f"list_from gives the files from {name!r} on, in order", expected, partial(paths, "log", name))
     trial.expect("list_all gives all files below", below, lambda: sorted(s[0] for s in other.list_all("log")))
     trial.expect("a listing has sizes", {1}, lambda: {stored[1] for stored in other.list_from("log", "")})
@@ -240,6 +240,6 @@ def _race(trial: _Trial, stores: tuple[RawStore, ...], pool: ThreadPoolExecutor,
         WRITERS,
         lambda: sum(o[1] for o in outcomes),
     )
-    kept = contents[winners[0]] if winners else None
-    whole = sum(outcome[2] == kept for outcome in outcomes)
+    content = contents[winners[0]] if winners else None
+    whole = sum(outcome[2] == content for outcome in outcomes)
     trial.expect(f"whoever has an answer reads {name} whole, as the winner wrote it", WRITERS, lambda: whole)

@@ -191,19 +191,19 @@ class Conversion:
             if self.mode == "ignore":
                 return None
             raise TableAlreadyExistsError("a table is here already: there is nothing to convert", table=self.location)
-        found = self.find(reader)
+        files = self.find(reader)
         parameters = {
-            "numFiles": len(found.files),
-            "partitionedBy": json.dumps(found.partition_columns),
+            "numFiles": len(files.files),
+            "partitionedBy": json.dumps(files.partition_columns),
             "collectStats": self.collect_stats,
             "sourceFormat": "parquet",
         }
         if self.catalog_table is not None:
             parameters["catalogTable"] = self.catalog_table.name
-        job = self._job((self.location, self.options), found, CommitOperation.conversion(parameters), said)
+        job = self._job((self.location, self.options), files, CommitOperation.conversion(parameters), said)
         if dry_run:
-            return WouldConvert(len(found.files), found.schema, tuple(found.partition_columns))
-        adds = reader.adopt(job.spec, described(found.files, found.directories), len(found.files))
+            return WouldConvert(len(files.files), files.schema, tuple(files.partition_columns))
+        adds = reader.adopt(job.spec, described(files.files, files.directories), len(files.files))
         # A failed job is never aborted here, because aborting would delete its files, which are the
         # user's.
         try:
@@ -257,26 +257,26 @@ class Conversion:
     def log_in_memory(self, reader: Files) -> str:
         """Writes a log in this process's memory that describes the files by paths below `location`,
         as the source of a clone; returns its location, which the caller deletes."""
-        found, location = self.find(reader), f"memory://parquet-{uuid.uuid4().hex}/log"
-        job = self._job((location, None), found, CommitOperation.conversion({}), {})
-        job.commit(reader.adopt(job.spec, described(found.files, found.directories), len(found.files)))
+        files, location = self.find(reader), f"memory://parquet-{uuid.uuid4().hex}/log"
+        job = self._job((location, None), files, CommitOperation.conversion({}), {})
+        job.commit(reader.adopt(job.spec, described(files.files, files.directories), len(files.files)))
         return location
 
     def _job(
         self,
         place: tuple[str, dict[str, str] | None],
-        found: FoundFiles,
+        files: FoundFiles,
         operation: CommitOperation,
         said: Mapping[str, Any],
     ) -> _native.WriteJob:
         request = write_request(
             mode="error",
-            partition_by=found.partition_columns,
-            schema_json=found.schema.to_json(),
+            partition_by=files.partition_columns,
+            schema_json=files.schema.to_json(),
             operation=operation,
             **said,
         )
-        return _native.WriteJob.begin(*place, found.schema, request)
+        return _native.WriteJob.begin(*place, files.schema, request)
 
 
 class Files(Protocol):
@@ -316,11 +316,11 @@ def _schema(fields: Sequence[dict[str, Any]]) -> Schema:
     return Schema.from_json(json.dumps({"type": "struct", "fields": list(fields)}))
 
 
-def _check_columns(table: CatalogTable, found: list[dict[str, Any]]) -> None:
+def _check_columns(table: CatalogTable, fields: list[dict[str, Any]]) -> None:
     """Refuses files whose columns differ from the catalog's: their values would be read wrongly, or
     not at all."""
-    by_name = {field["name"]: field for field in found}
-    lowered = {field["name"].lower(): field["name"] for field in found}
+    by_name = {field["name"]: field for field in fields}
+    lowered = {field["name"].lower(): field["name"] for field in fields}
     for field in table.fields:
         name = field["name"]
         if name in table.partition_columns:
@@ -364,21 +364,23 @@ def _partition_fields(columns: Any) -> list[dict[str, Any]]:
 
 def _values(files: list[str], partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, dict[str, str | None]]:
     """The partition values of each directory with files."""
-    found: dict[str, dict[str, str | None]] = {}
+    values: dict[str, dict[str, str | None]] = {}
     for path in files:
         directory = path.rpartition("/")[0]
-        if directory not in found:
-            found[directory] = partition_values_of(path, partitions, hive=hive)
-    return found
+        if directory not in values:
+            values[directory] = partition_values_of(path, partitions, hive=hive)
+    return values
 
 
 def partition_values_of(path: str, partitions: list[dict[str, Any]], *, hive: bool) -> dict[str, str | None]:
     """The partition values in a file's path: a text per partition column, None for null."""
     directories = path.split("/")[:-1]
     if len(directories) != len(partitions):
-        told = f"partitioned by {', '.join(f['name'] for f in partitions)}" if partitions else "without partitions"
+        partitioning = (
+            f"partitioned by {', '.join(f['name'] for f in partitions)}" if partitions else "without partitions"
+        )
         raise InvalidArgumentError(
-            f"the file `{path}` lies {len(directories)} directories deep, which a table {told} doesn't have: say by "
+            f"the file `{path}` lies {len(directories)} directories deep, which a table {partitioning} doesn't have: say by "
             "which columns it is partitioned (partition_by)"
         )
     values = {}
@@ -409,10 +411,10 @@ def _check_values(directories: Collection[Mapping[str, str | None]], partitions:
             continue
         texts = {text for values in directories if (text := values[field["name"]]) is not None}
         one_column = json.dumps({"type": "struct", "fields": [{**field, "nullable": True}]})
-        of = pa.schema(_native.schema_to_arrow(one_column)).field(0).type
+        arrow_type = pa.schema(_native.schema_to_arrow(one_column)).field(0).type
         for text in sorted(texts):
             try:
-                pa.array([text]).cast(of)
+                pa.array([text]).cast(arrow_type)
             except pa.ArrowException:
                 raise InvalidArgumentError(
                     f"`{text}` in a directory's name is no value of the column {field['name']} {field['type']}: give it "

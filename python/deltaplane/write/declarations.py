@@ -109,10 +109,10 @@ def _check_generated(
         raise InvalidArgumentError(
             f"`{sql}` refers to `{others[0]}`, which is generated itself: refer to the columns that one is made of"
         )
-    found, wanted = program.types[0], types[rule.column]
-    if found != wanted:
+    actual, wanted = program.types[0], types[rule.column]
+    if actual != wanted:
         raise InvalidArgumentError(
-            f"`{sql}` is {found}, the column is {wanted or 'of a type that expressions have no form of'} "
+            f"`{sql}` is {actual}, the column is {wanted or 'of a type that expressions have no form of'} "
             "(DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH): cast the expression"
         )
 
@@ -156,10 +156,10 @@ def check_default(sql: str, to: SparkType | None) -> None:
     Traceback (most recent call last):
     deltaplane.exceptions.InvalidArgumentError: ...
     """
-    found = _constant(sql).types[0]
-    if to is None or not _goes_into(found, to):
+    actual = _constant(sql).types[0]
+    if to is None or not _goes_into(actual, to):
         raise InvalidArgumentError(
-            f"`{sql}` is {found}, which doesn't go into {to or 'a type that expressions have no form of'}"
+            f"`{sql}` is {actual}, which doesn't go into {to or 'a type that expressions have no form of'}"
         )
     program = _constant(f"CAST(({sql}) AS {to})") if to.atomic else _constant(sql)
     import pyarrow as pa
@@ -174,11 +174,11 @@ def _constant(sql: str) -> Program:
     return compile_expressions([sql], _NO_COLUMNS, now_us=time.time_ns() // 1000)
 
 
-def _goes_into(found: SparkType, to: SparkType) -> bool:
+def _goes_into(actual: SparkType, to: SparkType) -> bool:
     if (
-        found in (to, SparkType("void"))
-        or (found.numeric and to.numeric)
-        or (found.name in _TIMES and to.name in _TIMES)
+        actual in (to, SparkType("void"))
+        or (actual.numeric and to.numeric)
+        or (actual.name in _TIMES and to.name in _TIMES)
     ):
         return True
-    return "string" in (found.name, to.name) and found.atomic and to.atomic
+    return "string" in (actual.name, to.name) and actual.atomic and to.atomic

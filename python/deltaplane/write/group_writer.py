@@ -114,8 +114,8 @@ class _Bounds:
     def are_met_by(self, group: Sequence[_Ready]) -> bool:
         return (
             len(group) >= self.appends
-            or sum(len(one.adds) for one in group) >= self.files
-            or sum(one.size_bytes for one in group) >= self.size_bytes
+            or sum(len(append.adds) for append in group) >= self.files
+            or sum(append.size_bytes for append in group) >= self.size_bytes
         )
 
     def next_group(self, waiting: Sequence[_Ready]) -> list[int]:
@@ -127,19 +127,19 @@ class _Bounds:
         at that time, and the commit checks that these still hold.
         """
         lowest: dict[str, tuple[int, int]] = {}
-        for at, one in enumerate(waiting):
-            if (t := one.transaction) is not None:
-                lowest[t.app_id] = min(lowest.get(t.app_id, (t.version, at)), (t.version, at))
+        for index, append in enumerate(waiting):
+            if (t := append.transaction) is not None:
+                lowest[t.app_id] = min(lowest.get(t.app_id, (t.version, index)), (t.version, index))
         chosen: list[int] = []
         files = size_bytes = 0
-        for at, one in enumerate(waiting):
-            comes_later = one.transaction is not None and lowest[one.transaction.app_id][1] != at
-            if comes_later or (chosen and one.plan.spec != waiting[chosen[0]].plan.spec):
+        for index, append in enumerate(waiting):
+            comes_later = append.transaction is not None and lowest[append.transaction.app_id][1] != index
+            if comes_later or (chosen and append.plan.spec != waiting[chosen[0]].plan.spec):
                 continue
-            files, size_bytes = files + len(one.adds), size_bytes + one.size_bytes
+            files, size_bytes = files + len(append.adds), size_bytes + append.size_bytes
             if chosen and (len(chosen) >= self.appends or files > self.files or size_bytes > self.size_bytes):
                 break
-            chosen.append(at)
+            chosen.append(index)
         return chosen
 
 
@@ -334,8 +334,8 @@ class GroupWriter:
         # Metadata of the whole schema describes a library's view of the rows; pandas stores their
         # number there.
         key = schema.remove_metadata().serialize().to_pybytes()
-        if (kept := self._plans.get(key)) is not None:
-            return kept, False
+        if (cached := self._plans.get(key)) is not None:
+            return cached, False
         plan = _Plan(schema, self._begin(schema).spec)
         if plan.spec.declares:
             raise TableNotFoundError("the table is gone since this writer was opened", table=self._location)
@@ -365,7 +365,7 @@ class GroupWriter:
         """Plans a commit of this group on the newest version."""
         commit = dict(self._request.commit)
         if group:
-            done = [one.transaction for one in group if one.transaction is not None]
+            done = [append.transaction for append in group if append.transaction is not None]
             commit["txn"] = [{"app_id": t.app_id, "version": t.version} for t in done]
             commit["commit_info"] = {**commit["commit_info"], "groupedAppends": len(group)}
         request = self._request.with_fields(commit=commit)
@@ -375,7 +375,7 @@ class GroupWriter:
         left = list(group)
         outcome = self._commit_new(left)
         new = set(left)
-        return [outcome if one in new else _SKIPPED for one in group]
+        return [outcome if append in new else _SKIPPED for append in group]
 
     def _commit_new(self, group: list[_Ready]) -> _Outcome:
         """Commits the group without the appends whose application version is already committed,
@@ -403,7 +403,7 @@ class GroupWriter:
                 self._plans.clear()
                 return _Outcome(error=_OutdatedPlan())
             try:
-                committed = job.commit([add for one in group for add in one.adds])
+                committed = job.commit([add for append in group for add in append.adds])
             except _JUDGED_ANEW:
                 continue
             except NOT_COMMITTED as e:
@@ -424,8 +424,8 @@ class GroupWriter:
     def _take_out_done(self, group: list[_Ready]) -> None:
         done = _native.Snapshot.open(self._location, self._options).transactions()
 
-        def is_new(one: _Ready) -> bool:
-            t = one.transaction
+        def is_new(append: _Ready) -> bool:
+            t = append.transaction
             return t is None or t.app_id not in done or done[t.app_id] < t.version
 
         group[:] = filter(is_new, group)

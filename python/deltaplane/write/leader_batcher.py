@@ -181,8 +181,8 @@ class LeaderBatcher(Generic[Item, Result]):
             with self._arrived:
                 self._gather()
                 chosen = set(self._choose([place.item for place in self._queue]))
-                group = [place for at, place in enumerate(self._queue) if at in chosen]
-                self._queue = [place for at, place in enumerate(self._queue) if at not in chosen]
+                group = [place for index, place in enumerate(self._queue) if index in chosen]
+                self._queue = [place for index, place in enumerate(self._queue) if index not in chosen]
             results = self._handle([place.item for place in group])
             for place, result in zip(group, results, strict=True):
                 place.results.append(result)

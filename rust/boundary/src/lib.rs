@@ -55,8 +55,8 @@ fn function(out: &mut Vec<TokenTree>, mut signature: Vec<TokenTree>, body: Token
     );
     let clause = signature.iter().position(|t| is(t, "where")).unwrap_or(signature.len());
     let result: TokenStream = match arrow {
-        Some(at) => signature
-            .get(at + 2..clause)
+        Some(end) => signature
+            .get(end + 2..clause)
             .unwrap_or_default()
             .iter()
             .cloned()

@@ -81,9 +81,9 @@ fn values(data: &ArrayData) -> Result<(), ArrowError> {
     data.child_data().iter().try_for_each(values)
 }
 
-fn start(data: &ArrayData, of: ArrowType) -> ArrayDataBuilder {
+fn start(data: &ArrayData, data_type: ArrowType) -> ArrayDataBuilder {
     let nulls = data.nulls().map(|n| NullBuffer::new(n.inner().clone()));
-    ArrayData::builder(of).len(data.len()).nulls(nulls)
+    ArrayData::builder(data_type).len(data.len()).nulls(nulls)
 }
 
 fn repair(data: &ArrayData, rows: &Rows, column: &str) -> Result<ArrayData, Fault> {
@@ -207,21 +207,21 @@ fn ranges<T: ArrowNativeType>(
     column: &str,
 ) -> Result<Vec<std::ops::Range<usize>>, Fault> {
     let pairs = offsets.iter().zip(offsets.iter().skip(1)).zip(rows).enumerate();
-    let found = pairs.map(|(n, ((a, b), row))| {
+    let bounds = pairs.map(|(n, ((a, b), row))| {
         range(index(*a), index(*b), limit).ok_or_else(|| Fault {
             row: *row,
             ..Fault::whole(column, format!("its offset {n} is out of order or beyond its values"))
         })
     });
-    found.collect()
+    bounds.collect()
 }
 
 fn text(value: &[u8], column: &str, row: usize) -> Result<(), Fault> {
     let Err(e) = from_utf8(value) else { return Ok(()) };
-    let at = e.valid_up_to();
+    let valid_bytes = e.valid_up_to();
     let shown: Vec<String> = value
         .iter()
-        .skip(at.saturating_sub(4))
+        .skip(valid_bytes.saturating_sub(4))
         .take(12)
         .map(|b| format!("{b:02x}"))
         .collect();
@@ -229,7 +229,7 @@ fn text(value: &[u8], column: &str, row: usize) -> Result<(), Fault> {
         column,
         row,
         format!(
-            "its text isn't UTF-8 from byte {at} on (there: {}); decode it from its own encoding, or make the column binary",
+            "its text isn't UTF-8 from byte {valid_bytes} on (there: {}); decode it from its own encoding, or make the column binary",
             shown.join(" ")
         ),
     ))
@@ -259,22 +259,25 @@ fn bytes<T: ArrowNativeType>(
 }
 
 /// A number of four bytes in a view.
-fn number(view: &[u8; 16], at: usize) -> usize {
-    let bytes = view.get(at..at + 4).and_then(|b| b.try_into().ok()).unwrap_or_default();
+fn number(view: &[u8; 16], offset: usize) -> usize {
+    let bytes = view
+        .get(offset..offset + 4)
+        .and_then(|b| b.try_into().ok())
+        .unwrap_or_default();
     usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX)
 }
 
 fn views(data: &ArrayData, rows: &Rows, column: &str, is_text: bool) -> Result<ArrayDataBuilder, Fault> {
     let own = typed::<u128>(data, 0, 0, column)?;
     let buffers = data.buffers().get(1..).unwrap_or_default();
-    let mut kept = Vec::with_capacity(own.len());
+    let mut clean_views = Vec::with_capacity(own.len());
     for (raw, row) in own.iter().zip(rows) {
         let Some(row) = *row else {
-            kept.push(0_u128);
+            clean_views.push(0_u128);
             continue;
         };
         let inline = raw.to_le_bytes();
-        let [length, _, buffer, from] = [0, 4, 8, 12].map(|at| number(&inline, at));
+        let [length, _, buffer, from] = [0, 4, 8, 12].map(|offset| number(&inline, offset));
         let value = match inline.get(4..).and_then(|inline| inline.get(..length)) {
             Some(value) => value,
             None => buffers
@@ -303,9 +306,11 @@ fn views(data: &ArrayData, rows: &Rows, column: &str, is_text: bool) -> Result<A
         {
             to.copy_from_slice(from);
         }
-        kept.push(u128::from_le_bytes(clean));
+        clean_views.push(u128::from_le_bytes(clean));
     }
-    let all = [Buffer::from_vec(kept)].into_iter().chain(buffers.iter().cloned());
+    let all = [Buffer::from_vec(clean_views)]
+        .into_iter()
+        .chain(buffers.iter().cloned());
     Ok(start(data, data.data_type().clone()).buffers(all.collect()))
 }
 
@@ -327,8 +332,8 @@ fn lists<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -> Res
         .child_data(vec![below]))
 }
 
-fn part(of: &ArrowType) -> &'static str {
-    if matches!(of, ArrowType::Map(..)) {
+fn part(data_type: &ArrowType) -> &'static str {
+    if matches!(data_type, ArrowType::Map(..)) {
         "entries"
     } else {
         "element"
@@ -339,11 +344,11 @@ fn list_views<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -
     let values = child(data, 0, column)?;
     let (offsets, sizes) = (typed::<T>(data, 0, 0, column)?, typed::<T>(data, 1, 0, column)?);
     let mut shown = vec![None; values.len()];
-    let mut kept = (Vec::with_capacity(offsets.len()), Vec::with_capacity(offsets.len()));
+    let mut kept_pairs = (Vec::with_capacity(offsets.len()), Vec::with_capacity(offsets.len()));
     for ((offset, size), row) in offsets.iter().zip(sizes).zip(rows) {
         let Some(row) = *row else {
-            kept.0.push(T::usize_as(0));
-            kept.1.push(T::usize_as(0));
+            kept_pairs.0.push(T::usize_as(0));
+            kept_pairs.1.push(T::usize_as(0));
             continue;
         };
         let end = index(*offset).zip(index(*size)).and_then(|(o, s)| o.checked_add(s));
@@ -352,11 +357,11 @@ fn list_views<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -
         for slot in shown.get_mut(range).into_iter().flatten() {
             slot.get_or_insert(row);
         }
-        kept.0.push(*offset);
-        kept.1.push(*size);
+        kept_pairs.0.push(*offset);
+        kept_pairs.1.push(*size);
     }
     let below = below(values, 0, shown, &format!("{column}.element"))?;
-    let buffers = vec![Buffer::from_vec(kept.0), Buffer::from_vec(kept.1)];
+    let buffers = vec![Buffer::from_vec(kept_pairs.0), Buffer::from_vec(kept_pairs.1)];
     Ok(start(data, data.data_type().clone())
         .buffers(buffers)
         .child_data(vec![below]))
@@ -388,20 +393,20 @@ fn dictionary<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -
 fn runs<T: ArrowNativeType>(data: &ArrayData, rows: &Rows, column: &str) -> Result<ArrayDataBuilder, Fault> {
     let (ends, values) = (child(data, 0, column)?, child(data, 1, column)?);
     let mut shown = vec![None; values.len()];
-    let (mut last, mut at) = (0, data.offset());
+    let (mut last, mut run_row) = (0, data.offset());
     for (run, end) in typed::<T>(ends, 0, 0, column)?.iter().enumerate() {
         let end = index(*end).filter(|end| *end > last);
         let end =
             end.ok_or_else(|| Fault::whole(column, format!("the end of its run {run} isn't beyond the one before")))?;
-        while at < end && at < data.offset() + data.len() {
-            if let Some((slot, row)) = shown.get_mut(run).zip(rows.get(at - data.offset())) {
+        while run_row < end && run_row < data.offset() + data.len() {
+            if let Some((slot, row)) = shown.get_mut(run).zip(rows.get(run_row - data.offset())) {
                 *slot = slot.or(*row);
             }
-            at += 1;
+            run_row += 1;
         }
         last = end;
     }
-    if at < data.offset() + data.len() {
+    if run_row < data.offset() + data.len() {
         return Err(Fault::whole(column, "its runs end before its rows"));
     }
     let below = below(values, 0, shown, column)?;

@@ -32,9 +32,13 @@ fn split(batch: RecordBatch, limit: u64, first_row: u64, parts: &mut Vec<RecordB
         return Ok(());
     }
     if rows <= 1 {
-        let at = columns.position(|w| w == heaviest).unwrap_or(0);
+        let place = columns.position(|w| w == heaviest).unwrap_or(0);
         let schema = batch.schema();
-        let name = schema.fields().get(at).map(|f| f.name().as_str()).unwrap_or_default();
+        let name = schema
+            .fields()
+            .get(place)
+            .map(|f| f.name().as_str())
+            .unwrap_or_default();
         return Err(Error::invalid_argument(format!(
             "the data's column `{name}` has a value of {heaviest} bytes in row {first_row}: a value may take 2 GiB at most; store it in a file of its own, or in parts"
         )));
@@ -49,9 +53,9 @@ fn split(batch: RecordBatch, limit: u64, first_row: u64, parts: &mut Vec<RecordB
 /// the array take after flattening. Types whose own offsets reach no further than a table's are
 /// measured as well: a dictionary, a run or a list view around them may repeat them.
 fn weight(array: &dyn Array, from: usize, to: usize) -> u64 {
-    let sum = |of: &dyn Fn(usize) -> u64| {
+    let sum = |weigh: &dyn Fn(usize) -> u64| {
         let valid = (from..to).filter(|i| array.is_valid(*i));
-        valid.map(of).fold(0, u64::saturating_add)
+        valid.map(weigh).fold(0, u64::saturating_add)
     };
     match array.data_type() {
         ArrowType::Utf8 => span(array.as_string::<i32>().value_offsets(), from, to),
@@ -123,8 +127,8 @@ fn view<T: ArrowNativeType>(offset: T, size: T) -> (usize, usize) {
 
 /// The first and last offset of these rows' values.
 fn bounds<T: ArrowNativeType>(offsets: &[T], from: usize, to: usize) -> (usize, usize) {
-    let at = |n: usize| offsets.get(n).map_or(0, |o| whole(*o));
-    (at(from), at(to))
+    let offset = |n: usize| offsets.get(n).map_or(0, |o| whole(*o));
+    (offset(from), offset(to))
 }
 
 fn span<T: ArrowNativeType>(offsets: &[T], from: usize, to: usize) -> u64 {
@@ -231,8 +235,8 @@ mod tests {
 
     #[test]
     fn a_value_beyond_the_reach_of_offsets_is_named() {
-        let one = 1_u128 << 20;
-        let views = vec![u128::from(u32::from_le_bytes(*b"aaaa")) << 32 | one; 3000];
+        let long = 1_u128 << 20;
+        let views = vec![u128::from(u32::from_le_bytes(*b"aaaa")) << 32 | long; 3000];
         let field = Arc::new(Field::new("element", ArrowType::Utf8View, true));
         let text = StringViewArray::try_new(views.into(), vec![vec![b'a'; 1 << 20].into()], None).unwrap();
         let lists = ListArray::new(field, OffsetBuffer::new(vec![0, 1, 3000].into()), Arc::new(text), None);

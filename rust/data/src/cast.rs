@@ -25,7 +25,7 @@ pub fn cast_batch(batch: &RecordBatch, to: &StructType) -> Result<RecordBatch> {
     let by_name = index_names(batch, to)?;
     let mut columns = Vec::with_capacity(to.fields().len());
     for (i, field) in to.fields().iter().enumerate() {
-        let array = match by_name.get(&i).and_then(|at| batch.columns().get(*at)) {
+        let array = match by_name.get(&i).and_then(|place| batch.columns().get(*place)) {
             Some(array) => {
                 let convert = Convert::new(array.data_type(), &field.data_type, Rules::User, &field.name)
                     .map_err(|m| refusal(&m))?;
@@ -52,20 +52,20 @@ pub fn cast_batch(batch: &RecordBatch, to: &StructType) -> Result<RecordBatch> {
 
 /// Position in the table → position in the batch.
 fn index_names(batch: &RecordBatch, to: &StructType) -> Result<HashMap<usize, usize>> {
-    let mut found = HashMap::with_capacity(batch.num_columns());
-    for (at, field) in batch.schema().fields().iter().enumerate() {
+    let mut places = HashMap::with_capacity(batch.num_columns());
+    for (place, field) in batch.schema().fields().iter().enumerate() {
         let Some(i) = to.index_ignore_case(field.name()) else {
             return Err(refusal(&Mismatch::Extra {
                 column: field.name().clone(),
             }));
         };
-        if found.insert(i, at).is_some() {
+        if places.insert(i, place).is_some() {
             return Err(refusal(&Mismatch::Ambiguous {
                 column: field.name().clone(),
             }));
         }
     }
-    Ok(found)
+    Ok(places)
 }
 
 fn refusal(m: &Mismatch) -> Error {
@@ -73,9 +73,9 @@ fn refusal(m: &Mismatch) -> Error {
         Mismatch::Type {
             column,
             expected,
-            found,
+            actual,
         } => format!(
-            "column `{column}` is of type {expected} in the table, the data has {found}, and no cast between them keeps every value: cast the data first, or give schema_mode=\"overwrite\" with mode=\"overwrite\" to change the table's type"
+            "column `{column}` is of type {expected} in the table, the data has {actual}, and no cast between them keeps every value: cast the data first, or give schema_mode=\"overwrite\" with mode=\"overwrite\" to change the table's type"
         ),
         Mismatch::Extra { column } => format!(
             "the data has a column `{column}` that the table doesn't have: drop it, or have it added to the table by schema_mode=\"merge\", in a merge by merge_schema=True"
@@ -147,8 +147,8 @@ fn check_not_null(
 
 /// The children that a list's offsets reach.
 fn used_values(values: &ArrayRef, offsets: &[i32]) -> ArrayRef {
-    let at = |o: Option<&i32>| o.and_then(|v| usize::try_from(*v).ok()).unwrap_or(0);
-    let (start, end) = (at(offsets.first()), at(offsets.last()));
+    let offset = |o: Option<&i32>| o.and_then(|v| usize::try_from(*v).ok()).unwrap_or(0);
+    let (start, end) = (offset(offsets.first()), offset(offsets.last()));
     values.slice(start, end.saturating_sub(start))
 }
 

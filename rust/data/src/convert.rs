@@ -53,7 +53,7 @@ pub(crate) enum Mismatch {
     Type {
         column: String,
         expected: String,
-        found: String,
+        actual: String,
     },
     /// The user's struct has a field that the table's doesn't.
     Extra { column: String },
@@ -118,7 +118,7 @@ impl Convert {
         let mismatch = || Mismatch::Type {
             column: path.to_owned(),
             expected: to.to_string(),
-            found: from.to_string(),
+            actual: from.to_string(),
         };
         match (from, to, &target) {
             (_, DataType::Primitive(Primitive::Void), _) if rules.is_file() => Ok(Convert::Null(target)),
@@ -229,9 +229,9 @@ fn struct_convert<'a>(
 ) -> Result<Convert, Mismatch> {
     let mut used = vec![false; from.len()];
     let mut children = Vec::with_capacity(out.len());
-    for (field, (at, t)) in out.iter().zip(to) {
-        let found = at.and_then(|i| from.get(i).map(|f| (i, f)));
-        children.push(match found {
+    for (field, (from_place, t)) in out.iter().zip(to) {
+        let source = from_place.and_then(|i| from.get(i).map(|f| (i, f)));
+        children.push(match source {
             Some((i, f)) => {
                 if let Some(u) = used.get_mut(i) {
                     *u = true;

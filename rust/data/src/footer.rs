@@ -31,8 +31,8 @@ pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
         path: key.to_owned(),
         ..FileRead::default()
     };
-    let found = SourceFile::open(store, &file, false).await?;
-    let footer = found.footer.file_metadata();
+    let opened = SourceFile::open(store, &file, false).await?;
+    let footer = opened.footer.file_metadata();
     let entries = footer.key_value_metadata().into_iter().flatten();
     let spark = entries
         .filter(|kv| kv.key == SPARK_SCHEMA)
@@ -60,12 +60,12 @@ pub async fn footer_schema(store: &Store, key: &str) -> Result<StructType> {
 /// INT96 is an instant in UTC, though nothing in the file says so.
 fn at_utc(fields: &Fields) -> Fields {
     let moment = || DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-    let of = |f: &ArrowField| match f.data_type() {
+    let to_utc = |f: &ArrowField| match f.data_type() {
         DataType::Timestamp(TimeUnit::Nanosecond, None) => f.clone().with_data_type(moment()),
         DataType::Struct(inner) => f.clone().with_data_type(DataType::Struct(at_utc(inner))),
         _ => f.clone(),
     };
-    fields.iter().map(|f| Arc::new(of(f))).collect()
+    fields.iter().map(|f| Arc::new(to_utc(f))).collect()
 }
 
 /// Number of rows and the text of `add.stats` of the Parquet file at this key, which is opened
@@ -75,8 +75,8 @@ fn at_utc(fields: &Fields) -> Fields {
 /// `FileMissing`, `CorruptFile` for a file that isn't readable with the table's schema; the store's
 /// errors.
 pub async fn footer_stats(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, String)> {
-    let found = measured(store, key, spec).await;
-    found.map_err(|e| e.with_path(key.to_owned()).with_table(store.location().as_str()))
+    let stats = measured(store, key, spec).await;
+    stats.map_err(|e| e.with_path(key.to_owned()).with_table(store.location().as_str()))
 }
 
 async fn measured(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, String)> {
@@ -96,7 +96,7 @@ async fn measured(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, St
     let mut columns = stats::new_columns(&stored, &[], spec.mapping, &spec.stats);
     let measured = stored.fields().iter().zip(&columns).filter(|(_, c)| c.is_some());
     let names: Vec<String> = measured.map(|(f, _)| f.name.clone()).collect();
-    let of = |columns| ReadSpec {
+    let spec_of = |columns| ReadSpec {
         columns: Some(columns),
         mapping: spec.mapping,
         ..ReadSpec::new(stored.clone(), Vec::new())
@@ -105,8 +105,8 @@ async fn measured(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, St
         path: key.to_owned(),
         ..FileRead::default()
     };
-    let found = SourceFile::open(store, &file, false).await?;
-    let (rows, from_footer) = column_stats(&found.footer, &file, &of(names.clone()))?;
+    let opened = SourceFile::open(store, &file, false).await?;
+    let (rows, from_footer) = column_stats(&opened.footer, &file, &spec_of(names.clone()))?;
     let (mut others, mut without_stats) = (Vec::new(), Vec::new());
     for ((column, name), from_footer) in columns.iter_mut().flatten().zip(names).zip(from_footer) {
         match from_footer {
@@ -118,7 +118,7 @@ async fn measured(store: &Store, key: &str, spec: &WriteSpec) -> Result<(u64, St
         }
     }
     if !others.is_empty() {
-        let mut batches = read_opened(found, &file, &of(without_stats))?;
+        let mut batches = read_opened(opened, &file, &spec_of(without_stats))?;
         while let Some(batch) = batches.try_next().await? {
             for (column, array) in others.iter_mut().zip(batch.columns()) {
                 column.update(array)?;
@@ -237,8 +237,8 @@ mod tests {
                 ..FileRead::default()
             };
             let opened = block_on(SourceFile::open(&store, &file, false)).unwrap();
-            let (_, found) = column_stats(&opened.footer, &file, &read).unwrap();
-            let known: Vec<bool> = found.iter().map(Option::is_some).collect();
+            let (_, stats_of_footer) = column_stats(&opened.footer, &file, &read).unwrap();
+            let known: Vec<bool> = stats_of_footer.iter().map(Option::is_some).collect();
             let text = longest.is_none();
             assert_eq!(
                 known,
@@ -261,7 +261,7 @@ mod tests {
         let size = bytes.len();
         block_on(store.put("a.parquet", bytes.into())).unwrap();
         asked.take();
-        let of = |column: &str| {
+        let opens_for = |column: &str| {
             let fields = rows.schema().fields().clone();
             let field = fields.iter().find(|f| f.name() == column).cloned();
             let schema = from_arrow_schema(&Schema::new(Fields::from_iter(field))).unwrap();
@@ -270,9 +270,9 @@ mod tests {
             asked.take()
         };
         let opened = ["head a.parquet".to_owned(), format!("read a.parquet 0..{size}")];
-        assert_eq!(of("id"), opened);
+        assert_eq!(opens_for("id"), opened);
         // One more read, for the values whose statistics the footer lacks.
-        let read = of("ratio");
+        let read = opens_for("ratio");
         assert_eq!(
             (read.len(), read.contains(&opened[0]), read.contains(&opened[1])),
             (3, true, true),

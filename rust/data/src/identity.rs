@@ -111,10 +111,13 @@ mod tests {
     #[test]
     fn batches_follow_each_other_and_tasks_never_meet() {
         // P108
-        let mut one = IdentityValues::new(fill(10, -5), 0);
-        assert!(one.last().unwrap().is_empty());
-        assert_eq!((values(&mut one, 2), values(&mut one, 1)), (vec![10, 5], vec![0]));
-        assert_eq!(one.last().unwrap(), [("id".to_owned(), 0)]);
+        let mut values_of_one = IdentityValues::new(fill(10, -5), 0);
+        assert!(values_of_one.last().unwrap().is_empty());
+        assert_eq!(
+            (values(&mut values_of_one, 2), values(&mut values_of_one, 1)),
+            (vec![10, 5], vec![0])
+        );
+        assert_eq!(values_of_one.last().unwrap(), [("id".to_owned(), 0)]);
         let mut third = IdentityValues::new(fill(10, -5), 2);
         assert_eq!(values(&mut third, 1), [10 - 5 * (2 << 32)]);
         assert_eq!(IdentityValues::new(vec![], 0).fill(batch(1)).unwrap(), batch(1));

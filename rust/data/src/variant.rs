@@ -273,8 +273,8 @@ mod tests {
     fn rows(array: &ArrayRef) -> Vec<Option<Variant<'_, '_>>> {
         let s = array.as_struct();
         let (m, v) = (s.column(0).as_binary::<i32>(), s.column(1).as_binary::<i32>());
-        let of = |i: usize| s.is_valid(i).then(|| Variant::try_new(m.value(i), v.value(i)).unwrap());
-        (0..s.len()).map(of).collect()
+        let variant_at = |i: usize| s.is_valid(i).then(|| Variant::try_new(m.value(i), v.value(i)).unwrap());
+        (0..s.len()).map(variant_at).collect()
     }
 
     fn target() -> Fields {

@@ -54,8 +54,8 @@ pub(crate) struct ScanCounters {
     skipped_by_partition: AtomicU64,
     skipped_by_statistics: AtomicU64,
     replaced: AtomicU64,
-    kept: AtomicU64,
-    kept_bytes: AtomicU64,
+    selected: AtomicU64,
+    selected_bytes: AtomicU64,
     unknown: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -69,11 +69,11 @@ impl ScanCounters {
     }
 
     /// Counts row groups and their adds, and how many of them remain after skipping.
-    pub(crate) fn row_groups(&self, all: (usize, usize), kept: (usize, usize)) {
+    pub(crate) fn row_groups(&self, all: (usize, usize), selected: (usize, usize)) {
         grow(&self.row_groups, all.0);
         grow(&self.in_checkpoint, all.1);
-        grow(&self.row_groups_skipped, all.0.saturating_sub(kept.0));
-        grow(&self.skipped_by_row_groups, all.1.saturating_sub(kept.1));
+        grow(&self.row_groups_skipped, all.0.saturating_sub(selected.0));
+        grow(&self.skipped_by_row_groups, all.1.saturating_sub(selected.1));
     }
 
     pub(crate) fn skipped_by_pages(&self, rows: usize) {
@@ -99,8 +99,8 @@ impl ScanCounters {
     pub(crate) fn kept(&self, pruner: &Pruner, files: &RecordBatch) -> Result<()> {
         let rows = FileRows::new(files);
         let bytes = (0..files.num_rows()).map(|r| u64::try_from(rows.size(r)).unwrap_or(0));
-        grow(&self.kept, files.num_rows());
-        self.kept_bytes
+        grow(&self.selected, files.num_rows());
+        self.selected_bytes
             .fetch_add(bytes.fold(0, u64::saturating_add), Ordering::Relaxed);
         for (path, count) in pruner.without_statistics(files)? {
             let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,19 +110,19 @@ impl ScanCounters {
     }
 
     pub(crate) fn report(&self) -> ScanReport {
-        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let value_of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ScanReport {
-            in_commits: of(&self.in_commits),
-            row_groups: of(&self.row_groups),
-            row_groups_skipped: of(&self.row_groups_skipped),
-            in_checkpoint: of(&self.in_checkpoint),
-            skipped_by_row_groups: of(&self.skipped_by_row_groups),
-            skipped_by_pages: of(&self.skipped_by_pages),
-            skipped_by_partition: of(&self.skipped_by_partition),
-            skipped_by_statistics: of(&self.skipped_by_statistics),
-            replaced: of(&self.replaced),
-            selected: of(&self.kept),
-            selected_bytes: of(&self.kept_bytes),
+            in_commits: value_of(&self.in_commits),
+            row_groups: value_of(&self.row_groups),
+            row_groups_skipped: value_of(&self.row_groups_skipped),
+            in_checkpoint: value_of(&self.in_checkpoint),
+            skipped_by_row_groups: value_of(&self.skipped_by_row_groups),
+            skipped_by_pages: value_of(&self.skipped_by_pages),
+            skipped_by_partition: value_of(&self.skipped_by_partition),
+            skipped_by_statistics: value_of(&self.skipped_by_statistics),
+            replaced: value_of(&self.replaced),
+            selected: value_of(&self.selected),
+            selected_bytes: value_of(&self.selected_bytes),
             selected_without_statistics: self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }

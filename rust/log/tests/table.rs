@@ -412,8 +412,8 @@ fn times_lead_to_versions() {
         for i in 0..3 {
             append(&store, &format!("f{i}")).await;
             let f = std::fs::File::open(dir.path().join("_delta_log").join(format!("{i:020}.json"))).unwrap();
-            let at = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000 * (i + 1));
-            f.set_modified(at).unwrap();
+            let modified = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1000 * (i + 1));
+            f.set_modified(modified).unwrap();
         }
         for (ms, version) in [(1_000_000, 0), (1_999_999, 0), (2_000_000, 1), (9_000_000, 2)] {
             assert_eq!(Snapshot::open_at(&store, ms).await.unwrap().version(), version, "{ms}");

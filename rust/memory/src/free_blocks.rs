@@ -89,11 +89,11 @@ static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks {
 /// another thread holds it, and the list's own memory comes from this allocator.
 fn blocks() -> Option<MutexGuard<'static, Blocks>> {
     (0..PATIENCE).find_map(|_| {
-        let found = BLOCKS.try_lock().ok();
-        if found.is_none() {
+        let guard = BLOCKS.try_lock().ok();
+        if guard.is_none() {
             std::hint::spin_loop();
         }
-        found
+        guard
     })
 }
 
@@ -196,9 +196,9 @@ mod tests {
     use crate::pages;
     use crate::tests::alone;
 
-    fn kept_bytes(of: usize) -> usize {
+    fn kept_bytes(size: usize) -> usize {
         let blocks = BLOCKS.lock().unwrap();
-        let sizes = blocks.freed.iter().filter(|(bytes, _)| *bytes == of);
+        let sizes = blocks.freed.iter().filter(|(bytes, _)| *bytes == size);
         sizes.map(|(bytes, blocks)| bytes * blocks.len()).sum()
     }
 

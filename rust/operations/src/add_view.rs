@@ -183,9 +183,9 @@ impl Partition {
         let maps = batch.column_by_name("partitionValues").and_then(|c| c.as_map_opt());
         let parsed = batch.column_by_name("partitionValues_parsed");
         if let (Some(parsed), true) = (parsed, maps.is_none_or(|m| m.null_count() == m.len())) {
-            let found = parsed.as_struct_opt().and_then(|s| s.column_by_name(&self.physical));
-            if let Some(found) = found {
-                return Ok(found.clone());
+            let column = parsed.as_struct_opt().and_then(|s| s.column_by_name(&self.physical));
+            if let Some(column) = column {
+                return Ok(column.clone());
             }
         }
         match maps {
@@ -196,11 +196,11 @@ impl Partition {
 }
 
 /// A numeric column of these adds; the stored column if it has no nulls.
-fn longs(batch: &RecordBatch, column: &str, of: impl Fn(usize) -> i64) -> Int64Array {
-    let found = batch.column_by_name(column).filter(|c| c.null_count() == 0);
-    match found.and_then(|c| c.as_primitive_opt::<Int64Type>()) {
+fn longs(batch: &RecordBatch, column: &str, value_of: impl Fn(usize) -> i64) -> Int64Array {
+    let stored = batch.column_by_name(column).filter(|c| c.null_count() == 0);
+    match stored.and_then(|c| c.as_primitive_opt::<Int64Type>()) {
         Some(numbers) => numbers.clone(),
-        None => Int64Array::from_iter_values((0..batch.num_rows()).map(of)),
+        None => Int64Array::from_iter_values((0..batch.num_rows()).map(value_of)),
     }
 }
 

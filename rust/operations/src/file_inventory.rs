@@ -91,12 +91,12 @@ mod tests {
 
     #[test]
     fn rows_of_an_inventory_are_files() {
-        let found = listed(vec![Some("a"), Some("p=1/b")], vec![5, 6]).unwrap();
-        let found: Vec<_> = found
+        let files = listed(vec![Some("a"), Some("p=1/b")], vec![5, 6]).unwrap();
+        let files: Vec<_> = files
             .iter()
             .map(|f| (f.key.as_str(), f.size_bytes, f.modified_ms))
             .collect();
-        assert_eq!(found, [("a", 0, 5), ("p=1/b", 0, 6)]);
+        assert_eq!(files, [("a", 0, 5), ("p=1/b", 0, 6)]);
     }
 
     #[test]
@@ -104,8 +104,8 @@ mod tests {
         let e = listed(vec![None], vec![5]).unwrap_err();
         assert_eq!(e.kind(), Kind::InvalidArgument);
         let other = RecordBatch::try_from_iter([("path", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]);
-        let found: Result<Vec<ObjectInfo>> = block_on(inventory([Ok(other.unwrap())].into_iter()).try_collect());
-        assert_eq!(found.unwrap_err().kind(), Kind::InvalidArgument);
+        let result: Result<Vec<ObjectInfo>> = block_on(inventory([Ok(other.unwrap())].into_iter()).try_collect());
+        assert_eq!(result.unwrap_err().kind(), Kind::InvalidArgument);
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub struct FileSet {
 impl FileSet {
     /// Of this version.
     pub async fn of(snapshot: &Snapshot) -> Result<Self> {
-        let mut found = FileSet::default();
+        let mut set = FileSet::default();
         let mut batches = snapshot.plan(None, PlanColumns::Files);
         while let Some(batch) = batches.try_next().await? {
             let rows = FileRows::new(&batch);
@@ -57,15 +57,15 @@ impl FileSet {
                 let key = key(&paths::decode(rows.path(row)?)?);
                 match rows.deletion_vector(row) {
                     Some(vector) => {
-                        found.marked.insert(key, vector);
+                        set.marked.insert(key, vector);
                     }
                     None => {
-                        found.whole.insert(key);
+                        set.whole.insert(key);
                     }
                 }
             }
         }
-        Ok(found)
+        Ok(set)
     }
 
     /// What is to be read of a file so that each row is among it which these files don't have;
@@ -90,9 +90,9 @@ fn key(path: &str) -> u128 {
 }
 
 /// A number that looks random, and is the same for the same thing.
-fn chance(of: impl Hash) -> u64 {
+fn chance(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }
 

@@ -214,15 +214,15 @@ mod tests {
     #[test]
     fn an_array_is_one_batch_unless_rows_of_it_are_null() {
         let rows = batch(&[1, 2]);
-        let of = |array: &StructArray| {
+        let batches_of = |array: &StructArray| {
             let (array, _) = to_ffi(&array.to_data()).unwrap();
             Incoming::of_array(rows.schema().as_ref().clone(), array).collect::<Result<Vec<_>>>()
         };
         let whole = StructArray::from(rows.clone());
-        assert_eq!(of(&whole).unwrap(), std::slice::from_ref(&rows));
+        assert_eq!(batches_of(&whole).unwrap(), std::slice::from_ref(&rows));
         let nulls = Some(vec![true, false].into());
         let with_null = StructArray::new(whole.fields().clone(), whole.columns().to_vec(), nulls);
-        assert!(of(&with_null).unwrap_err().to_string().contains("null rows"));
+        assert!(batches_of(&with_null).unwrap_err().to_string().contains("null rows"));
     }
 
     #[test]

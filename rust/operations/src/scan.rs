@@ -103,7 +103,7 @@ fn files_of(snapshot: &Snapshot, pruner: Option<Arc<Pruner>>) -> BoxStream<'stat
 
 /// The names that one state's schema has for the columns by which another one is partitioned.
 fn partition_columns_of(state: &TableState, named_by: &TableState) -> Vec<String> {
-    let key = |of: &TableState, column: &str| of.mapping().partition_key(of.schema(), column).to_owned();
+    let key = |key_of: &TableState, column: &str| key_of.mapping().partition_key(key_of.schema(), column).to_owned();
     let keys: Vec<String> = state.partition_columns().iter().map(|c| key(state, c)).collect();
     let fields = named_by.schema().fields().iter().map(|f| f.name.clone());
     fields.filter(|name| keys.contains(&key(named_by, name))).collect()
@@ -154,13 +154,13 @@ impl Scan {
     /// this snapshot's columns.
     pub fn of_rows_missing_in(
         snapshot: &Snapshot,
-        of: &Snapshot,
+        base: &Snapshot,
         others: FileSet,
         columns: Vec<String>,
     ) -> Result<Self> {
         let mut spec = read_spec(snapshot, Some(columns))?;
-        spec.partition_columns = partition_columns_of(of.state(), snapshot.state());
-        Self::of(snapshot, spec, Files::MissingRows(of.clone(), Arc::new(others)))
+        spec.partition_columns = partition_columns_of(base.state(), snapshot.state());
+        Self::of(snapshot, spec, Files::MissingRows(base.clone(), Arc::new(others)))
     }
 
     fn of(snapshot: &Snapshot, spec: ReadSpec, files: Files) -> Result<Self> {
@@ -176,9 +176,9 @@ impl Scan {
         match &self.files {
             Files::Listed(files) => stream::iter(files.clone().into_iter().map(Ok)).boxed(),
             Files::Planned(pruner) => files_of(&self.snapshot, pruner.clone()),
-            Files::MissingRows(of, others) => {
+            Files::MissingRows(other, others) => {
                 let others = others.clone();
-                files_of(of, None)
+                files_of(other, None)
                     .try_filter_map(move |file| future::ready(Ok(others.rows_missing_in(file))))
                     .boxed()
             }
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(read, [1, 2, 11, 12, 21, 22]);
         assert_eq!(all.schema().fields().len(), 2);
         let columns = Some(vec!["id".to_owned()]);
-        let one = Scan::new(
+        let scan = Scan::new(
             &snapshot,
             ScanRequest {
                 columns,
@@ -241,7 +241,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            one.schema()
+            scan.schema()
                 .fields()
                 .iter()
                 .map(|f| f.name().as_str())
@@ -249,8 +249,8 @@ mod tests {
             ["id"]
         );
         assert_eq!(
-            ids(one.stream()).len(),
-            ids(one.stream()).len(),
+            ids(scan.stream()).len(),
+            ids(scan.stream()).len(),
             "each stream reads from the beginning"
         );
     }

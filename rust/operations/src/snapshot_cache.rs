@@ -32,8 +32,8 @@ pub fn of(store: &Store, options: Option<&Options>) -> Option<Snapshot> {
         return None;
     }
     let known = KNOWN.try_lock().ok()?;
-    let found = known.iter().find(|k| k.is_of(store, options));
-    found.map(|k| k.snapshot.clone())
+    let entry = known.iter().find(|k| k.is_of(store, options));
+    entry.map(|k| k.snapshot.clone())
 }
 
 /// Keeps what a commit left, in place of what was known of the table.

@@ -49,14 +49,14 @@ pub async fn check_rows(table: &Snapshot, tell: &Tell) -> Result<Vec<Finding>> {
 
 async fn all_findings(checked: impl Stream<Item = Result<Option<Finding>>>, tell: &Tell) -> Result<Vec<Finding>> {
     let mut checked = std::pin::pin!(checked);
-    let (mut done, mut found) = (0, Vec::new());
+    let (mut done, mut findings) = (0, Vec::new());
     while let Some(finding) = checked.try_next().await? {
-        found.extend(finding);
+        findings.extend(finding);
         done += 1;
         tell.tell("reading", done, None)?;
     }
     tell.tell("reading", done, Some(done))?;
-    Ok(found)
+    Ok(findings)
 }
 
 /// What is wrong inside of a file or of its vector.
@@ -106,9 +106,9 @@ mod tests {
     use crate::testing::Table;
 
     fn paths_of(table: &Table) -> Vec<String> {
-        let (snapshot, mut found) = (table.snapshot(), Vec::new());
-        block_on(for_each_path(&snapshot, None, |path| found.push(path.to_owned()))).unwrap();
-        found
+        let (snapshot, mut paths_found) = (table.snapshot(), Vec::new());
+        block_on(for_each_path(&snapshot, None, |path| paths_found.push(path.to_owned()))).unwrap();
+        paths_found
     }
 
     #[test]
@@ -138,12 +138,12 @@ mod tests {
         let paths = paths_of(&table);
         block_on(table.store.put(&paths[0], Bytes::from_static(b"no Parquet"))).unwrap();
         block_on(table.store.delete(&paths[1])).unwrap();
-        let found = block_on(check_rows(&table.snapshot(), &Tell::default())).unwrap();
-        let mut found: Vec<_> = found.into_iter().map(|f| (f.path.unwrap(), f.kind)).collect();
-        found.sort();
+        let findings = block_on(check_rows(&table.snapshot(), &Tell::default())).unwrap();
+        let mut findings: Vec<_> = findings.into_iter().map(|f| (f.path.unwrap(), f.kind)).collect();
+        findings.sort();
         let mut expected: Vec<_> = paths.into_iter().map(|path| (path, "unreadable")).collect();
         expected.sort();
-        assert_eq!(found, expected);
+        assert_eq!(findings, expected);
     }
 
     #[test]
@@ -155,8 +155,8 @@ mod tests {
         other.append(&[7, 8, 9]);
         let rows = block_on(other.store.read(&paths_of(&other)[0])).unwrap();
         block_on(table.store.put(&path, rows)).unwrap();
-        let found = block_on(check_rows(&table.snapshot(), &Tell::default())).unwrap();
-        let found: Vec<_> = found.into_iter().map(|f| (f.path.unwrap(), f.kind)).collect();
-        assert_eq!(found, [(path, "statistics")]);
+        let findings = block_on(check_rows(&table.snapshot(), &Tell::default())).unwrap();
+        let findings: Vec<_> = findings.into_iter().map(|f| (f.path.unwrap(), f.kind)).collect();
+        assert_eq!(findings, [(path, "statistics")]);
     }
 }

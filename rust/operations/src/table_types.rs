@@ -48,9 +48,9 @@ fn nullable(columns: &StructType) -> StructType {
     StructType::new(fields.collect())
 }
 
-fn nullable_type(of: &DataType) -> DataType {
-    match of {
-        DataType::Primitive(_) => of.clone(),
+fn nullable_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Primitive(_) => data_type.clone(),
         DataType::Struct(s) => DataType::Struct(nullable(s)),
         DataType::Array(a) => DataType::Array(Box::new(ArrayType {
             element: nullable_type(&a.element),
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn names_that_differ_by_case_alone_are_refused() {
-        let one = Arc::new(Int32Array::from(vec![1])) as ArrayRef;
-        let batch = RecordBatch::try_from_iter([("a", one.clone()), ("A", one)]).unwrap();
+        let column = Arc::new(Int32Array::from(vec![1])) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([("a", column.clone()), ("A", column)]).unwrap();
         let kind = cast(&batch, None).map(drop).unwrap_err().kind();
         assert_eq!(kind, Kind::InvalidArgument);
     }

@@ -23,9 +23,9 @@ pub fn masks(snapshot: &Snapshot, root: &str) -> (SchemaRef, BoxStream<'static, 
         Field::new("selection_vector", DataType::List(item), false),
     ]));
     let vectors = Arc::new(Vectors::new(snapshot.store().clone()));
-    let (of, root) = (schema.clone(), uri(root));
+    let (schema_of_rows, root) = (schema.clone(), uri(root));
     let batches = snapshot.plan(None, PlanColumns::Logged).and_then(move |batch| {
-        let (vectors, schema, root) = (vectors.clone(), of.clone(), root.clone());
+        let (vectors, schema, root) = (vectors.clone(), schema_of_rows.clone(), root.clone());
         async move { of_batch(&batch, &vectors, schema, &root).await }
     });
     let batches = batches.try_filter(|b| futures::future::ready(b.num_rows() > 0));
@@ -42,7 +42,7 @@ fn uri(root: &str) -> String {
 
 async fn of_batch(batch: &RecordBatch, vectors: &Vectors, schema: SchemaRef, root: &str) -> Result<RecordBatch> {
     let rows = FileRows::new(batch);
-    let (mut uris, mut kept, mut lengths) = (Vec::new(), BooleanBuilder::new(), Vec::new());
+    let (mut uris, mut mask, mut lengths) = (Vec::new(), BooleanBuilder::new(), Vec::new());
     for row in 0..batch.num_rows() {
         let Some(vector) = rows.deletion_vector(row) else {
             continue;
@@ -59,7 +59,7 @@ async fn of_batch(batch: &RecordBatch, vectors: &Vectors, schema: SchemaRef, roo
                 format!("the log says that a file has {all} rows, or rows are deleted so far on: none has as many");
             return Err(Error::corrupt_log(what).with_path(path));
         }
-        (0..all).for_each(|position| kept.append_value(!deleted.contains(position)));
+        (0..all).for_each(|position| mask.append_value(!deleted.contains(position)));
         lengths.push(usize::try_from(all).map_err(|_| Error::internal("a file with more rows than memory"))?);
         uris.push(if path.contains(':') {
             path.to_owned()
@@ -73,7 +73,7 @@ async fn of_batch(batch: &RecordBatch, vectors: &Vectors, schema: SchemaRef, roo
     let masks = ListArray::try_new(
         item.clone(),
         OffsetBuffer::from_lengths(lengths),
-        Arc::new(kept.finish()),
+        Arc::new(mask.finish()),
         None,
     );
     let masks = masks.map_err(|e| Error::internal(format!("can't make masks of rows: {e}")))?;

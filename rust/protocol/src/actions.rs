@@ -298,7 +298,7 @@ where
             "a line of the commit isn't a valid action ({e}): the file was damaged or written by a faulty program"
         ))
     })?;
-    let found = [
+    let actions = [
         l.add.map(LineAction::Add),
         l.remove.map(LineAction::Remove),
         l.meta_data.map(LineAction::Metadata),
@@ -308,9 +308,9 @@ where
         l.cdc.map(LineAction::Cdc),
         l.commit_info.map(LineAction::CommitInfo),
     ];
-    let mut found = found.into_iter().flatten();
-    let first = found.next();
-    if found.next().is_some() {
+    let mut actions = actions.into_iter().flatten();
+    let first = actions.next();
+    if actions.next().is_some() {
         return Err(Error::corrupt_log(
             "a line of the commit holds more than one action: each action needs a line of its own",
         ));

@@ -51,16 +51,16 @@ impl FileChange {
     /// The feed's own columns that are constant in the file, with their partition texts.
     pub fn constants(&self, version: u64, timestamp_ms: i64) -> Vec<(&'static str, String)> {
         let (seconds, micros) = format_timestamp(timestamp_ms.saturating_mul(1000), 'T');
-        let mut found = vec![
+        let mut columns = vec![
             (COMMIT_VERSION, version.to_string()),
             (COMMIT_TIMESTAMP, format!("{seconds}.{micros:06}Z")),
         ];
         match self.change {
-            Change::Insert => found.push((CHANGE_TYPE, "insert".to_owned())),
-            Change::Delete => found.push((CHANGE_TYPE, "delete".to_owned())),
+            Change::Insert => columns.push((CHANGE_TYPE, "insert".to_owned())),
+            Change::Delete => columns.push((CHANGE_TYPE, "delete".to_owned())),
             Change::InFile => {}
         }
-        found
+        columns
     }
 }
 
@@ -251,8 +251,8 @@ mod tests {
 
     fn changes(lines: &[&str]) -> Vec<(Change, String, Option<String>, Option<String>)> {
         let id = |dv: Option<DeletionVector>| dv.map(|d| d.path_or_inline_dv);
-        let found = of_commit(&parse_commit(&lines.join("\n")).unwrap(), true).unwrap();
-        found
+        let file_changes = of_commit(&parse_commit(&lines.join("\n")).unwrap(), true).unwrap();
+        file_changes
             .into_iter()
             .map(|c| (c.change, c.path, id(c.only), id(c.deletion_vector)))
             .collect()
@@ -285,8 +285,8 @@ mod tests {
     fn change_files_say_all() {
         // P131
         let cdc = r#"{"cdc":{"path":"_change_data/a%20b","partitionValues":{},"size":1,"dataChange":false}}"#;
-        let found = changes(&[cdc, &add("x", "", true), &remove("y", "")]);
-        assert_eq!(found, [(Change::InFile, "_change_data/a b".to_owned(), None, None)]);
+        let changed = changes(&[cdc, &add("x", "", true), &remove("y", "")]);
+        assert_eq!(changed, [(Change::InFile, "_change_data/a b".to_owned(), None, None)]);
     }
 
     #[test]

@@ -217,16 +217,16 @@ mod tests {
             })
         };
         let (a, b) = (add("a", 9, None), add("b", 10, Some(3)));
-        let one = start
+        let sums = start
             .after(&[Action::Add(a.clone()), Action::Add(b), domain(false)])
             .unwrap();
-        assert_eq!((one.num_files, one.table_size_bytes), (2, 19));
+        assert_eq!((sums.num_files, sums.table_size_bytes), (2, 19));
         assert_eq!(
-            (one.num_deletion_vectors_opt, one.num_deleted_records_opt),
+            (sums.num_deletion_vectors_opt, sums.num_deleted_records_opt),
             (Some(1), Some(3))
         );
-        assert_eq!(one.domain_metadata.as_ref().unwrap().len(), 1);
-        let two = one
+        assert_eq!(sums.domain_metadata.as_ref().unwrap().len(), 1);
+        let two = sums
             .after(&[Action::Remove(a.to_remove(1, true)), domain(true)])
             .unwrap();
         assert_eq!((two.num_files, two.domain_metadata.as_ref().unwrap().len()), (1, 0));

@@ -172,22 +172,22 @@ impl Winner<'_> {
 /// # Errors
 /// `CorruptLog` for a path that can't be decoded.
 pub fn marked_files(operation: &str, adds: &RecordBatch, removes: &RecordBatch) -> Result<HashSet<String>> {
-    let mut found = HashSet::new();
+    let mut marked = HashSet::new();
     if !MARKING.contains(&operation) {
-        return Ok(found);
+        return Ok(marked);
     }
     let (added, gone) = (FileRows::new(adds), FileRows::new(removes));
     for row in (0..adds.num_rows()).filter(|row| added.deletion_vector(*row).is_some()) {
-        found.insert(paths::decode(added.path(row)?)?);
+        marked.insert(paths::decode(added.path(row)?)?);
     }
     let mut removed = HashSet::new();
-    if !found.is_empty() {
+    if !marked.is_empty() {
         for row in 0..removes.num_rows() {
             removed.insert(paths::decode(gone.path(row)?)?);
         }
     }
-    found.retain(|path| removed.contains(path));
-    Ok(found)
+    marked.retain(|path| removed.contains(path));
+    Ok(marked)
 }
 
 /// Refuses with the matching kind of conflict, or permits another attempt on the winner's version,
@@ -329,14 +329,14 @@ fn check_removes(intent: &Intent, winner: &Winner<'_>, marked: &HashSet<String>)
 
 /// Whether a winner removed rows that were read as a set, or, for a read of the whole table, files.
 fn takes_read_rows(read: &ReadSet, winner: &Winner<'_>) -> Result<bool> {
-    let of = match read {
+    let set = match read {
         ReadSet::Nothing | ReadSet::Rows(_) => return Ok(false),
         ReadSet::Table => return Ok(winner.removes.num_rows() > 0),
-        ReadSet::Set(of) => of,
+        ReadSet::Set(set) => set,
     };
     let rows = FileRows::new(winner.removes);
     for row in 0..winner.removes.num_rows() {
-        let was_read = match of {
+        let was_read = match set {
             None => true,
             Some(selection) => selection.files.contains(&paths::decode(rows.path(row)?)?),
         };

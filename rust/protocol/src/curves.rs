@@ -35,8 +35,8 @@ pub fn hilbert(places: &mut [u32], bits: u32) -> u128 {
 fn unwind(places: &mut [u32], bits: u32) {
     for bit in (1..bits).rev() {
         let (side, below) = (1 << bit, (1 << bit) - 1);
-        for at in 0..places.len() {
-            let Some(place) = places.get(at).copied() else { break };
+        for index in 0..places.len() {
+            let Some(place) = places.get(index).copied() else { break };
             let Some(first) = places.first_mut() else { break };
             if place & side != 0 {
                 *first ^= below;
@@ -44,7 +44,7 @@ fn unwind(places: &mut [u32], bits: u32) {
             }
             let swapped = (*first ^ place) & below;
             *first ^= swapped;
-            if let Some(place) = places.get_mut(at) {
+            if let Some(place) = places.get_mut(index) {
                 *place ^= swapped;
             }
         }

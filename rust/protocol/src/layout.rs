@@ -150,15 +150,18 @@ fn bytes(files: &[Candidate]) -> i64 {
 }
 
 fn by_partition(files: Vec<Candidate>) -> BTreeMap<PartitionValues, Vec<Candidate>> {
-    let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let mut partitions: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for file in files {
-        found.entry(file.add.partition_values.clone()).or_default().push(file);
+        partitions
+            .entry(file.add.partition_values.clone())
+            .or_default()
+            .push(file);
     }
     // Files that were written consecutively have related rows.
-    for files in found.values_mut() {
+    for files in partitions.values_mut() {
         files.sort_by(|a, b| (a.add.modification_time, &a.add.path).cmp(&(b.add.modification_time, &b.add.path)));
     }
-    found
+    partitions
 }
 
 /// Groups of files that become one file each. A single file is rewritten only if it is outdated.

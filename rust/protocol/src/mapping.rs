@@ -231,9 +231,9 @@ mod tests {
 
     #[test]
     fn modes_are_read_ignoring_case() {
-        let of = |m: &str| Mapping::of(&BTreeMap::from([(MODE.to_owned(), m.to_owned())]));
-        assert_eq!(of("ID").unwrap(), Mapping::Id);
-        assert_eq!(of("none").unwrap(), Mapping::None);
-        assert!(of("nme").unwrap_err().message().contains("`nme`"));
+        let mode_of = |m: &str| Mapping::of(&BTreeMap::from([(MODE.to_owned(), m.to_owned())]));
+        assert_eq!(mode_of("ID").unwrap(), Mapping::Id);
+        assert_eq!(mode_of("none").unwrap(), Mapping::None);
+        assert!(mode_of("nme").unwrap_err().message().contains("`nme`"));
     }
 }

@@ -76,16 +76,16 @@ impl Decided {
         (word & self.marks.len().saturating_sub(1), 1 << (hash & 63))
     }
 
-    fn set(&mut self, (at, bit): (usize, u64)) {
-        if let Some(word) = self.marks.get_mut(at) {
+    fn set(&mut self, (word_index, bit): (usize, u64)) {
+        if let Some(word) = self.marks.get_mut(word_index) {
             *word |= bit;
         }
     }
 
     /// Whether a key with this path may be decided.
     fn may_have(&self, path: &str) -> bool {
-        let (at, bit) = self.mark(path);
-        self.marks.get(at).is_some_and(|word| word & bit != 0)
+        let (word_index, bit) = self.mark(path);
+        self.marks.get(word_index).is_some_and(|word| word & bit != 0)
     }
 }
 
@@ -172,8 +172,8 @@ impl Tombstones {
 /// decides, and within a commit the first in the order of [`in_turn`].
 pub fn keys(files: &RecordBatch) -> Result<(StringArray, StringArray)> {
     let rows = FileRows::new(files);
-    let found = (0..files.num_rows()).map(|row| key(&rows, row));
-    let (paths, vectors): (Vec<_>, Vec<_>) = found.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    let decided = (0..files.num_rows()).map(|row| key(&rows, row));
+    let (paths, vectors): (Vec<_>, Vec<_>) = decided.collect::<Result<Vec<_>>>()?.into_iter().unzip();
     Ok((StringArray::from(paths), StringArray::from(vectors)))
 }
 
@@ -277,9 +277,9 @@ mod tests {
         let adds: Vec<Add> = (0..3000).map(|n| add(&format!("part%2d{n}"))).collect();
         let files = adds_to_batch(&adds).unwrap();
         let expected: BooleanArray = (0..3000).map(|n| Some(n % 3 != 0)).collect();
-        for found in [walk, other] {
-            assert_eq!(found.checkpoint(&files).unwrap(), expected);
-            assert_eq!(found.touched(), 1000);
+        for walked in [walk, other] {
+            assert_eq!(walked.checkpoint(&files).unwrap(), expected);
+            assert_eq!(walked.touched(), 1000);
         }
     }
 

@@ -101,8 +101,8 @@ pub fn complete_checkpoints(names: &[LogName], target: Option<u64>) -> Vec<Check
     }
     let whole = multipart
         .into_iter()
-        .filter(|((_, parts), found)| found.len() == *parts as usize)
-        .map(|((version, _), found)| (version, 1, found.into_values().cloned().collect()));
+        .filter(|((_, parts), parts_there)| parts_there.len() == *parts as usize)
+        .map(|((version, _), parts_there)| (version, 1, parts_there.into_values().cloned().collect()));
     let mut all: Vec<(u64, u8, Vec<LogName>)> = classic.into_iter().chain(whole).collect();
     all.sort_by_key(|c| std::cmp::Reverse((c.0, c.1)));
     all.into_iter()
@@ -168,14 +168,15 @@ impl LogSegment {
     /// Starts the same version from a newer checkpoint. Returns false, and changes nothing, where a
     /// compaction covers commits on both sides of the checkpoint.
     pub fn start_from(&mut self, checkpoint: CheckpointFiles) -> bool {
-        let at = checkpoint.version;
-        let crosses = |n: &LogName| matches!(n.kind, LogFile::Compaction { to } if n.version <= at && to > at);
+        let version = checkpoint.version;
+        let crosses =
+            |n: &LogName| matches!(n.kind, LogFile::Compaction { to } if n.version <= version && to > version);
         if self.pieces.iter().any(crosses) {
             return false;
         }
-        self.pieces.retain(|n| n.version > at);
-        self.commits.retain(|n| n.version > at);
-        self.checksum = self.checksum.take().filter(|n| n.version >= at);
+        self.pieces.retain(|n| n.version > version);
+        self.commits.retain(|n| n.version > version);
+        self.checksum = self.checksum.take().filter(|n| n.version >= version);
         self.checkpoint = Some(checkpoint);
         true
     }
@@ -251,11 +252,11 @@ fn nothing_to_start_from(names: &[LogName], target: Option<u64>) -> Error {
 }
 
 fn check_contiguous(commits: &[LogName], first_needed: u64, after_checkpoint: bool) -> Result<()> {
-    for (expected, found) in (first_needed..).zip(commits) {
-        if found.version == expected {
+    for (expected, commit) in (first_needed..).zip(commits) {
+        if commit.version == expected {
             continue;
         }
-        let v = found.version;
+        let v = commit.version;
         let e = if expected > first_needed || after_checkpoint {
             Error::corrupt_log(format!(
                 "the log has a gap: commit {expected} is missing but {v} exists; restore _delta_log/{expected:020}.json from a backup"
@@ -307,10 +308,10 @@ pub fn newest_until(names: &[LogName], cutoff_ms: i64) -> Option<u64> {
 
 /// The files that no version from `kept` on needs, if `kept` has a checkpoint: commits first and
 /// ascending, so that a checkpoint outlives the commits before it (P063, P157).
-pub fn obsolete(names: &[LogName], kept: u64) -> Vec<LogName> {
+pub fn obsolete(names: &[LogName], oldest: u64) -> Vec<LogName> {
     let goes = |n: &&LogName| match n.kind {
-        LogFile::Compaction { .. } => n.version <= kept,
-        _ => n.version < kept,
+        LogFile::Compaction { .. } => n.version <= oldest,
+        _ => n.version < oldest,
     };
     let mut old: Vec<LogName> = names.iter().filter(goes).cloned().collect();
     old.sort_by_key(|n| (n.kind != LogFile::Commit, n.version));
@@ -342,8 +343,8 @@ mod tests {
             "00000000000000000005.checkpoint.0000000001.0000000002.parquet",
             "00000000000000000005.checkpoint.0000000002.0000000002.parquet",
         ]);
-        let found: Vec<u64> = complete_checkpoints(&n, None).iter().map(|c| c.version).collect();
-        assert_eq!(found, [5, 4]);
+        let versions: Vec<u64> = complete_checkpoints(&n, None).iter().map(|c| c.version).collect();
+        assert_eq!(versions, [5, 4]);
         assert_eq!(complete_checkpoints(&n, Some(4)).len(), 1);
         assert_eq!(LogName::parse("00000000000000000004.checkpoint.parquet", 0, 0), None);
     }

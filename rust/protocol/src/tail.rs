@@ -73,8 +73,8 @@ mod tests {
 
     fn paths(lines: &[String], rules: TailRules) -> Option<Vec<String>> {
         let actions = parse_commit(&lines.join("\n")).unwrap();
-        let found = new_files(&actions, rules);
-        found.ok().map(|adds| adds.iter().map(|a| a.path.clone()).collect())
+        let files = new_files(&actions, rules);
+        files.ok().map(|adds| adds.iter().map(|a| a.path.clone()).collect())
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub fn paths(schema: &StructType, partition_columns: &[String], columns: &[Strin
             columns.len()
         )));
     }
-    let mut found: Vec<Vec<String>> = Vec::with_capacity(columns.len());
+    let mut distinct: Vec<Vec<String>> = Vec::with_capacity(columns.len());
     for column in columns {
         let path = path_of(schema, column)?;
         if partition_columns.contains(path.first().unwrap_or(column)) {
@@ -86,12 +86,12 @@ pub fn paths(schema: &StructType, partition_columns: &[String], columns: &[Strin
                 "`{column}` is a partition column, which has one value in each file: leave it out"
             )));
         }
-        if found.contains(&path) {
+        if distinct.contains(&path) {
             return Err(Error::invalid_argument(format!("the column `{column}` is given twice")));
         }
-        found.push(path);
+        distinct.push(path);
     }
-    Ok(found)
+    Ok(distinct)
 }
 
 fn path_of(schema: &StructType, column: &str) -> Result<Vec<String>> {
@@ -126,13 +126,13 @@ pub fn columns_of(batch: &RecordBatch, paths: &[Vec<String>]) -> Result<Vec<Arra
 fn column_of(batch: &RecordBatch, path: &[String]) -> Result<ArrayRef> {
     let lacks = || Error::internal(format!("rows to be ordered have no column `{}`", path.join(".")));
     let (first, rest) = path.split_first().ok_or_else(lacks)?;
-    let mut found = batch.column_by_name(first).ok_or_else(lacks)?.clone();
+    let mut column = batch.column_by_name(first).ok_or_else(lacks)?.clone();
     for part in rest {
-        let of = found.as_struct_opt().ok_or_else(lacks)?;
-        let child = of.column_by_name(part).ok_or_else(lacks)?;
-        found = nullif(child, &is_null(of).map_err(ranks::failed)?).map_err(ranks::failed)?;
+        let parent = column.as_struct_opt().ok_or_else(lacks)?;
+        let child = parent.column_by_name(part).ok_or_else(lacks)?;
+        column = nullif(child, &is_null(parent).map_err(ranks::failed)?).map_err(ranks::failed)?;
     }
-    Ok(found)
+    Ok(column)
 }
 
 /// An order of rows, chosen from a sample of them.

@@ -195,7 +195,7 @@ pub fn merge<'a>(runs: Vec<Run<'a>>) -> Run<'a> {
         };
         for mut run in runs {
             if let Some(now) = next_rows(&mut run).await? {
-                merge.heads.push(Head { run, now, at: 0 });
+                merge.heads.push(Head { run, now, position: 0 });
                 merge.heap.push(merge.heads.len() - 1);
             }
         }
@@ -222,22 +222,22 @@ async fn next_rows(run: &mut Run<'_>) -> Result<Option<Keyed>> {
 struct Head<'a> {
     run: Run<'a>,
     now: Keyed,
-    at: usize,
+    position: usize,
 }
 
 impl Head<'_> {
     fn key(&self) -> &[u8] {
-        self.now.key(self.at)
+        self.now.key(self.position)
     }
 
     /// How many rows of the current batch, at most `most`, have a key up to `bound`.
     fn until(&self, bound: Option<&[u8]>, most: usize) -> usize {
-        let end = self.now.keys.len().min(self.at + most);
-        let Some(bound) = bound else { return end - self.at };
+        let end = self.now.keys.len().min(self.position + most);
+        let Some(bound) = bound else { return end - self.position };
         // Runs that overlap alternate often, the others hardly ever: the step doubles until it
         // passes the bound.
         let mut step = 1;
-        let mut sure = self.at;
+        let mut sure = self.position;
         while sure + step < end && self.now.key(sure + step) <= bound {
             sure += step;
             step *= 2;
@@ -250,7 +250,7 @@ impl Head<'_> {
                 false => high = middle,
             }
         }
-        low - self.at
+        low - self.position
     }
 }
 
@@ -301,7 +301,7 @@ impl Merge<'_> {
                 self.key_at(1)
             };
             let Some(head) = self.heads.get(first) else { break };
-            let (from, take) = (head.at, head.until(second, SLICE_ROWS - places.len()));
+            let (from, take) = (head.position, head.until(second, SLICE_ROWS - places.len()));
             let array = match places_of.get(first).copied().flatten() {
                 Some(array) => array,
                 None => {
@@ -314,10 +314,10 @@ impl Merge<'_> {
                 *place = Some(array);
             }
             let Some(head) = self.heads.get_mut(first) else { break };
-            head.at += take;
-            if head.at == head.now.keys.len() {
+            head.position += take;
+            if head.position == head.now.keys.len() {
                 match next_rows(&mut head.run).await? {
-                    Some(next) => (head.now, head.at) = (next, 0),
+                    Some(next) => (head.now, head.position) = (next, 0),
                     None => {
                         self.heap.swap_remove(0);
                     }
@@ -377,14 +377,14 @@ mod tests {
     }
 
     fn ids(slices: &[Keyed]) -> Vec<i64> {
-        let of = |s: &Keyed| {
+        let ids_of = |s: &Keyed| {
             s.rows
                 .column(0)
                 .as_primitive::<arrow::datatypes::Int64Type>()
                 .values()
                 .to_vec()
         };
-        slices.iter().flat_map(of).collect()
+        slices.iter().flat_map(ids_of).collect()
     }
 
     #[test]

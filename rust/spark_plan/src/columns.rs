@@ -29,7 +29,11 @@ fn by_id(mapping: Mapping, mut f: Field) -> Field {
 
 /// The relation's names of the partition columns.
 pub fn relation_partition_columns(state: &TableState, relation: &StructType) -> Vec<String> {
-    let at = |name: &String| state.schema().index_ignore_case(name);
-    let named = |at: usize| relation.fields().get(at).map(|f| f.name.clone());
-    state.partition_columns().iter().filter_map(|c| named(at(c)?)).collect()
+    let index = |name: &String| state.schema().index_ignore_case(name);
+    let named = |index: usize| relation.fields().get(index).map(|f| f.name.clone());
+    state
+        .partition_columns()
+        .iter()
+        .filter_map(|c| named(index(c)?))
+        .collect()
 }

@@ -132,7 +132,7 @@ pub fn pruner(state: &TableState, filters: &[String], zone: &str) -> Result<(Opt
     let count = understood.len();
     let expr = match understood.pop() {
         None => return Ok((None, 0)),
-        Some(one) if understood.is_empty() => one,
+        Some(condition) if understood.is_empty() => condition,
         Some(last) => {
             understood.push(last);
             Expr::And { args: understood }
@@ -376,11 +376,11 @@ impl<'a> Groups<'a> {
                 self.groups.push((tuple, vec![file]));
                 continue;
             }
-            let at = *self.index.entry(tuple.clone()).or_insert(next);
-            if at == next {
+            let index = *self.index.entry(tuple.clone()).or_insert(next);
+            if index == next {
                 self.groups.push((tuple, Vec::new()));
             }
-            if let Some((_, files)) = self.groups.get_mut(at) {
+            if let Some((_, files)) = self.groups.get_mut(index) {
                 files.push(file);
             }
         }
@@ -404,8 +404,8 @@ impl<'a> Groups<'a> {
             return out;
         };
         for (key, text) in keys.iter().zip(texts.iter()) {
-            let at = key.and_then(|k| self.columns.iter().position(|(name, _)| name == k));
-            if let Some(slot) = at.and_then(|at| out.get_mut(at)) {
+            let index = key.and_then(|k| self.columns.iter().position(|(name, _)| name == k));
+            if let Some(slot) = index.and_then(|index| out.get_mut(index)) {
                 *slot = text.filter(|t| !t.is_empty()).map(str::to_owned);
             }
         }

@@ -183,7 +183,7 @@ impl Answer<'_> {
             Answer::Changed(changed) => JvmValue::Text(if *changed { "1" } else { "0" }.to_owned()),
             Answer::Size(bytes) => JvmValue::Text(java_long(*bytes).to_string()),
             Answer::Files(uris) => JvmValue::Text(uris.join("\0")),
-            Answer::Found(found) => JvmValue::Bytes(found.encode()?),
+            Answer::Found(files) => JvmValue::Bytes(files.encode()?),
         })
     }
 }
@@ -310,7 +310,7 @@ mod tests {
             high: None,
             nulls: 3,
         };
-        let found = FoundFiles {
+        let found_files = FoundFiles {
             name: "`t` version 5".to_owned(),
             version: 5,
             understood: 1,
@@ -324,6 +324,6 @@ mod tests {
         let head = "`t` version 5\x005\x001\x002\x001\x00100\0-1\0id\0\x001\0\x003".as_bytes();
         let length = i32::try_from(head.len()).unwrap().to_be_bytes();
         let expected = [&length[..], head, b"blob"].concat();
-        assert_eq!(Answer::Found(found).to_jvm().unwrap(), JvmValue::Bytes(expected));
+        assert_eq!(Answer::Found(found_files).to_jvm().unwrap(), JvmValue::Bytes(expected));
     }
 }

@@ -299,7 +299,7 @@ fn words_of(commit: &CommitActions, schema: &SchemaRef, keys_only: bool) -> Resu
     let (adds, removes) = (&commit.adds, &commit.removes);
     let (turns, removed) = replay::in_turn(adds.num_rows(), removes.num_rows());
     let version = i64::try_from(commit.version).map_err(|_| Error::internal("a version is out of range"))?;
-    let of = |batch: &RecordBatch, turns: std::ops::Range<usize>, are_adds: bool| {
+    let words_of_rows = |batch: &RecordBatch, turns: std::ops::Range<usize>, are_adds: bool| {
         let (paths, vectors) = replay::keys(batch)?;
         let mut columns: Vec<ArrayRef> = vec![Arc::new(paths), Arc::new(vectors)];
         if !keys_only {
@@ -313,7 +313,10 @@ fn words_of(commit: &CommitActions, schema: &SchemaRef, keys_only: bool) -> Resu
         }
         RecordBatch::try_new(schema.clone(), columns).map_err(layout)
     };
-    let both = [of(adds, turns, true)?, of(removes, removed, false)?];
+    let both = [
+        words_of_rows(adds, turns, true)?,
+        words_of_rows(removes, removed, false)?,
+    ];
     concat_batches(schema, &both).map_err(layout)
 }
 

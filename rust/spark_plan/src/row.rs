@@ -18,13 +18,13 @@ enum Value {
 }
 
 /// The row at `at` of these columns.
-pub fn unsafe_row(columns: &[ArrayRef], at: usize) -> Result<Vec<u8>> {
+pub fn unsafe_row(columns: &[ArrayRef], row: usize) -> Result<Vec<u8>> {
     let bitset = columns.len().div_ceil(64) * 8;
     let mut nulls = vec![0u64; columns.len().div_ceil(64)];
     let mut fixed = Vec::with_capacity(columns.len() * 8);
     let mut variable = Vec::new();
     for (i, column) in columns.iter().enumerate() {
-        match value(column, at)? {
+        match value(column, row)? {
             Value::Null => {
                 if let Some(word) = nulls.get_mut(i / 64) {
                     *word |= 1 << (i % 64);
@@ -51,28 +51,28 @@ fn narrow<const N: usize>(bytes: [u8; N]) -> Value {
     Value::Fixed(out)
 }
 
-fn value(column: &ArrayRef, at: usize) -> Result<Value> {
-    if column.is_null(at) {
+fn value(column: &ArrayRef, row: usize) -> Result<Value> {
+    if column.is_null(row) {
         return Ok(Value::Null);
     }
     Ok(match column.data_type() {
-        DataType::Boolean => narrow([u8::from(column.as_boolean().value(at))]),
-        DataType::Int8 => narrow(column.as_primitive::<Int8Type>().value(at).to_ne_bytes()),
-        DataType::Int16 => narrow(column.as_primitive::<Int16Type>().value(at).to_ne_bytes()),
-        DataType::Int32 => narrow(column.as_primitive::<Int32Type>().value(at).to_ne_bytes()),
-        DataType::Date32 => narrow(column.as_primitive::<Date32Type>().value(at).to_ne_bytes()),
-        DataType::Float32 => narrow(column.as_primitive::<Float32Type>().value(at).to_ne_bytes()),
-        DataType::Int64 => narrow(column.as_primitive::<Int64Type>().value(at).to_ne_bytes()),
-        DataType::Float64 => narrow(column.as_primitive::<Float64Type>().value(at).to_ne_bytes()),
+        DataType::Boolean => narrow([u8::from(column.as_boolean().value(row))]),
+        DataType::Int8 => narrow(column.as_primitive::<Int8Type>().value(row).to_ne_bytes()),
+        DataType::Int16 => narrow(column.as_primitive::<Int16Type>().value(row).to_ne_bytes()),
+        DataType::Int32 => narrow(column.as_primitive::<Int32Type>().value(row).to_ne_bytes()),
+        DataType::Date32 => narrow(column.as_primitive::<Date32Type>().value(row).to_ne_bytes()),
+        DataType::Float32 => narrow(column.as_primitive::<Float32Type>().value(row).to_ne_bytes()),
+        DataType::Int64 => narrow(column.as_primitive::<Int64Type>().value(row).to_ne_bytes()),
+        DataType::Float64 => narrow(column.as_primitive::<Float64Type>().value(row).to_ne_bytes()),
         DataType::Timestamp(_, _) => narrow(
             column
                 .as_primitive::<TimestampMicrosecondType>()
-                .value(at)
+                .value(row)
                 .to_ne_bytes(),
         ),
-        DataType::Decimal128(precision, _) => decimal(column.as_primitive::<Decimal128Type>().value(at), *precision)?,
-        DataType::Utf8 => Value::Bytes(column.as_string::<i32>().value(at).as_bytes().to_vec()),
-        DataType::Binary => Value::Bytes(column.as_binary::<i32>().value(at).to_vec()),
+        DataType::Decimal128(precision, _) => decimal(column.as_primitive::<Decimal128Type>().value(row), *precision)?,
+        DataType::Utf8 => Value::Bytes(column.as_string::<i32>().value(row).as_bytes().to_vec()),
+        DataType::Binary => Value::Bytes(column.as_binary::<i32>().value(row).to_vec()),
         other => return Err(Error::internal(format!("no partition column has the type {other}"))),
     })
 }

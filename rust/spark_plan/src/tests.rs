@@ -306,8 +306,8 @@ fn rows_of(table: &Table, split: &Split, predicate: Option<&Expr>) -> Vec<i64> {
 fn splits_have_every_file_once_and_are_cut_by_size() {
     let table = Table::new();
     let snapshot = table.snapshot();
-    let one = block_on(splits(&snapshot, None, u64::MAX)).unwrap();
-    assert_eq!(one.len(), 1);
+    let whole = block_on(splits(&snapshot, None, u64::MAX)).unwrap();
+    assert_eq!(whole.len(), 1);
     let many = block_on(splits(&snapshot, None, 1)).unwrap();
     assert_eq!(many.len(), 2, "a file is never cut");
     let read = |splits: &[Split]| {
@@ -315,7 +315,7 @@ fn splits_have_every_file_once_and_are_cut_by_size() {
         ids.sort_unstable();
         ids
     };
-    assert_eq!((read(&one), read(&many)), (vec![1, 2, 11], vec![1, 2, 11]));
+    assert_eq!((read(&whole), read(&many)), (vec![1, 2, 11], vec![1, 2, 11]));
 }
 
 #[test]
@@ -326,9 +326,9 @@ fn a_predicate_prunes_splits_and_filters_their_rows() {
     let below_9 = json!({"op": "compare", "cmp": "<", "left": {"op": "column", "name": ["id"]},
         "right": {"op": "literal", "value": "9", "type": "long"}});
     let predicate = Expr::from_value(json!({"op": "and", "args": [above_1, below_9]})).unwrap();
-    let found = block_on(splits(&table.snapshot(), Some(&predicate), 1)).unwrap();
-    assert_eq!(found.len(), 1);
-    assert_eq!(rows_of(&table, &found[0], Some(&predicate)), [2]);
+    let matching = block_on(splits(&table.snapshot(), Some(&predicate), 1)).unwrap();
+    assert_eq!(matching.len(), 1);
+    assert_eq!(rows_of(&table, &matching[0], Some(&predicate)), [2]);
 }
 
 #[test]

@@ -290,9 +290,9 @@ mod tests {
     fn parts_end_where_the_object_does() {
         let ranges = [4..8, 0..2, 5..5, 2..4];
         let (runs, read) = (runs(&ranges), [Bytes::from_static(b"abcdef")]);
-        let of = |range: &Range<u64>| part(&runs, &read, range);
-        let parts: Vec<Bytes> = ranges.iter().map(|r| of(r).unwrap()).collect();
+        let part_of = |range: &Range<u64>| part(&runs, &read, range);
+        let parts: Vec<Bytes> = ranges.iter().map(|r| part_of(r).unwrap()).collect();
         assert_eq!(parts, ["ef", "ab", "", "cd"]);
-        assert_eq!(of(&(6..8)).unwrap_err().kind(), Kind::InvalidArgument);
+        assert_eq!(part_of(&(6..8)).unwrap_err().kind(), Kind::InvalidArgument);
     }
 }

@@ -90,13 +90,13 @@ mod tests {
 
     #[test]
     fn a_clone_of_this_process_may_name_its_sources_files() {
-        let at = |path: &str| Location::parse(path).unwrap();
+        let location = |path: &str| Location::parse(path).unwrap();
         let options = Options::default();
-        let may = |table: &str, file: &str| check(&at(table), &options, &at(file)).is_ok();
-        trust(&at("/trusting/clone"), &at("/trusted/source"), &options).unwrap();
-        trust(&at("/trusting/again"), &at("/trusting/clone"), &options).unwrap();
+        let may = |table: &str, file: &str| check(&location(table), &options, &location(file)).is_ok();
+        trust(&location("/trusting/clone"), &location("/trusted/source"), &options).unwrap();
+        trust(&location("/trusting/again"), &location("/trusting/clone"), &options).unwrap();
         let allowed = Options::new([(ALLOW_EXTERNAL_FILES.to_owned(), "/trusted/elsewhere".to_owned())]);
-        trust(&at("/trusting/third"), &at("/trusting/again"), &allowed).unwrap();
+        trust(&location("/trusting/third"), &location("/trusting/again"), &allowed).unwrap();
         assert!(may("/trusting/third", "/trusted/source/f") && may("/trusting/third", "/trusted/elsewhere/f"));
         assert!(may("/trusting/clone", "/trusted/source/p=1/f"));
         assert!(may("/trusting/again", "/trusted/source/f") && may("/trusting/again", "/trusting/clone/f"));
@@ -136,10 +136,10 @@ mod tests {
     #[test]
     fn a_link_to_the_table_is_the_table() {
         let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-        std::fs::create_dir_all(at("table/p=1")).unwrap();
-        std::os::unix::fs::symlink(at("table"), at("link")).unwrap();
-        let located = |name: &str| Location::parse(&at(name)).unwrap();
+        let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+        std::fs::create_dir_all(path("table/p=1")).unwrap();
+        std::os::unix::fs::symlink(path("table"), path("link")).unwrap();
+        let located = |name: &str| Location::parse(&path(name)).unwrap();
         for (table, file) in [("table", "link/p=1/f"), ("link", "table/p=1/f")] {
             assert_eq!(through_link(&located(table), &located(file)).as_deref(), Some("p=1/f"));
         }

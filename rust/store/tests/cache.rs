@@ -48,8 +48,8 @@ fn content(length: u64, writing: u64) -> Bytes {
 
 async fn listed(store: &Store, key: &str) -> ObjectInfo {
     let (dir, name) = key.rsplit_once('/').unwrap();
-    let mut found = store.list_from(dir, name).await.unwrap();
-    found.try_next().await.unwrap().unwrap()
+    let mut listing = store.list_from(dir, name).await.unwrap();
+    listing.try_next().await.unwrap().unwrap()
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
@@ -251,15 +251,15 @@ fn damaged_entries_are_read_again_and_put_right() {
             },
             |all| {
                 let mut file = fs::read(&all[0]).unwrap();
-                let at = file.len() - 7;
-                file[at] ^= 0x20;
+                let place = file.len() - 7;
+                file[place] ^= 0x20;
                 fs::write(&all[0], file).unwrap();
             },
             // Two whole entries in each other's place.
             |all| {
-                let [one, two] = [&all[0], &all[1]].map(|path| fs::read(path).unwrap());
+                let [entry, two] = [&all[0], &all[1]].map(|path| fs::read(path).unwrap());
                 fs::write(&all[0], two).unwrap();
-                fs::write(&all[1], one).unwrap();
+                fs::write(&all[1], entry).unwrap();
             },
         ];
         for damage in damages {
@@ -395,13 +395,13 @@ fn hammer(dir: &Path) {
             infos.push(store.head(&key).await.unwrap());
         }
         asked.take();
-        let (begun, mut reads, mut at) = (Instant::now(), 0, u64::from(std::process::id()));
+        let (begun, mut reads, mut state) = (Instant::now(), 0, u64::from(std::process::id()));
         while begun.elapsed() < HAMMERING {
             // Some objects are asked for more often than others.
-            at = at
+            state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            let n = ((at >> 33) % OBJECTS) * ((at >> 40) % OBJECTS) / OBJECTS;
+            let n = ((state >> 33) % OBJECTS) * ((state >> 40) % OBJECTS) / OBJECTS;
             let read = store.read_listed(&infos[n as usize]).await.unwrap();
             assert_eq!(read, content(BLOCK / 2 + 1000 * n, n), "object {n}");
             reads += 1;

@@ -38,8 +38,8 @@ impl Giver {
     /// The Authorization headers of requests for a path that holds this text.
     fn headers(&self, path: &str) -> Vec<String> {
         let asked = self.asked.lock().unwrap();
-        let of = asked.iter().filter(|(asked, _)| asked.contains(path));
-        of.map(|(_, header)| header.clone()).collect()
+        let headers_of_path = asked.iter().filter(|(asked, _)| asked.contains(path));
+        headers_of_path.map(|(_, header)| header.clone()).collect()
     }
 }
 
@@ -316,7 +316,7 @@ impl Providers {
     }
 
     fn asked(&self, provider: &str) -> usize {
-        self.0.lock().unwrap().iter().filter(|one| *one == provider).count()
+        self.0.lock().unwrap().iter().filter(|name| *name == provider).count()
     }
 }
 

@@ -161,18 +161,18 @@ fn a_directory_is_no_object() {
 #[test]
 fn files_outside_the_table_are_read_where_the_options_allow_it() {
     let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     fs::create_dir(dir.path().join("source")).unwrap();
     fs::write(dir.path().join("source/f%20g"), "there").unwrap();
-    let table = Location::parse(&at("table")).unwrap();
-    let named = format!("file://{}", at("source/f%20g"));
+    let table = Location::parse(&path("table")).unwrap();
+    let named = format!("file://{}", path("source/f%20g"));
 
     let e = Store::open(&table, &Options::default())
         .unwrap()
         .resolve(&named)
         .unwrap_err();
     assert_eq!(e.kind(), Kind::InvalidArgument);
-    let place = format!("allow_external_files={}", at("source"));
+    let place = format!("allow_external_files={}", path("source"));
     assert!(e.message().contains(&place), "{e}");
 
     let (key, value) = place.split_once('=').unwrap();
@@ -180,7 +180,7 @@ fn files_outside_the_table_are_read_where_the_options_allow_it() {
     let (store, key) = allowed.resolve(&named).unwrap();
     assert_eq!(
         (store.location().as_str(), key.as_str()),
-        (at("source").as_str(), "f%20g")
+        (path("source").as_str(), "f%20g")
     );
     assert_eq!(block_on(store.read(&key)).unwrap(), "there");
 }

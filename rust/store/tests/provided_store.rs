@@ -46,15 +46,15 @@ struct Shelf(Arc<Mutex<BTreeMap<String, (Bytes, ObjectInfo)>>>);
 
 impl Shelf {
     fn infos(&self, keep: impl Fn(&str) -> bool) -> Listing {
-        let found = self.0.lock().unwrap();
-        let infos: Vec<_> = found.values().map(|(_, info)| info.clone()).collect();
+        let objects = self.0.lock().unwrap();
+        let infos: Vec<_> = objects.values().map(|(_, info)| info.clone()).collect();
         stream::iter(infos.into_iter().filter(|i| keep(&i.key)).map(Ok).collect::<Vec<_>>()).boxed()
     }
 
     fn found(&self, key: &str) -> Result<(Bytes, ObjectInfo)> {
         let objects = self.0.lock().unwrap();
-        let found = objects.get(checked(key)?).cloned();
-        found.ok_or_else(|| Error::new(Kind::ObjectNotFound, "no such object"))
+        let object = objects.get(checked(key)?).cloned();
+        object.ok_or_else(|| Error::new(Kind::ObjectNotFound, "no such object"))
     }
 }
 

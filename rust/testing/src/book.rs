@@ -178,7 +178,7 @@ impl Book {
         let left = rows
             .iter()
             .enumerate()
-            .filter(|(at, _)| gone.is_none_or(|g| !g.contains(at)));
+            .filter(|(place, _)| gone.is_none_or(|g| !g.contains(place)));
         left.map(|(_, row)| *row).collect()
     }
 
@@ -199,10 +199,10 @@ impl Book {
     /// The caller of a transaction is told how it ended.
     pub fn settle(&mut self, intent: IntentId, fate: Fate) {
         self.intents[intent].fate = fate;
-        let found = self.committed.get(&intent).copied();
-        match (fate, found) {
-            (Fate::Committed(version), found) if found != Some(version) => self.accuse(format!(
-                "transaction {intent} was told that it is version {version}, and is {found:?}"
+        let committed = self.committed.get(&intent).copied();
+        match (fate, committed) {
+            (Fate::Committed(version), committed) if committed != Some(version) => self.accuse(format!(
+                "transaction {intent} was told that it is version {version}, and is {committed:?}"
             )),
             (Fate::Failed(kind), Some(version)) => self.accuse(format!(
                 "transaction {intent} was told that it failed ({kind:?}), and is version {version}"
@@ -325,11 +325,11 @@ impl Book {
             .map(|(r, _)| *r)
             .collect();
         let expected: BTreeSet<Row> = expected.union(&intent.rows).copied().collect();
-        let found: BTreeSet<Row> = after.keys().copied().collect();
-        if let Some(lost) = expected.difference(&found).next() {
+        let rows: BTreeSet<Row> = after.keys().copied().collect();
+        if let Some(lost) = expected.difference(&rows).next() {
             return Err(format!("row {lost} is lost ({:?})", intent.operation));
         }
-        match found.difference(&expected).next() {
+        match rows.difference(&expected).next() {
             Some(row) => Err(format!(
                 "row {row} should have been read and isn't ({:?})",
                 intent.operation
@@ -341,12 +341,12 @@ impl Book {
     /// Whether every transaction's end is the one that its caller knows.
     pub fn check_fates(&self) -> Check {
         for (id, intent) in self.intents.iter().enumerate() {
-            let found = self.committed.get(&id).copied();
+            let version = self.committed.get(&id).copied();
             match intent.fate {
-                Fate::Committed(v) if found != Some(v) => {
+                Fate::Committed(v) if version != Some(v) => {
                     return Err(format!("transaction {id} in version {v} is lost"));
                 }
-                Fate::Failed(_) if found.is_some() => return Err(format!("failed transaction {id} is visible")),
+                Fate::Failed(_) if version.is_some() => return Err(format!("failed transaction {id} is visible")),
                 _ => {}
             }
         }

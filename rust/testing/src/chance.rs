@@ -30,8 +30,8 @@ impl Chance {
     }
 
     /// One of these.
-    pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
+    pub fn one<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())]
     }
 
     /// A stream of its own that the next number decides.

@@ -43,7 +43,7 @@ impl Content {
     }
 
     fn absorb(&mut self, batch: &RecordBatch) {
-        let of = |name: &str| {
+        let column_of = |name: &str| {
             let column = batch.column_by_name(name).and_then(|c| c.as_struct_opt().cloned());
             column.map(|c| {
                 (0..c.len())
@@ -53,31 +53,31 @@ impl Content {
             })
         };
         self.adds
-            .extend(of("add").into_iter().flatten().map(|(c, r)| file_key(&c, r)));
+            .extend(column_of("add").into_iter().flatten().map(|(c, r)| file_key(&c, r)));
         self.removes
-            .extend(of("remove").into_iter().flatten().map(|(c, r)| file_key(&c, r)));
-        for (c, r) in of("txn").into_iter().flatten() {
+            .extend(column_of("remove").into_iter().flatten().map(|(c, r)| file_key(&c, r)));
+        for (c, r) in column_of("txn").into_iter().flatten() {
             self.txns.insert(
                 text(&c, "appId", r).unwrap_or_default(),
                 long(&c, "version", r).unwrap_or(-1),
             );
         }
-        let named = of("sidecar")
+        let named = column_of("sidecar")
             .into_iter()
             .flatten()
             .filter_map(|(c, r)| text(&c, "path", r));
         self.sidecars.extend(named);
-        self.has_state |= of("metaData").is_some_and(|rows| !rows.is_empty());
+        self.has_state |= column_of("metaData").is_some_and(|rows| !rows.is_empty());
     }
 }
 
-fn text(of: &StructArray, name: &str, row: usize) -> Option<String> {
-    let column = of.column_by_name(name).filter(|c| c.is_valid(row))?;
+fn text(rows: &StructArray, name: &str, row: usize) -> Option<String> {
+    let column = rows.column_by_name(name).filter(|c| c.is_valid(row))?;
     Some(column.as_string_opt::<i32>()?.value(row).to_owned())
 }
 
-fn long(of: &StructArray, name: &str, row: usize) -> Option<i64> {
-    let column = of.column_by_name(name).filter(|c| c.is_valid(row))?;
+fn long(rows: &StructArray, name: &str, row: usize) -> Option<i64> {
+    let column = rows.column_by_name(name).filter(|c| c.is_valid(row))?;
     let narrow = column.as_primitive_opt::<Int32Type>().map(|c| i64::from(c.value(row)));
     narrow.or_else(|| Some(column.as_primitive_opt::<Int64Type>()?.value(row)))
 }

@@ -149,10 +149,10 @@ impl Backend for Faulty {
         // Never the very first one: then there would be no table.
         let left_out = match self.bug {
             Bug::ListingsLag => newest.filter(|_| !from_name.is_empty()),
-            _ => newest.map(|at| at / 2),
+            _ => newest.map(|index| index / 2),
         };
-        if let Some(at) = left_out.filter(|at| *at > 0) {
-            all.remove(at);
+        if let Some(index) = left_out.filter(|index| *index > 0) {
+            all.remove(index);
         }
         Ok(stream::iter(all.into_iter().map(Ok)).boxed())
     }
@@ -169,8 +169,8 @@ impl Backend for Faulty {
         self.inner.read_range(key, range).await
     }
 
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        self.inner.read_part(of, range).await
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        self.inner.read_part(object, range).await
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {

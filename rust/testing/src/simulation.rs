@@ -292,7 +292,7 @@ impl Simulation {
         let world = lock(&self.world);
         let mut resting = world.pending.iter().filter(|p| matches!(p.call, Call::Sleep));
         let place = |p: &Pending| self.running.get(&p.who).map(|r| r.place);
-        resting.find_map(|p| place(p).filter(|at| self.scenario.actors[*at].0 == Role::Writer))
+        resting.find_map(|p| place(p).filter(|index| self.scenario.actors[*index].0 == Role::Writer))
     }
 
     fn pick(&mut self) -> Option<Pending> {
@@ -319,10 +319,10 @@ impl Simulation {
             self.asleep = None;
             return None;
         }
-        let mut at = self.chance.next() % total;
+        let mut ticket = self.chance.next() % total;
         let picked = weights.iter().position(|w| {
-            let here = at < *w;
-            at = at.wrapping_sub(*w);
+            let here = ticket < *w;
+            ticket = ticket.wrapping_sub(*w);
             here
         })?;
         Some(world.pending.remove(picked))
@@ -428,8 +428,8 @@ impl Simulation {
         if world.late.is_empty() {
             return;
         }
-        let at = self.chance.below(world.late.len());
-        let (who, call) = world.late.remove(at);
+        let index = self.chance.below(world.late.len());
+        let (who, call) = world.late.remove(index);
         drop(world);
         if self.chance.happens(200) {
             return;
@@ -566,8 +566,8 @@ fn judge_written(world: &mut World, book: &mut Book, key: &str) -> std::result::
 fn judge_hint(world: &World, bytes: &[u8]) -> std::result::Result<(), String> {
     let hint: Value = serde_json::from_slice(bytes).map_err(|e| format!("the hint is no JSON: {e}"))?;
     let version = hint["version"].as_u64().ok_or("the hint names no version")?;
-    let found = world.objects.keys().filter_map(|k| log_file(k));
-    let mut checkpoints = found.filter(|(_, kind)| *kind == "checkpoint").map(|(v, _)| v);
+    let files = world.objects.keys().filter_map(|k| log_file(k));
+    let mut checkpoints = files.filter(|(_, kind)| *kind == "checkpoint").map(|(v, _)| v);
     match checkpoints.any(|v| v >= version) {
         true => Ok(()),
         false => Err(format!("the hint names version {version}, which has no checkpoint")),
@@ -581,7 +581,7 @@ fn judge_deleted(world: &World, book: &Book, key: &str) -> std::result::Result<(
     let rebuildable = rebuildable(world, newest);
     for version in 0..=newest {
         let replaced = book.versions.get(version as usize + 1).map(|next| next.time_ms);
-        let promised = replaced.is_none_or(|at| at > cutoff);
+        let promised = replaced.is_none_or(|moment| moment > cutoff);
         if promised && !rebuildable.contains(&version) {
             return Err(format!("version {version} can't be rebuilt since {key} was deleted"));
         }

@@ -134,13 +134,13 @@ impl Backend for SimStore {
         if !lock(&self.world).is_near() {
             return Ok(None);
         }
-        let found = match self.head(key).await {
+        let object = match self.head(key).await {
             Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(Some(ProbeResult::Absent)),
-            found => found?,
+            object => object?,
         };
         match self.read(key).await {
             Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
-            bytes => Ok(Some(ProbeResult::Found(found, bytes?))),
+            bytes => Ok(Some(ProbeResult::Found(object, bytes?))),
         }
     }
 
@@ -148,8 +148,8 @@ impl Backend for SimStore {
         self.bytes(Call::ReadRange(key.to_owned(), None, range)).await
     }
 
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        self.bytes(Call::ReadRange(of.key.clone(), Some(of.clone()), range))
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        self.bytes(Call::ReadRange(object.key.clone(), Some(object.clone()), range))
             .await
     }
 

@@ -179,7 +179,7 @@ impl World {
             Call::List { dir, from, after } => Ok(self.list(dir, from, after.as_deref())),
             Call::ListAll(dir) => Ok(Answer::Page(self.below(dir).map(|(k, o)| info(k, o)).collect(), false)),
             Call::Read(key) => Ok(Answer::Bytes(self.object(key)?.bytes.clone())),
-            Call::ReadRange(key, of, range) => self.part(key, of.as_ref(), range),
+            Call::ReadRange(key, object, range) => self.part(key, object.as_ref(), range),
             Call::Head(key) => Ok(Answer::Info(info(key, self.object(key)?))),
             Call::Put(key, bytes) => {
                 self.write(key, bytes);
@@ -209,14 +209,14 @@ impl World {
     }
 
     fn object(&self, key: &str) -> Result<&Object> {
-        let found = self.objects.get(key);
-        found.ok_or_else(|| Error::new(Kind::ObjectNotFound, "the simulated store holds no such object"))
+        let body = self.objects.get(key);
+        body.ok_or_else(|| Error::new(Kind::ObjectNotFound, "the simulated store holds no such object"))
     }
 
-    fn part(&self, key: &str, of: Option<&ObjectInfo>, range: &Range<u64>) -> Result<Answer> {
+    fn part(&self, key: &str, shown: Option<&ObjectInfo>, range: &Range<u64>) -> Result<Answer> {
         let object = self.object(key)?;
-        if let Some(of) = of {
-            of.expect(&info(key, object))?;
+        if let Some(shown) = shown {
+            shown.expect(&info(key, object))?;
         }
         let bytes = &object.bytes;
         let (start, end) = (range.start as usize, (range.end as usize).min(bytes.len()));

@@ -34,8 +34,8 @@ fn a_seed_repeats_its_schedule() {
 #[test]
 fn every_planted_bug_is_found() {
     for bug in Bug::ALL {
-        let found = (0..PATIENCE).find(|seed| run(*seed, Some(bug), false).violation.is_some());
-        assert!(found.is_some(), "{bug:?} was not found in {PATIENCE} schedules");
+        let first_seed = (0..PATIENCE).find(|seed| run(*seed, Some(bug), false).violation.is_some());
+        assert!(first_seed.is_some(), "{bug:?} was not found in {PATIENCE} schedules");
     }
 }
 
@@ -49,7 +49,7 @@ fn no_state_of_the_protocol_is_wrong() {
 #[test]
 fn every_mistake_in_the_protocol_is_found() {
     for mistake in Mistake::ALL {
-        let found = explore(1, Some(mistake)).violation;
-        assert!(found.is_some(), "{mistake:?} was not found");
+        let violation = explore(1, Some(mistake)).violation;
+        assert!(violation.is_some(), "{mistake:?} was not found");
     }
 }

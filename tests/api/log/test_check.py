@@ -30,7 +30,7 @@ def table(tmp_path: Path) -> DeltaTable:
     return table
 
 
-def found(table: DeltaTable, deep: bool = False) -> list[tuple[str, str | None]]:
+def kinds_and_paths(table: DeltaTable, deep: bool = False) -> list[tuple[str, str | None]]:
     return [(finding["kind"], finding["path"]) for finding in DeltaTable(table.location).check(deep)]
 
 
@@ -39,13 +39,13 @@ def the_vector(root: Path) -> Path:
 
 
 def test_a_sound_table_has_none(table: DeltaTable) -> None:
-    assert found(table, deep=True) == []
+    assert kinds_and_paths(table, deep=True) == []
 
 
 def test_each_damage_is_named(table: DeltaTable) -> None:
     root = Path(table.location)
-    one, other = sorted(table.files())[:2]
-    (root / one).unlink()
+    missing, other = sorted(table.files())[:2]
+    (root / missing).unlink()
     (root / other).write_bytes((root / other).read_bytes() + b"x")
     vector = the_vector(root)
     vector.unlink()
@@ -53,8 +53,8 @@ def test_each_damage_is_named(table: DeltaTable) -> None:
     (root / "young.parquet").write_bytes(b"x")
     long_ago = time.time() - 400 * 3600
     os.utime(root / "p=a/old.parquet", (long_ago, long_ago))
-    assert set(found(table)) == {
-        ("missing file", one),
+    assert set(kinds_and_paths(table)) == {
+        ("missing file", missing),
         ("size", other),
         ("missing deletion vector", vector.name),
         ("orphan", "p=a/old.parquet"),
@@ -69,7 +69,7 @@ def test_a_checksum_that_contradicts_the_log(table: DeltaTable) -> None:
     path = Path(table.location) / f"_delta_log/{table.version():020}.crc"
     sums = json.loads(path.read_text())
     path.write_text(json.dumps({**sums, "numFiles": sums["numFiles"] + 1}))
-    assert found(table) == [("checksum", f"_delta_log/{path.name}")]
+    assert kinds_and_paths(table) == [("checksum", f"_delta_log/{path.name}")]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_statistics_that_lie(table: DeltaTable, change: Any, said: str) -> None:
     commit.write_text("".join(json.dumps(line) + "\n" for line in lines))
     for sums in (Path(table.location) / "_delta_log").glob("*.crc"):
         sums.unlink()
-    assert found(table) == []
+    assert kinds_and_paths(table) == []
     (finding,) = DeltaTable(table.location).check(deep=True)
     assert (finding["kind"], said in finding["message"]) == ("statistics", True)
 
@@ -104,10 +104,10 @@ def test_unreadable_files_and_vectors(table: DeltaTable) -> None:
     bytes_of[-1] ^= 1
     vector.write_bytes(bytes_of)
     (root / plain).write_bytes(b"x" * (root / plain).stat().st_size)
-    told = found(table, deep=True)
-    assert ("unreadable", plain) in told
-    assert {kind for kind, path in told if path != plain} == {"deletion vector"}
-    assert marked in {path for kind, path in told if kind == "deletion vector"} or len(told) == 2
+    findings = kinds_and_paths(table, deep=True)
+    assert ("unreadable", plain) in findings
+    assert {kind for kind, path in findings if path != plain} == {"deletion vector"}
+    assert marked in {path for kind, path in findings if kind == "deletion vector"} or len(findings) == 2
 
 
 def test_repair_takes_out_what_is_gone(table: DeltaTable) -> None:
@@ -124,7 +124,7 @@ def test_repair_takes_out_what_is_gone(table: DeltaTable) -> None:
     assert not {*gone} & {*table.files()}
     assert table.history(1)[0]["operation"] == "FSCK"
     assert table.to_pyarrow_table().num_rows == table.count()
-    assert (found(table), table.repair()["files_removed"]) == ([], [])
+    assert (kinds_and_paths(table), table.repair()["files_removed"]) == ([], [])
 
 
 def test_files_in_hidden_places_are_there(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_files_in_hidden_places_are_there(tmp_path: Path) -> None:
     commit = tmp_path / "_delta_log/00000000000000000000.json"
     commit.write_text(commit.read_text().replace(name, f"_hidden/{name}"))
     table = DeltaTable(tmp_path)
-    assert (found(table), table.repair()["files_removed"]) == ([], [])
+    assert (kinds_and_paths(table), table.repair()["files_removed"]) == ([], [])
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -34,14 +34,14 @@ def _stats(n: int) -> str:
 
 def _add(n: int) -> dict[str, Any]:
     # In no order, and incompressible.
-    at = n * 7919 % FILES
+    place = n * 7919 % FILES
     return {
-        "path": f"day={at % 3}/f{at:06}-{at * 2654435761 % 2**64:020}.parquet",
-        "partitionValues": {"day": str(at % 3)},
-        "size": 100 + at,
-        "modificationTime": at,
+        "path": f"day={place % 3}/f{place:06}-{place * 2654435761 % 2**64:020}.parquet",
+        "partitionValues": {"day": str(place % 3)},
+        "size": 100 + place,
+        "modificationTime": place,
         "dataChange": False,
-        "stats": _stats(at),
+        "stats": _stats(place),
     }
 
 
@@ -135,8 +135,8 @@ def _plan(path: Path, predicate: str | None, options: dict[str, str] | None = No
 
 
 def _rows(table: DeltaTable, predicate: str | None) -> list[tuple[Any, ...]]:
-    found = table.plan(predicate).read_all()
-    rows = [tuple(map(str, row.values())) for row in found.to_pylist()]
+    plan = table.plan(predicate).read_all()
+    rows = [tuple(map(str, row.values())) for row in plan.to_pylist()]
     return sorted(rows)
 
 
@@ -253,8 +253,8 @@ def _planned(path: str, predicate: str, options: dict[str, str]) -> int:
 def test_many_processes_make_it_at_once(table: Path, options: dict[str, str]) -> None:
     expected = len(_plan(table, PREDICATES[0]))
     with multiprocessing.get_context("spawn").Pool(4) as pool:
-        found = pool.starmap(_planned, [(str(table), PREDICATES[0], options)] * 12)
-    assert found == [expected] * 12
+        plans = pool.starmap(_planned, [(str(table), PREDICATES[0], options)] * 12)
+    assert plans == [expected] * 12
     assert _plan(table, PREDICATES[1], options) == _plan(table, PREDICATES[1])
 
 

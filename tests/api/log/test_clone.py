@@ -153,8 +153,8 @@ def test_a_dry_run_tells_what_the_clone_would_take(source: DeltaTable, tmp_path:
     assert again["numRemovedFiles"] == 1
     assert opened(tmp_path / "clone", source).version() == 0
     text = f"CREATE OR REPLACE TABLE delta.`{tmp_path}/clone` {'SHALLOW' if shallow else 'DEEP'} CLONE t DRY RUN"
-    (told,) = sql(text, tables={"t": source}).to_pylist()
-    assert (told["num_removed_files"], opened(tmp_path / "clone", source).version()) == (1, 0)
+    (preview,) = sql(text, tables={"t": source}).to_pylist()
+    assert (preview["num_removed_files"], opened(tmp_path / "clone", source).version()) == (1, 0)
 
 
 # --- Parquet files ----------------------------------------------------------------------------------------------------
@@ -166,12 +166,12 @@ def test_parquet_files_are_cloned_where_they_are(tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [1, 2]}), source / "one.parquet")
     pq.write_table(pa.table({"x": [3]}), source / "two.parquet")
     before = {path: path.read_bytes() for path in source.rglob("*")}
-    at = f"SHALLOW CLONE parquet.`{source}`"
-    (told,) = sql(f"CREATE TABLE {clone} {at} TBLPROPERTIES ('a' = 'b') DRY RUN").to_pylist()
+    source_clause = f"SHALLOW CLONE parquet.`{source}`"
+    (preview,) = sql(f"CREATE TABLE {clone} {source_clause} TBLPROPERTIES ('a' = 'b') DRY RUN").to_pylist()
     assert not (tmp_path / "clone").exists()
-    (done,) = sql(f"CREATE TABLE {clone} {at} TBLPROPERTIES ('a' = 'b')").to_pylist()
+    (done,) = sql(f"CREATE TABLE {clone} {source_clause} TBLPROPERTIES ('a' = 'b')").to_pylist()
     size = sum(len(data) for data in before.values())
-    assert told == done
+    assert preview == done
     assert done == {**dict.fromkeys(done, 0), "source_table_size": size, "source_num_of_files": 2}
     table = DeltaTable(tmp_path / "clone")
     assert (table.metadata().configuration, sorted(table.to_pyarrow_table()["x"].to_pylist())) == (
@@ -186,24 +186,24 @@ def test_parquet_files_are_cloned_where_they_are(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "clone", pa.table({"x": [9]}), mode="append")
     assert sorted(DeltaTable(tmp_path / "clone").to_pyarrow_table()["x"].to_pylist()) == [2, 3, 9]
     with pytest.raises(exceptions.TableAlreadyExistsError):
-        sql(f"CREATE TABLE {clone} {at}")
-    sql(f"CREATE OR REPLACE TABLE {clone} {at}")
+        sql(f"CREATE TABLE {clone} {source_clause}")
+    sql(f"CREATE OR REPLACE TABLE {clone} {source_clause}")
     assert sorted(DeltaTable(tmp_path / "clone").to_pyarrow_table()["x"].to_pylist()) == [1, 2, 3]
     assert {path: path.read_bytes() for path in source.rglob("*")} == before
 
 
 def test_what_no_clone_of_parquet_files_is(tmp_path: Path) -> None:
     (tmp_path / "s" / "p=1").mkdir(parents=True)
-    clone, at = f"CREATE TABLE delta.`{tmp_path}/t`", f"parquet.`{tmp_path}/s`"
+    clone, source_name = f"CREATE TABLE delta.`{tmp_path}/t`", f"parquet.`{tmp_path}/s`"
     with pytest.raises(exceptions.InvalidArgumentError, match="no Parquet files"):
-        sql(f"{clone} SHALLOW CLONE {at}")
+        sql(f"{clone} SHALLOW CLONE {source_name}")
     pq.write_table(pa.table({"x": [1]}), tmp_path / "s" / "p=1" / "f.parquet")
     with pytest.raises(exceptions.InvalidArgumentError, match="1 directories deep"):
-        sql(f"{clone} SHALLOW CLONE {at}")
+        sql(f"{clone} SHALLOW CLONE {source_name}")
     with pytest.raises(exceptions.UnsupportedFeatureError, match="only a SHALLOW CLONE"):
-        sql(f"{clone} DEEP CLONE {at}")
+        sql(f"{clone} DEEP CLONE {source_name}")
     with pytest.raises(exceptions.UnsupportedFeatureError, match="has no versions"):
-        sql(f"{clone} SHALLOW CLONE {at} VERSION AS OF 0")
+        sql(f"{clone} SHALLOW CLONE {source_name} VERSION AS OF 0")
     (tmp_path / "u").mkdir()
     pq.write_table(pa.table({"x": [1]}), tmp_path / "u" / "f.parquet")
     with pytest.raises(exceptions.InvalidArgumentError, match="cloned onto itself"):

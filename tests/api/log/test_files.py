@@ -159,7 +159,7 @@ def test_statistics_are_those_that_deltalake_shows(checkpointed: bool, tmp_path:
 )
 def test_a_checkpoint_changes_no_action(configuration: dict[str, str], tmp_path: Path) -> None:
     # P051-P053, P160: a checkpoint's structs equal the JSON statistics of commits
-    at, without = str(tmp_path / "with"), str(tmp_path / "without")
+    checkpointed, without = str(tmp_path / "with"), str(tmp_path / "without")
     rows = pa.table(
         {
             "p": pa.array([dt.datetime(2024, 1, 1, 12, tzinfo=dt.timezone.utc), None] * 3),
@@ -171,18 +171,18 @@ def test_a_checkpoint_changes_no_action(configuration: dict[str, str], tmp_path:
     )
     few = "delta.dataSkippingStatsColumns"
     write_deltalake(
-        at, rows, partition_by=["p", "q"], configuration={k: v for k, v in configuration.items() if k != few}
+        checkpointed, rows, partition_by=["p", "q"], configuration={k: v for k, v in configuration.items() if k != few}
     )
-    DeltaTable(at).delete("x = 5")
+    DeltaTable(checkpointed).delete("x = 5")
     if few in configuration:
-        DeltaTable(at).alter.set_table_properties({few: configuration[few]})
-    shutil.copytree(at, without)
-    DeltaTable(at).create_checkpoint()
+        DeltaTable(checkpointed).alter.set_table_properties({few: configuration[few]})
+    shutil.copytree(checkpointed, without)
+    DeltaTable(checkpointed).create_checkpoint()
     if few in configuration:
-        for path in (at, without):
+        for path in (checkpointed, without):
             # The checkpoint's structs have fewer columns than the files' statistics.
             DeltaTable(path).alter.set_table_properties({few: "x,f"})
-    for path in (at, without):
+    for path in (checkpointed, without):
         write_deltalake(
             path, rows.slice(0, 0).append_column("n", pa.nulls(0, pa.int32())), mode="append", schema_mode="merge"
         )
@@ -190,11 +190,11 @@ def test_a_checkpoint_changes_no_action(configuration: dict[str, str], tmp_path:
     def actions(path: str) -> list[dict[str, Any]]:
         return DeltaTable(path).get_add_actions().sort_by("path").to_pylist()
 
-    assert list(Path(at, "_delta_log").glob("*.checkpoint*"))
-    assert actions(at) == actions(without)
-    assert len(actions(at)) >= 5
+    assert list(Path(checkpointed, "_delta_log").glob("*.checkpoint*"))
+    assert actions(checkpointed) == actions(without)
+    assert len(actions(checkpointed)) >= 5
     # NaN is no bound, from either source.
-    assert all(a["max"].get("f") == a["max"].get("f") for a in actions(at))
+    assert all(a["max"].get("f") == a["max"].get("f") for a in actions(checkpointed))
 
 
 PARTITIONS = {
@@ -216,11 +216,11 @@ def test_what_partitions_says_finds_their_rows(kind: str, tmp_path: Path) -> Non
     rows, path = pa.table({"p": PARTITIONS[kind], "v": range(4)}), str(tmp_path / "t")
     write_deltalake(path, rows, partition_by="p")
     table = DeltaTable(path)
-    found = []
+    values = []
     for partition in table.partitions():
-        one = table.to_pyarrow_table(partitions=[("p", "=", partition["p"])])
-        assert one.num_rows == 4 // len(table.partitions())
-        found += one["v"].to_pylist()
-    assert sorted(found) == [0, 1, 2, 3]
+        one_partition = table.to_pyarrow_table(partitions=[("p", "=", partition["p"])])
+        assert one_partition.num_rows == 4 // len(table.partitions())
+        values += one_partition["v"].to_pylist()
+    assert sorted(values) == [0, 1, 2, 3]
     write_deltalake(table, rows, mode="overwrite", partition_overwrite_mode="dynamic")
     assert table.count() == 4, "each partition that is written to was found again"

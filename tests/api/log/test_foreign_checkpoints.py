@@ -91,16 +91,16 @@ def simple(draw: st.DrawFn) -> tuple[str, Truth]:
 
 def _both(a: tuple[str, Truth], b: tuple[str, Truth]) -> tuple[str, Truth]:
     def truth(row: Row) -> bool | None:
-        found = {a[1](row), b[1](row)}
-        return False if False in found else None if None in found else True
+        sides = {a[1](row), b[1](row)}
+        return False if False in sides else None if None in sides else True
 
     return f"({a[0]} AND {b[0]})", truth
 
 
 def _negated(a: tuple[str, Truth]) -> tuple[str, Truth]:
     def truth(row: Row) -> bool | None:
-        found = a[1](row)
-        return None if found is None else not found
+        truth_of_a = a[1](row)
+        return None if truth_of_a is None else not truth_of_a
 
     return f"NOT ({a[0]})", truth
 
@@ -131,9 +131,9 @@ class File:
     rows: Sequence[Row]
     measured: bool
 
-    def bounds(self, of: Callable[[Sequence[Any]], Any]) -> dict[str, Any]:
-        found = {c: [row[c] for row in self.rows if row[c] is not None] for c in DATA_COLUMNS}
-        return {c: min(v, key=_key) if of is min else max(v, key=_key) for c, v in found.items() if v}
+    def bounds(self, choose: Callable[[Sequence[Any]], Any]) -> dict[str, Any]:
+        values = {c: [row[c] for row in self.rows if row[c] is not None] for c in DATA_COLUMNS}
+        return {c: min(v, key=_key) if choose is min else max(v, key=_key) for c, v in values.items() if v}
 
     def nulls(self) -> dict[str, int]:
         return {c: sum(row[c] is None for row in self.rows) for c in DATA_COLUMNS}
@@ -142,8 +142,8 @@ class File:
         if not self.measured:
             return None
         bounds = {
-            name: {c: as_text(v) for c, v in self.bounds(of).items()}
-            for name, of in (("minValues", min), ("maxValues", max))
+            name: {c: as_text(v) for c, v in self.bounds(choose).items()}
+            for name, choose in (("minValues", min), ("maxValues", max))
         }
         return {"numRecords": len(self.rows), **bounds, "nullCount": self.nulls()}
 
@@ -191,8 +191,8 @@ def _add(number: int, file: File) -> dict[str, Any]:
 
 def _head() -> list[dict[str, Any]]:
     fields = [
-        {"name": name, "type": NAMES[of], "nullable": True, "metadata": {}}
-        for name, of in (PARTITION_COLUMNS | DATA_COLUMNS).items()
+        {"name": name, "type": NAMES[data_type], "nullable": True, "metadata": {}}
+        for name, data_type in (PARTITION_COLUMNS | DATA_COLUMNS).items()
     ]
     metadata = {
         "id": "1",
@@ -278,19 +278,19 @@ def _paths(table: Path, predicate: str | None = None) -> set[str]:
     predicate=predicates,
 )
 def test_no_file_with_a_matching_row_is_left_out(
-    tmp_path_factory: Any, found: list[File], later: list[File], gone: set[int], layout: Layout, predicate: Any
+    tmp_path_factory: Any, earlier: list[File], later: list[File], gone: set[int], layout: Layout, predicate: Any
 ) -> None:
     root = tmp_path_factory.mktemp("tables")
     plain, other = root / "plain", root / "other"
     text, truth = predicate
-    first = list(enumerate(found))
+    first = list(enumerate(earlier))
     for log in (plain / "_delta_log", other / "_delta_log"):
         log.mkdir(parents=True)
-        _commit(log, 0, [*_head(), *({"add": _add(*one)} for one in first)])
-        removes = [{"remove": {"path": f"f{n}.parquet", "dataChange": True}} for n in sorted(gone) if n < len(found)]
-        _commit(log, 1, [*removes, *({"add": _add(n, f)} for n, f in enumerate(later, len(found)))])
+        _commit(log, 0, [*_head(), *({"add": _add(*numbered)} for numbered in first)])
+        removes = [{"remove": {"path": f"f{n}.parquet", "dataChange": True}} for n in sorted(gone) if n < len(earlier)]
+        _commit(log, 1, [*removes, *({"add": _add(n, f)} for n, f in enumerate(later, len(earlier)))])
     _checkpoint(other / "_delta_log", 0, first, layout)
-    live = [(n, f) for n, f in first if n not in gone] + list(enumerate(later, len(found)))
+    live = [(n, f) for n, f in first if n not in gone] + list(enumerate(later, len(earlier)))
     assert _paths(other) == {f"f{n}.parquet" for n, _ in live}
     planned = _paths(other, text)
     matching = {f"f{n}.parquet" for n, f in live if any(truth(row) is True for row in f.all_rows())}

@@ -32,7 +32,7 @@ def test_one_list_of_a_table_without_partitions(tmp_path: Path) -> None:
     table = DeltaTable(root)
     table.delete("x = 1")
     table.generate()
-    assert {name: read(found) for name, found in listed(root).items()} == {".": [0, 2]}
+    assert {name: read(names) for name, names in listed(root).items()} == {".": [0, 2]}
 
 
 def test_a_list_for_each_partition_and_none_of_those_that_are_gone(tmp_path: Path) -> None:
@@ -44,13 +44,13 @@ def test_a_list_for_each_partition_and_none_of_those_that_are_gone(tmp_path: Pat
     assert table.generate() == would
     assert sorted(would) == sorted(p.relative_to(tmp_path).as_posix() for p in (tmp_path / FOLDER).rglob("manifest"))
     directories = {f"p={part}": [x] for x, part in enumerate(["a b", "a%2Fb", "ü", "__HIVE_DEFAULT_PARTITION__"])}
-    assert {name: read(found) for name, found in listed(tmp_path).items()} == directories
+    assert {name: read(names) for name, names in listed(tmp_path).items()} == directories
     table.delete("p = 'ü'")
     assert sql("GENERATE symlink_format_manifest FOR TABLE t", tables={"t": table}).to_pylist() == [
         {"operation": "GENERATE", "version": 1}
     ]
     del directories["p=ü"]
-    assert {name: read(found) for name, found in listed(tmp_path).items()} == directories
+    assert {name: read(names) for name, names in listed(tmp_path).items()} == directories
     # VACUUM doesn't delete manifests.
     assert not [name for name in table.vacuum(0, enforce_retention_duration=False, full=True) if FOLDER in name]
 

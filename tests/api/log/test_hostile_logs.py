@@ -62,16 +62,16 @@ def spoilt(good: Path, tmp_path: Path) -> Callable[[Change], Path]:
     return make
 
 
-def one(actions: list[Action], kind: str) -> Action:
-    found: Action = next(a[kind] for a in actions if kind in a)
-    return found
+def action_of(actions: list[Action], kind: str) -> Action:
+    action: Action = next(a[kind] for a in actions if kind in a)
+    return action
 
 
 def put(kind: str, **members: Any) -> Change:
     """Sets members of the first action of a kind; `...` removes one."""
 
     def change(actions: list[Action]) -> None:
-        action = one(actions, kind)
+        action = action_of(actions, kind)
         action.update(members)
         for name in [n for n, value in members.items() if value is ...]:
             del action[name]
@@ -81,8 +81,8 @@ def put(kind: str, **members: Any) -> Change:
 
 def protocol(reader: object, writer: object, *, readers: object = None, writers: object = None) -> Change:
     members = {"readerFeatures": readers, "writerFeatures": writers}
-    given = {name: value for name, value in members.items() if value is not None}
-    return put("protocol", minReaderVersion=reader, minWriterVersion=writer, **given)
+    members_set = {name: value for name, value in members.items() if value is not None}
+    return put("protocol", minReaderVersion=reader, minWriterVersion=writer, **members_set)
 
 
 def features(*names: str) -> Change:
@@ -111,7 +111,7 @@ def columns(*fields: Action) -> Change:
 
 def configured(**properties: str) -> Change:
     named = {f"delta.{key.replace('_', '.')}": value for key, value in properties.items()}
-    return lambda actions: one(actions, "metaData")["configuration"].update(named)
+    return lambda actions: action_of(actions, "metaData")["configuration"].update(named)
 
 
 def vector(**members: Any) -> Change:
@@ -425,7 +425,7 @@ def test_a_stored_property_can_be_set_right(spoilt: Callable[[Change], Path]) ->
         # P091: features that only writers must support
         features("flying"),
         # P041: the same file once more
-        lambda actions: actions.append({"add": copy.deepcopy(one(actions, "add"))}),
+        lambda actions: actions.append({"add": copy.deepcopy(action_of(actions, "add"))}),
         added(remove={"path": "nothere", "dataChange": True}),
         added(sidecar={"path": "x", "sizeInBytes": 1, "modificationTime": 1}),
     ],

@@ -32,11 +32,11 @@ def test_files_and_metrics(tmp_path: Path) -> None:
     write_deltalake(table, pa.table({"x": [9]}), mode="overwrite")
     sizes = {a["path"]: a["size_bytes"] for a in DeltaTable(tmp_path, 2).get_add_actions().to_pylist()}
     (now,) = table.get_add_actions().to_pylist()
-    (kept,) = DeltaTable(tmp_path, 0).files()
-    before, told = table.version(), table.restore(1, dry_run=True)
+    (restored,) = DeltaTable(tmp_path, 0).files()
+    before, preview = table.version(), table.restore(1, dry_run=True)
     assert table.version() == DeltaTable(tmp_path).version() == before
     metrics = table.restore(1, commit_properties=CommitProperties({"who": "me"}))
-    assert told == metrics
+    assert preview == metrics
     back = [size for path, size in sizes.items() if path in DeltaTable(tmp_path, 1).files()]
     assert metrics == {
         "numRestoredFiles": 2,
@@ -46,7 +46,7 @@ def test_files_and_metrics(tmp_path: Path) -> None:
         "numOfFilesAfterRestore": 2,
         "tableSizeAfterRestore": sum(back),
     }
-    assert (rows(table), table.version(), kept in table.files()) == ([{"x": 0}, {"x": 1}], 4, True)
+    assert (rows(table), table.version(), restored in table.files()) == ([{"x": 0}, {"x": 1}], 4, True)
     (entry,) = table.history(1)
     assert (entry["operation"], entry["who"]) == ("RESTORE", "me")
     assert entry["operationParameters"] == {"version": 1, "timestamp": None}
@@ -133,8 +133,8 @@ def test_what_only_goes_on(tmp_path: Path) -> None:
     assert table.metadata().configuration["delta.columnMapping.maxColumnId"] == most
     sql(f"INSERT INTO {name} (x) VALUES (4)")
     table.update_incremental()
-    found = table.scan(["id", "x", "_row_id"]).to_arrow().to_pylist()
-    (new,) = [row for row in found if row["x"] == 4]
+    rows_with_ids = table.scan(["id", "x", "_row_id"]).to_arrow().to_pylist()
+    (new,) = [row for row in rows_with_ids if row["x"] == 4]
     assert new["id"] > 3
     assert new["_row_id"] not in used
 

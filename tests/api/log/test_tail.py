@@ -61,8 +61,8 @@ class Model:
             # Deletes a whole partition, so that no file is rewritten.
             table.delete("p = 1" if operation == "delete" else None)
             if table.version() == len(self.added):
-                kept = [n for n in before if n % 2 == 0] if operation == "delete" else []
-                self._note([], kept, removes=True)
+                retained = [n for n in before if n % 2 == 0] if operation == "delete" else []
+                self._note([], retained, removes=True)
 
     def _note(self, added: list[int], live: list[int], *, removes: bool) -> None:
         self.added.append(added)
@@ -151,16 +151,16 @@ def test_the_change_feed(tmp_table: Callable[[], str]) -> None:
     DeltaTable(path).delete("id = 2")
     write_deltalake(path, rows_of(10), mode="append")
 
-    def told(items: Any) -> Counter[tuple[Any, ...]]:
+    def changes(items: Any) -> Counter[tuple[Any, ...]]:
         names = ("_change_type", "_commit_version", "id")
-        found = [row for rows in items for row in rows.to_arrow().to_pylist()]
-        return Counter(tuple(row[name] for name in names) for row in found)
+        change_rows = [row for rows in items for row in rows.to_arrow().to_pylist()]
+        return Counter(tuple(row[name] for name in names) for row in change_rows)
 
-    assert told(start) == Counter(("insert", 0, n) for n in range(4))
+    assert changes(start) == Counter(("insert", 0, n) for n in range(4))
     later = DeltaTable(path).tail(start[-1].offset, read_change_feed=True, max_files=1)
-    assert told(later) == Counter([("delete", 1, 2), *(("insert", 2, n) for n in range(10, 14))])
+    assert changes(later) == Counter([("delete", 1, 2), *(("insert", 2, n) for n in range(10, 14))])
     by_condition = DeltaTable(path).tail(since=0, read_change_feed=True, predicate="_change_type = 'delete'")
-    assert told(by_condition) == Counter([("delete", 1, 2)])
+    assert changes(by_condition) == Counter([("delete", 1, 2)])
     with pytest.raises(exceptions.InvalidArgumentError, match="as they are"):
         DeltaTable(path).tail(read_change_feed=True, ignore_deletes=True)
 

@@ -37,7 +37,7 @@ def scattered(path: Path, target: int = 6_000, **options: Any) -> DeltaTable:
 
 def read(table: DeltaTable, predicates: list[str]) -> Reads:
     why = [table.explain(predicate) for predicate in predicates]
-    return Reads(sum(one.selected for one in why), sum(one.selected_bytes for one in why))
+    return Reads(sum(reads.selected for reads in why), sum(reads.selected_bytes for reads in why))
 
 
 def follow(advice: Advice, table: DeltaTable) -> None:
@@ -136,7 +136,7 @@ def test_small_files(tmp_path: Path) -> None:
     assert advice is not None
     assert (advice.now.files, advice.then.files) == (61, 2)
     # A single file is written, so the sum doesn't depend on an order.
-    assert next(one.kind for one in report) == "optimize"
+    assert next(advice.kind for advice in report) == "optimize"
     automatic = report.of("property")
     assert automatic is not None
     assert "autoCompact" in (automatic.commands.sql or "")
@@ -144,7 +144,7 @@ def test_small_files(tmp_path: Path) -> None:
     sql(advice.commands.sql or "")
     table.update_incremental()
     assert read(table, ["a = 7", "a >= 0"]).files == advice.then.files
-    assert not [one for one in table.advise(["a = 7", "a >= 0"]) if one.kind == "optimize"]
+    assert not [advice for advice in table.advise(["a = 7", "a >= 0"]) if advice.kind == "optimize"]
 
 
 def test_nothing_pays(tmp_path: Path) -> None:
@@ -199,9 +199,9 @@ def aged(path: Path) -> DeltaTable:
 def test_the_rest(tmp_path: Path) -> None:
     table = aged(tmp_path)
     report = table.advise(["a >= 0"])
-    kinds = [one.kind for one in report]
+    kinds = [advice.kind for advice in report]
     assert set(kinds) == {"vacuum", "checkpoint", "optimize", "purge"}
-    gains = [one.gain_per_byte for one in report]
+    gains = [advice.gain_per_byte for advice in report]
     assert gains == sorted(gains, reverse=True)
     vacuum, purge, checkpoint = (report.of(kind) for kind in ("vacuum", "purge", "checkpoint"))
     assert vacuum is not None
@@ -247,7 +247,7 @@ def test_workloads(tmp_path: Path) -> None:
     assert report.candidates[0].reads.files == 10 * (2 + 2.5 + 1 + 1)
     assert report.predicates == 4
     assert [text for text, _ in report.left_out] == ["gone = 1", "a ="]
-    for given, why in [
+    for workload, why in [
         (["gone = 1"], "no predicate"),
         ([], "no predicate"),
         ("a = 1", "list of predicates"),
@@ -256,7 +256,7 @@ def test_workloads(tmp_path: Path) -> None:
         (tmp_path / "nothing", "can't be read"),
     ]:
         with pytest.raises(InvalidArgumentError, match=why):
-            table.advise(given)
+            table.advise(workload)
     file.write_text("{")
     with pytest.raises(InvalidArgumentError, match="line 1"):
         table.advise(file)
@@ -328,8 +328,8 @@ def test_a_budget_holds(tmp_path: Path) -> None:
         write_deltalake(tmp_path, data, mode="append", partition_by=["p"])
     table = DeltaTable(tmp_path)
     actions = table.get_add_actions().to_pylist()
-    of = {p: sum(one["size_bytes"] for one in actions if one["partition"]["p"] == p) for p in "xyz"}
-    budget = sum(of.values()) - min(of.values())
+    sizes = {p: sum(action["size_bytes"] for action in actions if action["partition"]["p"] == p) for p in "xyz"}
+    budget = sum(sizes.values()) - min(sizes.values())
     done = table.maintain(budget=budget)
     assert 0 < done.bytes_rewritten <= budget
     assert 3 < len(table.files()) <= 14
@@ -425,4 +425,4 @@ def test_others_write_meanwhile(tmp_path: Path) -> None:
     assert {step.state for step in steps} <= {"done", "skipped", "lost"}
     assert table.count() == rows + 6
     # The files moved last may wait for the next VACUUM.
-    assert [one for one in table.check(deep=True) if one["kind"] != "orphan"] == []
+    assert [finding for finding in table.check(deep=True) if finding["kind"] != "orphan"] == []

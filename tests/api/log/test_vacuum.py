@@ -24,8 +24,8 @@ def now(table: DeltaTable, dry_run: bool = False, **named: Any) -> list[str]:
 
 
 def data_files(root: Path) -> set[str]:
-    found = (p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
-    return {name for name in found if not name.startswith("_delta_log/")}
+    names = (p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
+    return {name for name in names if not name.startswith("_delta_log/")}
 
 
 def age(root: Path, hours: float, below: str = "") -> None:
@@ -147,11 +147,11 @@ def test_an_inventory_stands_in_for_the_listing(tmp_path: Path, as_arrow: bool) 
         (tmp_path / name).write_bytes(b"xyz")
     old, now = round((time.time() - 200 * 3600) * 1000), round(time.time() * 1000)
     live = table.files()[0]
-    told = [("a.parquet", old), (f"{tmp_path}/b.parquet", old), ("young.parquet", now), (live, old), ("/etc/x", old)]
-    inventory: Any = [{"path": p, "length": 3, "isDir": False, "modificationTime": t} for p, t in told]
+    entries = [("a.parquet", old), (f"{tmp_path}/b.parquet", old), ("young.parquet", now), (live, old), ("/etc/x", old)]
+    inventory: Any = [{"path": p, "length": 3, "isDir": False, "modificationTime": t} for p, t in entries]
     inventory.append({"path": "a", "length": 0, "isDir": True, "modificationTime": old})
-    given = pa.Table.from_pylist(inventory) if as_arrow else inventory
-    assert table.vacuum(inventory=given, dry_run=False) == ["a.parquet", "b.parquet"]
+    listing = pa.Table.from_pylist(inventory) if as_arrow else inventory
+    assert table.vacuum(inventory=listing, dry_run=False) == ["a.parquet", "b.parquet"]
     assert table.vacuum(inventory=[]) == []
     with pytest.raises(exceptions.InvalidArgumentError, match="isDir, length lacks"):
         table.vacuum(inventory=[{"path": "a", "modificationTime": 1}])
@@ -174,8 +174,8 @@ def test_a_lite_one_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
 
 def test_what_waits_to_expire_is_found_by_the_next_lite_one(tmp_path: Path) -> None:
     table = replaced(tmp_path, 2)
-    kept = now(table, keep_versions=[0])
-    assert (kept, table.version()) == ([], 1)
+    files = now(table, keep_versions=[0])
+    assert (files, table.version()) == ([], 1)
     assert len(now(table)) == 1
 
 
@@ -237,14 +237,14 @@ def test_no_version_that_is_promised_loses_a_file(
     age(root, 24, below="_change_data/")
     assert DeltaTable(root).vacuum(dry_run=False, full=full) == []
     assert {v: rows(DeltaTable(root, v)) for v in versions} == versions
-    kept = sorted(v for v in keep if v <= newest)
+    retained = sorted(v for v in keep if v <= newest)
     before = data_files(root)
     table = DeltaTable(root)
-    gone = set(now(table, full=full, keep_versions=kept))
+    gone = set(now(table, full=full, keep_versions=retained))
     assert data_files(root) == before - gone
-    for version in {newest, table.version(), *kept}:
+    for version in {newest, table.version(), *retained}:
         assert rows(DeltaTable(root, version)) == versions.get(version, versions[newest])
-    if full and not kept:
+    if full and not retained:
         assert all(name in table.files() or "deletion_vector" in name for name in data_files(root))
     else:
-        assert now(DeltaTable(root), True, keep_versions=kept) == []
+        assert now(DeltaTable(root), True, keep_versions=retained) == []

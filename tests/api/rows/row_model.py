@@ -88,42 +88,42 @@ def rehearsed(
 ) -> T:
     """Runs a command after its dry run; the dry run must change no file and predict the commit."""
     before, version = contents(table.location), table.version()
-    told = rehearse()
+    dry_run = rehearse()
     assert contents(table.location) == before
-    assert (told.version, table.version()) == (version, version)
+    assert (dry_run.version, table.version()) == (version, version)
     done = run()
     newest = DeltaTable(table.location).version()
-    assert told.changed == (newest > version)
-    if told.changed:
+    assert dry_run.changed == (newest > version)
+    if dry_run.changed:
         log = Path(table.location, "_delta_log", f"{newest:020}.json").read_text().splitlines()
-        (check or foretold)(told, [json.loads(line) for line in log])
+        (check or foretold)(dry_run, [json.loads(line) for line in log])
     else:
-        assert (told.conflicts, told.files_removed, told.estimated_bytes_written) == ((), 0, 0)
+        assert (dry_run.conflicts, dry_run.files_removed, dry_run.estimated_bytes_written) == ((), 0, 0)
     return done
 
 
-def foretold(told: DryRun, commit: list[dict[str, Any]]) -> None:
+def foretold(dry_run: DryRun, commit: list[dict[str, Any]]) -> None:
     """Checks a dry run's prediction of a commit: exact, except for the bytes of moved rows."""
     info = next(action["commitInfo"] for action in commit if "commitInfo" in action)
     adds = {action["add"]["path"]: action["add"] for action in commit if "add" in action}
     removes = {action["remove"]["path"]: action["remove"] for action in commit if "remove" in action}
     gone = [remove["size"] for path, remove in removes.items() if path not in adds]
     new = [add["size"] for path, add in adds.items() if path not in removes]
-    assert told.operation == info["operation"]
-    assert (told.files_removed, told.bytes_removed) == (len(gone), sum(gone))
-    assert told.files_marked == len(adds.keys() & removes.keys())
+    assert dry_run.operation == info["operation"]
+    assert (dry_run.files_removed, dry_run.bytes_removed) == (len(gone), sum(gone))
+    assert dry_run.files_marked == len(adds.keys() & removes.keys())
     rows = {name: int(n) for name, n in info["operationMetrics"].items() if "Rows" in name}
-    assert dict(told.rows) == rows
-    errors = [conflict.error for conflict in told.conflicts]
+    assert dict(dry_run.rows) == rows
+    errors = [conflict.error for conflict in dry_run.conflicts]
     assert ("ConcurrentDeleteDeleteException" in errors) == bool(removes)
     if "metaData" not in [key for action in commit for key in action]:
-        assert not told.read_set.changes_metadata
+        assert not dry_run.read_set.changes_metadata
     if not sum(n for name, n in rows.items() if "Copied" in name):
         changes = [action["cdc"]["size"] for action in commit if "cdc" in action]
         vectors = [adds[path]["deletionVector"]["sizeInBytes"] for path in adds.keys() & removes.keys()]
-        assert told.estimated_files_written == len(new)
+        assert dry_run.estimated_files_written == len(new)
         # The order of joined rows isn't deterministic.
-        assert told.estimated_bytes_written == pytest.approx(sum(new) + sum(changes) + sum(vectors), rel=0.05)
+        assert dry_run.estimated_bytes_written == pytest.approx(sum(new) + sum(changes) + sum(vectors), rel=0.05)
 
 
 class Model:
@@ -149,8 +149,8 @@ class Model:
         """The version that the current step makes."""
         return self.table.version() + 1
 
-    def append(self, given: list[Row]) -> None:
-        rows = [{"k": next(self.numbers), **row} for row in given]
+    def append(self, new_rows: list[Row]) -> None:
+        rows = [{"k": next(self.numbers), **row} for row in new_rows]
         for row in rows:
             self.changed(row, "insert")
         data = pa.Table.from_pylist(rows, SCHEMA)
@@ -191,8 +191,8 @@ class Model:
             row.update(new(row))
 
     def check(self) -> None:
-        found = self.table.to_pyarrow_table().to_pylist()
-        assert Counter(map(key, found)) == Counter(map(key, self.rows))
+        actual = self.table.to_pyarrow_table().to_pylist()
+        assert Counter(map(key, actual)) == Counter(map(key, self.rows))
         assert self.table.count() == len(self.rows)
         if IDS.items() <= self.properties.items():
             tracked = self.table.scan(["k", "_row_id"]).to_arrow().to_pylist()

@@ -34,16 +34,16 @@ def fed(tmp_table: Callable[[], str]) -> str:
     write_deltalake(path, rows(5), mode="overwrite", predicate="p = 'p1'")
     write_deltalake(path, rows(6), mode="append")
     for version in range(4):
-        at = START + 60 * version
-        os.utime(Path(path) / "_delta_log" / f"{version:020}.json", (at, at))
+        moment = START + 60 * version
+        os.utime(Path(path) / "_delta_log" / f"{version:020}.json", (moment, moment))
     return path
 
 
 def changes(table: DeltaTable, *args: Any, **options: Any) -> list[tuple[Any, ...]]:
-    found = table.load_cdf(*args, **options).to_arrow()
-    assert found.column_names == ["id", "p", "_change_type", "_commit_version", "_commit_timestamp"]
-    kept = found.select(["_commit_version", "_change_type", "id"]).to_pylist()
-    return sorted(tuple(row.values()) for row in kept)
+    feed = table.load_cdf(*args, **options).to_arrow()
+    assert feed.column_names == ["id", "p", "_change_type", "_commit_version", "_commit_timestamp"]
+    feed_rows = feed.select(["_commit_version", "_change_type", "id"]).to_pylist()
+    return sorted(tuple(row.values()) for row in feed_rows)
 
 
 ALL = [(0, "insert", 1), (0, "insert", 2), (1, "insert", 3), (2, "delete", 1), (2, "delete", 3), (2, "insert", 5)]

@@ -299,7 +299,7 @@ def test_a_purge_leaves_rows_and_ids_and_no_traces(tmp_path: Path) -> None:
     data = pa.table({"x": pa.array(range(8), pa.int32()), "y": range(8), "p": [i % 2 for i in range(8)]})
     write_deltalake(path, data, partition_by=["p"], configuration=properties)
     table = DeltaTable(path)
-    kept = table.files("p = 1")
+    retained = table.files("p = 1")
     table.delete("x = 4")
     ids = ["x", "p", "_row_id", "_row_commit_version"]
     before = table.scan(ids).to_arrow().sort_by("x")
@@ -308,7 +308,7 @@ def test_a_purge_leaves_rows_and_ids_and_no_traces(tmp_path: Path) -> None:
     said = operation(table)
     assert (said["operation"], said["operationParameters"]["applyPurge"]) == ("REORG", True)
     assert said["isolationLevel"] == "SnapshotIsolation"
-    assert table.files("p = 1") == kept
+    assert table.files("p = 1") == retained
     assert table.scan(ids).to_arrow().sort_by("x") == before
     assert table.load_cdf(table.version()).to_arrow().num_rows == 0
     table.alter.change_column_type("x", "long")

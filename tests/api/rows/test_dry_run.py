@@ -71,9 +71,9 @@ def noted(tmp_path: Path) -> Iterator[Callable[[], tuple[DeltaTable, Noted]]]:
         location = f"{scheme}://{uuid.uuid4().hex}"
         write_deltalake(location, DATA, partition_by="p", storage_options=options, **more)
         write_deltalake(location, NEW, mode="append", storage_options=options)
-        found = Noted(location, read, written)
-        found.clear()
-        return DeltaTable(location, storage_options=options), found
+        log = Noted(location, read, written)
+        log.clear()
+        return DeltaTable(location, storage_options=options), log
 
     return made  # type: ignore[return-value]
 
@@ -119,16 +119,16 @@ def test_what_is_read_is_what_the_command_reads(
     noted: Callable[..., tuple[DeltaTable, Noted]], name: str, properties: dict[str, str]
 ) -> None:
     table, seen = noted(configuration=properties)
-    told = COMMANDS[name](table, dry_run=True)
-    assert isinstance(told, DryRun)
+    result = COMMANDS[name](table, dry_run=True)
+    assert isinstance(result, DryRun)
     assert seen.written == []
     rehearsal = set(seen.read)
     seen.clear()
     COMMANDS[name](table)
     # A purge reads the footer of each file, and counts the files whose rows it reads.
-    assert told.files_read == (0 if name == "purge" else len(seen.read))
+    assert result.files_read == (0 if name == "purge" else len(seen.read))
     assert rehearsal <= seen.read
-    assert bool(seen.written) == told.changed
+    assert bool(seen.written) == result.changed
 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS, FEED], ids=["copy", "vectors", "feed"])
@@ -154,26 +154,26 @@ def table(tmp_path: Path) -> DeltaTable:
 
 def test_a_table_that_is_not_there_is_not_made(tmp_path: Path, table: DeltaTable) -> None:
     new = str(tmp_path / "new")
-    told = write_deltalake(new, DATA, configuration=VECTORS, dry_run=True)
+    result = write_deltalake(new, DATA, configuration=VECTORS, dry_run=True)
     assert not Path(new).exists()
-    assert (told.version, told.changed, told.rows["numOutputRows"]) == (None, True, 12)
-    assert "deletionVectors" in told.added_features
+    assert (result.version, result.changed, result.rows["numOutputRows"]) == (None, True, 12)
+    assert "deletionVectors" in result.added_features
     with pytest.raises(TableAlreadyExistsError):
         write_deltalake(table, DATA, dry_run=True)
-    told = write_deltalake(table, DATA, mode="ignore", dry_run=True)
-    assert (told.changed, told.skipped) == (False, "exists")
-    assert "the table is there" in str(told)
+    result = write_deltalake(table, DATA, mode="ignore", dry_run=True)
+    assert (result.changed, result.skipped) == (False, "exists")
+    assert "the table is there" in str(result)
 
 
 def test_new_columns_and_features_are_told(table: DeltaTable) -> None:
     table.alter.set_table_properties({"delta.enableTypeWidening": "true"})
     wider = NEW.append_column("t", pa.array([None, None], pa.timestamp("us")))
-    told = write_deltalake(table, wider, mode="append", schema_mode="merge", dry_run=True)
-    assert told.added_features == ["timestampNtz"]
-    assert told.read_set.changes_metadata
-    assert told.read_set.changes_protocol
-    assert {c.error: c.when for c in told.conflicts}["ProtocolChangedException"] == "any change of the protocol"
-    assert "the protocol goes from" in str(told)
+    result = write_deltalake(table, wider, mode="append", schema_mode="merge", dry_run=True)
+    assert result.added_features == ["timestampNtz"]
+    assert result.read_set.changes_metadata
+    assert result.read_set.changes_protocol
+    assert {c.error: c.when for c in result.conflicts}["ProtocolChangedException"] == "any change of the protocol"
+    assert "the protocol goes from" in str(result)
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,9 @@ def test_commits_that_came_meanwhile_refuse_it(table: DeltaTable) -> None:
 def test_an_application_that_did_it(table: DeltaTable) -> None:
     # P076
     once = CommitProperties(app_transactions=[Transaction("job", 1)])
-    told = table.delete("k = 1", commit_properties=once, dry_run=True)
-    assert told.read_set.app_ids == ("job",)
-    assert "ConcurrentTransactionException" in [c.error for c in told.conflicts]
+    result = table.delete("k = 1", commit_properties=once, dry_run=True)
+    assert result.read_set.app_ids == ("job",)
+    assert "ConcurrentTransactionException" in [c.error for c in result.conflicts]
     table.delete("k = 1", commit_properties=once)
     for again in (
         table.delete("k = 2", commit_properties=once, dry_run=True),
@@ -259,8 +259,8 @@ def test_statements_and_the_command_line(table: DeltaTable, capsys: pytest.Captu
             {"numTargetRowsDeleted": 1, "numSourceRows": 1},
         ),
     ):
-        told = sql(text, tables={"t": table}, dry_run=True)
-        assert dict(told.rows).items() >= rows.items()
+        result = sql(text, tables={"t": table}, dry_run=True)
+        assert dict(result.rows).items() >= rows.items()
     assert not sql("REORG TABLE t APPLY (PURGE)", tables={"t": table}, dry_run=True).changed
     with pytest.raises(UnsupportedFeatureError, match="dry_run"):
         sql("SELECT 1 AS x", dry_run=True)

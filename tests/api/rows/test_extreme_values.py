@@ -31,8 +31,8 @@ def days(values: list[int]) -> pa.Array:
     return pa.array(values, pa.int32()).cast(pa.date32())
 
 
-def moments(of: pa.DataType) -> Callable[[list[int]], pa.Array]:
-    return lambda values: pa.array(values, pa.int64()).cast(of)
+def moments(data_type: pa.DataType) -> Callable[[list[int]], pa.Array]:
+    return lambda values: pa.array(values, pa.int64()).cast(data_type)
 
 
 def decimals(scale: int) -> Callable[[list[int]], pa.Array]:
@@ -95,8 +95,8 @@ def check_keys(path: str, rows: pa.Table, partition_by: str | None) -> None:
     count = rows.num_rows
 
     def same(what: str) -> None:
-        found = DeltaTable(path).to_pyarrow_table()
-        assert bits(found["x"]) == bits(rows["x"]), what
+        table = DeltaTable(path).to_pyarrow_table()
+        assert bits(table["x"]) == bits(rows["x"]), what
 
     same("written")
     for on in ("t.x = s.x", "t.x <=> s.x")[: 1 if count > 64 else 2]:
@@ -131,10 +131,10 @@ def test_versions_differ_by_far_keys(tmp_path: Path, kind: str) -> None:
     for value in (1, 2):
         rows = pa.table({"x": make(extreme), "v": [value] * len(extreme)})
         write_deltalake(path, rows, mode="overwrite")
-    found = DeltaTable(path).diff(0, 1, keys=["x"])
-    found = found.read_all() if isinstance(found, pa.RecordBatchReader) else found
-    assert bits(pa.chunked_array(found["x"])) == bits(pa.chunked_array([make(extreme)]))
-    assert set(found["change"].to_pylist()) == {"update"}
+    difference = DeltaTable(path).diff(0, 1, keys=["x"])
+    difference = difference.read_all() if isinstance(difference, pa.RecordBatchReader) else difference
+    assert bits(pa.chunked_array(difference["x"])) == bits(pa.chunked_array([make(extreme)]))
+    assert set(difference["change"].to_pylist()) == {"update"}
 
 
 def test_conditions_take_moments_whose_utc_year_is_no_year_of_pythons(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_conditions_take_moments_whose_utc_year_is_no_year_of_pythons(tmp_path: 
     west, east = (datetime.timezone(datetime.timedelta(hours=h)) for h in (-5, 5))
     last = datetime.datetime(9999, 12, 31, 23, 59, 59, 1, tzinfo=west)
     first = datetime.datetime(1, 1, 1, tzinfo=east)
-    at = pa.array([253_402_318_799_000_001, -62_135_614_800_000_000, 0], pa.int64()).cast(UTC)
-    write_deltalake(path, pa.table({"at": at, "n": [1, 2, 3]}))
+    moments = pa.array([253_402_318_799_000_001, -62_135_614_800_000_000, 0], pa.int64()).cast(UTC)
+    write_deltalake(path, pa.table({"at": moments, "n": [1, 2, 3]}))
     table = DeltaTable(path)
     assert [table.to_pyarrow_table(filters=[("at", "=", m)])["n"].to_pylist() for m in (last, first)] == [[1], [2]]
     assert table.to_pyarrow_table(filters=[("at", "in", [last, first])])["n"].to_pylist() == [1, 2]

@@ -34,27 +34,27 @@ def naive(before: Iterable[Row], after: Iterable[Row], names: list[str], keys: l
         for row in left.elements():
             key = tuple(row[names.index(name)] for name in keys)
             sides.setdefault(key, ([], []))[side].append(row)
-    found: Counter[Any] = Counter()
+    changes: Counter[Any] = Counter()
     for gone, come in sides.values():
         if len(gone) == len(come) == 1:
-            found["update", gone[0], come[0]] += 1
+            changes["update", gone[0], come[0]] += 1
             continue
-        found.update(("delete", row, None) for row in gone)
-        found.update(("insert", None, row) for row in come)
-    return found
+        changes.update(("delete", row, None) for row in gone)
+        changes.update(("insert", None, row) for row in come)
+    return changes
 
 
-def told(table: DeltaTable, one: int, other: int, names: list[str], keys: list[str]) -> Counter[Any]:
-    reader = table.diff(one, other, keys=keys, columns=names)
+def counted_differences(table: DeltaTable, earlier: int, other: int, names: list[str], keys: list[str]) -> Counter[Any]:
+    reader = table.diff(earlier, other, keys=keys, columns=names)
     assert reader.schema.names == [*keys, "change", "before", "after"]
-    found: Counter[Any] = Counter()
+    changes: Counter[Any] = Counter()
     for row in reader.read_all().to_pylist():
         sides = [None if row[s] is None else tuple(plain(row[s][name]) for name in names) for s in ("before", "after")]
         shown = sides[1] or sides[0]
         assert shown is not None
         assert [plain(row[key]) for key in keys] == [shown[names.index(key)] for key in keys]
-        found[row["change"], sides[0], sides[1]] += 1
-    return found
+        changes[row["change"], sides[0], sides[1]] += 1
+    return changes
 
 
 class Remembered(Model):
@@ -78,14 +78,14 @@ class Remembered(Model):
 
     def check_differences(self, pairs: list[tuple[int, int]], keys: list[str]) -> None:
         known = sorted(self.versions)
-        for one, other in pairs:
-            one, other = known[one % len(known)], known[other % len(known)]
-            (before, earlier), (after, named) = self.versions[one], self.versions[other]
-            if one > other:
+        for first, other in pairs:
+            first, other = known[first % len(known)], known[other % len(known)]
+            (before, earlier), (after, named) = self.versions[first], self.versions[other]
+            if first > other:
                 named = {n: name for n, name in named.items() if n in earlier}
             rows = [[{named[n]: v for n, v in row.items() if n in named} for row in rows] for rows in (before, after)]
-            names, of = list(named.values()), [named[k] for k in keys]
-            assert told(self.table, one, other, names, of) == naive(*rows, names, of)
+            names, key_columns = list(named.values()), [named[k] for k in keys]
+            assert counted_differences(self.table, first, other, names, key_columns) == naive(*rows, names, key_columns)
 
 
 appends = st.tuples(st.just("append"), st.lists(values, min_size=1, max_size=8))
@@ -130,7 +130,7 @@ def test_columns_are_found_by_what_they_are(tmp_path: Path) -> None:
     model.table.alter.rename_column("a", "amount")
     model.named["a"] = "amount"
     model.remember()
-    assert told(model.table, 1, 2, list(model.named.values()), ["k"]) == Counter()
+    assert counted_differences(model.table, 1, 2, list(model.named.values()), ["k"]) == Counter()
     model.table.update({"amount": "amount + 1"}, predicate="k > 1")
     for row in model.rows[2:]:
         row["a"] += 1
@@ -144,7 +144,7 @@ def test_columns_are_found_by_what_they_are(tmp_path: Path) -> None:
     model.table.update({"new": "7"}, predicate="k = 0")
     model.rows[0]["new"] = 7
     model.remember()
-    everything = [(one, other) for one in range(7) for other in range(7) if one != other]
+    everything = [(first, other) for first in range(7) for other in range(7) if first != other]
     model.check_differences(everything[::3], ["k"])
     model.check_differences(everything[::8], ["a", "k"])
     with pytest.raises(exceptions.InvalidArgumentError, match="can be compared"):
@@ -158,8 +158,8 @@ def test_other_types_and_other_partitions(tmp_path: Path) -> None:
     texts = pa.table({"k": ["1"], "p": ["a"]})
     write_deltalake(tmp_path, texts, mode="overwrite", schema_mode="overwrite", partition_by=["p"])
     table = DeltaTable(tmp_path)
-    found = table.diff(0, 1, keys=["k"]).read_all().sort_by("k").to_pylist()
-    assert found == [{"k": 2, "change": "update"}, {"k": 1 << 40, "change": "insert"}]
+    changes = table.diff(0, 1, keys=["k"]).read_all().sort_by("k").to_pylist()
+    assert changes == [{"k": 2, "change": "update"}, {"k": 1 << 40, "change": "insert"}]
     with pytest.raises(exceptions.SchemaMismatchError, match="is long in version 1 and integer in version 0"):
         table.diff(1, 0, keys=["k"])
     with pytest.raises(exceptions.SchemaMismatchError, match="is long in version 1 and string in version 2"):
@@ -170,8 +170,8 @@ def test_keys_that_are_not_unique_are_multisets(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"k": [1, 1, 1, None, 2], "x": [1, 1, 2, 3, 4]}))
     write_deltalake(tmp_path, pa.table({"k": [1, 1, None, 2, 2], "x": [1, 9, 5, 4, 4]}), mode="overwrite")
     rows = DeltaTable(tmp_path).diff(0, keys=["K"], columns=["x"]).read_all().to_pylist()
-    found = Counter((r["k"], r["change"], (r["before"] or {}).get("x"), (r["after"] or {}).get("x")) for r in rows)
-    assert found == Counter(
+    changes = Counter((r["k"], r["change"], (r["before"] or {}).get("x"), (r["after"] or {}).get("x")) for r in rows)
+    assert changes == Counter(
         [(1, "delete", 1, None), (1, "delete", 2, None), (1, "insert", None, 9), (None, "update", 3, 5), (2, "insert", None, 4)]
     )  # fmt: skip
 
@@ -191,9 +191,9 @@ def test_all_types_and_many_rows(tmp_path: Path) -> None:
     names = [field.name for field in table.schema().fields]
     reader = table.diff(0, keys=["t", "b", "m", "k"], columns=names)
     assert reader.schema.field("t").type == pa.timestamp("us", "UTC")
-    (found,) = reader.read_all().to_pylist()
-    assert repr(found["before"]) == repr(DeltaTable(tmp_path, 0).to_pyarrow_table().to_pylist()[0])
-    assert (found["change"], found["after"]["l"], found["t"]) == ("update", [], moment)
+    (change,) = reader.read_all().to_pylist()
+    assert repr(change["before"]) == repr(DeltaTable(tmp_path, 0).to_pyarrow_table().to_pylist()[0])
+    assert (change["change"], change["after"]["l"], change["t"]) == ("update", [], moment)
     assert table.diff(0, 0, keys=["k"]).read_all().num_rows == 0
     rows = 200_000
     write_deltalake(tmp_path / "many", pa.table({"k": range(rows), "x": [0] * rows}))

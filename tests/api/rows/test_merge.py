@@ -513,9 +513,9 @@ def test_tables_fill_in_what_new_rows_lack(tmp_path: Path) -> None:
         ({"id": [None]}, "id : null"),
         ({"id": [4], "twice": [9]}, "twice"),
     ):
-        given = pa.table({name: pa.array(values, pa.int64()) for name, values in source.items()})
+        source_table = pa.table({name: pa.array(values, pa.int64()) for name, values in source.items()})
         with pytest.raises(ConstraintViolationError, match=error):
-            merged(table, given).when_not_matched_insert_all().execute()
+            merged(table, source_table).when_not_matched_insert_all().execute()
     with pytest.raises(SchemaMismatchError, match="IDENTITY"):
         merged(table, pa.table({"id": [4], "number": [1]})).when_not_matched_insert_all().execute()
     with pytest.raises(InvalidArgumentError, match="P108"):

@@ -32,17 +32,17 @@ def test_nested_fields_become_what_a_model_says(
         tables={"t": path, "s": source},
     )
     kind, rows = case.expected()
-    found = DeltaTable(path).to_pyarrow_table()
-    assert fields_of(found.schema.field("z").type) == fields_of(arrow(kind))
-    left = {row["id"]: lowered(row["z"]) for row in found.to_pylist()}
+    merged = DeltaTable(path).to_pyarrow_table()
+    assert fields_of(merged.schema.field("z").type) == fields_of(arrow(kind))
+    left = {row["id"]: lowered(row["z"]) for row in merged.to_pylist()}
     assert json.dumps(left, sort_keys=True) == json.dumps({i: lowered(z) for i, z in rows.items()}, sort_keys=True)
 
 
-def fields_of(of: pa.DataType) -> Any:
+def fields_of(data_type: pa.DataType) -> Any:
     """A type's fields at every depth, independent of case and order."""
-    if pa.types.is_struct(of):
-        return {f.name.lower(): fields_of(f.type) for f in of}
-    return [fields_of(of.value_type)] if pa.types.is_list(of) else str(of)
+    if pa.types.is_struct(data_type):
+        return {f.name.lower(): fields_of(f.type) for f in data_type}
+    return [fields_of(data_type.value_type)] if pa.types.is_list(data_type) else str(data_type)
 
 
 def merged(path: str, rows: list[dict[str, Any]], updates: dict[str, str]) -> dict[str, Any]:

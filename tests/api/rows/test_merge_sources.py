@@ -132,13 +132,13 @@ def test_arrow_layouts_are_merged_as_they_are_written(tmp_path: Path, layout: st
     write_deltalake(path, rows)
     table = DeltaTable(path)
     expected = table.to_pyarrow_table()["v"].to_pylist()
-    given = rows.slice(1) if sliced else rows
-    merger = table.merge(given, "t.k = s.k + 10", source_alias="s", target_alias="t")
+    source = rows.slice(1) if sliced else rows
+    merger = table.merge(source, "t.k = s.k + 10", source_alias="s", target_alias="t")
     assert merger.when_not_matched_insert({"k": "s.k + 10", "v": "s.v"}).execute()["num_target_rows_inserted"] == len(
-        given
+        source
     )
-    found = {row["k"]: row["v"] for row in table.to_pyarrow_table().to_pylist()}
-    assert [found[k + 10] for k in given["k"].to_pylist()] == expected[int(sliced) :]
+    values = {row["k"]: row["v"] for row in table.to_pyarrow_table().to_pylist()}
+    assert [values[k + 10] for k in source["k"].to_pylist()] == expected[int(sliced) :]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

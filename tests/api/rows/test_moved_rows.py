@@ -36,8 +36,8 @@ def pieces(path: str, properties: dict[str, str], partition: str = "") -> str:
 
 
 def values(path: str) -> list[int]:
-    found: list[int] = DeltaTable(path).to_pyarrow_table()["x"].to_pylist()
-    return sorted(found)
+    numbers: list[int] = DeltaTable(path).to_pyarrow_table()["x"].to_pylist()
+    return sorted(numbers)
 
 
 def row_ids(path: str) -> dict[int, int]:
@@ -128,7 +128,7 @@ def test_clustering_and_others_deletions_do_not_meet(tmp_path: Path) -> None:
     DeltaTable(path).delete("x IN (0, 12, 25)")
     stale.optimize.compact()
     assert values(path) == without(0, 12, 25)
-    assert row_ids(path) == {x: of for x, of in ids.items() if x not in (0, 12, 25)}
+    assert row_ids(path) == {x: row_id for x, row_id in ids.items() if x not in (0, 12, 25)}
     verify(path)
 
 

@@ -22,7 +22,7 @@ from deltaplane.exceptions import InvalidArgumentError, SchemaMismatchError
 class Leaf:
     """A value's type, its column's type, values, and the stored results."""
 
-    given: pa.DataType
+    source: pa.DataType
     to: pa.DataType
     values: tuple[Any, ...]
     stored: Callable[[Any], Any]
@@ -58,19 +58,19 @@ class Shape:
         self.kind = draw.choice(("struct", "list", "map")) if depth else "leaf"
         if self.kind == "leaf":
             self.leaf = draw.choice(LEAVES)
-            self.given, self.to = self.leaf.given, self.leaf.to
+            self.source, self.to = self.leaf.source, self.leaf.to
             return
         self.parts = [Shape(draw, draw.randrange(depth)) for _ in range(draw.randint(1, 2))]
         first = self.parts[0]
         if self.kind == "struct":
             # Fields are matched by name, independent of case and order.
-            given = [(f"F{i}", part.given) for i, part in enumerate(self.parts)]
-            self.given = pa.struct(given[::-1])
+            fields = [(f"F{i}", part.source) for i, part in enumerate(self.parts)]
+            self.source = pa.struct(fields[::-1])
             self.to = pa.struct([(f"f{i}", part.to) for i, part in enumerate(self.parts)])
         elif self.kind == "list":
-            self.given, self.to = pa.list_(first.given), pa.list_(first.to)
+            self.source, self.to = pa.list_(first.source), pa.list_(first.to)
         else:
-            self.given, self.to = pa.map_(pa.string(), first.given), pa.map_(pa.string(), first.to)
+            self.source, self.to = pa.map_(pa.string(), first.source), pa.map_(pa.string(), first.to)
 
     def value(self, draw: random.Random) -> Any:
         if draw.random() < 0.2:
@@ -90,8 +90,8 @@ class Shape:
         if self.kind == "struct":
             return {f"f{i}": part.stored(value[f"F{i}"]) for i, part in enumerate(self.parts)}
         if self.kind == "list":
-            return [self.parts[0].stored(one) for one in value]
-        return [(key, self.parts[0].stored(one)) for key, one in value]
+            return [self.parts[0].stored(item) for item in value]
+        return [(key, self.parts[0].stored(item)) for key, item in value]
 
 
 def rows_of(path: str) -> dict[int, Any]:
@@ -122,10 +122,12 @@ def test_a_merge_casts_each_leaf(tmp_path: Path, how: str) -> None:
         values = {i: shape.value(draw) for i in (1, 2, 3, 4)}
         path = str(tmp_path / f"t{seed}")
         write_deltalake(path, pa.table({"id": pa.array([1, 2, 9], pa.int64()), "z": pa.nulls(3, shape.to)}))
-        source = pa.table({"id": pa.array(list(values), pa.int64()), "z": pa.array(list(values.values()), shape.given)})
+        source = pa.table(
+            {"id": pa.array(list(values), pa.int64()), "z": pa.array(list(values.values()), shape.source)}
+        )
         merged(path, source, how)
         expected = {i: shape.stored(value) for i, value in values.items()} | {9: None}
-        assert rows_of(path) == expected, (seed, shape.given, shape.to)
+        assert rows_of(path) == expected, (seed, shape.source, shape.to)
         assert DeltaTable(path).schema().to_arrow().field("z").type.equals(shape.to), (seed, shape.to)
 
 
@@ -134,25 +136,25 @@ def test_insert_and_update_cast_each_leaf(tmp_path: Path) -> None:
         draw = random.Random(f"insert {seed}")
         shape = Shape(draw, 3)
         values = {i: shape.value(draw) for i in (1, 2, 3)}
-        given = pa.array(list(values.values()), shape.given)
+        source_values = pa.array(list(values.values()), shape.source)
         expected = {i: shape.stored(value) for i, value in values.items()}
         inserted, updated = str(tmp_path / f"i{seed}"), str(tmp_path / f"u{seed}")
         write_deltalake(inserted, pa.schema([("id", pa.int64()), ("z", shape.to)]).empty_table())
-        source = pa.table({"z": given, "id": pa.array(list(values), pa.int64())})
+        source = pa.table({"z": source_values, "id": pa.array(list(values), pa.int64())})
         sql("INSERT INTO t BY NAME SELECT z, id FROM s", tables={"t": inserted, "s": source})
-        assert rows_of(inserted) == expected, (seed, shape.given, shape.to)
+        assert rows_of(inserted) == expected, (seed, shape.source, shape.to)
         ids = pa.array(list(values), pa.int64())
-        write_deltalake(updated, pa.table({"id": ids, "z": pa.nulls(3, shape.to), "y": given}))
+        write_deltalake(updated, pa.table({"id": ids, "z": pa.nulls(3, shape.to), "y": source_values}))
         DeltaTable(updated).update({"z": "y"})
-        assert rows_of(updated) == expected, (seed, shape.given, shape.to)
+        assert rows_of(updated) == expected, (seed, shape.source, shape.to)
 
 
 def test_new_values_are_stored_part_by_part(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    of = pa.struct(
+    struct_type = pa.struct(
         [("a", pa.int32()), ("l", pa.list_(pa.string())), ("m", pa.map_(pa.string(), pa.struct([("x", pa.int64())])))]
     )
-    write_deltalake(path, pa.table({"id": pa.array([1], pa.int64()), "z": pa.nulls(1, of)}))
+    write_deltalake(path, pa.table({"id": pa.array([1], pa.int64()), "z": pa.nulls(1, struct_type)}))
     table = DeltaTable(path)
     table.update(new_values={"z": {"A": "7", "l": [1, None], "m": {"k": {"X": "5"}, "n": None}}})
     assert rows_of(path) == {1: {"a": 7, "l": ["1", None], "m": [("k", {"x": 5}), ("n", None)]}}
@@ -213,8 +215,8 @@ def test_values_that_a_null_hides_are_not_cast(tmp_path: Path) -> None:
 
 def test_fields_of_an_insert_go_by_their_places(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    of = pa.struct([("a", pa.int32()), ("b", pa.string())])
-    write_deltalake(path, pa.schema([("id", pa.int64()), ("z", of)]).empty_table())
+    struct_type = pa.struct([("a", pa.int32()), ("b", pa.string())])
+    write_deltalake(path, pa.schema([("id", pa.int64()), ("z", struct_type)]).empty_table())
     sql("INSERT INTO t VALUES (1, named_struct('b', 2, 'a', 3))", tables={"t": path})
     source = pa.table({"z": [{"b": 2, "a": "3"}], "id": [2]})
     sql("INSERT INTO t BY NAME SELECT z, id FROM s", tables={"t": path, "s": source})

@@ -264,14 +264,14 @@ def test_files_without_statistics_get_some(tmp_path: Path) -> None:
 
 def tags(table: DeltaTable) -> list[dict[str, str]]:
     """The tags of the live files."""
-    found: dict[str, Any] = {}
+    adds: dict[str, Any] = {}
     log = Path(table.location, "_delta_log")
     for commit in sorted(log.glob("*.json")):
         for line in commit.read_text().splitlines():
             action = json.loads(line)
             if "add" in action:
-                found[action["add"]["path"]] = action["add"]
-    return [found[path].get("tags") or {} for path in table.files()]
+                adds[action["add"]["path"]] = action["add"]
+    return [adds[path].get("tags") or {} for path in table.files()]
 
 
 def test_only_new_files_are_ordered_again(tmp_path: Path) -> None:
@@ -393,9 +393,9 @@ def test_rows_beyond_memory_are_sorted_in_files(tmp_path: Path) -> None:
     write_deltalake(str(tmp_path), data)
     table = DeltaTable(str(tmp_path))
     table.optimize.z_order(["x"], memory_limit="16MB")
-    found = table.to_pyarrow_table()
-    assert np.array_equal(np.sort(found["x"].to_numpy()), np.arange(600_000))
-    assert found.sort_by("x").equals(data.sort_by("x"))
+    rows = table.to_pyarrow_table()
+    assert np.array_equal(np.sort(rows["x"].to_numpy()), np.arange(600_000))
+    assert rows.sort_by("x").equals(data.sort_by("x"))
 
 
 def test_wrong_arguments_are_refused(tmp_path: Path) -> None:

@@ -26,15 +26,15 @@ from interop.verifier import verify
 @pytest.fixture
 def patches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of files that each command patched."""
-    found: list[int] = []
+    numbers: list[int] = []
     plain = Rewriting.patch
 
     def noted(job: Rewriting, rows: Any) -> None:
         plain(job, rows)
-        found.append(len(job.native.patched_paths))
+        numbers.append(len(job.native.patched_paths))
 
     monkeypatch.setattr(Rewriting, "patch", noted)
-    return found
+    return numbers
 
 
 def merger(path: str, source: Any, on: str = "t.id = s.id") -> TableMerger:
@@ -71,9 +71,9 @@ def test_columns_that_keep_their_values_stay_as_they_are(tmp_path: Path, patches
     now = {Path(path) / name for name in DeltaTable(path).files()}
     # The key is unchanged: its pages are those of the old files.
     old = sorted(chunks(file, "id")[0][0] for file in files - now)
-    kept = sorted(chunks(file, "id")[0][0] for file in now - files if file.stat().st_size > 1 << 20)
-    assert kept == old
-    assert len(kept) == 2
+    retained = sorted(chunks(file, "id")[0][0] for file in now - files if file.stat().st_size > 1 << 20)
+    assert retained == old
+    assert len(retained) == 2
     amounts = [chunks(file, "amount")[0][0] for file in files]
     assert all(chunks(file, "amount")[0][0] not in amounts for file in now - files)
     verify(path)
@@ -180,7 +180,7 @@ def test_vectors_columns_and_rules_decide_for_each_file(tmp_path: Path, patches:
 class Patched(Merged):
     """The model, for commands whose dry run can't predict the files of the rows."""
 
-    foretold = staticmethod(lambda told, commit: None)
+    foretold = staticmethod(lambda result, commit: None)
 
 
 @pytest.mark.parametrize("partitioned", [False, True], ids=["plain", "partitioned"])

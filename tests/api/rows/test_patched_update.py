@@ -57,15 +57,15 @@ def data(rows: int = ROWS) -> pa.Table:
 @pytest.fixture
 def patches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of files that each command patched."""
-    found: list[int] = []
+    numbers: list[int] = []
     plain = Rewriting.patch
 
     def noted(job: Rewriting, rows: Any) -> None:
         plain(job, rows)
-        found.append(job.native.picked_files)
+        numbers.append(job.native.picked_files)
 
     monkeypatch.setattr(Rewriting, "patch", noted)
-    return found
+    return numbers
 
 
 def file_of(path: str) -> Path:
@@ -74,23 +74,23 @@ def file_of(path: str) -> Path:
 
 
 def stats_of(path: str) -> dict[str, Any]:
-    (told,) = pa.table(DeltaTable(path).get_add_actions(flatten=False)).to_pylist()
-    return dict(told)
+    (stats,) = pa.table(DeltaTable(path).get_add_actions(flatten=False)).to_pylist()
+    return dict(stats)
 
 
 def chunks(file: Path, column: str) -> list[tuple[bytes, dict[str, Any] | None]]:
     """The bytes of a column's chunks, and the statistics in the footer."""
-    footer, whole, found = pq.ParquetFile(file).metadata, file.read_bytes(), []
+    footer, whole, columns = pq.ParquetFile(file).metadata, file.read_bytes(), []
     for group in range(footer.num_row_groups):
-        for at in range(footer.num_columns):
-            chunk = footer.row_group(group).column(at)
+        for index in range(footer.num_columns):
+            chunk = footer.row_group(group).column(index)
             if chunk.path_in_schema.split(".")[0] == column:
                 start = chunk.dictionary_page_offset or chunk.data_page_offset
-                told = None if chunk.statistics is None else chunk.statistics.to_dict()
+                stats = None if chunk.statistics is None else chunk.statistics.to_dict()
                 assert chunk.has_column_index
                 assert chunk.has_offset_index
-                found.append((whole[start : start + chunk.total_compressed_size], told))
-    return found
+                columns.append((whole[start : start + chunk.total_compressed_size], stats))
+    return columns
 
 
 UPDATES: list[tuple[str | None, dict[str, str], dict[str, Any]]] = [
@@ -126,10 +126,12 @@ def test_other_columns_stay_as_they_are(
     assigned = {name.split(".")[0] for name in (*updates, *values)}
     for name in whole.column_names:
         assert (chunks(before, name) == chunks(after, name)) == (name not in assigned), name
-    told, anew = stats_of(path), stats_of(plain)
+    patched, anew = stats_of(path), stats_of(plain)
     if len(DeltaTable(plain).files()) == 1:
-        assert {k: told[k] for k in ("min", "max", "null_count")} == {k: anew[k] for k in ("min", "max", "null_count")}
-    assert told["num_records"] == ROWS
+        assert {k: patched[k] for k in ("min", "max", "null_count")} == {
+            k: anew[k] for k in ("min", "max", "null_count")
+        }
+    assert patched["num_records"] == ROWS
     # Indexes and footers prune pages and row groups.
     for condition in ("id = 30000", "number IS NULL AND id < 20", "amount > 1.5", "at >= '2030-01-01'"):
         assert DeltaTable(path).to_pyarrow_table(filters=condition).num_rows == len(

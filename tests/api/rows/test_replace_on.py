@@ -39,7 +39,9 @@ class Replaced(Model):
             lambda: write_deltalake(self.table, data, mode="overwrite", **by),
         )
         assert done.skipped == (None if given_rows else "nothing")
-        self.rows = [row for row in self.rows if not any(row is one for one in gone)] + [dict(r) for r in given_rows]
+        self.rows = [row for row in self.rows if not any(row is deleted for deleted in gone)] + [
+            dict(r) for r in given_rows
+        ]
         self.ids = {}
 
 

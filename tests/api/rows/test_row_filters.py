@@ -34,11 +34,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> DeltaTable:
 
 def expressions_by_function() -> dict[str, list[str]]:
     """The expressions for each function."""
-    found: dict[str, list[str]] = {}
+    by_function: dict[str, list[str]] = {}
     for text in EXPRESSIONS:
         for name in called(parse(text)) & set(ENTRIES):
-            found.setdefault(name, []).append(text)
-    return found
+            by_function.setdefault(name, []).append(text)
+    return by_function
 
 
 def rows_of(batch: pa.RecordBatch, condition: str, schema_json: str) -> list[int] | None:
@@ -47,8 +47,8 @@ def rows_of(batch: pa.RecordBatch, condition: str, schema_json: str) -> list[int
         met = compile_boolean(condition, schema_json).met(batch)
     except DeltaError:
         return None
-    found: list[int] = met.column(met.schema.get_field_index(KEY)).to_pylist()
-    return sorted(found)
+    keys: list[int] = met.column(met.schema.get_field_index(KEY)).to_pylist()
+    return sorted(keys)
 
 
 def test_a_scan_takes_every_function(table: DeltaTable) -> None:
@@ -78,14 +78,14 @@ def test_all_readers_and_commands_find_the_rows_of_the_compiled_condition(table:
         assert sorted(table.to_reader([KEY], condition).read_all()[KEY].to_pylist()) == expected, text
         both = table.to_pyarrow_table(f"{KEY} >= 7", [KEY], filters=f"({text}) IS NOT NULL")
         assert sorted(both[KEY].to_pylist()) == expected, text
-        told = table.delete(condition, dry_run=True)
-        assert told.rows.get("numDeletedRows", 0) == len(expected), text
+        result = table.delete(condition, dry_run=True)
+        assert result.rows.get("numDeletedRows", 0) == len(expected), text
     assert judged > 4
 
 
 def test_what_can_prune_prunes(table: DeltaTable) -> None:
-    kept = table.plan(f"{KEY} < 10 AND upper(t1) = 'A'").read_all()
-    assert kept.num_rows == 1 < table.plan().read_all().num_rows
+    plan = table.plan(f"{KEY} < 10 AND upper(t1) = 'A'").read_all()
+    assert plan.num_rows == 1 < table.plan().read_all().num_rows
     assert table.explain(f"{KEY} < 10 AND upper(t1) = 'A'").selected == 1
 
 

@@ -109,12 +109,12 @@ def test_an_expression_that_is_not_exact_refuses_the_write(tmp_table: Table) -> 
 A, B = Field("a", "integer"), Field("b", "long", metadata={"delta.generationExpression": "CAST(a AS BIGINT)"})
 
 
-def generated(of: str, sql: str) -> list[Field]:
-    return [A, B, Field("s", "string"), Field("g", of, metadata={"delta.generationExpression": sql})]
+def generated(data_type: str, sql: str) -> list[Field]:
+    return [A, B, Field("s", "string"), Field("g", data_type, metadata={"delta.generationExpression": sql})]
 
 
-def default(of: str, sql: str) -> list[Field]:
-    return [A, Field("g", of, metadata={"CURRENT_DEFAULT": sql})]
+def default(data_type: str, sql: str) -> list[Field]:
+    return [A, Field("g", data_type, metadata={"CURRENT_DEFAULT": sql})]
 
 
 @pytest.mark.parametrize(
@@ -280,10 +280,10 @@ def test_defaults_fill_absent_columns_only(tmp_table: Table) -> None:
     before = dt.datetime.now(UTC)
     append(path, {"x": pa.array([1, 2], pa.int32())})
     append(path, {"x": pa.array([3], pa.int32()), "name": pa.array([None], pa.string()), "id": [1]})
-    found = DeltaTable(path).scan().to_arrow().sort_by("x").to_pydict()
-    assert found["id"] == [7, 7, 1]
-    assert found["name"] == ["none!", "none!", None]
-    assert all(before <= m <= dt.datetime.now(UTC) for m in found["made"])
+    columns = DeltaTable(path).scan().to_arrow().sort_by("x").to_pydict()
+    assert columns["id"] == [7, 7, 1]
+    assert columns["name"] == ["none!", "none!", None]
+    assert all(before <= m <= dt.datetime.now(UTC) for m in columns["made"])
     with pytest.raises(ConstraintViolationError):
         append(path, {"id": pa.array([None], pa.int64())})
     features = DeltaTable(path).protocol().writer_features
@@ -318,9 +318,9 @@ def test_many_batches_and_no_rows(tmp_table: Table) -> None:
     batches = [pa.record_batch({"a": pa.array(range(i, i + 1000), pa.int32())}) for i in range(0, 5000, 1000)]
     write_deltalake(path, iter(batches), mode="append")
     append(path, pa.table({"a": pa.array([], pa.int32())}))
-    found = rows(path)
-    assert sorted(found["b"]) == list(range(1, 5001))
-    assert all(b == a + 1 for a, b in zip(found["a"], found["b"], strict=True))
+    columns = rows(path)
+    assert sorted(columns["b"]) == list(range(1, 5001))
+    assert all(b == a + 1 for a, b in zip(columns["a"], columns["b"], strict=True))
 
 
 def test_without_duckdb_the_write_says_what_to_install(tmp_table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,9 +57,9 @@ def actions(table: DeltaTable, version: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", [n for n in vars(TheirAlterer) if not n.startswith("_")])
 def test_deltalakes_changes_take_the_same_arguments(name: str) -> None:
-    def parameters(of: Any) -> dict[str, Any]:
-        found = inspect.signature(getattr(of, name)).parameters
-        return {n: p.default for n, p in found.items() if n not in ("args", "dry_run", "into", "first", "after")}
+    def parameters(function: Any) -> dict[str, Any]:
+        arguments = inspect.signature(getattr(function, name)).parameters
+        return {n: p.default for n, p in arguments.items() if n not in ("args", "dry_run", "into", "first", "after")}
 
     assert parameters(TableAlterer) == parameters(TheirAlterer)
 
@@ -172,9 +172,9 @@ def test_what_changes_nothing_commits_nothing(table: DeltaTable) -> None:
 def test_properties_are_stored_under_their_canonical_keys(table: DeltaTable) -> None:
     # P190
     table.alter.set_table_properties({"DELTA.checkpointinterval": "5", "My.Key": "v", "comment": "about"})
-    found = table.metadata()
-    assert found.configuration == {"delta.checkpointInterval": "5", "My.Key": "v"}
-    assert found.description == "about"
+    metadata = table.metadata()
+    assert metadata.configuration == {"delta.checkpointInterval": "5", "My.Key": "v"}
+    assert metadata.description == "about"
     table.alter.unset_table_properties(["delta.CHECKPOINTINTERVAL", "comment"])
     assert table.metadata().configuration == {"My.Key": "v"}
     assert last(table)["operationParameters"]["ifExists"] is False
@@ -423,10 +423,10 @@ def test_clustering_columns_change(table: DeltaTable) -> None:
 def test_commits_carry_their_time_from_the_change_on(table: DeltaTable) -> None:
     # P084, P098
     table.alter.set_table_properties({"delta.enableInCommitTimestamps": "true"})
-    found = table.metadata().configuration
+    configuration = table.metadata().configuration
     info = actions(table, 1)[0]["commitInfo"]
-    assert found["delta.inCommitTimestampEnablementVersion"] == "1"
-    assert found["delta.inCommitTimestampEnablementTimestamp"] == str(info["inCommitTimestamp"])
+    assert configuration["delta.inCommitTimestampEnablementVersion"] == "1"
+    assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(info["inCommitTimestamp"])
     assert table.alter.drop_feature("inCommitTimestamp").removed_features == ["inCommitTimestamp"]
     assert table.metadata().configuration == {}
     write_deltalake(table, ROWS, mode="append")

@@ -46,18 +46,18 @@ def actions(path: str, kind: str) -> list[dict[str, Any]]:
 
 def fields(schema: dict[str, Any]) -> list[dict[str, Any]]:
     """Every field of a schema's JSON, at every depth."""
-    found = []
+    nested = []
     for field in schema["fields"]:
-        found.append(field)
+        nested.append(field)
         todo = [field["type"]]
         while todo:
             kind = todo.pop()
             if isinstance(kind, dict):
                 if kind["type"] == "struct":
-                    found += fields(kind)
+                    nested += fields(kind)
                 else:
                     todo += [kind[k] for k in ("elementType", "keyType", "valueType") if k in kind]
-    return found
+    return nested
 
 
 def mapping(path: str) -> dict[str, tuple[int, str]]:
@@ -80,13 +80,13 @@ def test_files_and_log_have_physical_names(mode: str, tmp_table: Callable[[], st
     assert (protocol["minReaderVersion"], protocol["minWriterVersion"]) == (2, 7)
     assert sorted(protocol["writerFeatures"]) == ["appendOnly", "columnMapping", "invariants"]
     assert "readerFeatures" not in protocol
-    found = fields(json.loads(metadata["schemaString"]))
-    ids = [f["metadata"]["delta.columnMapping.id"] for f in found]
-    physical = [f["metadata"]["delta.columnMapping.physicalName"] for f in found]
+    all_fields = fields(json.loads(metadata["schemaString"]))
+    ids = [f["metadata"]["delta.columnMapping.id"] for f in all_fields]
+    physical = [f["metadata"]["delta.columnMapping.physicalName"] for f in all_fields]
     # P110, P111: depth first, unique, `col-<uuid>`.
-    assert ids == list(range(1, len(found) + 1))
-    assert metadata["configuration"]["delta.columnMapping.maxColumnId"] == str(len(found))
-    assert len(set(physical)) == len(found)
+    assert ids == list(range(1, len(all_fields) + 1))
+    assert metadata["configuration"]["delta.columnMapping.maxColumnId"] == str(len(all_fields))
+    assert len(set(physical)) == len(all_fields)
     assert all(name.startswith("col-") for name in physical)
     assert metadata["partitionColumns"] == ["p,q"]
     known = mapping(path)
@@ -115,8 +115,8 @@ def test_what_was_written_is_read(mode: str, tmp_table: Callable[[], str]) -> No
     assert by_id(table.to_pyarrow_table()).to_pylist() == expected.to_pylist()
     assert len(table.files()) == 4
     assert len(table.files([("p,q", "=", "p1")])) == 2
-    found = table.scan(predicate="`the id` >= 6 AND s.`a b` = 7", columns=["s", "p,q"]).to_arrow()
-    assert found.to_pylist() == [{"s": {"a b": 7, "x": "x7"}, "p,q": "p1"}]
+    selected = table.scan(predicate="`the id` >= 6 AND s.`a b` = 7", columns=["s", "p,q"]).to_arrow()
+    assert selected.to_pylist() == [{"s": {"a b": 7, "x": "x7"}, "p,q": "p1"}]
     shown = pa.table(table.get_add_actions())
     assert {f.name for f in shown.schema.field("partition").type} == {"p,q"}
     assert "the id" in {f.name for f in shown.schema.field("min").type}

@@ -45,16 +45,16 @@ def test_variants_are_written_and_read(tmp_path: Path) -> None:
     rows = pa.table({"v": pa.array([OBJECT, None, ONE], PARTS)}).cast(pa.schema([VARIANT]))
     write_deltalake(table, rows)
     write_deltalake(table, pa.table({"v": pa.array([ONE], PARTS)}), mode="append")
-    found = DeltaTable(table)
-    assert str(found.schema().fields[0].type) == str(Field("v", "variant").type)
-    assert "variantType" in (found.protocol().reader_features or [])
-    read = found.to_pyarrow_table()
+    opened = DeltaTable(table)
+    assert str(opened.schema().fields[0].type) == str(Field("v", "variant").type)
+    assert "variantType" in (opened.protocol().reader_features or [])
+    read = opened.to_pyarrow_table()
     assert sorted(map(repr, read["v"].to_pylist())) == sorted(map(repr, [OBJECT, None, ONE, ONE]))
     assert (read.schema.field("v").metadata or {}).get(b"ARROW:extension:name") == b"arrow.parquet.variant"
     assert add_stats(table, 0) == {
         "numRecords": 3, "minValues": {}, "maxValues": {}, "nullCount": {"v": 1}, "tightBounds": True,
     }  # fmt: skip
-    assert found.scan(predicate="v IS NULL").to_arrow().num_rows == 1
+    assert opened.scan(predicate="v IS NULL").to_arrow().num_rows == 1
 
 
 def test_nested_variants(tmp_path: Path) -> None:

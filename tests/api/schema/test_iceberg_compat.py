@@ -143,8 +143,8 @@ def test_existing_tables_get_version_3(tmp_table: Callable[[], str]) -> None:
     # P141: Iceberg readers recognise the columns of row ids by these field ids.
     names = [v for k, v in sorted(table.metadata().configuration.items()) if "materializedRow" in k]
     file = pq.read_schema(Path(path, table.files()[0]))
-    found = {file.field(name).metadata[b"PARQUET:field_id"] for name in names}
-    assert found == {b"2147483540", b"2147483539"}
+    field_ids = {file.field(name).metadata[b"PARQUET:field_id"] for name in names}
+    assert field_ids == {b"2147483540", b"2147483539"}
     assert file.field(names[1]).metadata[b"PARQUET:field_id"] == b"2147483540"
     verify(path)
 

@@ -86,9 +86,9 @@ def test_replacing_a_table_takes_what_it_is_given() -> None:
     where, x = "memory://schema/replace", pa.schema({"x": pa.int64()})
     first = DeltaTable.create(where, x, configuration={"delta.appendOnly": "false", "owner": "a"}, description="d")
     write_deltalake(first, pa.table({"x": [1]}), mode="append")
-    given = {"delta.enableDeletionVectors": "true", "delta.constraints.small": "x < 5"}
-    table = DeltaTable.create(where, x, mode="overwrite", name="n", configuration=given)
-    assert (table.count(), table.metadata().configuration) == (0, given)
+    properties = {"delta.enableDeletionVectors": "true", "delta.constraints.small": "x < 5"}
+    table = DeltaTable.create(where, x, mode="overwrite", name="n", configuration=properties)
+    assert (table.count(), table.metadata().configuration) == (0, properties)
     assert (table.metadata().name, table.metadata().description, table.metadata().id) == ("n", "d", first.metadata().id)
     features = set(table.protocol().writer_features or ())
     assert {"deletionVectors", "checkConstraints"} <= features
@@ -96,7 +96,7 @@ def test_replacing_a_table_takes_what_it_is_given() -> None:
         write_deltalake(table, pa.table({"x": [7]}), mode="append")
     # Without arguments everything stays.
     table = DeltaTable.create(where, pa.schema({"x": pa.int64(), "y": pa.string()}), mode="overwrite")
-    assert (table.metadata().configuration, table.metadata().name) == (given, "n")
+    assert (table.metadata().configuration, table.metadata().name) == (properties, "n")
     mapped = DeltaTable.create(where, x, mode="overwrite", configuration={"delta.columnMapping.mode": "name"})
     write_deltalake(mapped, pa.table({"x": [3]}), mode="append")
     again = DeltaTable.create(where, x, mode="overwrite", configuration={"owner": "b"})

@@ -20,7 +20,7 @@ def made(path: Path, start: int = 1, step: int = 1, *, explicit: bool = True, **
     return DeltaTable.create(str(path / "t"), schema, configuration={**properties})
 
 
-def given(table: DeltaTable, *ids: int) -> None:
+def write_ids(table: DeltaTable, *ids: int) -> None:
     write_deltalake(table, pa.table({"id": pa.array(ids, pa.int64()), "x": [0] * len(ids)}), mode="append")
 
 
@@ -31,8 +31,8 @@ def mark(table: DeltaTable) -> Any:
 def next_value(table: DeltaTable) -> int:
     before = set(table.to_pyarrow_table()["id"].to_pylist())
     write_deltalake(table, pa.table({"x": [1]}), mode="append")
-    (found,) = set(DeltaTable(table.location).to_pyarrow_table()["id"].to_pylist()) - before
-    return int(found)
+    (new_id,) = set(DeltaTable(table.location).to_pyarrow_table()["id"].to_pylist()) - before
+    return int(new_id)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_mark_is_the_next_value_of_the_series(
     tmp_path: Path, start: int, step: int, values: tuple[int, ...], marked: int | None, follows: int
 ) -> None:
     table = made(tmp_path, start, step)
-    given(table, *values)
+    write_ids(table, *values)
     done = table.alter.sync_identity("ID")
     assert (done.operation, done.changed, mark(table)) == ("CHANGE COLUMN", marked is not None, marked)
     assert next_value(table) == follows
@@ -61,14 +61,14 @@ def test_the_mark_is_the_next_value_of_the_series(
 )
 def test_the_mark_never_moves_back_and_rows_that_went_dont_count(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path, **properties)
-    given(table, 5, 90)
+    write_ids(table, 5, 90)
     sql("DELETE FROM t WHERE id = 90", tables={"t": table})
     sql("ALTER TABLE t ALTER COLUMN id SYNC IDENTITY", tables={"t": table})
     assert mark(table) == 5
     info = DeltaTable(table.location).history(1)[0]
     column = json.loads(info["operationParameters"]["column"])
     assert (info["operation"], column["name"]) == ("CHANGE COLUMN", "id")
-    given(table, 90)
+    write_ids(table, 90)
     table.alter.sync_identity("id")
     sql("DELETE FROM t WHERE id = 90", tables={"t": table})
     assert not table.alter.sync_identity("id").changed
@@ -81,7 +81,7 @@ def test_what_cant_be_synchronised_is_refused(tmp_path: Path) -> None:
         table.alter.sync_identity("x")
     with pytest.raises(InvalidArgumentError, match="nope"):
         table.alter.sync_identity("nope")
-    given(table, 2**63 - 2)
+    write_ids(table, 2**63 - 2)
     with pytest.raises(ConstraintViolationError, match="no value left"):
         table.alter.sync_identity("id")
 
@@ -99,13 +99,13 @@ def test_rows_that_come_meanwhile_are_a_conflict(tmp_path: Path, monkeypatch: py
     from deltaplane.table import alter
 
     table = made(tmp_path)
-    given(table, 5)
+    write_ids(table, 5)
     furthest = alter._furthest
 
     def overtaken(snapshot: Any, column: str) -> int | None:
-        found = furthest(snapshot, column)
-        given(DeltaTable(table.location), 70)
-        return found
+        value = furthest(snapshot, column)
+        write_ids(DeltaTable(table.location), 70)
+        return value
 
     monkeypatch.setattr(alter, "_furthest", overtaken)
     with pytest.raises(ConcurrentAppendException):

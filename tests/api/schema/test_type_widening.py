@@ -65,21 +65,21 @@ def test_rows_of_every_file_have_the_new_types(widened: str) -> None:
     rows = DeltaTable(widened).to_pyarrow_table()
     assert [str(t) for t in rows.schema.types[:5]] == ["int16", "int64", "double", "timestamp[us]", "decimal128(20, 4)"]
     expected = NARROW.select(["b", "i", "f", "n", "p"]).cast(rows.select(["b", "i", "f", "n", "p"]).schema)
-    found = rows.filter(pa.compute.less(rows["p"], 1000)).sort_by("p")
-    assert found.select(expected.column_names).equals(expected)
-    assert found["d"].to_pylist() == [datetime(2024, 1, 31), None]
-    assert found["s"].to_pylist() == [{"x": 1, "l": [1, 2], "m": [(1, 1.5)]}, None]
+    rows_below = rows.filter(pa.compute.less(rows["p"], 1000)).sort_by("p")
+    assert rows_below.select(expected.column_names).equals(expected)
+    assert rows_below["d"].to_pylist() == [datetime(2024, 1, 31), None]
+    assert rows_below["s"].to_pylist() == [{"x": 1, "l": [1, 2], "m": [(1, 1.5)]}, None]
     wide = rows.filter(pa.compute.equal(rows["p"], 1000))
     assert wide["s"].to_pylist() == WIDE["s"].to_pylist()
     assert DeltaTable(widened, version=0).to_pyarrow_table().schema.field("b").type == pa.int8()
 
 
 def test_changes_are_recorded_and_kept(widened: str) -> None:
-    found = changes(widened)
-    assert found["b"] == [{"fromType": "byte", "toType": "short"}]
-    assert found["d"] == [{"fromType": "date", "toType": "timestamp_ntz"}]
-    assert found["n"] == [{"fromType": "decimal(10,2)", "toType": "decimal(20,4)"}]
-    assert found["p"] == [{"fromType": "byte", "toType": "short"}]
+    recorded = changes(widened)
+    assert recorded["b"] == [{"fromType": "byte", "toType": "short"}]
+    assert recorded["d"] == [{"fromType": "date", "toType": "timestamp_ntz"}]
+    assert recorded["n"] == [{"fromType": "decimal(10,2)", "toType": "decimal(20,4)"}]
+    assert recorded["p"] == [{"fromType": "byte", "toType": "short"}]
     protocol = DeltaTable(widened).protocol()
     assert "typeWidening" in (protocol.reader_features or [])
     assert "timestampNtz" in (protocol.reader_features or [])
@@ -89,7 +89,7 @@ def test_changes_are_recorded_and_kept(widened: str) -> None:
         {"fromType": "byte", "toType": "short"},
         {"fromType": "short", "toType": "integer"},
     ]
-    assert changes(widened)["d"] == found["d"]
+    assert changes(widened)["d"] == recorded["d"]
 
 
 @pytest.mark.parametrize(

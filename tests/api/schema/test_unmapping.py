@@ -69,8 +69,8 @@ def actions(path: str, version: int, kind: str) -> list[dict[str, Any]]:
 
 def all_rows(table: DeltaTable, *more: str) -> list[dict[str, Any]]:
     columns = [*(f.name for f in table.schema().fields), *more]
-    found: list[dict[str, Any]] = table.to_pyarrow_table(columns=columns).sort_by("key").to_pylist()
-    return found
+    rows: list[dict[str, Any]] = table.to_pyarrow_table(columns=columns).sort_by("key").to_pylist()
+    return rows
 
 
 def test_files_get_the_columns_names(tmp_table: Callable[[], str]) -> None:

@@ -41,10 +41,10 @@ def test_a_data_file_of_another_program_is_refused_by_column_and_row(encoding: s
     write_deltalake(path, rows)
     (file,) = tmp_path.glob("t/*.parquet")
     other = pa.table({"y": range(5), "s": pa.StructArray.from_arrays([_latin()], ["x"])})
-    of: dict[str, Any] = {"use_dictionary": encoding == "dictionary"}
+    encodings: dict[str, Any] = {"use_dictionary": encoding == "dictionary"}
     if encoding == "DELTA_BYTE_ARRAY":
-        of["column_encoding"] = {"s.x": encoding, "y": "PLAIN"}
-    pq.write_table(other, file, **of)
+        encodings["column_encoding"] = {"s.x": encoding, "y": "PLAIN"}
+    pq.write_table(other, file, **encodings)
     # A dictionary is checked before the rows that refer to it.
     place = "the row group that begins with row 0" if encoding == "dictionary" else "row 3"
     for predicate in (None, "y > 1"):
@@ -80,8 +80,12 @@ def test_types_that_only_their_library_knows_are_named(tmp_path: Path) -> None:
 
 
 def test_properties_are_bools_and_numbers_too(tmp_path: Path) -> None:
-    given: dict[str, str | bool | int | None] = {"delta.appendOnly": True, "delta.checkpointInterval": 5, "owner": None}
-    write_deltalake(str(tmp_path / "t"), pa.table({"x": [1]}), configuration=given)
+    properties: dict[str, str | bool | int | None] = {
+        "delta.appendOnly": True,
+        "delta.checkpointInterval": 5,
+        "owner": None,
+    }
+    write_deltalake(str(tmp_path / "t"), pa.table({"x": [1]}), configuration=properties)
     assert DeltaTable(str(tmp_path / "t")).metadata().configuration == {
         "delta.appendOnly": "true",
         "delta.checkpointInterval": "5",

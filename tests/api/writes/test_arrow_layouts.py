@@ -17,12 +17,12 @@ from deltaplane import DeltaTable, GroupWriter, sql, write_deltalake
 from deltaplane.exceptions import DeltaError, SchemaMismatchError
 
 
-def words(of: pa.DataType, index: pa.DataType) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array([0, None, 1], index), pa.array(["x", "y"], of))
+def words(data_type: pa.DataType, index: pa.DataType) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array([0, None, 1], index), pa.array(["x", "y"], data_type))
 
 
-def numbers(of: pa.DataType) -> pa.Array:
-    return pa.array([1, None, 2]).cast(pa.decimal128(20, 0)).cast(of)
+def numbers(data_type: pa.DataType) -> pa.Array:
+    return pa.array([1, None, 2]).cast(pa.decimal128(20, 0)).cast(data_type)
 
 
 OFFSETS = pa.array([0, 1, 1, 3], pa.int32())
@@ -121,8 +121,8 @@ def test_every_write_takes_every_layout(tmp_path: Path, ruled: bool) -> None:
     for name, command in COMMANDS.items():
         for rows in (ROWS, sliced):
             command(DeltaTable(path), rows)
-            found = DeltaTable(path).to_pyarrow_table().sort_by("k").to_pylist()
-            assert str(found) == str(expected), name
+            written = DeltaTable(path).to_pyarrow_table().sort_by("k").to_pylist()
+            assert str(written) == str(expected), name
 
 
 def test_evolution_adds_columns_of_every_layout(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def _schema(**metadata: str) -> pa.Schema:
 
 
 def _rows(schema: pa.Schema, y: int = 2024) -> pa.Table:
-    at = [dt.datetime(2024, 5, 1, tzinfo=dt.timezone.utc)]
-    return pa.table([pa.array(at, pa.timestamp("us", "UTC")), pa.array([y], pa.int32())], schema=schema)
+    moments = [dt.datetime(2024, 5, 1, tzinfo=dt.timezone.utc)]
+    return pa.table([pa.array(moments, pa.timestamp("us", "UTC")), pa.array([y], pa.int32())], schema=schema)
 
 
 def _metadata(table: DeltaTable, name: str = "y") -> dict[str, Any]:
@@ -148,12 +148,12 @@ def test_nested_fields_keep_comments_and_refuse_rules(tmp_path: Path) -> None:
 
     table = DeltaTable.create(str(tmp_path / "t"), nested(comment="deep"))
     arrow = table.schema().to_arrow()
-    found = [
+    fields = [
         arrow.field("s").type.field(0),
         arrow.field("l").type.value_type.field(0),
         arrow.field("m").type.item_type.field(0),
     ]
-    assert [f.metadata for f in found] == [{b"comment": b"deep"}] * 3
+    assert [f.metadata for f in fields] == [{b"comment": b"deep"}] * 3
     for key in (*RULES, "delta.identity.start"):
         if key != "delta.invariants":
             with pytest.raises(DeltaError, match=key.replace(".", r"\.")):
@@ -161,8 +161,8 @@ def test_nested_fields_keep_comments_and_refuse_rules(tmp_path: Path) -> None:
 
 
 def test_a_merge_takes_over_what_an_append_does(tmp_path: Path) -> None:
-    def field(name: str, of: pa.DataType) -> pa.Field:
-        return pa.field(name, of, metadata={"comment": f"of {name}", "owner": "me", "PARQUET:field_id": "7"})
+    def field(name: str, data_type: pa.DataType) -> pa.Field:
+        return pa.field(name, data_type, metadata={"comment": f"of {name}", "owner": "me", "PARQUET:field_id": "7"})
 
     deep = pa.struct([field("n", pa.uint8()), pa.field("l", pa.list_(pa.struct([field("n", pa.uint8())])))])
     words = pa.dictionary(pa.int32(), pa.string())

@@ -43,9 +43,9 @@ def created(path: Path, columns: list[str], **properties: str) -> DeltaTable:
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
 def test_many_rows_come_in_order(tmp_path: Path, mode: Any, batches: int) -> None:
     data = points()
-    given = pa.RecordBatchReader.from_batches(data.schema, data.to_batches(max_chunksize=-(-ROWS // batches)))
+    stream = pa.RecordBatchReader.from_batches(data.schema, data.to_batches(max_chunksize=-(-ROWS // batches)))
     table = created(tmp_path / "t", ["x", "y"], **{FROM: "100 kb"})
-    write_deltalake(table, given, mode=mode, target_file_size=40_000)
+    write_deltalake(table, stream, mode=mode, target_file_size=40_000)
     assert len(table.files()) > 5
     assert share_read(table) < 0.6
     assert table.to_pyarrow_table().sort_by("id").select(data.column_names).equals(data)
@@ -89,8 +89,8 @@ def test_columns_are_found_however_they_are_called(tmp_path: Path, column: str) 
         data = data.rename_columns(["X", "y", "id", "s"])
     write_deltalake(table, data, mode="append")
     x = table.to_pyarrow_table()
-    found = (x["s"].combine_chunks().field("x") if column == "s.x" else x.column(0)).to_pylist()
-    assert found == sorted(found)
+    values = (x["s"].combine_chunks().field("x") if column == "s.x" else x.column(0)).to_pylist()
+    assert values == sorted(values)
 
 
 def test_nulls_and_generated_ids_keep_to_their_rows(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ def test_hive_partitions_with_odd_values(tmp_path: Path) -> None:
     rows = hive(tmp_path)
     convert_to_deltalake(tmp_path, partition_by=PARTITIONS, partition_strategy="hive")
     table = DeltaTable(tmp_path)
-    found = table.to_pyarrow_table().select(rows.column_names).sort_by("x")
-    assert found.to_pylist() == rows.to_pylist()
+    rows_read = table.to_pyarrow_table().select(rows.column_names).sort_by("x")
+    assert rows_read.to_pylist() == rows.to_pylist()
     assert table.to_pyarrow_table(filters="day = '2024-01-02' AND p = 'ü/%'")["x"].to_pylist() == [3]
     assert (table.metadata().partition_columns, table.check(deep=True)) == (["day", "p"], [])
 
@@ -94,7 +94,7 @@ def test_old_moments_are_moments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "said"),
+    ("arguments", "error", "said"),
     [
         ({}, exceptions.InvalidArgumentError, "2 directories deep"),
         ({"partition_by": PARTITIONS}, exceptions.InvalidArgumentError, "give both"),
@@ -117,11 +117,13 @@ def test_old_moments_are_moments(tmp_path: Path) -> None:
         ({"partition_by": ["day"], "partition_strategy": "hive"}, exceptions.InvalidArgumentError, "give their types"),
     ],
 )
-def test_wrong_calls_change_nothing(tmp_path: Path, given: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_wrong_calls_change_nothing(
+    tmp_path: Path, arguments: dict[str, Any], error: type[Exception], said: str
+) -> None:
     hive(tmp_path)
     before = contents(tmp_path)
     with pytest.raises(error, match=said):
-        convert_to_deltalake(tmp_path, **given)
+        convert_to_deltalake(tmp_path, **arguments)
     assert contents(tmp_path) == before
     assert not (tmp_path / "_delta_log").exists()
 
@@ -167,8 +169,8 @@ def test_the_statement(tmp_path: Path) -> None:
 
 def test_a_dry_run_finds_what_the_table_would_be(tmp_path: Path) -> None:
     hive(tmp_path / "t")
-    told: list[Any] = []
-    how: dict[str, Any] = {"partition_by": PARTITIONS, "partition_strategy": "hive", "progress": told.append}
+    reports: list[Any] = []
+    how: dict[str, Any] = {"partition_by": PARTITIONS, "partition_strategy": "hive", "progress": reports.append}
     would = convert_to_deltalake(tmp_path / "t", dry_run=True, **how)
     assert would is not None
     assert (would.files, would.partition_columns) == (4, ("day", "p"))
@@ -178,9 +180,9 @@ def test_a_dry_run_finds_what_the_table_would_be(tmp_path: Path) -> None:
     text = f"CONVERT TO DELTA parquet.`{tmp_path}/t` PARTITIONED BY (day DATE, p STRING) DRY RUN"
     assert sql(text).to_pylist() == [{"operation": "CONVERT", "files": 4, "columns": "x, day, p"}]
     assert not DeltaTable.is_deltatable(tmp_path / "t")
-    assert told == []
+    assert reports == []
     assert convert_to_deltalake(tmp_path / "t", **how) is None
-    assert [(p.files_done, p.files) for p in told] == [(4, 4)]
+    assert [(p.files_done, p.files) for p in reports] == [(4, 4)]
 
 
 def test_who_stops_it_leaves_no_table(tmp_path: Path) -> None:
@@ -205,7 +207,7 @@ def by_catalog(table: CatalogTable, root: Path) -> list[dict[str, Any]]:
 
 
 def fields(**types: str) -> list[dict[str, Any]]:
-    return [{"name": name, "type": of, "nullable": True, "metadata": {}} for name, of in types.items()]
+    return [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in types.items()]
 
 
 def put(root: Path, directory: str, x: int) -> None:
@@ -224,8 +226,8 @@ def test_a_catalogs_directories_are_the_partitions(tmp_path: Path) -> None:
     columns = fields(x="long", p="string")
     with pytest.raises(exceptions.InvalidArgumentError, match=r"knows no partition of a\.t"):
         by_catalog(CatalogTable("`a`.`t`", columns, ["p"], {}), tmp_path)
-    found = by_catalog(CatalogTable("`a`.`t`", columns, ["p"], partitions), tmp_path)
-    assert found == [{"x": 0, "p": "1"}, {"x": 1, "p": "y z"}, {"x": 2, "p": None}]
+    rows = by_catalog(CatalogTable("`a`.`t`", columns, ["p"], partitions), tmp_path)
+    assert rows == [{"x": 0, "p": "1"}, {"x": 1, "p": "y z"}, {"x": 2, "p": None}]
     table = DeltaTable(tmp_path)
     assert table.history(1)[0]["operationParameters"]["catalogTable"] == "`a`.`t`"
     assert table.metadata().configuration == {"x": "y"}

@@ -93,7 +93,7 @@ def test_each_file_is_loaded_once(tmp_path_factory: pytest.TempPathFactory, load
 def test_loaders_at_the_same_time_share_the_files(table: DeltaTable, files: Path) -> None:
     barrier = threading.Barrier(4)
 
-    def one(number: int) -> int:
+    def load_once(number: int) -> int:
         loaded = 0
         for turn in range(3):
             put(files, f"{number}-{turn}", 10 * number + turn)
@@ -102,7 +102,7 @@ def test_loaders_at_the_same_time_share_the_files(table: DeltaTable, files: Path
         return loaded
 
     with ThreadPoolExecutor(4) as pool:
-        assert sum(pool.map(one, range(4))) == 12
+        assert sum(pool.map(load_once, range(4))) == 12
     assert load(table, files).version is None
     assert held(table) == Counter(10 * n + turn for n in range(4) for turn in range(3))
 
@@ -208,8 +208,8 @@ def test_a_backslash_escapes_between_quotes_alone(table: DeltaTable, files: Path
     filled = f"-1,{block[: -sum(map(len, rows)) // 2]}\n"
     (files / "a.csv").write_text(filled + "".join(rows))
     copy_into(table, files, "csv")
-    found = {row["x"]: row["s"] for row in table.to_pyarrow_table().to_pylist()}
-    assert [found[number] for number in range(len(rows))] == list(BACKSLASHES.values())
+    texts = {row["x"]: row["s"] for row in table.to_pyarrow_table().to_pylist()}
+    assert [texts[number] for number in range(len(rows))] == list(BACKSLASHES.values())
 
 
 def test_another_escape(table: DeltaTable, files: Path) -> None:
@@ -288,10 +288,10 @@ def test_dates_and_times_as_text(tmp_path: Path, files: Path) -> None:
     assert copy_into(table, files, "json").num_inserted_rows == 7
     (files / "b.csv").write_text("D,AT\n" + "".join(f"2020-01-01,{text}\n" for text in texts) + "2020-01-01,\n")
     assert copy_into(table, files, "csv", pattern="*.csv", format_options={"header": "true"}).num_inserted_rows == 6
-    found = table.to_pyarrow_table()
-    assert Counter(found["d"].to_pylist()) == {datetime.date(2020, 1, 1): 10, None: 3}
-    assert Counter(found["at"].to_pylist()) == {datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc): 9, None: 4}
-    assert {"days": [datetime.date(2020, 1, 1), None]} in found["in"].to_pylist()
+    rows = table.to_pyarrow_table()
+    assert Counter(rows["d"].to_pylist()) == {datetime.date(2020, 1, 1): 10, None: 3}
+    assert Counter(rows["at"].to_pylist()) == {datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc): 9, None: 4}
+    assert {"days": [datetime.date(2020, 1, 1), None]} in rows["in"].to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -347,10 +347,15 @@ def test_json_and_columns_that_are_new(tmp_path: Path, files: Path) -> None:
         copy_into(table, files, "json")
     (files / "3.json").write_text('{"x": 4, "more": "m"}\n')
     assert copy_into(table, files, "json", copy_options={"mergeSchema": True}).num_loaded_files == 2
-    found = {row["x"]: row for row in table.to_pyarrow_table().to_pylist()}
+    by_number = {row["x"]: row for row in table.to_pyarrow_table().to_pylist()}
     assert table.to_pyarrow_table().schema.names == ["x", "at", "in", "new", "more"]
-    assert (found[1]["in"], found[3]["new"], found[4]["more"], found[4]["new"]) == ({"a": "b"}, 1.5, "m", None)
-    assert found[None]["at"].isoformat() == "2024-01-31T00:00:00+00:00"
+    assert (by_number[1]["in"], by_number[3]["new"], by_number[4]["more"], by_number[4]["new"]) == (
+        {"a": "b"},
+        1.5,
+        "m",
+        None,
+    )
+    assert by_number[None]["at"].isoformat() == "2024-01-31T00:00:00+00:00"
 
 
 def test_rules_and_types_hold_and_nothing_of_a_wrong_load_stays(table: DeltaTable, files: Path) -> None:
@@ -424,8 +429,8 @@ def test_a_table_that_forgets_is_refused(table: DeltaTable, files: Path) -> None
 def test_the_statement(table: DeltaTable, files: Path) -> None:
     put(files, "a/1", 1)
     put(files, "b/2", 2)
-    told = sql(f"COPY INTO t FROM '{files}' FILEFORMAT = PARQUET PATTERN = 'a/*'", tables={"t": table})
-    assert told.to_pylist() == [
+    result = sql(f"COPY INTO t FROM '{files}' FILEFORMAT = PARQUET PATTERN = 'a/*'", tables={"t": table})
+    assert result.to_pylist() == [
         {
             "version": 1,
             "num_affected_rows": 1,

@@ -67,10 +67,10 @@ def grouped(table: DeltaTable, rows: Any) -> None:
 
 
 def raised(table: DeltaTable, command: str, rows: Any) -> DeltaError:
-    with pytest.raises(DeltaError) as found:
+    with pytest.raises(DeltaError) as caught:
         COMMANDS[command](table, rows)
     assert DeltaTable(table.location).to_pyarrow_table()["x"].to_pylist() == [1]
-    return found.value
+    return caught.value
 
 
 @pytest.mark.parametrize("ruled", [False, True])

@@ -186,9 +186,9 @@ def expected(connection: duckdb.DuckDBPyConnection, condition: str, where: str =
     """The number of matching rows by DuckDB, which orders NaN and zeros as Spark does: of a table
     in memory, which has no bounds that could be wrong, or of Parquet files."""
     text = re.sub(r"(double|float)\(([^)]*)\)", r"CAST(\2 AS \1)", condition).replace("<=>", "IS NOT DISTINCT FROM")
-    found = connection.execute(f"SELECT count(*) FROM {where} WHERE {text}").fetchone()
-    assert found is not None
-    return int(found[0])
+    row = connection.execute(f"SELECT count(*) FROM {where} WHERE {text}").fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 @pytest.fixture(scope="module")
@@ -226,11 +226,11 @@ def assert_bounds_hold(connection: duckdb.DuckDBPyConnection, paths: list[str]) 
             "FROM parquet_metadata(?)",
             [path],
         ).fetchall()
-        for group, at, column, low, high in said:
+        for group, number, column, low, high in said:
             if column not in FLOATS:
                 continue
             values = parquet.read_row_group(group).flatten()[column].drop_null().to_pylist()
-            indexed = parquet.metadata.row_group(group).column(at).has_column_index
+            indexed = parquet.metadata.row_group(group).column(number).has_column_index
             if any(map(math.isnan, values)):
                 assert (low, high, indexed) == (None, None, False), (path, column)
             # DuckDB doesn't report infinite bounds.

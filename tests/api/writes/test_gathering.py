@@ -77,7 +77,7 @@ def test_the_next_group_gathers_while_one_is_handled() -> None:
     handler = Handler()
     with one_under_way(gathering(handler), handler, [1, 2, 3]) as (first, others):
         handler.open.set()
-        assert (first.result(), [one.result() for one in others]) == (0, [2, 4, 6])
+        assert (first.result(), [future.result() for future in others]) == (0, [2, 4, 6])
     assert handler.groups == [[0], [1, 2, 3]]
 
 
@@ -85,14 +85,14 @@ def test_who_is_not_chosen_leads_the_next_group() -> None:
     handler = Handler()
     odd_ones_later = LeaderBatcher[int, int](
         handler,
-        lambda waiting: [at for at, n in enumerate(waiting) if n % 2 == 0] or [0],
+        lambda waiting: [place for place, n in enumerate(waiting) if n % 2 == 0] or [0],
         lambda waiting: True,
         100,
         0.0,
     )
     with one_under_way(odd_ones_later, handler, [1, 2, 3, 4]) as (_, others):
         handler.open.set()
-        assert [one.result() for one in others] == [2, 4, 6, 8]
+        assert [future.result() for future in others] == [2, 4, 6, 8]
     assert handler.groups == [[0], [2, 4], [1], [3]]
 
 
@@ -182,7 +182,7 @@ def test_an_interrupted_leader_leaves_nobody_waiting() -> None:
         handler.open.set()
         with pytest.raises(KeyboardInterrupt):
             first.result()
-        assert [one.result() for one in others] == [2, 4]
+        assert [future.result() for future in others] == [2, 4]
     assert bring(to, 6) == 12
 
 
@@ -193,10 +193,10 @@ def test_the_others_of_an_interrupted_group_are_told_that_it_is_open() -> None:
     handler.fails = KeyboardInterrupt()
     with ThreadPoolExecutor(3) as pool:
         brought = [pool.submit(bring, to, n) for n in range(3)]
-        errors = [one.exception() for one in brought]
+        errors = [future.exception() for future in brought]
     (interrupt,) = [e for e in errors if isinstance(e, KeyboardInterrupt)]
-    told = [e for e in errors if isinstance(e, InternalError)]
-    assert (len(errors), len(told), {id(e.__cause__) for e in told}) == (3, 2, {id(interrupt)})
+    interrupted = [e for e in errors if isinstance(e, InternalError)]
+    assert (len(errors), len(interrupted), {id(e.__cause__) for e in interrupted}) == (3, 2, {id(interrupt)})
     with ThreadPoolExecutor(3) as pool:
         assert sorted(pool.map(lambda n: bring(to, n), range(3))) == [0, 2, 4]
 

@@ -96,7 +96,7 @@ def test_appends_gather_while_a_commit_is_under_way(gate: Gate) -> None:
     appends = [(rows(n), (f"app {n}", 7)) for n in range(1, 6)]
     with behind_a_commit(gate, writer, appends) as waiting:
         gate.open.set()
-        results = [one.result() for one in waiting]
+        results = [future.result() for future in waiting]
     assert {result.version for result in results} == {2}
     assert (grouped(DeltaTable(gate.base)), ids(gate.base)) == ([1, 5], [-1, *range(6)])
     actions = commit(gate.base, 2)
@@ -144,10 +144,10 @@ def test_appends_beyond_the_bound_wait_before_they_read(gate: Gate) -> None:
     writer = GroupWriter(gate.table, max_waiting=2)
     with behind_a_commit(gate, writer, [(lazily(1), None)]), ThreadPoolExecutor(3) as pool:
         others = [pool.submit(writer.append, lazily(n)) for n in (2, 3, 4)]
-        until(lambda: all(one.running() for one in others))
+        until(lambda: all(future.running() for future in others))
         assert read == [1]
         gate.open.set()
-        assert {one.result().skipped for one in others} == {None}
+        assert {future.result().skipped for future in others} == {None}
     assert (sorted(read), ids(gate.base)) == ([1, 2, 3, 4], [-1, 0, 1, 2, 3, 4])
 
 
@@ -181,8 +181,8 @@ def test_what_an_application_has_done_is_skipped_alone(gate: Gate) -> None:
     appends: Appends = [(rows(2), ("a", 2)), (rows(3), ("b", 1)), (rows(4), None), (rows(5), ("c", 0))]
     with behind_a_commit(gate, writer, appends) as waiting:
         gate.open.set()
-        told = [(one.result().version, one.result().skipped) for one in waiting]
-    assert told == [(None, "txn"), (3, None), (3, None), (3, None)]
+        outcomes = [(future.result().version, future.result().skipped) for future in waiting]
+    assert outcomes == [(None, "txn"), (3, None), (3, None), (3, None)]
     assert (grouped(DeltaTable(gate.base)), ids(gate.base)) == ([1, 1, 3], [-1, 0, 1, 3, 4, 5])
     assert files(gate.base) == len(ids(gate.base)), "a skipped append leaves no file"
 
@@ -200,7 +200,7 @@ def test_versions_of_one_application_are_committed_one_after_the_other(gate: Gat
     ]
     with behind_a_commit(gate, writer, appends) as waiting:
         gate.open.set()
-        results = [one.result() for one in waiting]
+        results = [future.result() for future in waiting]
     assert [(r.version, r.skipped) for r in results] == [(3, None), (2, None), (2, None), (None, "txn"), (2, None)]
     assert ids(gate.base) == [-1, 0, 1, 2, 7, 9]
     assert DeltaTable(gate.base).transaction_version("a") == 2
@@ -213,7 +213,7 @@ def test_a_group_of_what_is_done_commits_nothing(gate: Gate) -> None:
     writer = GroupWriter(gate.table)
     with behind_a_commit(gate, writer, [(rows(2), ("a", 4)), (rows(3), ("a", 5))]) as waiting:
         gate.open.set()
-        assert [one.result().skipped for one in waiting] == ["txn", "txn"]
+        assert [future.result().skipped for future in waiting] == ["txn", "txn"]
     assert (DeltaTable(gate.base).version(), ids(gate.base)) == (2, [-1, 0, 1])
 
 
@@ -245,10 +245,10 @@ def test_a_bad_append_fails_alone(tmp_path: Path) -> None:
     with GroupWriter(table, max_appends=len(good), max_delay_seconds=HOUR) as writer:
         with ThreadPoolExecutor(len(bad) + len(good)) as pool:
             failing = [pool.submit(writer.append, data, txn) for _, data, txn in bad]
-            passing = [pool.submit(writer.append, *one) for one in good]
-            for (kind, _, _), one in zip(bad, failing, strict=True):
-                assert isinstance(one.exception(), kind), one.exception()
-            assert {one.result().version for one in passing} == {1}
+            passing = [pool.submit(writer.append, *append) for append in good]
+            for (kind, _, _), future in zip(bad, failing, strict=True):
+                assert isinstance(future.exception(), kind), future.exception()
+            assert {future.result().version for future in passing} == {1}
     assert (ids(table), files(table), grouped(DeltaTable(table))) == ([2, 3, 4], 3, [3])
 
 
@@ -272,9 +272,9 @@ def test_the_table_s_rules_hold(tmp_path: Path) -> None:
         assert {result.version for result in pool.map(writer.append, data)} == {1}
         with pytest.raises(ConstraintViolationError, match="small"):
             writer.append(pa.table({"id": [100], "part": ["a"]}))
-    found = DeltaTable(table).scan(["id", "twice", "kind", "part", "_row_id"]).to_arrow().sort_by("id").to_pylist()
-    assert sorted(row.pop("_row_id") for row in found) == [0, 1]
-    assert found == [
+    rows = DeltaTable(table).scan(["id", "twice", "kind", "part", "_row_id"]).to_arrow().sort_by("id").to_pylist()
+    assert sorted(row.pop("_row_id") for row in rows) == [0, 1]
+    assert rows == [
         {"id": 1, "twice": 2, "kind": "plain", "part": "a"},
         {"id": 2, "twice": 4, "kind": "own", "part": "b"},
     ]

@@ -60,9 +60,9 @@ def test_other_processes_append_too(table: str) -> None:
         assert process.stdout.readline() == "ready\n"
         with GroupWriter(table) as writer, ThreadPoolExecutor(threads) as pool:
             appending = [pool.submit(writer.append, rows(n), ("a", n) if n % 3 else None) for n in range(1, 31)]
-            told, _ = process.communicate("\n")
-            results = [one.result() for one in appending]
-    assert "failed" not in told
+            output, _ = process.communicate("\n")
+            results = [future.result() for future in appending]
+    assert "failed" not in output
     written = [n for n, result in enumerate(results, 1) if result.skipped is None]
     assert ids(table) == sorted([0, *written, *range(1000, 1000 + appends)])
     # Outdated versions of an application are skipped; all appends without a version are committed.
@@ -164,7 +164,7 @@ def test_a_whole_group_is_written_anew(gate: Gate) -> None:
     with behind_a_commit(gate, writer, [(rows(n), (f"app {n}", 1)) for n in (2, 3, 4)]) as waiting:
         gate.before = lambda: widened(gate.base)
         gate.open.set()
-        assert all(one.result().skipped is None for one in waiting)
+        assert all(future.result().skipped is None for future in waiting)
     assert (ids(gate.base), files(gate.base)) == ([-1, 0, 1, 2, 3, 4], 6)
 
 
@@ -211,7 +211,7 @@ def test_a_failed_commit_is_told_to_everybody_in_its_group(gate: Gate) -> None:
         # The first commit is already at the gate; the failure hits the second one.
         gate.before = lambda: setattr(gate, "before", lambda: setattr(gate, "failure", TimeoutError("no answer")))
         gate.open.set()
-        errors = [one.exception() for one in waiting]
+        errors = [future.exception() for future in waiting]
     assert {type(e) for e in errors} == {StoreUnavailableError}
     assert len({id(e) for e in errors}) == 3
     gate.failure = None

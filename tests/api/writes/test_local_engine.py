@@ -21,6 +21,6 @@ def test_rows_and_limit_are_the_same_while_memory_is_given_back(limit: str | Non
         rows = pa.table({"n": range(ROWS)})
         engine.adopt("s", rows.to_batches(), rows.schema)
         for _ in range(2):
-            found = [n for batch in engine.batches("SELECT c0 FROM s ORDER BY c0 DESC") for n in batch[0].to_pylist()]
-            assert found == list(range(ROWS))[::-1]
+            numbers = [n for batch in engine.batches("SELECT c0 FROM s ORDER BY c0 DESC") for n in batch[0].to_pylist()]
+            assert numbers == list(range(ROWS))[::-1]
             assert _limit(engine) == before

@@ -28,7 +28,7 @@ def table(tmp_path: Path) -> DeltaTable:
     return DeltaTable(root)
 
 
-def of(name: str, table: DeltaTable, elsewhere: Path) -> Command:
+def command_of(name: str, table: DeltaTable, elsewhere: Path) -> Command:
     return {
         "vacuum": lambda tell: table.vacuum(0, False, enforce_retention_duration=False, progress=tell),
         "vacuum full": lambda tell: table.vacuum(0, False, enforce_retention_duration=False, full=True, progress=tell),
@@ -53,17 +53,19 @@ TOLD = {
 
 @pytest.mark.parametrize("name", TOLD)
 def test_what_is_told_rises_to_all_that_there_is(name: str, table: DeltaTable, tmp_path: Path) -> None:
-    told: list[CareProgress] = []
+    reports: list[CareProgress] = []
     size = sum(table.get_add_actions()["size_bytes"].to_pylist())
-    of(name, table, tmp_path / "other")(told.append)
+    command_of(name, table, tmp_path / "other")(reports.append)
     last: dict[str, CareProgress] = {}
-    for one in told:
-        assert one.total is None or one.done <= one.total
-        if one.phase in last:
-            assert one.done >= last[one.phase].done
-        last[one.phase] = one
+    for report in reports:
+        assert report.total is None or report.done <= report.total
+        if report.phase in last:
+            assert report.done >= last[report.phase].done
+        last[report.phase] = report
     wanted = {phase: size if count < 0 else count for phase, count in TOLD[name].items()}
-    assert {phase: (one.done, one.total) for phase, one in last.items()} == {p: (n, n) for p, n in wanted.items()}
+    assert {phase: (report.done, report.total) for phase, report in last.items()} == {
+        p: (n, n) for p, n in wanted.items()
+    }
 
 
 @pytest.mark.parametrize("name", TOLD)
@@ -77,18 +79,18 @@ def test_what_it_raises_ends_the_command_and_leaves_the_table(name: str, table: 
         raise Enough
 
     with pytest.raises(Enough):
-        of(name, table, tmp_path / "other")(stop)
+        command_of(name, table, tmp_path / "other")(stop)
     assert DeltaTable(table.location).version() == 1
     assert not DeltaTable.is_deltatable(str(tmp_path / "other"))
     # The command can be repeated, and then completes.
-    of(name, table, tmp_path / "other")(lambda _: None)
+    command_of(name, table, tmp_path / "other")(lambda _: None)
     if name != "restore":
         assert DeltaTable(table.location).to_pyarrow_table().sort_by("p").equals(rows)
 
 
 def test_a_vacuum_that_was_ended_while_it_deleted_says_so(table: DeltaTable) -> None:
-    def stop(told: CareProgress) -> None:
-        if told.phase == "deleting":
+    def stop(report: CareProgress) -> None:
+        if report.phase == "deleting":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

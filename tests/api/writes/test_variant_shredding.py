@@ -70,9 +70,9 @@ def test_the_property_says_how_new_files_are(path: str) -> None:
     write_deltalake(path, rows, mode="overwrite")
     table = DeltaTable(path)
     group = pa.struct([("value", pa.binary()), ("typed_value", pa.int64())])
-    (found,) = typed(table)
-    assert found.names == ["a", "b"]
-    assert found.field("a").type == group
+    (struct_type,) = typed(table)
+    assert struct_type.names == ["a", "b"]
+    assert struct_type.field("a").type == group
     read = table.to_pyarrow_table().sort_by("i")
     assert list(map(same, read["v"].to_pylist())) == list(map(same, rows["v"].to_pylist()))
     commit = Path(path, "_delta_log", f"{table.version():020d}.json").read_text().splitlines()

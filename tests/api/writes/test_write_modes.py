@@ -33,8 +33,8 @@ TWO = pa.table({"p": ["b", "c"], "x": [20, 30]})
 
 
 def pairs(path: str) -> list[tuple[Any, Any]]:
-    found = DeltaTable(path).to_pyarrow_table()
-    return sorted(zip(found["p"].to_pylist(), found["x"].to_pylist(), strict=True), key=str)
+    rows = DeltaTable(path).to_pyarrow_table()
+    return sorted(zip(rows["p"].to_pylist(), rows["x"].to_pylist(), strict=True), key=str)
 
 
 @pytest.fixture
@@ -180,8 +180,8 @@ def test_a_new_column_is_refused_by_name_and_merged_when_asked_for(path: str) ->
     with pytest.raises(SchemaMismatchError, match="extra"):
         write_deltalake(path, more, mode="append")
     assert write_deltalake(path, more, mode="append", schema_mode="merge").version == 1
-    found = DeltaTable(path).to_pyarrow_table().sort_by("x")
-    assert found["extra"].to_pylist() == [None, None, "new"]
+    rows = DeltaTable(path).to_pyarrow_table().sort_by("x")
+    assert rows["extra"].to_pylist() == [None, None, "new"]
     assert DeltaTable(path, version=0).to_pyarrow_table().schema.names == ["p", "x"]
 
 

@@ -101,12 +101,12 @@ def test_protocols_rise_as_the_reference_raises_them(
     DeltaTable(ours).alter.set_table_properties(properties)
     said = ", ".join(f"'{k}' = '{v}'" for k, v in properties.items())
     delta_spark.sql(f"alter table delta.`{theirs}` set tblproperties ({said})")
-    found, reference = DeltaTable(ours), DeltaTable(theirs)
+    own, reference = DeltaTable(ours), DeltaTable(theirs)
 
     def plain(table: DeltaTable) -> tuple[Any, ...]:
         p = table.protocol()
         return p[:2], sorted(p.writer_features or []), sorted(p.reader_features or [])
 
-    assert plain(found) == plain(reference)
-    assert found.metadata().configuration == reference.metadata().configuration
+    assert plain(own) == plain(reference)
+    assert own.metadata().configuration == reference.metadata().configuration
     verify(ours)

@@ -20,8 +20,8 @@ ODD = ["plain", "a b", "a/b", "a%b", "_x", ".x", None]
 
 
 def data_files(root: Path) -> set[str]:
-    found = (p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
-    return {name for name in found if not name.startswith("_delta_log/") and not Path(name).name.startswith(".")}
+    names = (p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
+    return {name for name in names if not name.startswith("_delta_log/") and not Path(name).name.startswith(".")}
 
 
 def with_garbage(root: Path, *, vectors: bool) -> None:
@@ -141,13 +141,13 @@ def test_manifests_are_those_of_delta_spark(delta_spark: DeltaSpark, tmp_path: P
 
     def manifests() -> dict[str, list[str]]:
         root = tmp_path / "ours/_symlink_format_manifest"
-        found = root.rglob("manifest")
+        files = root.rglob("manifest")
         # delta-spark writes `file:/…`
         return {
             m.parent.relative_to(root).as_posix(): sorted(
                 line.removeprefix("file:").lstrip("/") for line in m.read_text().splitlines()
             )
-            for m in found
+            for m in files
         }
 
     DeltaTable(tmp_path / "ours").generate()

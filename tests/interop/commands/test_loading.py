@@ -73,8 +73,8 @@ def test_delta_spark_reads_a_replaced_table(delta_spark: DeltaSpark, tmp_table: 
     # P024, P093, P103, P110
     path = tmp_table()
     write_deltalake(path, DATA, configuration={"owner": "a"})
-    given = {**VECTORS, "delta.columnMapping.mode": "name", "delta.constraints.small": "n < 100"}
-    table = DeltaTable.create(path, DATA.schema, mode="overwrite", configuration=given, description="new")
+    properties = {**VECTORS, "delta.columnMapping.mode": "name", "delta.constraints.small": "n < 100"}
+    table = DeltaTable.create(path, DATA.schema, mode="overwrite", configuration=properties, description="new")
     write_deltalake(table, DATA, mode="append")
     table.delete("k % 3 = 0")
     assert_same(table.to_pyarrow_table(), delta_spark.read(path))

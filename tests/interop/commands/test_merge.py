@@ -57,8 +57,8 @@ class When:
         kinds = {"matched": "when_matched", "insert": "when_not_matched", "left": "when_not_matched_by_source"}
         action = "insert" if self.kind == "insert" else "delete" if self.values == "delete" else "update"
         name = f"{kinds[self.kind]}_{action}{'_all' if self.values is None else ''}"
-        given = [self.values] if isinstance(self.values, Mapping) else []
-        getattr(merger, name)(*given, predicate=self.condition)
+        values = [self.values] if isinstance(self.values, Mapping) else []
+        getattr(merger, name)(*values, predicate=self.condition)
 
 
 UPSERT = [When("matched", None), When("insert", None)]
@@ -130,21 +130,21 @@ def source() -> pa.Table:
 def test_merges_leave_what_delta_sparks_do(delta_spark: DeltaSpark, tmp_table: Callable[[], str], name: str) -> None:
     # P122, P130, P131, P142
     on, clauses = CASES[name]
-    given, theirs = tmp_table(), tmp_table()
-    write_deltalake(given, source())
+    source_path, theirs = tmp_table(), tmp_table()
+    write_deltalake(source_path, source())
     # The resulting rows don't depend on a table's properties; delta-spark's table has different
     # ones in each case.
     properties = list(TABLES.values())[list(CASES).index(name) % len(TABLES)]
     write_deltalake(theirs, target(), partition_by=["p"], configuration=properties)
     whens = "\n".join(clause.sql for clause in clauses)
-    delta_spark.execute(f"MERGE INTO delta.`{theirs}` t USING delta.`{given}` s ON {on}\n{whens}")
+    delta_spark.execute(f"MERGE INTO delta.`{theirs}` t USING delta.`{source_path}` s ON {on}\n{whens}")
     expected, changes = delta_spark.read(theirs), delta_spark.sql(FEED.format(theirs))
     said = dict(delta_spark.sql(f"DESCRIBE HISTORY delta.`{theirs}` LIMIT 1").to_pylist()[0]["operationMetrics"])
     for properties in TABLES.values():
         ours = tmp_table()
         write_deltalake(ours, target(), partition_by=["p"], configuration=properties)
         table = DeltaTable(ours)
-        merger = table.merge(DeltaTable(given), on, source_alias="s", target_alias="t")
+        merger = table.merge(DeltaTable(source_path), on, source_alias="s", target_alias="t")
         for clause in clauses:
             clause.add(merger)
         metrics = merger.execute()
@@ -161,15 +161,15 @@ def test_merges_leave_what_delta_sparks_do(delta_spark: DeltaSpark, tmp_table: C
 
 
 def test_schema_evolution_is_delta_sparks(delta_spark: DeltaSpark, tmp_table: Callable[[], str]) -> None:
-    given, ours, theirs = tmp_table(), tmp_table(), tmp_table()
-    write_deltalake(given, source())
+    source_path, ours, theirs = tmp_table(), tmp_table(), tmp_table()
+    write_deltalake(source_path, source())
     write_deltalake(ours, target())
     shutil.copytree(ours, theirs)
     table = DeltaTable(ours)
-    merger = table.merge(DeltaTable(given), "t.k = s.k", source_alias="s", target_alias="t", merge_schema=True)
+    merger = table.merge(DeltaTable(source_path), "t.k = s.k", source_alias="s", target_alias="t", merge_schema=True)
     merger.when_matched_update_all().when_not_matched_insert_all().execute()
     delta_spark.sql(
-        f"MERGE WITH SCHEMA EVOLUTION INTO delta.`{theirs}` t USING delta.`{given}` s ON t.k = s.k "
+        f"MERGE WITH SCHEMA EVOLUTION INTO delta.`{theirs}` t USING delta.`{source_path}` s ON t.k = s.k "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
     expected = delta_spark.read(theirs)
@@ -190,13 +190,13 @@ def test_schema_evolution_is_delta_sparks(delta_spark: DeltaSpark, tmp_table: Ca
     ids=lambda when: when.sql,
 )
 def test_what_they_refuse_we_refuse(delta_spark: DeltaSpark, tmp_table: Callable[[], str], when: When) -> None:
-    given, ours = tmp_table(), tmp_table()
-    write_deltalake(given, source())
+    source_path, ours = tmp_table(), tmp_table()
+    write_deltalake(source_path, source())
     write_deltalake(ours, target())
     with pytest.raises(DeltaSparkError):
-        delta_spark.sql(f"MERGE INTO delta.`{ours}` t USING delta.`{given}` s ON t.k = s.k {when.sql}")
+        delta_spark.sql(f"MERGE INTO delta.`{ours}` t USING delta.`{source_path}` s ON t.k = s.k {when.sql}")
     table = DeltaTable(ours)
-    merger = table.merge(DeltaTable(given), "t.k = s.k", source_alias="s", target_alias="t")
+    merger = table.merge(DeltaTable(source_path), "t.k = s.k", source_alias="s", target_alias="t")
     when.add(merger)
     with pytest.raises((InvalidArgumentError, SchemaMismatchError)):
         merger.execute()

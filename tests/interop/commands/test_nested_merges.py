@@ -49,38 +49,38 @@ def pair(draw: random.Random, depth: int) -> tuple[pa.DataType, pa.DataType]:
     """A type of the table, and the type of the source's column."""
     kind = draw.choice(("struct", "struct", "list", "map")) if depth else "leaf"
     if kind == "leaf":
-        given = draw.choice(list(LEAVES))
-        return draw.choice(LEAVES[given]), given
+        source_type = draw.choice(list(LEAVES))
+        return draw.choice(LEAVES[source_type]), source_type
     below = [pair(draw, draw.randrange(depth)) for _ in range(3 if kind == "struct" else 1)]
     if kind == "list":
         return pa.list_(below[0][0]), pa.list_(below[0][1])
     if kind == "map":
         return pa.map_(pa.string(), below[0][0]), pa.map_(pa.string(), below[0][1])
     own, brought = list[pa.Field](), list[pa.Field]()
-    for i, (to, given) in enumerate(below):
+    for i, (to, source_type) in enumerate(below):
         where = draw.choice(("both", "both", "table", "source")) if i else "both"
         if where != "source":
             own.append(pa.field(f"f{i}", to))
         if where != "table":
-            brought.append(pa.field(draw.choice((f"f{i}", f"F{i}")) if where == "both" else f"f{i}", given))
+            brought.append(pa.field(draw.choice((f"f{i}", f"F{i}")) if where == "both" else f"f{i}", source_type))
     draw.shuffle(brought)
     return pa.struct(own), pa.struct(brought)
 
 
-def value(draw: random.Random, of: pa.DataType) -> Any:
+def value(draw: random.Random, data_type: pa.DataType) -> Any:
     if draw.random() < 0.15:
         return None
-    if pa.types.is_struct(of):
-        return {field.name: value(draw, field.type) for field in of}
-    if pa.types.is_list(of):
-        return [value(draw, of.value_type) for _ in range(draw.randint(0, 2))]
-    if pa.types.is_map(of):
-        return [(key, value(draw, of.item_type)) for key in "kl"[: draw.randint(0, 2)]]
-    return draw.choice(VALUES[of])
+    if pa.types.is_struct(data_type):
+        return {field.name: value(draw, field.type) for field in data_type}
+    if pa.types.is_list(data_type):
+        return [value(draw, data_type.value_type) for _ in range(draw.randint(0, 2))]
+    if pa.types.is_map(data_type):
+        return [(key, value(draw, data_type.item_type)) for key in "kl"[: draw.randint(0, 2)]]
+    return draw.choice(VALUES[data_type])
 
 
 def rows(draw: random.Random, ids: list[int], types: list[pa.DataType]) -> pa.Table:
-    columns = {f"z{i}": pa.array([value(draw, of) for _ in ids], of) for i, of in enumerate(types)}
+    columns = {f"z{i}": pa.array([value(draw, data_type) for _ in ids], data_type) for i, data_type in enumerate(types)}
     return pa.table({"id": pa.array(ids, pa.int64()), **columns})
 
 
@@ -91,9 +91,9 @@ def test_nested_merges_leave_what_delta_sparks_do(
     draw = random.Random(f"nested {update}")
     types = [pair(draw, 3) for _ in range(COLUMNS)]
     old = rows(draw, [1, 2, 3], [to for to, _ in types])
-    new = rows(draw, [1, 2, 4], [given for _, given in types])
-    given, embedded, distributed, theirs = (tmp_table() for _ in range(4))
-    write_deltalake(given, new)
+    new = rows(draw, [1, 2, 4], [source_type for _, source_type in types])
+    source_path, embedded, distributed, theirs = (tmp_table() for _ in range(4))
+    write_deltalake(source_path, new)
     write_deltalake(theirs, old)
     shutil.copytree(theirs, embedded)
     shutil.copytree(theirs, distributed)
@@ -103,9 +103,9 @@ def test_nested_merges_leave_what_delta_sparks_do(
         "MERGE WITH SCHEMA EVOLUTION INTO delta.`{}` t USING delta.`{}` s ON t.id = s.id "
         f"WHEN MATCHED THEN UPDATE SET {sets}{insert}"
     )
-    delta_spark.sql(merge.format(theirs, given))
-    sql(merge.format(embedded, given))
-    sql(merge.format(distributed, given), spark)
+    delta_spark.sql(merge.format(theirs, source_path))
+    sql(merge.format(embedded, source_path))
+    sql(merge.format(distributed, source_path), spark)
     expected, schema = delta_spark.read(theirs), DeltaTable(theirs).schema()
     for ours in (embedded, distributed):
         assert DeltaTable(ours).schema() == schema

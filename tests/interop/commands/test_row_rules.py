@@ -130,14 +130,14 @@ def test_both_declare_the_same(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     names = {"INT": "integer", "BIGINT": "long", "TINYINT": "byte"}
     base = [Field("a", "integer"), Field("b", "integer", metadata={keys["GENERATED"]: "a"}), Field("s", "string")]
     for i, (text, taken) in enumerate(DECLARED):
-        _, of, kind, expression = text.replace("GENERATED ALWAYS AS", "GENERATED").split(" ", 3)
+        _, type_name, kind, expression = text.replace("GENERATED ALWAYS AS", "GENERATED").split(" ", 3)
         rule = {keys[kind]: expression.removeprefix("(").removesuffix(")") if kind == "GENERATED" else expression}
         columns = "a INT, b INT GENERATED ALWAYS AS (a), s STRING"
         sql = (
             f"CREATE TABLE delta.`{tmp_path}/{i}` ({columns}, {text}) USING delta "
             "TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
         )
-        fields = [*base, Field("g", names.get(of, of.lower()), metadata=rule)]
+        fields = [*base, Field("g", names.get(type_name, type_name.lower()), metadata=rule)]
         if taken:
             delta_spark.execute(sql)
             DeltaTable.create(str(tmp_path / f"{i}-ours"), Schema(fields))
@@ -186,14 +186,14 @@ def test_both_hold_constraints_with_intervals_and_lambdas(
         configuration={"delta.constraints.timed": check},
     )
 
-    def one(values: dict[str, Any]) -> pa.Table:
-        found = {"id": 1, "at": _AT, "day": None, "list": None} | values
-        return pa.table({name: pa.array([found[name]], kind) for name, kind in _TIMED_TYPES.items()})
+    def row_with(values: dict[str, Any]) -> pa.Table:
+        columns = {"id": 1, "at": _AT, "day": None, "list": None} | values
+        return pa.table({name: pa.array([columns[name]], kind) for name, kind in _TIMED_TYPES.items()})
 
     for write in (lambda rows: write_deltalake(path, rows, mode="append"), lambda rows: delta_spark.write(path, rows)):
-        write(one(good))
+        write(row_with(good))
         with pytest.raises((ConstraintViolationError, DeltaSparkError), match="DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"):
-            write(one(bad))
+            write(row_with(bad))
     assert DeltaTable(path).to_pyarrow_table().num_rows == 2
 
 

@@ -75,11 +75,11 @@ def test_merges_leave_what_delta_sparks_do(
 ) -> None:
     # P122, P130, P131, P142
     on, clauses = CASES[case]
-    given, ours, theirs = tmp_table(), tmp_table(), tmp_table()
-    write_deltalake(given, source())
+    source_path, ours, theirs = tmp_table(), tmp_table(), tmp_table()
+    write_deltalake(source_path, source())
     write_deltalake(ours, target(), partition_by=["p"], configuration=TABLES["all"])
     shutil.copytree(ours, theirs)
-    rows = SparkTable.forPath(spark, given).alias("s").toDF()
+    rows = SparkTable.forPath(spark, source_path).alias("s").toDF()
     builder = SparkTable.forPath(spark, ours).alias("t").merge(rows, on)
     for clause in clauses:
         kind = {"matched": "whenMatched", "insert": "whenNotMatched", "left": "whenNotMatchedBySource"}[clause.kind]
@@ -89,7 +89,7 @@ def test_merges_leave_what_delta_sparks_do(
         builder = getattr(builder, f"{kind}{action}{every}")(clause.condition, *values)
     builder.execute()
     whens = "\n".join(clause.sql for clause in clauses)
-    delta_spark.sql(f"MERGE INTO delta.`{theirs}` t USING delta.`{given}` s ON {on}\n{whens}")
+    delta_spark.sql(f"MERGE INTO delta.`{theirs}` t USING delta.`{source_path}` s ON {on}\n{whens}")
     same(delta_spark, ours, theirs)
 
 
@@ -101,9 +101,9 @@ CASTS = [
 ]
 
 
-@pytest.mark.parametrize(("of", "value"), CASTS)
+@pytest.mark.parametrize(("type_name", "value"), CASTS)
 def test_values_are_cast_as_delta_spark_casts_them(
-    spark: SparkSession, delta_spark: DeltaSpark, tmp_table: Callable[[], str], of: str, value: str
+    spark: SparkSession, delta_spark: DeltaSpark, tmp_table: Callable[[], str], type_name: str, value: str
 ) -> None:
     statements = (
         "UPDATE {} SET c = {} WHERE id = 1",
@@ -111,8 +111,8 @@ def test_values_are_cast_as_delta_spark_casts_them(
         "MERGE INTO {} t USING (SELECT 3L AS id, {} AS c) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
     )
     ours, theirs = (f"delta.`{tmp_table()}`" for _ in range(2))
-    deltaplane_sql(f"CREATE TABLE {ours} (id BIGINT, c {of}) USING delta")
-    delta_spark.execute(f"CREATE TABLE {theirs} (id BIGINT, c {of}) USING delta")
+    deltaplane_sql(f"CREATE TABLE {ours} (id BIGINT, c {type_name}) USING delta")
+    delta_spark.execute(f"CREATE TABLE {theirs} (id BIGINT, c {type_name}) USING delta")
     for statement in ("INSERT INTO {} VALUES (1, {})", *statements):
         done = []
         for run, table in ((lambda text: deltaplane_sql(text, spark), ours), (delta_spark.execute, theirs)):

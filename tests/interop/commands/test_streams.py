@@ -104,19 +104,19 @@ def condition(run: Callable[[], Any]) -> str:
         named = getattr(e, "getCondition", lambda: None)()
         if named is not None and named != "STREAM_FAILED":
             return str(named)
-        found = re.search(r"\[((?:DELTA|DIFFERENT)_[A-Z_.]+)\]", str(e))
-        return found[1] if found else f"no condition: {e}"
+        match = re.search(r"\[((?:DELTA|DIFFERENT)_[A-Z_.]+)\]", str(e))
+        return match[1] if match else f"no condition: {e}"
 
 
-def prepared(delta_spark: DeltaSpark, case: Case, at: Path, first: Callable[[Path], Any]) -> None:
-    table = f"delta.`{at}`"
+def prepared(delta_spark: DeltaSpark, case: Case, path: Path, first: Callable[[Path], Any]) -> None:
+    table = f"delta.`{path}`"
     delta_spark.execute(f"CREATE TABLE {table} (id int, v string) USING delta TBLPROPERTIES ({case.properties})")
     delta_spark.execute(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
     if case.runs_before:
-        first(at)
+        first(path)
     for statement in case.then:
         if statement.startswith("DROP TABLE"):
-            shutil.rmtree(at)
+            shutil.rmtree(path)
         else:
             delta_spark.execute(statement.format(t=table))
 
@@ -125,15 +125,15 @@ def prepared(delta_spark: DeltaSpark, case: Case, at: Path, first: Callable[[Pat
 def test_a_stream_ends_the_same(delta_spark: DeltaSpark, enabled: SparkSession, tmp_path: Path, name: str) -> None:
     case = STREAMS[name]
 
-    def ours(at: Path) -> int:
-        frame = enabled.readStream.format("delta").options(**case.options).load(str(at))
-        writer = frame.writeStream.format("noop").option("checkpointLocation", f"{at}-query")
+    def ours(path: Path) -> int:
+        frame = enabled.readStream.format("delta").options(**case.options).load(str(path))
+        writer = frame.writeStream.format("noop").option("checkpointLocation", f"{path}-query")
         query = writer.trigger(availableNow=True).start()
         assert query.awaitTermination(SECONDS)
         return sum(progress["numInputRows"] for progress in query.recentProgress)
 
-    def theirs(at: Path) -> int:
-        return delta_spark.stream(str(at), case.options, f"{at}-query")
+    def theirs(path: Path) -> int:
+        return delta_spark.stream(str(path), case.options, f"{path}-query")
 
     prepared(delta_spark, case, tmp_path / "ours", ours)
     prepared(delta_spark, case, tmp_path / "theirs", theirs)
@@ -142,11 +142,11 @@ def test_a_stream_ends_the_same(delta_spark: DeltaSpark, enabled: SparkSession, 
     for key, value in case.settings.items():
         enabled.conf.set(key, value)
     try:
-        found = condition(lambda: ours(tmp_path / "ours"))
+        actual = condition(lambda: ours(tmp_path / "ours"))
     finally:
         for key in case.settings:
             enabled.conf.unset(key)
-    assert found == expected
+    assert actual == expected
 
 
 @pytest.mark.parametrize("name", FEEDS)
@@ -154,16 +154,16 @@ def test_a_feed_is_refused_the_same(delta_spark: DeltaSpark, enabled: SparkSessi
     case = FEEDS[name]
     if case.properties == MAPPED:
         case = replace(case, properties=f"{FED}, {MAPPED}")
-    at = tmp_path / "t"
-    prepared(delta_spark, case, at, lambda _: None)
+    path = tmp_path / "t"
+    prepared(delta_spark, case, path, lambda _: None)
     with delta_spark.settings(case.settings):
-        expected = condition(lambda: delta_spark.changes(str(at), case.options))
+        expected = condition(lambda: delta_spark.changes(str(path), case.options))
     for key, value in case.settings.items():
         enabled.conf.set(key, value)
     try:
         reader = enabled.read.format("delta").option("readChangeFeed", "true").options(**case.options)
-        found = condition(lambda: reader.load(str(at)).count())
+        actual = condition(lambda: reader.load(str(path)).count())
     finally:
         for key in case.settings:
             enabled.conf.unset(key)
-    assert found == expected
+    assert actual == expected

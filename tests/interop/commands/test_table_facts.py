@@ -50,10 +50,10 @@ def enabled(spark: SparkSession) -> Iterator[SparkSession]:
 def test_a_table_is_described_the_same(
     delta_spark: DeltaSpark, enabled: SparkSession, tmp_path: Path, table: str
 ) -> None:
-    at = f"delta.`{tmp_path / table}`"
-    delta_spark.execute(f"CREATE TABLE {at} {TABLES[table]}")
+    name = f"delta.`{tmp_path / table}`"
+    delta_spark.execute(f"CREATE TABLE {name} {TABLES[table]}")
     for statement in STATEMENTS.strip().splitlines():
-        text = statement.format(t=at)
+        text = statement.format(t=name)
         theirs = delta_spark.sql(text).to_pylist()
         ours = [row.asDict() for row in enabled.sql(text).collect()]
         if "does not have property" in str(theirs):
@@ -74,12 +74,12 @@ def test_the_history_of_vacuum_is_the_same(
     shutil.copytree(*paths)
     settings = {RETENTION: "false", **({} if logging is None else {LOGGING: logging})}
 
-    def told(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    def facts(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
         return [(row["operation"], dict(row["operationParameters"])) for row in rows]
 
-    def run(execute: Any, at: str) -> None:
+    def run(execute: Any, name: str) -> None:
         for text in ("VACUUM {t} RETAIN 0 HOURS", "VACUUM {t} RETAIN 0 HOURS DRY RUN", "VACUUM {t}"):
-            execute(text.format(t=at))
+            execute(text.format(t=name))
 
     with delta_spark.settings(settings):
         run(delta_spark.execute, f"delta.`{paths[0]}`")
@@ -90,7 +90,7 @@ def test_the_history_of_vacuum_is_the_same(
     finally:
         for key in settings:
             enabled.conf.unset(key)
-    theirs, ours = (told(delta_spark.sql(f"DESCRIBE HISTORY delta.`{path}`").to_pylist()) for path in paths)
+    theirs, ours = (facts(delta_spark.sql(f"DESCRIBE HISTORY delta.`{path}`").to_pylist()) for path in paths)
     assert ours == theirs
     assert len(ours) == (3 if logging == "false" else 7)
     assert len(list(paths[1].rglob("*.parquet"))) == len(list(paths[0].rglob("*.parquet")))

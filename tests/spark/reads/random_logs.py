@@ -270,22 +270,22 @@ def _actions(rows: pa.Table) -> pa.Table:
 
 def _without(rows: pa.Table, members: tuple[str, ...]) -> pa.Table:
     """The rows without these members of the adds."""
-    at = rows.schema.get_field_index("add")
+    index = rows.schema.get_field_index("add")
     column = rows["add"].combine_chunks()
     fields = [f for f in column.type if f.name not in members]
     arrays = [column.field(f.name) for f in fields]
     made = pa.StructArray.from_arrays(arrays, fields=fields, mask=column.is_null())
-    return rows.set_column(at, "add", made)
+    return rows.set_column(index, "add", made)
 
 
 def _plain(add: Action) -> Action:
     """An add of a checkpoint in the form of a commit."""
     names = ("path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "deletionVector")
-    found = {name: add[name] for name in names if add.get(name) is not None}
-    vector = found.get("deletionVector")
+    members = {name: add[name] for name in names if add.get(name) is not None}
+    vector = members.get("deletionVector")
     if vector is not None:
-        found["deletionVector"] = {k: v for k, v in vector.items() if v is not None}
-    return {**found, "partitionValues": dict(found["partitionValues"])}
+        members["deletionVector"] = {k: v for k, v in vector.items() if v is not None}
+    return {**members, "partitionValues": dict(members["partitionValues"])}
 
 
 CHECKPOINTS: dict[str, Callable[[RandomLog], None]] = {

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def rows(of: pa.Table) -> list[tuple[Any, ...]]:
-    return sorted(zip(*of.to_pydict().values(), strict=True), key=repr)
+def rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted(zip(*table.to_pydict().values(), strict=True), key=repr)
 
 
 def test_changes_are_those_of_the_core(spark: SparkSession, path: str) -> None:

@@ -24,9 +24,9 @@ def test_variants(spark: SparkSession, path: str) -> None:
     dp.write(rows.selectExpr("i", "parse_json(t) AS v", "array(parse_json(t)) AS l"), path)
     df = dp.read(spark, path)
     assert df.dtypes[1:] == [("v", "variant"), ("l", "array<variant>")]
-    found = df.selectExpr("i", "to_json(v) AS v", "to_json(l) AS l").orderBy("i").collect()
-    assert [r.v for r in found] == texts
-    assert found[0].l == f"[{texts[0]}]"
+    variants = df.selectExpr("i", "to_json(v) AS v", "to_json(l) AS l").orderBy("i").collect()
+    assert [r.v for r in variants] == texts
+    assert variants[0].l == f"[{texts[0]}]"
     from pyspark.sql.types import VariantVal
 
     own = DeltaTable(path).to_pyarrow_table().sort_by("i")["v"].to_pylist()

@@ -47,9 +47,9 @@ def table(case: str) -> str:
     return str(CORPUS / case / "table")
 
 
-def rows(of: pa.Table | DataFrame) -> list[tuple[Any, ...]]:
-    found = of if isinstance(of, pa.Table) else of.toArrow()
-    return sorted(zip(*found.to_pydict().values(), strict=True), key=repr)
+def rows(source: pa.Table | DataFrame) -> list[tuple[Any, ...]]:
+    rows_read = source if isinstance(source, pa.Table) else source.toArrow()
+    return sorted(zip(*rows_read.to_pydict().values(), strict=True), key=repr)
 
 
 @pytest.mark.parametrize("case", CASES)

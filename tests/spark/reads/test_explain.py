@@ -58,8 +58,8 @@ def test_plans_name_the_table_its_version_and_files(spark: SparkSession, table: 
     two = df.where("id = 5").alias("a").join(df.where("id > 6000").alias("b"), "k")
     assert scans(two) == ["things` version 7, 1 of 8 files", "things` version 7, 2 of 8 files"]
     assert two.count() == 200
-    (kept,) = df.where("id = (SELECT max(id) FROM range(3))").select("id").collect()
-    assert kept.id == 2
+    (row,) = df.where("id = (SELECT max(id) FROM range(3))").select("id").collect()
+    assert row.id == 2
 
 
 def test_files_are_planned_once(spark: SparkSession, table: str) -> None:
@@ -70,8 +70,8 @@ def test_files_are_planned_once(spark: SparkSession, table: str) -> None:
 
 def test_joins_broadcast_what_is_small_when_pruned(spark: SparkSession, table: str, conf: dict[str, str]) -> None:
     df = dp.read(spark, table)
-    one, every = (f._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() for f in (df.where("id = 5"), df))  # type: ignore[attr-defined]
-    assert one < every / 4
+    filtered, every = (f._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() for f in (df.where("id = 5"), df))  # type: ignore[attr-defined]
+    assert filtered < every / 4
     conf["spark.sql.autoBroadcastJoinThreshold"] = str(every // 2)
     small = df.where("id < 1000").alias("small")
     assert "BroadcastHashJoin" in plan_of(df.join(small, "id"))

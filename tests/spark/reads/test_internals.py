@@ -29,21 +29,21 @@ def test_the_jvm_reads_what_the_core_writes(spark: SparkSession, path: str) -> N
     nothing = _internals.Jvm.of(spark).seq([])
     index = dp.read(spark, path)._deltaplane_index  # type: ignore[attr-defined]
     directories = index.shown.listFiles(nothing, nothing)
-    found = {}
+    files_of_condition = {}
     for directory in map(directories.apply, range(directories.size())):
         values, files = directory.values(), directory.files()
         text = None if values.isNullAt(0) else values.getUTF8String(0).toString()
-        assert (values.numFields(), text in found) == (1, False)
-        found[text] = {
+        assert (values.numFields(), text in files_of_condition) == (1, False)
+        files_of_condition[text] = {
             (str(file.getPath().toUri()), file.getLen(), file.getModificationTime())
             for file in map(files.apply, range(files.size()))
         }
     table = DeltaTable(path)
-    assert {uri for files in found.values() for uri, _, _ in files} == {
+    assert {uri for files in files_of_condition.values() for uri, _, _ in files} == {
         *_native.spark_file_uris(table._snapshot, "all")
     }
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    assert {text: sorted(about for _, *about in files) for text, files in found.items()} == {
+    assert {text: sorted(about for _, *about in files) for text, files in files_of_condition.items()} == {
         text: sorted(
             [add["size_bytes"], round(add["modification_time"].timestamp() * 1000)]
             for add in actions
@@ -51,7 +51,7 @@ def test_the_jvm_reads_what_the_core_writes(spark: SparkSession, path: str) -> N
         )
         for text in texts
     }
-    assert {len(files) for files in found.values()} == {2}
+    assert {len(files) for files in files_of_condition.values()} == {2}
     assert [(p.files, p.directories) for p in index.plans] == [(6, 3)]
 
 

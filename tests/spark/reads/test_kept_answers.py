@@ -24,17 +24,17 @@ ANEW, AS_BEFORE = "anew", "as before"
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How each question about files is answered."""
-    told: list[str] = []
+    kinds: list[str] = []
     apply = _index.DeltaplaneFileIndex.apply
 
     def noted(self: _index.DeltaplaneFileIndex, question: str, conditions: Any) -> Any:
         answer = apply(self, question, conditions)
         if question.startswith(("prepare", "list")):
-            told.append(ANEW if answer else AS_BEFORE)
+            kinds.append(ANEW if answer else AS_BEFORE)
         return answer
 
     monkeypatch.setattr(_index.DeltaplaneFileIndex, "apply", noted)
-    return told
+    return kinds
 
 
 def write(spark: SparkSession, path: str, start: int, end: int) -> None:
@@ -78,9 +78,9 @@ def test_a_live_view_asks_whether_its_version_is_the_newest(spark: SparkSession,
     dp.create_or_replace_temp_view(spark, "kept", path)
 
     def counts() -> int:
-        found = spark.sql("SELECT count(*) FROM kept WHERE p = 1").first()
-        assert found is not None
-        return int(found[0])
+        row = spark.sql("SELECT count(*) FROM kept WHERE p = 1").first()
+        assert row is not None
+        return int(row[0])
 
     assert [counts(), counts()] == [10, 10]
     assert answers == [ANEW, AS_BEFORE]
@@ -97,30 +97,30 @@ def test_answers_that_are_kept_are_small_together(spark: SparkSession, path: str
     loader = index.getClass().getClassLoader()
 
     def made(name: str, *arguments: Any) -> Any:
-        given = jvm._gateway.new_array(jvm.object, len(arguments))
+        values = jvm._gateway.new_array(jvm.object, len(arguments))
         for i, argument in enumerate(arguments):
-            given[i] = argument
-        return loader.loadClass(f"deltaplane.{name}").getConstructors()[0].newInstance(given)
+            values[i] = argument
+        return loader.loadClass(f"deltaplane.{name}").getConstructors()[0].newInstance(values)
 
-    def found(size: int) -> Any:
+    def value_of_size(size: int) -> Any:
         head = b"name\x000\x000\x000\x00\x000\x000"
         answer = len(head).to_bytes(4, "big") + head + (0).to_bytes(4, "big")
         return made("Found", answer.ljust(size, b"\0"))
 
-    kept = made("Kept")
+    cache = made("Kept")
 
     def held(*names: str) -> list[str]:
-        return [name for name in names if kept.get(name) is not None]
+        return [name for name in names if cache.get(name) is not None]
 
     for name in "abcd":
-        kept.put(name, found(1 << 20))
+        cache.put(name, value_of_size(1 << 20))
     assert held("a", "b", "c", "d", "e") == ["a", "b", "c", "d"]
     # The least recently used answer is evicted; an answer that exceeds the limit alone isn't
     # cached.
     assert held("a") == ["a"]
-    kept.put("e", found(1 << 20))
+    cache.put("e", value_of_size(1 << 20))
     assert held("a", "b", "c", "d", "e") == ["a", "c", "d", "e"]
-    kept.put("f", found((4 << 20) + 1))
+    cache.put("f", value_of_size((4 << 20) + 1))
     assert held("a", "c", "d", "e", "f") == ["a", "c", "d", "e"]
-    kept.put("c", found(3 << 20))
+    cache.put("c", value_of_size(3 << 20))
     assert held("a", "c", "d", "e") == ["c", "e"]

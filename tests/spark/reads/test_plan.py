@@ -66,19 +66,19 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def in_microseconds(table: pa.Table) -> pa.Table:
     """The table with timestamps in microseconds, Spark's only unit."""
 
-    def of(kind: pa.DataType) -> pa.DataType:
+    def type_of(kind: pa.DataType) -> pa.DataType:
         if pa.types.is_timestamp(kind):
             return pa.timestamp("us", kind.tz)
-        return pa.struct([f.with_type(of(f.type)) for f in kind]) if pa.types.is_struct(kind) else kind
+        return pa.struct([f.with_type(type_of(f.type)) for f in kind]) if pa.types.is_struct(kind) else kind
 
-    return table.cast(pa.schema([f.with_type(of(f.type)) for f in table.schema]))
+    return table.cast(pa.schema([f.with_type(type_of(f.type)) for f in table.schema]))
 
 
 def check(spark: SparkSession, table: DeltaTable, predicate: str | None = None) -> int:
     """Compares the job's files with the replay's; returns their number."""
-    found = dp.plan(spark, table.location, predicate, table.version()).toArrow()
-    assert_same(found, in_microseconds(table.plan(predicate).read_all()))
-    return found.num_rows
+    planned = dp.plan(spark, table.location, predicate, table.version()).toArrow()
+    assert_same(planned, in_microseconds(table.plan(predicate).read_all()))
+    return planned.num_rows
 
 
 def last_plan(df: DataFrame) -> Any:
@@ -107,7 +107,7 @@ def test_the_random_logs_are_of_every_kind(tmp_path: Path) -> None:
     """The condition for the test above: files are in checkpoints and in later commits, with vectors
     and without, and predicates exclude some and select some."""
     held: set[str] = set()
-    vectors = kept = live = 0
+    vectors = selected = live = 0
     for seed in range(2 * len(KINDS)):
         log = RandomLog(tmp_path / str(seed), seed)
         table = DeltaTable(log.path)
@@ -115,9 +115,9 @@ def test_the_random_logs_are_of_every_kind(tmp_path: Path) -> None:
         files = table.plan().read_all()
         vectors += len(files) - files["deletion_vector"].null_count
         live += len(files)
-        kept += table.plan(PREDICATES[(seed * 5) // 2 % len(PREDICATES)]).read_all().num_rows
+        selected += table.plan(PREDICATES[(seed * 5) // 2 % len(PREDICATES)]).read_all().num_rows
     assert 0 < vectors < live
-    assert 0 < kept < live
+    assert 0 < selected < live
     in_parquet = {
         f"{kind}: row_groups" for kind in ("own", "JSON statistics", "parsed statistics", "parts", "V2, Parquet")
     }

@@ -47,8 +47,8 @@ def counts_by(frame: DataFrame, conditions: list[str], by: str) -> dict[tuple[st
 
 
 def counts(frame: DataFrame, conditions: list[str]) -> dict[str, int]:
-    found = counts_by(frame, conditions, "1")
-    return {condition: found.get((condition, 1), 0) for condition in conditions}
+    counts_by_pair = counts_by(frame, conditions, "1")
+    return {condition: counts_by_pair.get((condition, 1), 0) for condition in conditions}
 
 
 def counts_of_all(frame: DataFrame, conditions: list[str]) -> dict[str, int]:
@@ -96,7 +96,7 @@ def _values(spark: SparkSession, path: str, rows: pa.Table) -> None:
         return f"({k}, {double}, {single}, named_struct('x', {double}, 'f', {single}), {w}, {c})"
 
     few = (rows[name].to_pylist() for name in ("k", "x", "c", "w"))
-    values = ", ".join(row(*one) for one in zip(*few, strict=True) if one[2] < len(bounds.CHUNKS) - 1)
+    values = ", ".join(row(*values) for values in zip(*few, strict=True) if values[2] < len(bounds.CHUNKS) - 1)
     sql(f"INSERT INTO delta.`{path}` (k, x, f, s, w, c) VALUES {values}", spark)
 
 
@@ -124,12 +124,12 @@ def test_every_row_of_every_writer_is_found(spark: SparkSession, memory: DuckDBP
     ]
 
     def assert_found(conditions: list[str]) -> None:
-        found = counts_by(dp.read(spark, path), conditions, "w")
+        counts_by_pair = counts_by(dp.read(spark, path), conditions, "w")
         for condition in conditions:
             for w, write in enumerate(WRITERS):
                 all_of_them = f"(SELECT * FROM held WHERE c < {len(bounds.CHUNKS) - (write is _values)})"
                 right = bounds.expected(memory, condition, all_of_them)
-                assert found.get((condition, w), 0) == right, (condition, write.__name__)
+                assert counts_by_pair.get((condition, w), 0) == right, (condition, write.__name__)
 
     assert_found(asked)
     sql(f"OPTIMIZE delta.`{path}`", spark)

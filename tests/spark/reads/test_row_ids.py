@@ -105,7 +105,7 @@ def test_ids_and_versions_are_delta_sparks(enabled: SparkSession, name: str) -> 
 def test_fields_of_the_column_are_delta_sparks(enabled: SparkSession, name: str) -> None:
     enabled.sql(f"CREATE TABLE {name} (id BIGINT) USING delta TBLPROPERTIES ({shown(TRACKED)})")
     field = enabled.table(name).select("_metadata").schema["_metadata"]
-    assert [(f.name, f.nullable) for f in field.dataType] == [(one, False) for one in TRACKED_FIELDS]  # type: ignore[attr-defined]
+    assert [(f.name, f.nullable) for f in field.dataType] == [(nullable, False) for nullable in TRACKED_FIELDS]  # type: ignore[attr-defined]
     assert not field.nullable
     assert enabled.table(name).columns == ["id"]
     assert enabled.table(name).select("_metadata.*").columns == TRACKED_FIELDS
@@ -149,8 +149,8 @@ def test_ids_go_with_everything_that_queries_do(spark: SparkSession, changed: st
     # Filters: on the id alone, on partitions and nested fields with it, on fields of `_metadata`
     # named like columns.
     for row_id in range(7):
-        found = [row.id for row in table.where(f"_metadata.row_id = {row_id}").collect()]
-        assert found == [key for key, other in ids.items() if other == row_id]
+        keys = [row.id for row in table.where(f"_metadata.row_id = {row_id}").collect()]
+        assert keys == [key for key, other in ids.items() if other == row_id]
     assert rows(table.where("_metadata.row_id > 0 AND p = '0'").select("id")) == [(4,), (102,)]
     assert rows(table.where("_metadata.row_id = 1 AND s.a > 1").select("id")) == [(102,)]
     assert table.where("_metadata.file_size > 100").count() == 6
@@ -178,13 +178,13 @@ def test_ids_go_with_everything_that_queries_do(spark: SparkSession, changed: st
 
 def test_fields_of_files_are_those_of_the_log(spark: SparkSession, changed: str) -> None:
     table = dp.read(spark, changed)
-    found = {
+    files = {
         (row.file_name, row.file_size, row.file_block_start)
         for row in table.select("_metadata.*").collect()
         if row.file_path.endswith(row.file_name)
     }
     actions = pa.table(DeltaTable(changed).get_add_actions(flatten=True)).to_pylist()
-    assert found == {(add["path"].rpartition("/")[2], add["size_bytes"], 0) for add in actions}
+    assert files == {(add["path"].rpartition("/")[2], add["size_bytes"], 0) for add in actions}
     places = rows(table.select("id", "_metadata.row_index"))
     embedded = DeltaTable(changed).scan(["id", "_row"]).to_arrow()
     assert places == sorted(zip(*embedded.to_pydict().values(), strict=True))
@@ -263,11 +263,11 @@ class Model:
         rows."""
         version = DeltaTable(self.path).version()
         shown = ["k", "v", "_metadata.row_id", "_metadata.row_commit_version"]
-        found = {row[0]: tuple(row[1:]) for row in dp.read(self.spark, self.path).select(*shown).collect()}
+        rows = {row[0]: tuple(row[1:]) for row in dp.read(self.spark, self.path).select(*shown).collect()}
         for key, (value, row_id, _) in list(self.rows.items()):
             if row_id < 0:
-                self.rows[key] = value, found[key][1], version
-        assert found == self.rows
+                self.rows[key] = value, rows[key][1], version
+        assert rows == self.rows
         ids = [row_id for _, row_id, _ in self.rows.values()]
         assert len(set(ids)) == len(ids)
         embedded = DeltaTable(self.path).scan(["k", "v", "_row_id", "_row_commit_version"]).to_arrow().to_pydict()
@@ -349,12 +349,12 @@ SECONDS = 120
 
 def streamed(frame: DataFrame, path: str) -> list[tuple[Any, ...]]:
     """New rows since the last call with this path."""
-    found: list[tuple[Any, ...]] = []
-    writer = frame.writeStream.foreachBatch(lambda batch, _: found.extend(rows(batch)))
+    collected: list[tuple[Any, ...]] = []
+    writer = frame.writeStream.foreachBatch(lambda batch, _: collected.extend(rows(batch)))
     query = writer.option("checkpointLocation", f"{path}-query").trigger(availableNow=True).start()
     assert query.awaitTermination(SECONDS)
     assert query.exception() is None
-    return sorted(found)
+    return sorted(collected)
 
 
 @pytest.mark.parametrize("vectors", [False, True])
@@ -414,11 +414,11 @@ def test_rows_from_before_row_tracking_have_no_made_up_ids(spark: SparkSession, 
     dp.write(spark.range(0, 2, 1, 1), path)
     DeltaTable(path).alter.set_table_properties(TRACKED)
     options: dict[str, Any] = {"startingVersion": 0, "ignoreChanges": True}
-    kept = {**options, "schemaTrackingLocation": f"{path}-query/columns"}
+    options_of_stream = {**options, "schemaTrackingLocation": f"{path}-query/columns"}
     with pytest.raises(StreamingQueryException, match="DELTA_STREAMING_METADATA_EVOLUTION"):
-        streamed(dp.read_stream(spark, path, **kept).select("id", "_metadata.row_id"), path)
+        streamed(dp.read_stream(spark, path, **options_of_stream).select("id", "_metadata.row_id"), path)
     with pytest.raises(AnalysisException, match="FIELD_NOT_FOUND"):
-        dp.read_stream(spark, path, **kept).select("_metadata.row_id")
+        dp.read_stream(spark, path, **options_of_stream).select("_metadata.row_id")
     fresh = dp.read_stream(spark, path, **options)
     with pytest.raises(StreamingQueryException, match="the log has no row tracking for the file of a row"):
         streamed(fresh.select("id", "_metadata.row_id"), path + " other")

@@ -56,20 +56,23 @@ def rows_of(frame: DataFrame) -> int:
 def columns_of(frame: DataFrame) -> dict[str, ColumnStatistics]:
     """The column statistics of a plan's leaf."""
 
-    def of(option: Any, kind: type) -> Any:
+    def value_of(option: Any, kind: type) -> Any:
         return kind(str(option.get())) if option.isDefined() else None
 
     leaf = frame._jdf.queryExecution().optimizedPlan().collectLeaves().head()
     stats = leaf.stats().attributeStats()
-    found = {}
+    columns = {}
     for i in range(leaf.output().size()):
         attribute = leaf.output().apply(i)
         if stats.contains(attribute):
-            one = stats.get(attribute).get()
-            found[attribute.name()] = ColumnStatistics(
-                of(one.nullCount(), int), of(one.distinctCount(), int), of(one.min(), str), of(one.max(), str)
+            statistics_of_column = stats.get(attribute).get()
+            columns[attribute.name()] = ColumnStatistics(
+                value_of(statistics_of_column.nullCount(), int),
+                value_of(statistics_of_column.distinctCount(), int),
+                value_of(statistics_of_column.min(), str),
+                value_of(statistics_of_column.max(), str),
             )
-    return found
+    return columns
 
 
 def test_columns_are_told_exactly(spark: SparkSession, table: str, conf: dict[str, str]) -> None:
@@ -136,8 +139,8 @@ def test_nothing_is_asked_where_spark_doesn_t_estimate(
 ) -> None:
     asked: list[str] = []
 
-    def noted(name: str, of: Any) -> Any:
-        return lambda *args: asked.append(name) or of(*args)
+    def noted(name: str, function: Any) -> Any:
+        return lambda *args: asked.append(name) or function(*args)
 
     monkeypatch.setattr(_index, "column_statistics", noted("statistics", column_statistics))
     monkeypatch.setattr(_internals.Jvm, "conditions", noted("conditions", _internals.Jvm.conditions))
@@ -171,17 +174,17 @@ def test_a_view_says_nothing_of_columns_before_its_version_is_known(
     dp.create_or_replace_temp_view(spark, "counted_live", table)
     conf[CBO] = "true"
     assert columns_of(spark.table("counted_live")) == {}
-    told: list[dict[str, ColumnStatistics]] = []
+    noted_statistics: list[dict[str, ColumnStatistics]] = []
 
     def noted(*args: Any) -> dict[str, ColumnStatistics]:
-        told.append(column_statistics(*args))
-        return told[-1]
+        noted_statistics.append(column_statistics(*args))
+        return noted_statistics[-1]
 
     monkeypatch.setattr(_index, "column_statistics", noted)
     assert spark.sql("SELECT max(id) FROM counted_live").first()[0] == 7999
     DeltaTable(table).delete("id >= 4000")
     assert spark.sql("SELECT max(id) FROM counted_live").first()[0] == 3999
-    assert [one["id"].high for one in told] == ["7999", "3999"]
+    assert [columns["id"].high for columns in noted_statistics] == ["7999", "3999"]
     spark.catalog.dropTempView("counted_live")
 
 
@@ -250,20 +253,20 @@ def test_what_is_said_is_true(spark: SparkSession, path: str, seed: int) -> None
         write_deltalake(path, table, mode="append", partition_by=["p"])
     said = statistics(spark, DeltaTable(path)._snapshot, [])
     assert {"a", "b", "d", "s", "p"} == said.keys()
-    for name, one in said.items():
+    for name, column in said.items():
         values = [row[name] for row in rows if row[name] is not None]
-        assert one.nulls == len(rows) - len(values)
-        assert one.distinct in (None, len(set(values))), name
+        assert column.nulls == len(rows) - len(values)
+        assert column.distinct in (None, len(set(values))), name
         if name != "s":
             bounds = (min(values), max(values)) if values else (None, None)
-            assert (one.low, one.high) == tuple(None if value is None else str(value) for value in bounds)
+            assert (column.low, column.high) == tuple(None if value is None else str(value) for value in bounds)
     assert said["p"].distinct is not None
 
 
 def test_many_values_aren_t_kept(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deltalake(path, pa.table({"p": range(5), "k": range(5)}), partition_by=["p"])
     snapshot = DeltaTable(path)._snapshot
-    assert {name: one.distinct for name, one in statistics(spark, snapshot, []).items()} == {"p": 5, "k": 5}
+    assert {name: column.distinct for name, column in statistics(spark, snapshot, []).items()} == {"p": 5, "k": 5}
     monkeypatch.setattr(_statistics, "_MOST_VALUES", 4)
     said = statistics(spark, snapshot, [])
     assert said == {name: ColumnStatistics(0, None, "0", "4") for name in ("p", "k")}

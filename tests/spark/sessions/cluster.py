@@ -56,11 +56,11 @@ class Process:
     def said(self, pattern: str) -> str:
         """Waits until the log matches a pattern; returns the group."""
         deadline = time.monotonic() + SECONDS
-        while (found := re.search(pattern, self.log.read_text())) is None:
+        while (match := re.search(pattern, self.log.read_text())) is None:
             assert self.popen.poll() is None, self.log.read_text()
             assert time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.1)
-        return found[1]
+        return match[1]
 
 
 def _start(log: Path, main: str, *arguments: str) -> Process:

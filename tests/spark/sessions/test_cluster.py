@@ -78,8 +78,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 
 def table(path: Path) -> Counter[tuple[int, int]]:
-    found = DeltaTable(str(path)).to_pyarrow_table(columns=["id", "n"])
-    return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    rows = DeltaTable(str(path)).to_pyarrow_table(columns=["id", "n"])
+    return Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True))
 
 
 def numbered(path: Path) -> None:
@@ -116,9 +116,9 @@ def test_a_worker_is_lost_while_rows_are_merged(driver: Driver, tmp_path: Path) 
     deleted = half // 10
     assert driver.does("merge", path, tmp_path / "gate") == ROWS + half - deleted
     assert DeltaTable(str(path)).version() == 4
-    kept = [(n, n) for n in range(half)]
+    unchanged = [(n, n) for n in range(half)]
     merged = [(n, n * 10) for n in range(half, ROWS + half) if n >= ROWS or n % 10]
-    assert table(path) == Counter([*kept, *merged])
+    assert table(path) == Counter([*unchanged, *merged])
     metrics = DeltaTable(str(path)).history(1)[0]["operationMetrics"]
     changed = {name: metrics[f"numTargetRows{name}"] for name in ("Updated", "Deleted", "Inserted")}
     assert changed == {"Updated": str(half - deleted), "Deleted": str(deleted), "Inserted": str(half)}

@@ -116,9 +116,9 @@ def test_the_name_delta_is_registered_too(spark: SparkSession, path: str) -> Non
 
 def test_settings_lose_what_is_delta_sparks_alone() -> None:
     packages = "io.delta:delta-spark_2.13:4.4.0, org.example:other:1.0"
-    given = {EXTENSIONS: f"a.B,{EXTENSION}", "spark.jars.packages": packages, CATALOG: "a.Catalog", "spark.x": "y"}
+    settings = {EXTENSIONS: f"a.B,{EXTENSION}", "spark.jars.packages": packages, CATALOG: "a.Catalog", "spark.x": "y"}
     expected = {EXTENSIONS: "a.B", "spark.jars.packages": "org.example:other:1.0", CATALOG: "a.Catalog", "spark.x": "y"}
-    assert without_delta_sparks(given) == expected
+    assert without_delta_sparks(settings) == expected
     of_delta = {
         EXTENSIONS: EXTENSION,
         "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",

@@ -26,16 +26,16 @@ def test_tables_are_listed_as_who_made_them_said(enabled: SparkSession, path: st
     enabled.sql(f"CREATE TABLE {name} (id INT) USING delta COMMENT 'first'")
     enabled.sql(f"COMMENT ON TABLE {name} IS 'about'")
     assert kinds() == {name: "MANAGED"}
-    found = catalog.getTable(name)
-    assert (found.name, found.namespace, found.description, found.tableType) == (name, ["default"], "about", "MANAGED")
+    entry = catalog.getTable(name)
+    assert (entry.name, entry.namespace, entry.description, entry.tableType) == (name, ["default"], "about", "MANAGED")
     enabled.sql(f"DROP TABLE {name}")
     enabled.sql(f"CREATE TABLE {name} (id INT) USING delta LOCATION '{path}'")
     assert kinds() == {name: "EXTERNAL"}
     assert catalog.getTable(f"default.{name}").tableType == "EXTERNAL"
-    at = f"delta.`{path}`"
-    by_path = catalog.getTable(at)
+    name_of_path = f"delta.`{path}`"
+    by_path = catalog.getTable(name_of_path)
     assert (by_path.name, by_path.namespace, by_path.catalog) == (path, ["delta"], "spark_catalog")
-    assert (catalog.tableExists(at), catalog.tableExists(f"delta.`{path} other`")) == (True, False)
+    assert (catalog.tableExists(name_of_path), catalog.tableExists(f"delta.`{path} other`")) == (True, False)
     enabled.range(1).createOrReplaceTempView(f"{name}_view")
     (view,) = [table for table in catalog.listTables() if table.name == f"{name}_view"]
     assert (view.isTemporary, view.tableType) == (True, "TEMPORARY")
@@ -46,8 +46,8 @@ def test_the_catalog_makes_tables(enabled: SparkSession, path: str, name: str) -
     catalog, schema = enabled.catalog, enabled.range(1).schema
     made = catalog.createTable(name, source="delta", schema=schema, description="about", own="a")
     assert (made.columns, made.count(), catalog.getTable(name).tableType) == (["id"], 0, "MANAGED")
-    (told,) = enabled.sql(f"DESCRIBE DETAIL {name}").collect()
-    assert (told.description, told.properties) == ("about", {"own": "a", "option.own": "a"})
+    (detail,) = enabled.sql(f"DESCRIBE DETAIL {name}").collect()
+    assert (detail.description, detail.properties) == ("about", {"own": "a", "option.own": "a"})
     with pytest.raises(AnalysisException) as raised:
         catalog.createTable(name, source="delta", schema=schema)
     assert isinstance(raised.value, TableAlreadyExistsError)
@@ -80,8 +80,8 @@ def test_options_that_mean_nothing(
     said = [record.getMessage() for record in caplog.records if "nonsense" in record.getMessage()]
     assert len(said) == 4, said
     # Table properties among a reader's options, and settings of file systems that aren't in use.
-    found = enabled.read.format("delta").option("delta.appendOnly", "true").option("fs.nothing", "1").load(path)
-    assert found.count() == 9
+    frame = enabled.read.format("delta").option("delta.appendOnly", "true").option("fs.nothing", "1").load(path)
+    assert frame.count() == 9
     rows.write.format("delta").mode("append").option("fs.nothing", "1").save(path)
     rows.write.format("delta").mode("append").option("fs.nothing", "1").saveAsTable(name)
     assert enabled.table(name).count() == 15
@@ -108,5 +108,5 @@ def test_a_path_is_given_once(enabled: SparkSession, path: str, conf: dict[str, 
 def test_a_query_is_described(enabled: SparkSession, path: str) -> None:
     enabled.range(3).selectExpr("id", "'a' AS a").write.format("delta").save(path)
     for words in ("DESCRIBE QUERY", "DESC QUERY"):
-        found = enabled.sql(f"{words} SELECT a, count(*) AS n FROM delta.`{path}` GROUP BY a").collect()
-        assert [(row.col_name, row.data_type) for row in found] == [("a", "string"), ("n", "bigint")]
+        columns = enabled.sql(f"{words} SELECT a, count(*) AS n FROM delta.`{path}` GROUP BY a").collect()
+        assert [(row.col_name, row.data_type) for row in columns] == [("a", "string"), ("n", "bigint")]

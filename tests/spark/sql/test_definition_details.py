@@ -28,7 +28,11 @@ def test_a_void_column_gets_a_type(enabled: SparkSession, path: str) -> None:
     run(f"ALTER TABLE {table} CHANGE COLUMN W w STRING")
     run(f"INSERT INTO {table} VALUES (2, 5, 'x')")
     assert rows(enabled, f"SELECT * FROM {table}") == [(1, None, None), (2, 5, "x")]
-    assert [one["operation"] for one in DeltaTable(path).history(3)] == ["WRITE", "CHANGE COLUMN", "CHANGE COLUMN"]
+    assert [commit["operation"] for commit in DeltaTable(path).history(3)] == [
+        "WRITE",
+        "CHANGE COLUMN",
+        "CHANGE COLUMN",
+    ]
     # No type was changed that a reader of old files must know of.
     assert "typeWidening" not in (DeltaTable(path).protocol().writer_features or ())
     with pytest.raises(DeltaError, match="may only become wider"):

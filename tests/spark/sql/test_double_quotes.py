@@ -77,8 +77,8 @@ def test_sql_of_a_session_means_what_spark_means(enabled: SparkSession, rows: st
     enabled.sql(f'UPDATE delta.`{rows}` SET "v" = "v" + 10 WHERE "s" = \'x\' -- "x"')
     enabled.sql(f"DELETE FROM delta.`{rows}` WHERE \"s\" != 'x'")
     assert left(rows) == ["x"]
-    found = enabled.sql(f'SELECT "v" FROM delta.`{rows}` WHERE "s" = \'x\'').collect()
-    assert [row.v for row in found] == [11]
+    selected = enabled.sql(f'SELECT "v" FROM delta.`{rows}` WHERE "s" = \'x\'').collect()
+    assert [row.v for row in selected] == [11]
 
 
 def test_an_argument_of_a_wrong_type_is_named(spark: SparkSession, rows: str) -> None:

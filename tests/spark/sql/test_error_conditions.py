@@ -34,9 +34,9 @@ def table(spark: SparkSession, path: str) -> str:
 
 def raised(run: Callable[[], Any], kind: type[Exception], spark: type[Exception], condition: str, state: str) -> Any:
     """Checks all that a script can see of an error."""
-    with pytest.raises(kind) as found:
+    with pytest.raises(kind) as caught:
         run()
-    error: Any = found.value
+    error: Any = caught.value
     assert isinstance(error, spark)
     assert (error.getCondition(), error.getSqlState()) == (condition, state)
     with pytest.warns(FutureWarning):
@@ -44,7 +44,7 @@ def raised(run: Callable[[], Any], kind: type[Exception], spark: type[Exception]
     return error
 
 
-def of(spark: SparkSession, columns: str = ROWS, *rows: tuple[Any, ...]) -> Any:
+def writer_of(spark: SparkSession, columns: str = ROWS, *rows: tuple[Any, ...]) -> Any:
     """A writer of some rows."""
     return spark.createDataFrame(list(rows or [(7, "x")]), columns).write.format("delta")
 
@@ -73,12 +73,12 @@ def test_what_is_said_of_tables_depends_on_what_asks(spark: SparkSession, path: 
 
 def test_what_is_there_already(spark: SparkSession, table: str, name: str) -> None:
     there = ours.TableAlreadyExistsError, sparks.AnalysisException
-    error = raised(lambda: of(spark).save(table), *there, "DELTA_PATH_EXISTS", "42K04")
+    error = raised(lambda: writer_of(spark).save(table), *there, "DELTA_PATH_EXISTS", "42K04")
     assert error.getMessageParameters() == {"path": table}
     exists = "TABLE_OR_VIEW_ALREADY_EXISTS", "42P07"
     raised(DeltaTable.create(spark).location(table).addColumn("x", "int").execute, *there, *exists)
-    of(spark).saveAsTable(name)
-    raised(lambda: of(spark).saveAsTable(name), *there, *exists)
+    writer_of(spark).saveAsTable(name)
+    raised(lambda: writer_of(spark).saveAsTable(name), *there, *exists)
     raised(lambda: spark.range(1).writeTo(name).using("delta").create(), *there, *exists)
 
 
@@ -94,14 +94,14 @@ def test_versions_and_moments(spark: SparkSession, table: str, in_new_york: None
     assert error.getMessageParameters() == {"version": "9", "endVersion": "0"}
     raised(lambda: delta.restoreToTimestamp("2001-01-01"), *gone, "DELTA_CANNOT_RESTORE_TIMESTAMP_EARLIER", "22003")
     greater = "DELTA_TIMESTAMP_GREATER_THAN_COMMIT", "42816"
-    at, future = f"delta.`{table}`", "TIMESTAMP AS OF '2200-01-01'"
+    name, future = f"delta.`{table}`", "TIMESTAMP AS OF '2200-01-01'"
     later: list[Callable[[], Any]] = [
         lambda: spark.read.format("delta").option("timestampAsOf", "2200-01-01").load(table),
         lambda: spark.read.format("delta").load(f"{table}@22000101000000000"),
-        lambda: spark.sql(f"SELECT * FROM {at} {future}"),
+        lambda: spark.sql(f"SELECT * FROM {name} {future}"),
         lambda: spark.sql(f"SELECT * FROM delta.`{table}@22000101000000000`"),
-        lambda: spark.sql(f"INSERT INTO {at} SELECT * FROM {at} {future}"),
-        lambda: spark.sql(f"CREATE TABLE delta.`{table}-2` SHALLOW CLONE {at} {future}"),
+        lambda: spark.sql(f"INSERT INTO {name} SELECT * FROM {name} {future}"),
+        lambda: spark.sql(f"CREATE TABLE delta.`{table}-2` SHALLOW CLONE {name} {future}"),
         lambda: delta.cloneAtTimestamp("2200-01-01", f"{table}-2"),
         lambda: dp.read(spark, table, timestamp="2200-01-01"),
         lambda: dp.plan(spark, table, timestamp="2200-01-01"),
@@ -113,7 +113,7 @@ def test_versions_and_moments(spark: SparkSession, table: str, in_new_york: None
     cannot = "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER", "22003"
     error = raised(lambda: delta.restoreToTimestamp("2200-01-01"), *gone, *cannot)
     assert set(error.getMessageParameters()) == {"requestedTimestamp", "latestTimestamp"}
-    raised(lambda: spark.sql(f"RESTORE {at} TO {future}"), *gone, *cannot)
+    raised(lambda: spark.sql(f"RESTORE {name} TO {future}"), *gone, *cannot)
     assert len(deltaplane.DeltaTable(table).history()) == 1
     wrong = ours.InvalidArgumentError, sparks.AnalysisException
     error = raised(lambda: delta.restoreToTimestamp("05/04/1999"), *wrong, "DELTA_TIMESTAMP_INVALID", "42816")
@@ -122,14 +122,17 @@ def test_versions_and_moments(spark: SparkSession, table: str, in_new_york: None
 
 def test_data_that_does_not_fit(spark: SparkSession, table: str, path: str) -> None:
     mismatch = ours.SchemaMismatchError, sparks.AnalysisException
-    wider = of(spark, f"{ROWS}, z int", (1, "a", 2)).mode("append")
+    wider = writer_of(spark, f"{ROWS}, z int", (1, "a", 2)).mode("append")
     raised(lambda: wider.save(table), *mismatch, "DELTA_METADATA_MISMATCH", "42KDG")
-    other = of(spark, "id string, v string", ("1", "a")).mode("append")
+    other = writer_of(spark, "id string, v string", ("1", "a")).mode("append")
     error = raised(lambda: other.save(table), *mismatch, "DELTA_FAILED_TO_MERGE_FIELDS", "22005")
     assert error.getMessageParameters() == {"currentField": "id"}
     wrong = ours.InvalidArgumentError, sparks.AnalysisException
     error = raised(
-        lambda: of(spark).partitionBy("nope").save(f"{path} new"), *wrong, "DELTA_PARTITION_COLUMN_NOT_FOUND", "42703"
+        lambda: writer_of(spark).partitionBy("nope").save(f"{path} new"),
+        *wrong,
+        "DELTA_PARTITION_COLUMN_NOT_FOUND",
+        "42703",
     )
     assert error.getMessageParameters() == {"columnName": "`nope`", "schemaMap": "id, v"}
 
@@ -156,7 +159,7 @@ def test_classes_that_are_no_analysis_come_beside_it(spark: SparkSession, table:
 def test_rows_that_rules_refuse(spark: SparkSession, table: str) -> None:
     spark.sql(f"ALTER TABLE delta.`{table}` ADD CONSTRAINT small CHECK (id < 9)")
     violation = ours.ConstraintViolationError, sparks.PySparkException
-    write = of(spark, ROWS, (9, "x")).mode("append")
+    write = writer_of(spark, ROWS, (9, "x")).mode("append")
     error = raised(lambda: write.save(table), *violation, "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES", "23001")
     assert error.getMessageParameters()["constraintName"] == "small"
     assert "id : 9" in error.getMessageParameters()["values"]
@@ -179,9 +182,9 @@ def test_a_lost_race_has_its_condition(spark: SparkSession, table: str, monkeypa
 
 def test_what_delta_spark_has_no_word_for_has_no_condition(spark: SparkSession, table: str) -> None:
     (Path(table) / "_delta_log" / f"{1:020}.json").write_text("{nope\n")
-    with pytest.raises(ours.CorruptLogError) as found:
+    with pytest.raises(ours.CorruptLogError) as caught:
         spark.read.format("delta").load(table)
-    error: Any = found.value
+    error: Any = caught.value
     assert isinstance(error, sparks.PySparkException)
     assert (error.getCondition(), error.getSqlState(), error.getMessageParameters()) == (None, None, None)
 
@@ -189,7 +192,7 @@ def test_what_delta_spark_has_no_word_for_has_no_condition(spark: SparkSession, 
 @pytest.mark.filterwarnings("ignore:toPandas attempted")
 def test_changed_columns_are_told_wherever_spark_plans(spark: SparkSession, table: str) -> None:
     frame = spark.read.format("delta").load(table)
-    of(spark, "id string, v string", ("1", "a")).mode("overwrite").option("overwriteSchema", "true").save(table)
+    writer_of(spark, "id string, v string", ("1", "a")).mode("overwrite").option("overwriteSchema", "true").save(table)
     changed = ours.SchemaMismatchError, sparks.AnalysisException, "DELTA_SCHEMA_CHANGE_SINCE_ANALYSIS", "KD007"
     joined = spark.range(5).join(frame.hint("broadcast"), "id").groupBy("v").count()
     for run in (
@@ -213,7 +216,7 @@ def test_tables_that_went_are_told_too(spark: SparkSession, table: str) -> None:
     assert frame.count() == 2
     shutil.rmtree(table)
     assert "the view's table was deleted" in str(raised(frame.collect, *gone))
-    of(spark).save(table)
+    writer_of(spark).save(table)
     assert "another one made in its place" in str(raised(frame.count, *gone))
 
 
@@ -245,15 +248,15 @@ def test_a_class_that_is_not_ours_comes_back_as_the_one_below(
 
     frame = spark.read.format("delta").load(table)
     monkeypatch.setattr(_index.LiveSnapshots, "for_query", throttled)
-    with pytest.raises(ours.StoreUnavailableError, match=r"^slow down$") as found:
+    with pytest.raises(ours.StoreUnavailableError, match=r"^slow down$") as caught:
         frame.collect()
-    assert isinstance(found.value, sparks.PySparkException)
-    assert found.value.path == "a file"
+    assert isinstance(caught.value, sparks.PySparkException)
+    assert caught.value.path == "a file"
 
 
 def test_a_streams_failure_stays_its_own(spark: SparkSession, table: str, path: str) -> None:
     frame = spark.read.format("delta").load(table)
-    of(spark, "id string, v string", ("1", "a")).mode("overwrite").option("overwriteSchema", "true").save(table)
+    writer_of(spark, "id string, v string", ("1", "a")).mode("overwrite").option("overwriteSchema", "true").save(table)
     ticks = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
     joined = ticks.join(frame, ticks["value"] == frame["id"])
     writer = joined.writeStream.format("noop").option("checkpointLocation", f"{path} checkpoint")
@@ -264,10 +267,10 @@ def test_a_streams_failure_stays_its_own(spark: SparkSession, table: str, path: 
 
 def ended(query: Any) -> Any:
     """The exception that ended a query, as PySpark reports it."""
-    with pytest.raises(sparks.StreamingQueryException) as found:
+    with pytest.raises(sparks.StreamingQueryException) as caught:
         query.awaitTermination()
-    assert found.value.getCondition() == "STREAM_FAILED"
-    return found.value
+    assert caught.value.getCondition() == "STREAM_FAILED"
+    return caught.value
 
 
 def started(frame: Any, checkpoint: str) -> Any:
@@ -275,7 +278,7 @@ def started(frame: Any, checkpoint: str) -> Any:
 
 
 def test_what_a_stream_refuses_is_its_cause(spark: SparkSession, table: str, path: str) -> None:
-    of(spark, ROWS, (7, "x")).mode("overwrite").save(table)
+    writer_of(spark, ROWS, (7, "x")).mode("overwrite").save(table)
     frame = spark.readStream.format("delta").option("startingVersion", 0).load(table)
     failed = ended(started(frame, f"{path} 1").format("noop").start())
     assert "[DELTA_SOURCE_TABLE_IGNORE_CHANGES] the commit changes" in str(failed)
@@ -285,7 +288,7 @@ def test_what_a_stream_refuses_is_its_cause(spark: SparkSession, table: str, pat
     assert cause.getMessageParameters()["version"] == str(cause.version)
     # The sink's exception, and one that Spark raised in it.
     rows = spark.readStream.format("delta").load(table)
-    of(spark, "other long", (1,)).save(f"{path} other")
+    writer_of(spark, "other long", (1,)).save(f"{path} other")
     failed = ended(started(rows, f"{path} 2").format("delta").start(f"{path} other"))
     assert "[DELTA_METADATA_MISMATCH] the data has the column" in str(failed)
     assert isinstance(failed._cause, ours.SchemaMismatchError)
@@ -296,7 +299,7 @@ def test_what_a_stream_refuses_is_its_cause(spark: SparkSession, table: str, pat
 
 def test_a_condition_is_in_the_text_that_is_left_of_an_error(spark: SparkSession, table: str, path: str) -> None:
     rows = spark.readStream.format("delta").load(table)
-    of(spark, "other long", (1,)).save(f"{path} other")
+    writer_of(spark, "other long", (1,)).save(f"{path} other")
 
     def wrong(batch: Any, _: int) -> None:
         batch.write.format("delta").mode("append").save(f"{path} other")
@@ -309,13 +312,13 @@ def test_a_condition_is_in_the_text_that_is_left_of_an_error(spark: SparkSession
 
 def test_a_stream_writes_no_void(spark: SparkSession, table: str, path: str) -> None:
     rows = spark.readStream.format("delta").load(table).selectExpr("id", "array(null) AS n")
-    with pytest.raises(sparks.AnalysisException, match="`n` is of type void") as found:
+    with pytest.raises(sparks.AnalysisException, match="`n` is of type void") as caught:
         started(rows, f"{path} 1").format("delta").start(f"{path} other")
-    assert found.value.getCondition() == "DELTA_NULL_SCHEMA_IN_STREAMING_WRITE"
+    assert caught.value.getCondition() == "DELTA_NULL_SCHEMA_IN_STREAMING_WRITE"
 
 
 def test_commands_refuse_windows_and_chance_as_delta_spark_does(spark: SparkSession, path: str) -> None:
-    of(spark).save(path)
+    writer_of(spark).save(path)
     table = f"delta.`{path}`"
     spark.createDataFrame([(7, "y"), (8, "z")], ROWS).createOrReplaceTempView("changes")
     window = "CAST(row_number() OVER (ORDER BY 1) AS STRING)"
@@ -346,7 +349,7 @@ def test_commands_refuse_windows_and_chance_as_delta_spark_does(spark: SparkSess
 def test_commands_refuse_what_makes_several_rows_of_one(spark: SparkSession, path: str) -> None:
     """A generator would double rows, an aggregate leave one of many. delta-spark has these
     conditions too."""
-    of(spark).save(path)
+    writer_of(spark).save(path)
     table = f"delta.`{path}`"
     spark.createDataFrame([(7, "y"), (8, "z")], ROWS).createOrReplaceTempView("changes")
     merge = f"MERGE INTO {table} t USING changes s ON t.id = s.id"
@@ -375,14 +378,16 @@ def test_identity_columns_are_longs(spark: SparkSession, path: str) -> None:
     of_delta = "DELTA_IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE", states
     for statement in ("CREATE", "CREATE OR REPLACE"):
         made = f"{statement} TABLE delta.`{path}` (k {{}} GENERATED BY DEFAULT AS IDENTITY) USING delta"
-        sql = functools.partial(lambda text, of: spark.sql(text.format(of)), made)
+        sql = functools.partial(lambda text, writer_of: spark.sql(text.format(writer_of)), made)
         error = raised(functools.partial(sql, "INT"), wrong, sparks.UnsupportedOperationException, *of_delta)
         assert error.getMessageParameters() == {"dataType": "integer"}
-        for of in ("SMALLINT", "STRING", "DECIMAL(20, 0)", "STRUCT<x: BIGINT>"):
-            run = functools.partial(sql, of)
+        for type_name in ("SMALLINT", "STRING", "DECIMAL(20, 0)", "STRUCT<x: BIGINT>"):
+            run = functools.partial(sql, type_name)
             raised(run, wrong, sparks.ParseException, "IDENTITY_COLUMNS_UNSUPPORTED_DATA_TYPE", states)
-    for of in ("int", "short", "string"):
-        builder = DeltaTable.create(spark).location(path).addColumn("k", of, generatedAlwaysAs=dp.IdentityGenerator())
+    for type_name in ("int", "short", "string"):
+        builder = (
+            DeltaTable.create(spark).location(path).addColumn("k", type_name, generatedAlwaysAs=dp.IdentityGenerator())
+        )
         raised(builder.execute, wrong, sparks.UnsupportedOperationException, *of_delta)
     step = f"CREATE TABLE delta.`{path}` (k BIGINT GENERATED ALWAYS AS IDENTITY (INCREMENT BY 0)) USING delta"
     raised(

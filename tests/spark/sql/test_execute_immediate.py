@@ -39,8 +39,8 @@ def test_values_by_place_by_name_and_of_variables(enabled: SparkSession, path: s
     finally:
         run("DROP TEMPORARY VARIABLE immediate_x")
         run("DROP TEMPORARY VARIABLE immediate_text")
-    found = rows(run(f"SELECT id, s, CAST(d AS STRING), CAST(n AS STRING) FROM {table}"))
-    assert found == [(1, "it's", "2024-02-29", "1.5"), (3, "z?", None, None), (7, "3", None, None)]
+    rows_read = rows(run(f"SELECT id, s, CAST(d AS STRING), CAST(n AS STRING) FROM {table}"))
+    assert rows_read == [(1, "it's", "2024-02-29", "1.5"), (3, "z?", None, None), (7, "3", None, None)]
 
 
 def test_values_that_dont_fit_change_nothing(enabled: SparkSession, path: str) -> None:

@@ -23,7 +23,7 @@ OUT_OF_RANGE = "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enable
 
 
 @pytest.fixture
-def at(enabled: SparkSession, path: str) -> str:
+def table(enabled: SparkSession, path: str) -> str:
     """A table of three rows, in the form for statements."""
     rows = enabled.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id int, v string").coalesce(1)
     rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(path)
@@ -34,10 +34,10 @@ def rows(frame: DataFrame) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in frame.collect())
 
 
-def test_sources_of_a_merge_are_sparks(enabled: SparkSession, at: str, name: str) -> None:
+def test_sources_of_a_merge_are_sparks(enabled: SparkSession, table: str, name: str) -> None:
     enabled.createDataFrame([(1, "A"), (4, "D")], "id int, v string").createOrReplaceTempView("updates_of_a_merge")
     enabled.udf.register("shouted", lambda text: f"{text}!", "string")
-    merge = f"MERGE INTO {at} AS t USING updates_of_a_merge AS s ON t.id = s.id"
+    merge = f"MERGE INTO {table} AS t USING updates_of_a_merge AS s ON t.id = s.id"
     (done,) = enabled.sql(
         f"{merge} WHEN MATCHED THEN UPDATE SET v = shouted(s.v) WHEN NOT MATCHED THEN INSERT *"
     ).collect()
@@ -47,53 +47,55 @@ def test_sources_of_a_merge_are_sparks(enabled: SparkSession, at: str, name: str
         "num_deleted_rows": 0,
         "num_inserted_rows": 1,
     }
-    assert rows(enabled.table(at)) == [(1, "A!"), (2, "b"), (3, "c"), (4, "D")]
+    assert rows(enabled.table(table)) == [(1, "A!"), (2, "b"), (3, "c"), (4, "D")]
     enabled.sql(
-        f"MERGE INTO {at} t USING (FROM updates_of_a_merge SELECT max(id) AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE "
+        f"MERGE INTO {table} t USING (FROM updates_of_a_merge SELECT max(id) AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE "
         "WHEN NOT MATCHED BY SOURCE AND t.id > 2 THEN UPDATE SET t.v = DEFAULT"
     )
-    enabled.sql(f"MERGE INTO {at} t USING VALUES (2, 'two') AS s(id, v) ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
-    assert rows(enabled.table(at)) == [(1, "A!"), (2, "two"), (3, None)]
+    enabled.sql(
+        f"MERGE INTO {table} t USING VALUES (2, 'two') AS s(id, v) ON t.id = s.id WHEN MATCHED THEN UPDATE SET *"
+    )
+    assert rows(enabled.table(table)) == [(1, "A!"), (2, "two"), (3, None)]
     enabled.sql(f"CREATE TABLE {name} USING delta AS SELECT 1 AS id, 'x' AS v, 7 AS more")
     enabled.sql(
-        f"MERGE WITH SCHEMA EVOLUTION INTO {at} t USING {name} ON t.id = {name}.id WHEN MATCHED THEN UPDATE SET *"
+        f"MERGE WITH SCHEMA EVOLUTION INTO {table} t USING {name} ON t.id = {name}.id WHEN MATCHED THEN UPDATE SET *"
     )
-    assert rows(enabled.table(at).where("id = 1")) == [(1, "x", 7)]
+    assert rows(enabled.table(table).where("id = 1")) == [(1, "x", 7)]
     with pytest.raises(AnalysisException, match="nowhere_to_be_found"):
-        enabled.sql(f"MERGE INTO {at} t USING nowhere_to_be_found s ON t.id = s.id WHEN MATCHED THEN DELETE")
+        enabled.sql(f"MERGE INTO {table} t USING nowhere_to_be_found s ON t.id = s.id WHEN MATCHED THEN DELETE")
     with pytest.raises(AnalysisException, match="the source has no column `v`"):
-        enabled.sql(f"MERGE INTO {at} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
+        enabled.sql(f"MERGE INTO {table} t USING (SELECT 1 AS id) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
 
 
-def test_frames_and_views_show_the_newest_version(enabled: SparkSession, at: str, path: str) -> None:
+def test_frames_and_views_show_the_newest_version(enabled: SparkSession, table: str, path: str) -> None:
     frame = enabled.read.format("delta").load(path)
     frame.createOrReplaceTempView("view_of_a_frame")
-    enabled.sql(f"CREATE OR REPLACE TEMP VIEW view_of_a_query (a, b) AS SELECT * FROM {at} WHERE id > 1")
-    enabled.sql(f"CREATE TEMPORARY VIEW view_of_the_past AS SELECT * FROM {at} VERSION AS OF 0")
-    queried = enabled.sql(f"SELECT id FROM {at}")
+    enabled.sql(f"CREATE OR REPLACE TEMP VIEW view_of_a_query (a, b) AS SELECT * FROM {table} WHERE id > 1")
+    enabled.sql(f"CREATE TEMPORARY VIEW view_of_the_past AS SELECT * FROM {table} VERSION AS OF 0")
+    queried = enabled.sql(f"SELECT id FROM {table}")
     assert frame.count() == 3
-    enabled.sql(f"INSERT INTO {at} VALUES (4, 'd')")
+    enabled.sql(f"INSERT INTO {table} VALUES (4, 'd')")
     try:
         assert frame.count() == queried.count() == enabled.table("view_of_a_frame").count() == 4
         assert rows(enabled.sql("SELECT a, b FROM view_of_a_query")) == [(2, "b"), (3, "c"), (4, "d")]
         assert enabled.table("view_of_the_past").count() == 3
         with pytest.raises(AnalysisException, match="already exists"):
-            enabled.sql(f"CREATE TEMP VIEW view_of_a_query AS SELECT * FROM {at}")
+            enabled.sql(f"CREATE TEMP VIEW view_of_a_query AS SELECT * FROM {table}")
     finally:
         for view in ("view_of_a_frame", "view_of_a_query", "view_of_the_past"):
             enabled.catalog.dropTempView(view)
-    enabled.sql(f"CREATE VIEW kept_by_the_catalog (a COMMENT 'first') AS SELECT id FROM {at}")
+    enabled.sql(f"CREATE VIEW kept_by_the_catalog (a COMMENT 'first') AS SELECT id FROM {table}")
     try:
         assert rows(enabled.sql("SELECT a FROM kept_by_the_catalog WHERE a > 2")) == [(3,), (4,)]
-        enabled.sql(f"INSERT INTO {at} VALUES (5, 'e')")
+        enabled.sql(f"INSERT INTO {table} VALUES (5, 'e')")
         assert enabled.table("kept_by_the_catalog").count() == 5
     finally:
         enabled.sql("DROP VIEW kept_by_the_catalog")
 
 
 @needs_data_source
-def test_changes_are_a_function(enabled: SparkSession, at: str, path: str, name: str) -> None:
-    enabled.sql(f"DELETE FROM {at} WHERE id = 2")
+def test_changes_are_a_function(enabled: SparkSession, table: str, path: str, name: str) -> None:
+    enabled.sql(f"DELETE FROM {table} WHERE id = 2")
     of_path = f"table_changes_by_path('{path}', 1)"
     assert rows(enabled.sql(f"SELECT id, _change_type FROM {of_path} WHERE id < (1 + 2)")) == [(2, "delete")]
     enabled.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
@@ -132,7 +134,7 @@ def test_bounds_of_changes_are_those_of_delta_spark(
     ).save(path)
     ms = [entry["timestamp"] for entry in reversed(DeltaTable(path).history())]
 
-    def at(version: int, later: int = 0) -> str:
+    def moment_of(version: int, later: int = 0) -> str:
         return datetime.fromtimestamp((ms[version] + later) / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S.%f")
 
     def feed(**options: Any) -> DataFrame:
@@ -143,14 +145,14 @@ def test_bounds_of_changes_are_those_of_delta_spark(
     assert rows(feed(startingVersion=0, endingVersion=0).select("id", "a")) == [(0, None)]
     assert feed(startingVersion=0, endingVersion=0).columns == feed(startingVersion=0).columns
     # There are no changes between two commits.
-    assert feed(startingTimestamp=at(1, 1), endingTimestamp=at(1, 1)).count() == 0
+    assert feed(startingTimestamp=moment_of(1, 1), endingTimestamp=moment_of(1, 1)).count() == 0
     conf["spark.sql.session.timeZone"] = "Asia/Tokyo"
     here = datetime.fromtimestamp(ms[1] / 1000, timezone(timedelta(hours=9))).strftime("%Y-%m-%d %H:%M:%S.%f")
     assert feed(startingTimestamp=here).count() == 2
     conf["spark.sql.session.timeZone"] = "UTC"
     for wrong, condition in (
-        ({"startingTimestamp": at(2), "endingTimestamp": at(0)}, "DELTA_INVALID_CDC_RANGE"),
-        ({"startingVersion": 2, "endingTimestamp": at(0)}, "DELTA_INVALID_CDC_RANGE"),
+        ({"startingTimestamp": moment_of(2), "endingTimestamp": moment_of(0)}, "DELTA_INVALID_CDC_RANGE"),
+        ({"startingVersion": 2, "endingTimestamp": moment_of(0)}, "DELTA_INVALID_CDC_RANGE"),
         ({"startingVersion": 3}, "DELTA_CDC_START_VERSION_AFTER_LATEST"),
         ({"startingVersion": 0, "versionAsOf": 0}, "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"),
     ):
@@ -159,28 +161,35 @@ def test_bounds_of_changes_are_those_of_delta_spark(
         assert refused.value.getCondition() == condition
     # As in delta-spark: for a path the version takes precedence over the timestamp; for a name
     # having both is refused.
-    assert feed(startingVersion=1, startingTimestamp=at(0), endingVersion=1, endingTimestamp=at(2)).count() == 1
+    assert (
+        feed(startingVersion=1, startingTimestamp=moment_of(0), endingVersion=1, endingTimestamp=moment_of(2)).count()
+        == 1
+    )
     enabled.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
     for both in (
-        {"startingVersion": 1, "startingTimestamp": at(0)},
-        {"startingVersion": 1, "endingVersion": 1, "endingTimestamp": at(2)},
+        {"startingVersion": 1, "startingTimestamp": moment_of(0)},
+        {"startingVersion": 1, "endingVersion": 1, "endingTimestamp": moment_of(2)},
     ):
         with pytest.raises(AnalysisException, match="not both") as refused:
             enabled.read.option("readChangeFeed", "true").options(**both).table(name)
         assert (refused.value.getCondition(), refused.value.getSqlState()) == ("DELTA_MULTIPLE_CDC_BOUNDARY", "42614")
     with pytest.raises(exceptions.InvalidArgumentError, match="starting_version or starting_timestamp, not both"):
-        dp.read_changes(enabled, path, 1, starting_timestamp=at(0))
+        dp.read_changes(enabled, path, 1, starting_timestamp=moment_of(0))
     with pytest.raises(exceptions.InvalidArgumentError, match="ending_version or ending_timestamp, not both"):
-        dp.read_changes(enabled, path, 1, 1, ending_timestamp=at(2))
+        dp.read_changes(enabled, path, 1, 1, ending_timestamp=moment_of(2))
     conf["spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled"] = "true"
-    for beyond in ({"startingVersion": 3}, {"startingVersion": 8, "endingVersion": 9}, {"startingTimestamp": at(2, 1)}):
+    for beyond in (
+        {"startingVersion": 3},
+        {"startingVersion": 8, "endingVersion": 9},
+        {"startingTimestamp": moment_of(2, 1)},
+    ):
         assert rows(feed(**beyond)) == []
-    assert feed(startingVersion=1, endingTimestamp=at(2, 9000)).count() == 2
+    assert feed(startingVersion=1, endingTimestamp=moment_of(2, 9000)).count() == 2
     with pytest.raises(exceptions.InvalidArgumentError, match="no NULL"):
         enabled.sql(f"SELECT * FROM table_changes_by_path('{path}', NULL)")
 
 
-def test_statements_in_sparks_words(enabled: SparkSession, at: str, path: str, name: str) -> None:
+def test_statements_in_sparks_words(enabled: SparkSession, table: str, path: str, name: str) -> None:
     assert enabled.sql(f"DESCRIBE HISTORY '{path}' LIMIT 1").count() == 1
     assert enabled.sql(f"DESC DETAIL '{path}'").collect()[0].numFiles == 1
     enabled.sql(f"VACUUM '{path}'")
@@ -188,10 +197,10 @@ def test_statements_in_sparks_words(enabled: SparkSession, at: str, path: str, n
         enabled.sql(f"OPTIMIZE '{path}' ZORDER BY (id)").select("path", "metrics.numFilesAdded", "version").collect()
     )
     assert (done.path, done.numFilesAdded, done.version) == (DeltaTable(path).location, 1, 3)
-    assert enabled.sql(f"FROM {at} SELECT max(id) AS m").collect()[0].m == 3
-    assert "FileScan parquet" in enabled.sql(f"EXPLAIN SELECT * FROM {at}").collect()[0].plan
+    assert enabled.sql(f"FROM {table} SELECT max(id) AS m").collect()[0].m == 3
+    assert "FileScan parquet" in enabled.sql(f"EXPLAIN SELECT * FROM {table}").collect()[0].plan
     enabled.sql(f"CREATE TABLE {name} (id INT) USING delta TBLPROPERTIES (own = '1')")
-    enabled.sql(f"INSERT OVERWRITE {name} SELECT id FROM {at}")
+    enabled.sql(f"INSERT OVERWRITE {name} SELECT id FROM {table}")
     enabled.sql(f"REFRESH TABLE {name}")
     enabled.sql(f"ALTER TABLE {name} ADD COLUMN more STRING")
     assert [row.col_name for row in enabled.sql(f"SHOW COLUMNS IN {name}").collect()] == ["id", "more"]
@@ -212,8 +221,8 @@ def test_statements_in_sparks_words(enabled: SparkSession, at: str, path: str, n
     assert entry.operationMetrics.keys() == {"numRemovedFiles", "executionTimeMs"}
 
 
-def test_versions_behind_paths(enabled: SparkSession, at: str, path: str) -> None:
-    enabled.sql(f"DELETE FROM {at} WHERE id = 2")
+def test_versions_behind_paths(enabled: SparkSession, table: str, path: str) -> None:
+    enabled.sql(f"DELETE FROM {table} WHERE id = 2")
     reader = enabled.read.format("delta")
     assert reader.load(f"{path}@v0").count() == 3
     assert enabled.table(f"delta.`{path}@v0`").count() == 3
@@ -231,7 +240,7 @@ def test_versions_behind_paths(enabled: SparkSession, at: str, path: str) -> Non
 
 @needs_data_source
 def test_unknown_options_are_told_and_ignored(
-    enabled: SparkSession, at: str, path: str, caplog: pytest.LogCaptureFixture
+    enabled: SparkSession, table: str, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert enabled.read.format("delta").options(foo=1, versionAsOff="0").load(path).count() == 3
     assert "foo, versionAsOff (did you mean versionasof?)" in caplog.text
@@ -278,7 +287,7 @@ def test_partitions_are_named_by_an_insert(enabled: SparkSession, path: str) -> 
             enabled.sql(f"INSERT INTO {to} {wrong}")
 
 
-def test_options_of_readers(enabled: SparkSession, at: str, path: str) -> None:
+def test_options_of_readers(enabled: SparkSession, table: str, path: str) -> None:
     plain = enabled.read.format("delta").options(header=True, inferSchema="true", mergeSchema="true")
     assert plain.load(path).count() == 3
     for option in ("readChangeData", "readChangeFeed"):
@@ -310,15 +319,15 @@ def test_tables_are_made_like_others(enabled: SparkSession, name: str, path: str
     with pytest.raises(AnalysisException, match="already"):
         enabled.sql(f"CREATE TABLE {name}_like LIKE {name}")
     enabled.sql(f"CREATE TABLE IF NOT EXISTS {name}_like LIKE {name}")
-    for at, given in ((f"{name}_like", "b"), (f"delta.`{path}`", "c")):
-        made = SparkTable.forName(enabled, at)
+    for table_name, value in ((f"{name}_like", "b"), (f"delta.`{path}`", "c")):
+        made = SparkTable.forName(enabled, table_name)
         detail = made.detail().first()
         assert detail is not None
         assert (detail.description, detail.partitionColumns, detail.numFiles) == ("about", ["p"], 0)
-        assert (detail.properties["a"], detail.properties["delta.constraints.c"]) == (given, "id > 0")
+        assert (detail.properties["a"], detail.properties["delta.constraints.c"]) == (value, "id > 0")
         assert [(f.name, f.nullable) for f in made.toDF().schema] == [("id", False), ("p", True), ("g", True)]
         assert [row.operation for row in made.history().collect()] == ["CREATE TABLE"]
-        enabled.sql(f"INSERT INTO {at} (id, p) VALUES (5, 6)")
+        enabled.sql(f"INSERT INTO {table_name} (id, p) VALUES (5, 6)")
         assert rows(made.toDF()) == [(5, 6, 6)]
     enabled.sql(f"DROP TABLE {name}_like")
 
@@ -369,7 +378,7 @@ def test_names_are_put_together(enabled: SparkSession, name: str) -> None:
     assert rows(enabled.table(name)) == [(0,)]
 
 
-def test_values_that_the_embedded_engine_leaves_are_sparks(enabled: SparkSession, at: str) -> None:
-    enabled.sql(f"CREATE TABLE {at[:-1]} made` (l ARRAY<INT>, s STRING) USING delta")
-    enabled.sql(f"INSERT INTO {at[:-1]} made` VALUES (array(NULL), concat_ws('-', reverse(array('a', 'b'))))")
-    assert rows(enabled.sql(f"TABLE {at[:-1]} made`")) == [([None], "b-a")]
+def test_values_that_the_embedded_engine_leaves_are_sparks(enabled: SparkSession, table: str) -> None:
+    enabled.sql(f"CREATE TABLE {table[:-1]} made` (l ARRAY<INT>, s STRING) USING delta")
+    enabled.sql(f"INSERT INTO {table[:-1]} made` VALUES (array(NULL), concat_ws('-', reverse(array('a', 'b'))))")
+    assert rows(enabled.sql(f"TABLE {table[:-1]} made`")) == [([None], "b-a")]

@@ -72,11 +72,11 @@ def test_statements(enabled: SparkSession, path: str) -> None:
 def test_statements_with_parameters(enabled: SparkSession, path: str) -> None:
     rows = enabled.createDataFrame([(1, "it's"), (2, "b"), (3, "c")], "id int, name string")
     rows.write.format("delta").save(path)
-    found = enabled.sql(
+    frame = enabled.sql(
         f"SELECT id FROM delta.`{path}` WHERE (name = :name AND name <> ':name') OR id > :low - 1",
         args={"name": "it's", "low": 3},
     )
-    assert ids(found) == [1, 3]
+    assert ids(frame) == [1, 3]
     assert ids(enabled.sql(f"SELECT id FROM delta.`{path}` WHERE id BETWEEN ? AND ?", args=[2, 3])) == [2, 3]
     enabled.sql(f"UPDATE delta.`{path}` SET name = :to WHERE name = :of", args={"to": "d\\e", "of": "it's"})
     enabled.sql(f"DELETE FROM delta.`{path}` WHERE id = ?", args=[2])
@@ -192,7 +192,7 @@ def test_a_location_is_taken_as_the_statement_says_it(enabled: SparkSession, nam
     columns, clauses = "id BIGINT NOT NULL, s STRUCT<a: INT>", "USING delta PARTITIONED BY (id)"
     properties = "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
     enabled.sql(f"CREATE TABLE delta.`{path}` ({columns}) {clauses} {properties}")
-    at = f"LOCATION '{path}'"
+    clause = f"LOCATION '{path}'"
     others = {
         "other columns than the statement: it has no column `x`": f"({columns}, x INT) {clauses}",
         "other columns than the statement: it has the column `s` besides": f"(id BIGINT NOT NULL) {clauses}",
@@ -203,10 +203,10 @@ def test_a_location_is_taken_as_the_statement_says_it(enabled: SparkSession, nam
     }
     for says, other in others.items():
         with pytest.raises(exceptions.TableAlreadyExistsError, match=says):
-            enabled.sql(f"CREATE TABLE {name} {other} {at}")
+            enabled.sql(f"CREATE TABLE {name} {other} {clause}")
         assert not enabled.catalog.tableExists(name)
     for same in (f"({columns}) {clauses}", f"({columns}) {clauses} {properties}"):
-        enabled.sql(f"CREATE TABLE {name} {same} {at}")
+        enabled.sql(f"CREATE TABLE {name} {same} {clause}")
         assert enabled.table(name).columns == ["id", "s"]
         enabled.sql(f"DROP TABLE {name}")
     assert len(DeltaTable(path).history()) == 1
@@ -307,9 +307,9 @@ def test_the_rest_is_sparks(spark: SparkSession, enabled: SparkSession, path: st
         other.read.format("delta").load(path)
     dp.disable(other)
     dp.disable(enabled)
-    with pytest.raises(Exception, match=no_table_or_name) as told:
+    with pytest.raises(Exception, match=no_table_or_name) as caught:
         spark.read.format("delta").load(path)
-    assert not isinstance(told.value, exceptions.DeltaError)
+    assert not isinstance(caught.value, exceptions.DeltaError)
 
 
 def test_refusals(enabled: SparkSession, path: str) -> None:

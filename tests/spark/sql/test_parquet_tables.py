@@ -49,21 +49,21 @@ def rows(spark: SparkSession, table: str, where: str = "true") -> list[tuple[Any
 
 def commit(location: Path) -> dict[str, Any]:
     """The first commit's actions by kind; the kinds with several actions as lists."""
-    found: dict[str, Any] = {"add": []}
+    actions: dict[str, Any] = {"add": []}
     for line in (location / "_delta_log" / f"{0:020}.json").read_text().splitlines():
         ((kind, action),) = json.loads(line).items()
         if kind == "add":
-            found["add"].append(action)
+            actions["add"].append(action)
         else:
-            found[kind] = action
-    return found
+            actions[kind] = action
+    return actions
 
 
 def refused(spark: SparkSession, statement: str) -> str:
-    with pytest.raises(AnalysisException) as found:
+    with pytest.raises(AnalysisException) as caught:
         spark.sql(statement)
-    assert isinstance(found.value, exceptions.DeltaError)
-    return str(found.value.getCondition())
+    assert isinstance(caught.value, exceptions.DeltaError)
+    return str(caught.value.getCondition())
 
 
 def test_a_table_is_converted_by_its_name(enabled: SparkSession, name: str) -> None:
@@ -72,8 +72,8 @@ def test_a_table_is_converted_by_its_name(enabled: SparkSession, name: str) -> N
     before = rows(enabled, name)
     enabled.sql(f"CONVERT TO DELTA {name}")
     assert rows(enabled, name) == before == [(1, "x"), (2, None)]
-    told = facts(enabled, name)
-    assert (told["Provider"], told["Type"]) == ("delta", "MANAGED")
+    facts_of_table = facts(enabled, name)
+    assert (facts_of_table["Provider"], facts_of_table["Type"]) == ("delta", "MANAGED")
     (detail,) = enabled.sql(f"DESCRIBE DETAIL {name}").collect()
     assert (detail.name, detail.properties) == (f"spark_catalog.default.{name}", {"x": "y"})
     made = commit(folder(enabled, name))
@@ -187,8 +187,8 @@ def test_what_is_no_parquet_table_is_refused_with_delta_sparks_conditions(
     # Each with delta-spark 4.4.0's result.
     enabled.sql(f"CREATE TABLE {name} (a INT, p INT) USING parquet PARTITIONED BY (p)")
     enabled.sql(f"INSERT INTO {name} VALUES (1, 1)")
-    for given in ("p STRING", "p INT, a INT", "P INT"):
-        condition = refused(enabled, f"CONVERT TO DELTA {name} PARTITIONED BY ({given})")
+    for columns in ("p STRING", "p INT, a INT", "P INT"):
+        condition = refused(enabled, f"CONVERT TO DELTA {name} PARTITIONED BY ({columns})")
         assert condition == "DELTA_UNEXPECTED_PARTITION_SCHEMA_FROM_USER"
     assert refused(enabled, "CONVERT TO DELTA no_such_table") == "TABLE_OR_VIEW_NOT_FOUND"
     assert refused(enabled, "CREATE TABLE x SHALLOW CLONE no_such_table") == "TABLE_OR_VIEW_NOT_FOUND"
@@ -204,23 +204,26 @@ def test_what_is_no_parquet_table_is_refused_with_delta_sparks_conditions(
         assert refused(enabled, f"CREATE TABLE x SHALLOW CLONE {view}") == "DELTA_CLONE_UNSUPPORTED_SOURCE"
         enabled.sql(f"DROP VIEW {view}")
     enabled.createDataFrame([(1, 1)], "a int, p int").write.partitionBy("p").parquet(f"{tmp_path}/t")
-    at = f"parquet.`{tmp_path}/t`"
+    source_name = f"parquet.`{tmp_path}/t`"
     number = "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME"
-    assert refused(enabled, f"CONVERT TO DELTA {at}") == number
-    assert refused(enabled, f"CREATE TABLE x SHALLOW CLONE {at}") == number
+    assert refused(enabled, f"CONVERT TO DELTA {source_name}") == number
+    assert refused(enabled, f"CREATE TABLE x SHALLOW CLONE {source_name}") == number
     column = "DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME"
-    assert refused(enabled, f"CONVERT TO DELTA {at} PARTITIONED BY (x INT)") == column
-    assert refused(enabled, f"CONVERT TO DELTA {at} PARTITIONED BY (p DATE)") == "DELTA_FAILED_CAST_PARTITION_VALUE"
-    enabled.sql(f"CONVERT TO DELTA {at} NO STATISTICS PARTITIONED BY (p INT)")
+    assert refused(enabled, f"CONVERT TO DELTA {source_name} PARTITIONED BY (x INT)") == column
+    assert (
+        refused(enabled, f"CONVERT TO DELTA {source_name} PARTITIONED BY (p DATE)")
+        == "DELTA_FAILED_CAST_PARTITION_VALUE"
+    )
+    enabled.sql(f"CONVERT TO DELTA {source_name} NO STATISTICS PARTITIONED BY (p INT)")
     assert rows(enabled, f"delta.`{tmp_path}/t`") == [(1, 1)]
 
 
 def test_files_at_a_path_are_cloned(enabled: SparkSession, name: str, tmp_path: Path) -> None:
     source = tmp_path / "a täble %20"
     enabled.range(5).coalesce(1).write.parquet(str(source))
-    (told,) = enabled.sql(f"CREATE TABLE {name} SHALLOW CLONE parquet.`{source}`").collect()
+    (result,) = enabled.sql(f"CREATE TABLE {name} SHALLOW CLONE parquet.`{source}`").collect()
     (file,) = source.glob("*.parquet")
-    assert told.asDict() == {
+    assert result.asDict() == {
         "source_table_size": file.stat().st_size,
         "source_num_of_files": 1,
         "num_removed_files": 0,

@@ -76,15 +76,15 @@ CREATE TABLE va (id int, x variant) USING delta
 
 
 def groups() -> dict[str, list[tuple[str, str]]]:
-    found: dict[str, list[tuple[str, str]]] = {}
+    by_group: dict[str, list[tuple[str, str]]] = {}
     lines: list[tuple[str, str]] = []
     for line in (Path(__file__).with_name("refused_statements.txt")).read_text("utf-8").splitlines():
         if line.startswith("#"):
-            lines = found.setdefault(line[1:].strip(), [])
+            lines = by_group.setdefault(line[1:].strip(), [])
         else:
             condition, statement = line.split("\t")
             lines.append((condition, statement))
-    return found
+    return by_group
 
 
 GROUPS = groups()
@@ -163,9 +163,9 @@ def test_statements_are_refused_with_the_conditions_of_delta_spark(
     assert len(versions) > 5
     differs = {}
     for condition, statement in GROUPS[group]:
-        found = condition_of(spark, filled(statement, paths))
-        if found != condition:
-            differs[statement] = f"{found} instead of {condition}"
+        actual = condition_of(spark, filled(statement, paths))
+        if actual != condition:
+            differs[statement] = f"{actual} instead of {condition}"
     assert differs == {}, differs
     # A refused statement changes nothing.
     assert versions == {name: DeltaTable(paths[name]).version() for name in versions}

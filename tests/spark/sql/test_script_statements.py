@@ -45,7 +45,7 @@ def test_a_script_executes_texts_that_spark_does_not_parse(enabled: SparkSession
         f"SELECT * FROM {table}; END"
     )
     assert rows(enabled, script) == [(1,), (2,), (3,)]
-    assert [one["operation"] for one in DeltaTable(path).history(2)] == ["OPTIMIZE", "WRITE"]
+    assert [commit["operation"] for commit in DeltaTable(path).history(2)] == ["OPTIMIZE", "WRITE"]
     assert rows(enabled, f"BEGIN EXECUTE IMMEDIATE 'VACUUM {table} DRY RUN'; END") == []
 
 

@@ -261,8 +261,8 @@ def test_structs_that_are_set_may_lack_fields_where_the_schema_evolves(spark: Sp
 
 
 def test_nothing_that_a_frame_makes_is_not_null(spark: SparkSession, path: str) -> None:
-    given = "id", "struct(id AS a, array(id) AS l) AS s", "map('k', struct(id AS x)) AS m"
-    spark.range(1).selectExpr(*given).write.format("delta").save(path)
+    expressions = "id", "struct(id AS a, array(id) AS l) AS s", "map('k', struct(id AS x)) AS m"
+    spark.range(1).selectExpr(*expressions).write.format("delta").save(path)
     table = DeltaTable.forPath(spark, path)
     spark.sql(
         f"INSERT INTO delta.`{path}` VALUES (1, NULL, map('k', NULL)), (2, named_struct('a', NULL, 'l', array(NULL)), NULL)"

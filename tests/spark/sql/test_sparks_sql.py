@@ -77,51 +77,51 @@ def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 def test_parameters_are_what_spark_binds(enabled: SparkSession, database: str, conf: dict[str, str]) -> None:
     # Dates and other types arrive with their values and types.
-    given = values()
+    arguments = values()
     conf["spark.sql.session.timeZone"] = "America/New_York"
     enabled.sql("CREATE TABLE sparks_sql.pq USING parquet AS SELECT 1 AS one")
     enabled.sql("CREATE TABLE sparks_sql.t (id INT, s STRING) USING delta")
-    names = list(given)
+    names = list(arguments)
     every = ", ".join(f":{name} AS {name}_v, typeof(:{name}) AS {name}_t" for name in names)
-    expected = enabled.sql(f"SELECT {every} FROM sparks_sql.pq", args=given)
+    expected = enabled.sql(f"SELECT {every} FROM sparks_sql.pq", args=arguments)
     enabled.sql("INSERT INTO sparks_sql.t VALUES (-1, NULL)")
-    found = enabled.sql(f"SELECT {every} FROM sparks_sql.t", args=given)
-    assert found.schema.simpleString() == expected.schema.simpleString()
-    assert repr(found.collect()) == repr(expected.collect())
+    frame = enabled.sql(f"SELECT {every} FROM sparks_sql.t", args=arguments)
+    assert frame.schema.simpleString() == expected.schema.simpleString()
+    assert repr(frame.collect()) == repr(expected.collect())
     # The values as texts, in each statement: the text inserted for a parameter must equal what
     # Spark binds.
     said = {name: f"typeof(:{name}) || ' ' || string(:{name})" for name in names}
     one_by_one = ", ".join(f"{text} AS {name}" for name, text in said.items())
-    (texts,) = enabled.sql(f"SELECT {one_by_one} FROM sparks_sql.pq", args=given).collect()
+    (texts,) = enabled.sql(f"SELECT {one_by_one} FROM sparks_sql.pq", args=arguments).collect()
     expected_rows = sorted(((i, text) for i, text in enumerate(texts)), key=repr)
 
     def stored() -> list[tuple[Any, ...]]:
         return rows(enabled.table("sparks_sql.t").where("id >= 0"))
 
     listed = ", ".join(f"({i}, {text})" for i, text in enumerate(said.values()))
-    enabled.sql(f"INSERT INTO sparks_sql.t VALUES {listed}", args=given)
+    enabled.sql(f"INSERT INTO sparks_sql.t VALUES {listed}", args=arguments)
     assert stored() == expected_rows
     cases = " ".join(f"WHEN {i} THEN {text}" for i, text in enumerate(said.values()))
     enabled.sql("UPDATE sparks_sql.t SET s = 'x' WHERE id >= 0")
-    enabled.sql(f"UPDATE sparks_sql.t SET s = CASE id {cases} END WHERE id >= 0", args=given)
+    enabled.sql(f"UPDATE sparks_sql.t SET s = CASE id {cases} END WHERE id >= 0", args=arguments)
     assert stored() == expected_rows
     enabled.sql("UPDATE sparks_sql.t SET s = 'x' WHERE id >= 0")
     source = " UNION ALL ".join(f"SELECT {i} AS id, {text} AS s" for i, text in enumerate(said.values()))
     merge = f"MERGE INTO sparks_sql.t t USING ({source}) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET s = s.s"
-    enabled.sql(merge, args=given)
+    enabled.sql(merge, args=arguments)
     assert stored() == expected_rows
-    enabled.sql(f"CREATE TABLE sparks_sql.made USING delta AS {source}", args=given)
+    enabled.sql(f"CREATE TABLE sparks_sql.made USING delta AS {source}", args=arguments)
     assert rows(enabled.table("sparks_sql.made")) == expected_rows
     # Positional parameters: each row is deleted by the parameter with its text.
     met = " OR ".join(f"(id = {i} AND s <=> typeof(?) || ' ' || string(?))" for i in range(len(names)))
-    enabled.sql(f"DELETE FROM sparks_sql.t WHERE {met}", args=[value for value in given.values() for _ in range(2)])
+    enabled.sql(f"DELETE FROM sparks_sql.t WHERE {met}", args=[value for value in arguments.values() for _ in range(2)])
     assert stored() == []
     # Spark 4.2 itself mixes up more than four positional parameters.
     places = enabled.sql("SELECT ?, ?, ?, ?, ?, ? FROM sparks_sql.t LIMIT 1", args=[1, "b", 3.0, 4, "e", 6])
     assert tuple(places.collect()[0]) == (1, "b", 3.0, 4, "e", 6)
     replaced = "INSERT INTO sparks_sql.t REPLACE WHERE id = :int AND s <> string(:date) SELECT :int, string(:ts)"
-    enabled.sql(replaced, args=given)
-    moment = enabled.sql("SELECT string(:ts) FROM sparks_sql.pq", args=given).collect()[0][0]
+    enabled.sql(replaced, args=arguments)
+    moment = enabled.sql("SELECT string(:ts) FROM sparks_sql.pq", args=arguments).collect()[0][0]
     assert rows(enabled.table("sparks_sql.t").where("id = -5")) == [(-5, moment)]
     with pytest.raises(AnalysisException, match="DATATYPE_MISMATCH"):
         enabled.sql("DELETE FROM sparks_sql.t WHERE id < ?", args=[dt.date(2024, 5, 1)])
@@ -154,8 +154,8 @@ def test_names_of_relations_are_found_as_spark_finds_them(enabled: SparkSession,
         theirs = enabled.sql(query.format(t="sparks_sql.t_pq", orders="sparks_sql.orders_pq"))
         assert rows(ours) == rows(theirs), query
     enabled.sql("DELETE FROM sparks_sql.t WHERE spark_catalog.sparks_sql.t.id = 4")
-    for at in ("WITH ('versionAsOf' = '0')", "VERSION AS OF 0", "VERSION AS OF '0'"):
-        assert enabled.sql(f"SELECT count(*) FROM sparks_sql.t {at}").collect()[0][0] == 5, at
+    for clause in ("WITH ('versionAsOf' = '0')", "VERSION AS OF 0", "VERSION AS OF '0'"):
+        assert enabled.sql(f"SELECT count(*) FROM sparks_sql.t {clause}").collect()[0][0] == 5, clause
     with pytest.raises(exceptions.VersionNotFoundError):
         enabled.sql("SELECT * FROM sparks_sql.t TIMESTAMP AS OF current_timestamp() + INTERVAL 1 HOUR")
     assert enabled.table("sparks_sql.t").where("sparks_sql.t.id > 1 AND t.id < 3").count() == 1
@@ -244,8 +244,8 @@ def test_definitions_by_name(enabled: SparkSession, database: str, path: str) ->
     enabled.sql(
         f"CREATE EXTERNAL TABLE sparks_sql.e (id INT) USING delta OPTIONS (delta.appendOnly = 'true', own = 'v') LOCATION '{path}'"
     )
-    told = dict(rows(enabled.sql("SHOW TBLPROPERTIES sparks_sql.e")))
-    assert (told["delta.appendOnly"], told.get("own")) == ("true", None)
+    properties = dict(rows(enabled.sql("SHOW TBLPROPERTIES sparks_sql.e")))
+    assert (properties["delta.appendOnly"], properties.get("own")) == ("true", None)
     enabled.sql("INSERT INTO sparks_sql.e VALUES (1)")
     enabled.sql("CREATE TABLE sparks_sql.m (id INT) USING delta")
     enabled.sql(f"ALTER TABLE sparks_sql.m SET LOCATION '{path}'")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-def told(frame: DataFrame) -> dict[str, str]:
+def facts_of(frame: DataFrame) -> dict[str, str]:
     """The rows of a frame as pairs of their first two columns."""
     return {row[0]: row[1] for row in frame.collect()}
 
@@ -31,8 +31,8 @@ def newest(spark: SparkSession, name: str) -> dict[str, Any]:
 
 
 def test_history_says_who_chose_the_place(enabled: SparkSession, path: str, name: str) -> None:
-    def managed(of: str = name) -> tuple[str, str, str | None]:
-        entry = newest(enabled, of)
+    def managed(table_name: str = name) -> tuple[str, str, str | None]:
+        entry = newest(enabled, table_name)
         says = entry["operationParameters"]
         return entry["operation"], says["isManaged"], says.get("isV1SaveAsTableOverwrite")
 
@@ -56,10 +56,10 @@ def test_history_says_who_chose_the_place(enabled: SparkSession, path: str, name
 
 
 def test_vacuum_is_told_as_the_session_says(enabled: SparkSession, path: str, conf: dict[str, str]) -> None:
-    at, setting = f"delta.`{path}`", "spark.databricks.delta.vacuum.logging.enabled"
+    name, setting = f"delta.`{path}`", "spark.databricks.delta.vacuum.logging.enabled"
     enabled.range(3).coalesce(1).write.format("delta").save(path)
-    assert [row.path for row in enabled.sql(f"VACUUM {at}").collect()] == [f"file:{path}"]
-    (ended, began) = enabled.sql(f"DESCRIBE HISTORY {at} LIMIT 2").collect()
+    assert [row.path for row in enabled.sql(f"VACUUM {name}").collect()] == [f"file:{path}"]
+    (ended, began) = enabled.sql(f"DESCRIBE HISTORY {name} LIMIT 2").collect()
     assert (ended.operation, began.operation) == ("VACUUM END", "VACUUM START")
     assert began.operationMetrics == {"numFilesToDelete": "0", "sizeOfDataToDelete": "0"}
     assert (ended.operationParameters["status"], ended.operationMetrics["numDeletedFiles"]) == ("COMPLETED", "0")
@@ -83,7 +83,7 @@ def test_vacuum_is_told_as_the_session_says(enabled: SparkSession, path: str, co
 def test_a_table_is_described_as_the_catalog_has_it(enabled: SparkSession, path: str, name: str) -> None:
     properties = "TBLPROPERTIES (own = 'a', 'delta.enableDeletionVectors' = 'true')"
     enabled.sql(f"CREATE TABLE {name} (id INT, p INT) USING delta CLUSTER BY (id) COMMENT 'about' {properties}")
-    shown = told(enabled.sql(f"SHOW TBLPROPERTIES {name}"))
+    shown = facts_of(enabled.sql(f"SHOW TBLPROPERTIES {name}"))
     features = ("appendOnly", "clustering", "deletionVectors", "domainMetadata", "invariants")
     assert shown == {
         **{f"delta.feature.{feature}": "supported" for feature in features},
@@ -93,7 +93,7 @@ def test_a_table_is_described_as_the_catalog_has_it(enabled: SparkSession, path:
         "delta.minReaderVersion": "3",
         "delta.minWriterVersion": "7",
     }
-    assert told(enabled.sql(f"SHOW TBLPROPERTIES {name} ('no')")) == {
+    assert facts_of(enabled.sql(f"SHOW TBLPROPERTIES {name} ('no')")) == {
         "no": f"Table spark_catalog.default.{name} does not have property: no"
     }
     described = enabled.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
@@ -118,22 +118,22 @@ def test_a_table_is_described_as_the_catalog_has_it(enabled: SparkSession, path:
     assert facts["Location"].startswith("file:/")
     assert facts["Table Properties"] == f"[{','.join(f'{k}={v}' for k, v in shown.items())}]"
     enabled.range(1).write.format("delta").save(path)
-    by_path = told(enabled.sql(f"DESCRIBE EXTENDED delta.`{path}`"))
+    by_path = facts_of(enabled.sql(f"DESCRIBE EXTENDED delta.`{path}`"))
     assert (by_path["Namespace"], by_path["Table"], by_path["Type"]) == ("delta", path, "MANAGED")
     assert "Is_managed_location" not in by_path
     enabled.sql(f"DROP TABLE {name}")
     enabled.sql(f"CREATE TABLE {name} USING delta LOCATION '{path}'")
-    assert told(enabled.sql(f"DESCRIBE EXTENDED {name}"))["Type"] == "EXTERNAL"
+    assert facts_of(enabled.sql(f"DESCRIBE EXTENDED {name}"))["Type"] == "EXTERNAL"
 
 
 def test_reorg_gives_what_optimize_does(enabled: SparkSession, path: str) -> None:
-    at = f"delta.`{path}`"
-    enabled.sql(f"CREATE TABLE {at} (id BIGINT, p INT) USING delta PARTITIONED BY (p)")
-    enabled.sql(f"ALTER TABLE {at} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    name = f"delta.`{path}`"
+    enabled.sql(f"CREATE TABLE {name} (id BIGINT, p INT) USING delta PARTITIONED BY (p)")
+    enabled.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     for p in (1, 2, 3):
         enabled.range(10).selectExpr("id", f"{p} AS p").coalesce(1).write.format("delta").mode("append").save(path)
-    enabled.sql(f"DELETE FROM {at} WHERE id = 1 AND p < 3")
-    (done,) = enabled.sql(f"REORG TABLE {at} WHERE p < 3 APPLY (PURGE)").collect()
+    enabled.sql(f"DELETE FROM {name} WHERE id = 1 AND p < 3")
+    (done,) = enabled.sql(f"REORG TABLE {name} WHERE p < 3 APPLY (PURGE)").collect()
     metrics = done.metrics
     assert (metrics.numFilesAdded, metrics.numFilesRemoved, metrics.partitionsOptimized) == (2, 2, 2)
     assert (metrics.totalConsideredFiles, metrics.totalFilesSkipped, metrics.numBatches) == (2, 0, 1)
@@ -142,18 +142,18 @@ def test_reorg_gives_what_optimize_does(enabled: SparkSession, path: str) -> Non
     )
     assert (metrics.filesAdded.min, metrics.filesAdded.max, metrics.filesAdded.totalSize) == (*sizes, sum(sizes))
     assert done.version == DeltaTable(path).version()
-    (again,) = enabled.sql(f"REORG TABLE {at} APPLY (PURGE)").collect()
+    (again,) = enabled.sql(f"REORG TABLE {name} APPLY (PURGE)").collect()
     assert (again.metrics.numFilesAdded, again.metrics.totalConsideredFiles, again.version) == (0, 3, None)
     assert again.metrics.filesAdded.min is None
 
 
 def test_what_delta_spark_refuses_has_its_condition(enabled: SparkSession, path: str) -> None:
-    at = f"delta.`{path}`"
+    name = f"delta.`{path}`"
     enabled.range(2).write.format("delta").save(path)
     for statement, kind, condition in (
-        (f"SHOW CREATE TABLE {at}", AnalysisException, "DELTA_OPERATION_NOT_ALLOWED"),
-        (f"ANALYZE TABLE {at} COMPUTE STATISTICS", AnalysisException, "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"),
-        (f"OPTIMIZE {at} FULL", UnsupportedOperationException, "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"),
+        (f"SHOW CREATE TABLE {name}", AnalysisException, "DELTA_OPERATION_NOT_ALLOWED"),
+        (f"ANALYZE TABLE {name} COMPUTE STATISTICS", AnalysisException, "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"),
+        (f"OPTIMIZE {name} FULL", UnsupportedOperationException, "DELTA_OPTIMIZE_FULL_NOT_SUPPORTED"),
     ):
         with pytest.raises(kind) as raised:
             enabled.sql(statement)
@@ -161,7 +161,7 @@ def test_what_delta_spark_refuses_has_its_condition(enabled: SparkSession, path:
     with pytest.raises(IllegalArgumentException) as raised:
         SparkTable.forPath(enabled, path).generate("other")
     assert raised.value.getCondition() == "DELTA_MODE_NOT_SUPPORTED"
-    truncated = enabled.sql(f"/* all */ TRUNCATE TABLE {at}")
+    truncated = enabled.sql(f"/* all */ TRUNCATE TABLE {name}")
     assert (truncated.columns, enabled.read.format("delta").load(path).count()) == ([], 0)
 
 
@@ -171,15 +171,20 @@ def test_rows_written_anew_are_no_change(enabled: SparkSession, path: str) -> No
     writer.partitionBy("p").save(path)
 
     def rewritten(mode: str, **options: str) -> None:
-        found = enabled.createDataFrame(enabled.read.format("delta").load(path).collect())
+        rows = enabled.createDataFrame(enabled.read.format("delta").load(path).collect())
         if "replaceWhere" in options:
-            found = found.where(options["replaceWhere"])
-        found.coalesce(1).write.format("delta").mode(mode).option("dataChange", False).options(**options).save(path)
+            rows = rows.where(options["replaceWhere"])
+        rows.coalesce(1).write.format("delta").mode(mode).option("dataChange", False).options(**options).save(path)
 
     def flags() -> set[bool]:
         log = Path(path) / "_delta_log" / f"{DeltaTable(path).version():020}.json"
         actions = [json.loads(line) for line in log.read_text().splitlines()]
-        return {one["dataChange"] for action in actions for kind, one in action.items() if kind in ("add", "remove")}
+        return {
+            action_of_kind["dataChange"]
+            for action in actions
+            for kind, action_of_kind in action.items()
+            if kind in ("add", "remove")
+        }
 
     for options in ({}, {"replaceWhere": "p = 1"}, {"partitionOverwriteMode": "dynamic"}):
         rewritten("overwrite", **options)

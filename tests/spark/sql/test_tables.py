@@ -34,7 +34,9 @@ def test_every_method_takes_delta_sparks_arguments(name: str) -> None:
     for method, parameters in SIGNATURES[name].items():
         ours = inspect.signature(getattr(getattr(tables, name), method)).parameters
         # Additional parameters are keyword-only.
-        theirs = [p for p, of in ours.items() if p != "self" and of.kind is not inspect.Parameter.KEYWORD_ONLY]
+        theirs = [
+            p for p, parameter in ours.items() if p != "self" and parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+        ]
         assert theirs == parameters, f"{name}.{method}"
         assert set(ours) - {"self", *theirs} <= {"dry_run"}, f"{name}.{method}"
 
@@ -109,8 +111,8 @@ def test_names(spark: SparkSession, path: str) -> None:
     named.merge(spark.range(3).selectExpr("int(id) AS x"), "false").whenNotMatchedInsertAll().execute()
     assert SparkTable.forName(spark, "sold_things").toDF().count() == 3
     assert SparkTable.forName(spark, f"delta.`{path}`").toDF().count() == 3
-    kept = SparkTable.createIfNotExists(spark).tableName("kept_in_the_warehouse").addColumn("x", "int").execute()
-    assert kept.toDF().count() == SparkTable.forName(spark, "kept_in_the_warehouse").toDF().count() == 0
+    table = SparkTable.createIfNotExists(spark).tableName("kept_in_the_warehouse").addColumn("x", "int").execute()
+    assert table.toDF().count() == SparkTable.forName(spark, "kept_in_the_warehouse").toDF().count() == 0
     spark.sql("CREATE TABLE other_things (x INT) USING parquet")
     with pytest.raises(TableNotFoundError, match="its format is parquet"):
         SparkTable.forName(spark, "other_things")

@@ -148,9 +148,9 @@ def test_what_comes_before_the_first_batch_is_not_missed(spark: SparkSession, so
 
 def test_micro_batches_keep_their_bounds_and_order(spark: SparkSession, source: Reads, path: str) -> None:
     appends(spark, path, 3)
-    one, two, three = (list(range(10 * n, 10 * n + 10)) for n in range(3))
-    assert seen(source(path, maxFilesPerTrigger=2)) == [one, two, three]
-    assert seen(source(path)) == [one + two + three]
+    first, two, three = (list(range(10 * n, 10 * n + 10)) for n in range(3))
+    assert seen(source(path, maxFilesPerTrigger=2)) == [first, two, three]
+    assert seen(source(path)) == [first + two + three]
     assert seen(source(path, maxBytesPerTrigger="1b", startingVersion=2)) == [three[:5], three[5:]]
     assert seen(source(path, startingVersion="latest")) == []
     later = DeltaTable(path).history()[1]["timestamp"]
@@ -166,16 +166,16 @@ def test_progress_tells_what_spark_s_delta_source_tells(spark: SparkSession, sou
     writer = source(path, maxFilesPerTrigger=3).writeStream.foreachBatch(lambda batch, _: batch.count())
     query = writer.option("checkpointLocation", f"{path}-query").trigger(availableNow=True).start()
     finish(query)
-    told = []
+    offsets = []
     for progress in query.recentProgress:
         end = progress["sources"][0]["endOffset"]
         # PySpark 4.1 converts it to Python's text, other versions to JSON's or not at all.
         read = ast.literal_eval if str(end).startswith("{'") else json.loads
         offset = read(end) if isinstance(end, str) else end
-        told.append([offset[key] for key in ("sourceVersion", "reservoirVersion", "index", "isStartingVersion")])
+        offsets.append([offset[key] for key in ("sourceVersion", "reservoirVersion", "index", "isStartingVersion")])
         assert offset["reservoirId"] == str(DeltaTable(path).metadata().id)
     # After three of the newest version's four files, and behind that version.
-    assert told[:2] == [[1, 1, 2, True], [1, 2, -1, False]]
+    assert offsets[:2] == [[1, 1, 2, True], [1, 2, -1, False]]
 
 
 def test_the_native_source_is_sparks_own_scan(spark: SparkSession, native: Reads, path: str) -> None:
@@ -222,11 +222,11 @@ def test_the_change_feed_of_a_stream(spark: SparkSession, source: Reads, path: s
     # P131
     dp.write(spark.range(3), path, configuration={"delta.enableChangeDataFeed": "true"})
     DeltaTable(path).delete("id = 1")
-    told: list[Any] = []
+    rows: list[Any] = []
     frame = source(path, readChangeFeed="true", startingVersion=0)
-    query = frame.writeStream.foreachBatch(lambda batch, _: told.extend(batch.collect())).trigger(availableNow=True)
+    query = frame.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect())).trigger(availableNow=True)
     finish(query.start())
-    assert Counter((row._change_type, row._commit_version, row.id) for row in told) == Counter(
+    assert Counter((row._change_type, row._commit_version, row.id) for row in rows) == Counter(
         [("insert", 0, 0), ("insert", 0, 1), ("insert", 0, 2), ("delete", 1, 1)]
     )
 

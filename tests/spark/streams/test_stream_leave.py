@@ -25,12 +25,12 @@ NOTHING: dict[str, list[str]] = {"renamed": [], "dropped": [], "widened": []}
 
 
 def leave(options: dict[str, str] | None = None, **settings: str) -> Leave:
-    given = {PREFIX + name: value for name, value in settings.items()}
-    return Leave(options or {}, given.get, lambda: PLACE)
+    settings_given = {PREFIX + name: value for name, value in settings.items()}
+    return Leave(options or {}, settings_given.get, lambda: PLACE)
 
 
-def lacks(given: Leave, version: int, **steps: list[str]) -> list[str]:
-    return [step.option for step in given.lacking({**NOTHING, **steps}, version)]
+def lacks(consent: Leave, version: int, **steps: list[str]) -> list[str]:
+    return [step.option for step in consent.lacking({**NOTHING, **steps}, version)]
 
 
 # Java's hash codes; the last but one is the smallest integer.
@@ -51,11 +51,11 @@ def test_the_number_of_a_place_is_java_s(text: str, number: int) -> None:
 @pytest.mark.parametrize("value", ["always", "Always", "7"])
 def test_a_setting_for_this_checkpoint(value: str) -> None:
     for name in ("allowSourceColumnRename", "allowSourceColumnRenameAndDrop"):
-        given = leave(**{f"{name}.ckpt_{NUMBER}": value})
-        assert lacks(given, 7, renamed=["a"]) == []
-        assert lacks(given, 8, renamed=["a"]) == ([] if value.lower() == "always" else ["allowSourceColumnRename"])
-    given = leave(**{f"allowSourceColumnTypeChange.ckpt_{NUMBER}": value})
-    assert lacks(given, 7, widened=["a"], dropped=["b"]) == ["allowSourceColumnDrop"]
+        consent = leave(**{f"{name}.ckpt_{NUMBER}": value})
+        assert lacks(consent, 7, renamed=["a"]) == []
+        assert lacks(consent, 8, renamed=["a"]) == ([] if value.lower() == "always" else ["allowSourceColumnRename"])
+    consent = leave(**{f"allowSourceColumnTypeChange.ckpt_{NUMBER}": value})
+    assert lacks(consent, 7, widened=["a"], dropped=["b"]) == ["allowSourceColumnDrop"]
 
 
 def test_what_allows_nothing() -> None:
@@ -78,24 +78,24 @@ def test_the_place_is_asked_for_only_where_it_matters() -> None:
         asked.append(1)
         return PLACE
 
-    given = Leave({"allowsourcecolumndrop": "7"}, {PREFIX + "allowSourceColumnRename": "ALWAYS"}.get, place)
-    assert lacks(given, 7, dropped=["a"], renamed=["b"]) == []
+    consent = Leave({"allowsourcecolumndrop": "7"}, {PREFIX + "allowSourceColumnRename": "ALWAYS"}.get, place)
+    assert lacks(consent, 7, dropped=["a"], renamed=["b"]) == []
     assert not asked
-    assert lacks(given, 8, dropped=["a"]) == ["allowSourceColumnDrop"]
+    assert lacks(consent, 8, dropped=["a"]) == ["allowSourceColumnDrop"]
     assert len(asked) == 1
 
 
 def test_the_ways_are_named_with_their_values() -> None:
-    given = leave()
-    both = given.lacking({**NOTHING, "renamed": ["a"], "dropped": ["b"], "widened": ["c"]}, 7)
-    said = given.ways(both, 7)
+    consent = leave()
+    both = consent.lacking({**NOTHING, "renamed": ["a"], "dropped": ["b"], "widened": ["c"]}, 7)
+    said = consent.ways(both, 7)
     for value in ("7", "always"):
         for name in ("RenameAndDrop", "TypeChange"):
             assert f"SET `{PREFIX}allowSourceColumn{name}.ckpt_{NUMBER}` = {value};" in said
     assert f"SET `{PREFIX}allowSourceColumnRenameAndDrop` = always;" in said
-    one = given.ways(given.lacking({**NOTHING, "dropped": ["b"]}, 7), 7)
-    assert f"SET `{PREFIX}allowSourceColumnDrop.ckpt_{NUMBER}` = 7;" in one
-    assert "RenameAndDrop" not in one
+    text = consent.ways(consent.lacking({**NOTHING, "dropped": ["b"]}, 7), 7)
+    assert f"SET `{PREFIX}allowSourceColumnDrop.ckpt_{NUMBER}` = 7;" in text
+    assert "RenameAndDrop" not in text
     # Without a session only options can be set; without a checkpoint location no setting for it can
     # be named.
     assert "SET" not in Leave({}).ways(both, 7)
@@ -150,8 +150,8 @@ def test_a_session_allows_one_query(spark: SparkSession, path: str, conf: dict[s
 @pytest.mark.spark
 @pytest.mark.parametrize("place", ["b", "polygenelubricants"], ids=["98", "below zero"])
 def test_statements_of_the_message_run(spark: SparkSession, conf: dict[str, str], place: str) -> None:
-    given = Leave({}, {}.get, lambda: place)
-    said = given.ways(given.lacking({**NOTHING, "renamed": ["a"]}, 7), 7)
+    consent = Leave({}, {}.get, lambda: place)
+    said = consent.ways(consent.lacking({**NOTHING, "renamed": ["a"]}, 7), 7)
     statements = re.findall("SET [^;]+;", said)
     assert len(statements) == 3
     key = f"{PREFIX}allowSourceColumnRename"
@@ -163,16 +163,16 @@ def test_statements_of_the_message_run(spark: SparkSession, conf: dict[str, str]
 
 @pytest.mark.spark
 def test_sources_of_a_query_have_numbers(spark: SparkSession, path: str, conf: dict[str, str]) -> None:
-    one, other = f"{path} 1", f"{path} 2"
+    earlier, other = f"{path} 1", f"{path} 2"
     checkpoint = f"{path}-query"
 
     def start() -> None:
-        frames = [dp.read_stream(spark, p, schemaTrackingLocation=f"{checkpoint}/columns") for p in (one, other)]
+        frames = [dp.read_stream(spark, p, schemaTrackingLocation=f"{checkpoint}/columns") for p in (earlier, other)]
         first, second = (frame.select("id") for frame in frames)
         # A source that a query uses twice counts once.
         run(first.union(first).union(second), checkpoint)
 
-    for each in (one, other):
+    for each in (earlier, other):
         table(each)
     start()
     DeltaTable(other).alter.drop_columns(["a"])

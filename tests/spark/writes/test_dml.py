@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 VECTORS_OR_NOT = pytest.mark.parametrize("properties", [{}, VECTORS], ids=["copied", "marked"])
 
 
-def foretold(told: DryRun, commit: list[dict[str, Any]]) -> None:
+def foretold(dry_run: DryRun, commit: list[dict[str, Any]]) -> None:
     """Compares a commit with the embedded engine's dry run of the same command, except for the new
     files."""
     info = next(action["commitInfo"] for action in commit if "commitInfo" in action)
     adds = {action["add"]["path"] for action in commit if "add" in action}
     removes = {action["remove"]["path"]: action["remove"]["size"] for action in commit if "remove" in action}
-    assert info["operation"] == told.operation
-    assert dict(told.rows) == {name: int(n) for name, n in info["operationMetrics"].items() if "Rows" in name}
-    assert told.files_marked == len(adds & removes.keys())
-    assert told.bytes_removed == sum(size for path, size in removes.items() if path not in adds)
+    assert info["operation"] == dry_run.operation
+    assert dict(dry_run.rows) == {name: int(n) for name, n in info["operationMetrics"].items() if "Rows" in name}
+    assert dry_run.files_marked == len(adds & removes.keys())
+    assert dry_run.bytes_removed == sum(size for path, size in removes.items() if path not in adds)
 
 
 def camel(name: str) -> str:
@@ -103,9 +103,9 @@ class Merger:
         self._names = source.column_names
 
     def __getattr__(self, name: str) -> Any:
-        def add(*given: Any, except_cols: list[str] | None = None) -> Merger:
-            getattr(self._embedded, name)(*given, **({} if except_cols is None else {"except_cols": except_cols}))
-            method, predicate, assigned = camel(name), given[-1], list(given[:-1])
+        def add(*arguments: Any, except_cols: list[str] | None = None) -> Merger:
+            getattr(self._embedded, name)(*arguments, **({} if except_cols is None else {"except_cols": except_cols}))
+            method, predicate, assigned = camel(name), arguments[-1], list(arguments[:-1])
             if except_cols is not None:
                 left = {column.lower() for column in except_cols}
                 assigned = [{column: f"s.{column}" for column in self._names if column not in left}]
@@ -267,12 +267,12 @@ def test_rules_of_the_table_apply(spark: SparkSession, path: str, properties: di
     merge = table.merge(source, "t.id = s.id").whenMatchedUpdate(set={"n": "s.n", "d": "DEFAULT"})
     merge = merge.whenNotMatchedInsert("s.id = 3", {"id": "s.id", "n": "s.n"})
     merge.whenNotMatchedInsert(values={"id": "s.id", "n": "s.n + 1"}).execute()
-    found = rows(path)
-    assert [(r["n"], r["twice"], r["d"]) for r in found] == [
+    rows_read = rows(path)
+    assert [(r["n"], r["twice"], r["d"]) for r in rows_read] == [
         *((10, 20, "none"), (30, 60, "none"), (40, 80, "none"), (51, 102, "none"))
     ]
-    assert [r["i"] for r in found[:2]] == [10, 11]
-    assert len({r["i"] for r in found}) == 4
+    assert [r["i"] for r in rows_read[:2]] == [10, 11]
+    assert len({r["i"] for r in rows_read}) == 4
     with pytest.raises(ConstraintViolationError, match="small"):
         table.update(None, {"n": "n + 60"})
     with pytest.raises(ConstraintViolationError, match="n"):
@@ -285,12 +285,12 @@ def test_rules_of_the_table_apply(spark: SparkSession, path: str, properties: di
         table.update(None, {"n": "date'2024-01-01'"})
     with pytest.raises(PySparkException, match="CAST_INVALID_INPUT"):
         table.update(None, {"n": "'seven'"})
-    assert rows(path) == found
+    assert rows(path) == rows_read
 
 
 def test_fields_of_structs_are_assigned_by_path(spark: SparkSession, path: str) -> None:
-    of = pa.struct([("x", pa.int32()), ("y", pa.string())])
-    data = pa.table({"id": pa.array([1, 2], pa.int64()), "s": pa.array([{"x": 1, "y": "a"}, None], of)})
+    struct_type = pa.struct([("x", pa.int32()), ("y", pa.string())])
+    data = pa.table({"id": pa.array([1, 2], pa.int64()), "s": pa.array([{"x": 1, "y": "a"}, None], struct_type)})
     table = made(spark, path, data)
     table.update(None, {"S.X": "id + 1L"})
     assert [row["s"] for row in rows(path)] == [{"x": 2, "y": "a"}, {"x": 3, "y": None}]
@@ -301,21 +301,25 @@ def test_fields_of_structs_are_assigned_by_path(spark: SparkSession, path: str) 
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("source_schema", "says"),
     [
         ("id bigint", "no column `s`"),
         ("id bigint, s array<struct<x: int>>", "`s.element` has no field `y`"),
         ("id bigint, s array<struct<x: int, y: string, z: int>>", "`s.element` has a field `z`"),
     ],
 )
-def test_nothing_of_a_source_is_lost_without_a_word(spark: SparkSession, path: str, given: str, says: str) -> None:
+def test_nothing_of_a_source_is_lost_without_a_word(
+    spark: SparkSession, path: str, source_schema: str, says: str
+) -> None:
     # As refused by delta-spark 4.4; with other rows than these nothing would be changed.
-    of = pa.list_(pa.struct([("x", pa.int32()), ("y", pa.string())]))
+    list_type = pa.list_(pa.struct([("x", pa.int32()), ("y", pa.string())]))
     before = [{"id": 1, "s": [{"x": 1, "y": "a"}]}]
-    table = made(spark, path, pa.Table.from_pylist(before, pa.schema([("id", pa.int64()), ("s", of)]))).alias("t")
-    merge = table.merge(spark.createDataFrame([], given).alias("s"), "t.id = s.id")
+    table = made(spark, path, pa.Table.from_pylist(before, pa.schema([("id", pa.int64()), ("s", list_type)]))).alias(
+        "t"
+    )
+    merge = table.merge(spark.createDataFrame([], source_schema).alias("s"), "t.id = s.id")
     clauses = [merge.whenMatchedUpdateAll(), merge.whenNotMatchedInsertAll()]
-    if "s array" in given:
+    if "s array" in source_schema:
         clauses += [merge.whenMatchedUpdate(set={"s": "s.s"}), merge.whenNotMatchedInsert(values={"s": "s.s"})]
     for clause in clauses:
         with pytest.raises((SchemaMismatchError, InvalidArgumentError), match=says):
@@ -395,14 +399,14 @@ def test_a_dry_run_writes_nothing_and_foretells_the_commit(
     ]
     for version, command in enumerate(commands, 2):
         before = sorted(Path(path).rglob("*"))
-        told = command(dry_run=True)
-        assert told.changed
-        assert told.version == version - 1
-        assert told.files_read >= 1
+        result = command(dry_run=True)
+        assert result.changed
+        assert result.version == version - 1
+        assert result.files_read >= 1
         assert sorted(Path(path).rglob("*")) == before
         command()
         text = (Path(path) / "_delta_log" / f"{version:020}.json").read_text()
-        foretold(told, [json.loads(line) for line in text.splitlines()])
+        foretold(result, [json.loads(line) for line in text.splitlines()])
     nothing = table.delete("id = 12345", dry_run=True)
     assert nothing is not None
     assert not nothing.changed
@@ -445,8 +449,8 @@ def test_instants_mean_the_sessions_time_zone(spark: SparkSession, path: str, in
 
 def test_an_alias_comes_before_a_column_of_its_name(spark: SparkSession, path: str) -> None:
     for number, field in ((1, 5), (9, 1)):
-        of = pa.array([{"id": field}], pa.struct([("id", pa.int64())]))
-        write_deltalake(path, pa.table({"id": pa.array([number], pa.int64()), "t": of}), mode="append")
+        structs = pa.array([{"id": field}], pa.struct([("id", pa.int64())]))
+        write_deltalake(path, pa.table({"id": pa.array([number], pa.int64()), "t": structs}), mode="append")
     SparkTable.forPath(spark, path).alias("t").delete("t.id = 1")
     assert [row["id"] for row in rows(path)] == [9]
 
@@ -485,14 +489,14 @@ def test_clauses_and_updates_without_values(spark: SparkSession, path: str) -> N
     merge = table.alias("t").merge(source.alias("s"), "t.id = s.id")
     with pytest.raises(InvalidArgumentError, match="at least one clause"):
         merge.whenMatchedUpdate(set={}).whenNotMatchedBySourceUpdate(set={}).execute()
-    kept = merge.whenMatchedUpdate("t.a = 'y'", {}).whenMatchedDelete()
-    (done,) = kept.whenNotMatchedInsert(values={}).execute().collect()
+    with_updates = merge.whenMatchedUpdate("t.a = 'y'", {}).whenMatchedDelete()
+    (done,) = with_updates.whenNotMatchedInsert(values={}).execute().collect()
     assert tuple(done) == (2, 1, 0, 1)
-    found = [(1, "x"), (2, "y"), (None, "none")]
-    assert sorted(map(tuple, table.toDF().collect()), key=repr) == found
+    expected = [(1, "x"), (2, "y"), (None, "none")]
+    assert sorted(map(tuple, table.toDF().collect()), key=repr) == expected
     table.update("id = 1", {})
     assert (table.history(1).collect()[0].operation, table.toDF().count()) == ("UPDATE", 3)
-    assert sorted(map(tuple, table.toDF().collect()), key=repr) == found
+    assert sorted(map(tuple, table.toDF().collect()), key=repr) == expected
 
 
 @pytest.mark.parametrize(

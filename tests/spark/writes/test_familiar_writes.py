@@ -67,8 +67,8 @@ def test_rows_are_replaced_by_any_condition(enabled: SparkSession, path: str) ->
     written(rows.coalesce(1), path, by="p", **{"delta.enableChangeDataFeed": "true"})
     new = enabled.createDataFrame([(4, "new"), (5, "new")], "ID long, v string").selectExpr("v", "ID", "ID % 2 AS p")
     written(new, path, "overwrite", replaceWhere="id > 3 AND id <= 6")
-    found = enabled.read.format("delta").load(path)
-    assert sorted((row.id, row.v) for row in found.where("id BETWEEN 3 AND 7").collect()) == [
+    frame = enabled.read.format("delta").load(path)
+    assert sorted((row.id, row.v) for row in frame.where("id BETWEEN 3 AND 7").collect()) == [
         *((3, "old"), (4, "new"), (5, "new"), (7, "old"))
     ]
     assert newest(path)["operationParameters"]["predicate"] == "id > 3 AND id <= 6"
@@ -250,16 +250,16 @@ def test_what_makes_a_table_is_told_as_such(enabled: SparkSession, path: str, na
     rows, table = enabled.range(2).selectExpr("id", "id AS p"), f"delta.`{path}`"
     says = {"partitionBy": "[]", "clusterBy": "[]", "description": None, "isManaged": "false", "properties": "{}"}
 
-    def told(operation: str, **parameters: str) -> None:
+    def assert_commit(operation: str, **parameters: str) -> None:
         said = newest(path)
         assert (said["operation"], said["operationParameters"]) == (operation, {**says, **parameters})
 
     rows.writeTo(table).using("delta").partitionedBy("p").create()
-    told("CREATE TABLE AS SELECT", partitionBy='["p"]')
+    assert_commit("CREATE TABLE AS SELECT", partitionBy='["p"]')
     rows.writeTo(table).using("delta").tableProperty("a", "b").createOrReplace()
-    told("CREATE OR REPLACE TABLE AS SELECT", properties='{"a":"b"}')
+    assert_commit("CREATE OR REPLACE TABLE AS SELECT", properties='{"a":"b"}')
     enabled.sql(f"REPLACE TABLE {table} USING delta TBLPROPERTIES ('a' = 'c') COMMENT 'c' AS SELECT 1L AS id")
-    told("REPLACE TABLE AS SELECT", properties='{"a":"c"}', description="c")
+    assert_commit("REPLACE TABLE AS SELECT", properties='{"a":"c"}', description="c")
     rows.select("id").write.format("delta").mode("overwrite").option("path", path).saveAsTable(name)
     assert newest(path)["operation"] == "CREATE OR REPLACE TABLE AS SELECT"
     rows.select("id").write.insertInto(name)
@@ -274,8 +274,8 @@ def test_values_are_cast_where_columns_are_a_tables(enabled: SparkSession, path:
     swapped.writeTo(name).append()
     swapped.write.format("delta").mode("append").saveAsTable(name)
     swapped.write.insertInto(name)
-    found = enabled.table(name).selectExpr("id", "s.a", "s.b").collect()
-    assert sorted(map(tuple, found)) == [(7, 1, 2), (7, 2, 1), (7, 2, 1)]
+    frame = enabled.table(name).selectExpr("id", "s.a", "s.b").collect()
+    assert sorted(map(tuple, frame)) == [(7, 1, 2), (7, 2, 1), (7, 2, 1)]
     with pytest.raises(AnalysisException):
         swapped.write.format("delta").mode("append").save(path)
     with pytest.raises(AnalysisException, match="field `x`"):

@@ -28,8 +28,8 @@ def made(path: str, configuration: dict[str, str] | None = None, **how: Any) -> 
     """Eight commits of two partitions."""
     for n in range(8):
         rows = {"id": range(n * 50, n * 50 + 50), "x": [i * 7 % 50 for i in range(50)], "p": [i % 2 for i in range(50)]}
-        given = {"configuration": configuration, "partition_by": ["p"], **how} if n == 0 else {}
-        write_deltalake(path, pa.table(rows), mode="append", **given)
+        options = {"configuration": configuration, "partition_by": ["p"], **how} if n == 0 else {}
+        write_deltalake(path, pa.table(rows), mode="append", **options)
 
 
 CASES: dict[str, tuple[dict[str, Any], str]] = {
@@ -75,19 +75,19 @@ def rows(path: str) -> list[tuple[Any, ...]]:
 
 
 def ids(path: str) -> dict[int, int]:
-    found = DeltaTable(path).to_pyarrow_table(columns=["id", "_row_id"])
-    return dict(zip(found["id"].to_pylist(), found["_row_id"].to_pylist(), strict=True))
+    table = DeltaTable(path).to_pyarrow_table(columns=["id", "_row_id"])
+    return dict(zip(table["id"].to_pylist(), table["_row_id"].to_pylist(), strict=True))
 
 
 def _facts(path: str) -> list[str]:
     """The log's statistics of the live files."""
     shown = pa.table(DeltaTable(path).get_add_actions(flatten=True))
-    kept = [
+    columns = [
         name
         for name in shown.column_names
         if name.split(".")[0] in ("partition", "num_records", "min", "max", "null_count")
     ]
-    return [json.dumps(row, sort_keys=True, default=str) for row in shown.select(kept).to_pylist()]
+    return [json.dumps(row, sort_keys=True, default=str) for row in shown.select(columns).to_pylist()]
 
 
 def test_a_clustered_table_is_clustered_by_tasks(spark: SparkSession, path: str) -> None:
@@ -137,24 +137,24 @@ def test_rows_that_another_writer_deleted_are_not_back_in_sorted_files(
         rows = pa.table({"id": range(n, 400, 4)})
         write_deltalake(path, rows, mode="append", configuration={"delta.enableDeletionVectors": "true"})
     run = _layout.run_tasks
-    kept: list[Path] = []
+    files: list[Path] = []
 
     def late(*args: Any) -> Any:
         done = run(*args)
-        kept.extend(Path(path).glob("moved-*.rows"))
+        files.extend(Path(path).glob("moved-*.rows"))
         DeltaTable(path).delete("id IN (3, 200, 201)")
         return done
 
     monkeypatch.setattr(_layout, "run_tasks", late)
     (done,) = SparkTable.forPath(spark, path).optimize().executeZOrderBy("id").select("metrics.*").collect()
-    assert (done.numFilesRemoved, done.numFilesAdded, len(kept)) == (4, 1, 1)
+    assert (done.numFilesRemoved, done.numFilesAdded, len(files)) == (4, 1, 1)
     left = [x for x in range(400) if x not in (3, 200, 201)]
     assert DeltaTable(path).to_pyarrow_table()["id"].to_pylist() == left
     assert not list(Path(path).glob("moved-*.rows"))
 
     def refused(*args: Any) -> Any:
         done = run(*args)
-        kept.extend(Path(path).glob("moved-*.rows"))
+        files.extend(Path(path).glob("moved-*.rows"))
         DeltaTable(path).alter.set_table_properties({"delta.appendOnly": "false"})
         return done
 
@@ -162,7 +162,7 @@ def test_rows_that_another_writer_deleted_are_not_back_in_sorted_files(
     monkeypatch.setattr(_layout, "run_tasks", refused)
     with pytest.raises(exceptions.MetadataChangedException):
         SparkTable.forPath(spark, path).optimize().executeZOrderBy("id")
-    assert len(kept) == 2
+    assert len(files) == 2
     assert not list(Path(path).glob("moved-*.rows"))
     assert sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == [*left, 1000]
 
@@ -250,10 +250,10 @@ def test_directories_are_listed_by_tasks(spark: SparkSession, path: str, conf: d
     for n in (3, 17):
         Path(path, f"day={n}", "stray.parquet").write_bytes(b"stray")
     Path(path, "stray.txt").write_text("stray")
-    found = _layout.files_by_tasks(spark, path, None)
-    assert found is not None
+    listing = _layout.files_by_tasks(spark, path, None)
+    assert listing is not None
     here = {str(p.relative_to(path)) for p in Path(path).rglob("*") if p.is_file() and "_delta_log" not in p.parts}
-    assert {*found["path"].to_pylist()} == here
+    assert {*listing["path"].to_pylist()} == here
     conf["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
     SparkTable.forPath(spark, path).vacuum(0)
     left = [p for p in Path(path).rglob("*") if p.is_file() and "_delta_log" not in p.parts]
@@ -287,8 +287,8 @@ def test_many_files_are_deleted_by_tasks(
     assert len(list(Path(path).glob("*.parquet"))) == 1
     assert DeltaTable(path).to_pyarrow_table()["x"].to_pylist() == [3]
     ends = [e for e in DeltaTable(path).history() if e["operation"] == "VACUUM END"]
-    told = [(e["operationParameters"]["status"], e["operationMetrics"]["numDeletedFiles"]) for e in ends]
-    assert told == [("COMPLETED", "3"), ("FAILED", "0")]
+    entries = [(e["operationParameters"]["status"], e["operationMetrics"]["numDeletedFiles"]) for e in ends]
+    assert entries == [("COMPLETED", "3"), ("FAILED", "0")]
     # The driver copies a small number itself.
     write_deltalake(path, pa.table({"x": [5]}), mode="overwrite")
     SparkTable.forPath(spark, path).vacuum(0)

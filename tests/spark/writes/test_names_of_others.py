@@ -37,8 +37,8 @@ def rows(spark: SparkSession, name: str) -> list[tuple[int, str]]:
 
 
 def provider(spark: SparkSession, name: str) -> str:
-    told = {row[0]: row[1] for row in spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()}
-    return str(told["Provider"])
+    facts = {row[0]: row[1] for row in spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()}
+    return str(facts["Provider"])
 
 
 def folder(spark: SparkSession, name: str) -> Path:

@@ -44,17 +44,17 @@ def test_nested_fields_become_what_the_model_says(
         spark,
     )
     kind, rows = case.expected()
-    found = DeltaTable(path).to_pyarrow_table()
-    assert fields_of(found.schema.field("z").type) == fields_of(arrow(kind))
-    left = {row["id"]: lowered(row["z"]) for row in found.to_pylist()}
+    table = DeltaTable(path).to_pyarrow_table()
+    assert fields_of(table.schema.field("z").type) == fields_of(arrow(kind))
+    left = {row["id"]: lowered(row["z"]) for row in table.to_pylist()}
     assert json.dumps(left, sort_keys=True) == json.dumps({i: lowered(z) for i, z in rows.items()}, sort_keys=True)
 
 
 def test_a_struct_that_is_null_on_both_sides_stays_null(spark: SparkSession, tmp_path: Path) -> None:
     # As in delta-spark 4.4.
     path = str(tmp_path / "t")
-    of = pa.struct([("y", pa.int32()), ("z", pa.int32())])
-    schema = pa.schema([("id", pa.int32()), ("c", of)])
+    struct_type = pa.struct([("y", pa.int32()), ("z", pa.int32())])
+    schema = pa.schema([("id", pa.int32()), ("c", struct_type)])
     write_deltalake(path, pa.Table.from_pylist([{"id": 1}, {"id": 2, "c": {"y": 1, "z": 2}}], schema))
     source = spark.createDataFrame([(1, None), (2, None)], "id int, c struct<y:int>").alias("s")
     table = SparkTable.forPath(spark, path).alias("t")

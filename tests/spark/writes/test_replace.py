@@ -51,31 +51,31 @@ def rows(path: str) -> list[Any]:
 
 
 def changes(path: str) -> list[str]:
-    found = (
+    feed = (
         pa.table(DeltaTable(path).load_cdf(1)).select(["k", "v", "p", "_change_type"])
         if DeltaTable(path).version()
         else OLD
     )
-    return sorted(map(repr, found.to_pylist()))
+    return sorted(map(repr, feed.to_pylist()))
 
 
 def test_statements_leave_what_the_embedded_engine_leaves(spark: SparkSession, path: str) -> None:
     # P122, P130, P131, P142
     for i, statement in enumerate(STATEMENTS):
-        one, other = f"{path}-{i}", f"{path}-{i}-spark"
-        shutil.copytree(path, one)
+        ours, other = f"{path}-{i}", f"{path}-{i}-spark"
+        shutil.copytree(path, ours)
         shutil.copytree(path, other)
-        given = {"n": NEW}
-        told = sql(statement, spark, tables={"t": other, **given}, dry_run=True)
+        tables = {"n": NEW}
+        result = sql(statement, spark, tables={"t": other, **tables}, dry_run=True)
         assert DeltaTable(other).version() == 0
-        here = sql(statement, tables={"t": one, **given})
-        there = sql(statement, spark, tables={"t": other, **given})
+        here = sql(statement, tables={"t": ours, **tables})
+        there = sql(statement, spark, tables={"t": other, **tables})
         assert here.to_pylist() == there.to_pylist(), statement
-        assert told.changed == (there["version"][0].as_py() is not None)
-        assert told.rows.get("numTargetRowsInserted", 0) == there["num_inserted_rows"][0].as_py()
-        assert rows(one) == rows(other), statement
-        assert changes(one) == changes(other), statement
-        said = [DeltaTable(p).history(1)[0] for p in (one, other)]
+        assert result.changed == (there["version"][0].as_py() is not None)
+        assert result.rows.get("numTargetRowsInserted", 0) == there["num_inserted_rows"][0].as_py()
+        assert rows(ours) == rows(other), statement
+        assert changes(ours) == changes(other), statement
+        said = [DeltaTable(p).history(1)[0] for p in (ours, other)]
         assert said[0]["operation"] == said[1]["operation"]
         assert said[0]["operationParameters"] == said[1]["operationParameters"]
         names = {n for n in said[0].get("operationMetrics", {}) if "Rows" in n and "Copied" not in n} - {
@@ -87,15 +87,15 @@ def test_statements_leave_what_the_embedded_engine_leaves(spark: SparkSession, p
 def test_frames_replace_rows(spark: SparkSession, path: str) -> None:
     frame = spark.createDataFrame([(3, "C", "x", True), (7, "G", "y", False)], "k long, v string, p string, w boolean")
     by: dict[str, Any] = {"replace_on": "t.k = s.k AND s.w", "source_alias": "s", "target_alias": "t"}
-    told = dp.write(frame, path, "overwrite", schema_mode="merge", dry_run=True, **by)
-    assert isinstance(told, DryRun)
-    assert (told.rows["numTargetRowsDeleted"], told.rows["numTargetRowsInserted"], told.files_read) == (2, 2, 1)
+    result = dp.write(frame, path, "overwrite", schema_mode="merge", dry_run=True, **by)
+    assert isinstance(result, DryRun)
+    assert (result.rows["numTargetRowsDeleted"], result.rows["numTargetRowsInserted"], result.files_read) == (2, 2, 1)
     done = dp.write(frame, path, "overwrite", schema_mode="merge", user_metadata="why", txn=("a", 1), **by)
     assert (done.version, done.metrics["numTargetRowsDeleted"]) == (1, 2)
     assert DeltaTable(path).history(1)[0]["userMetadata"] == "why"
     assert dp.write(frame, path, "overwrite", schema_mode="merge", txn=("a", 1), **by).skipped == "nothing"
-    found = DeltaTable(path).to_pyarrow_table(filters="k >= 3").sort_by("k").to_pylist()
-    assert [(r["k"], r["v"], r["w"]) for r in found] == [(3, "C", True), (7, "G", False)]
+    rows_read = DeltaTable(path).to_pyarrow_table(filters="k >= 3").sort_by("k").to_pylist()
+    assert [(r["k"], r["v"], r["w"]) for r in rows_read] == [(3, "C", True), (7, "G", False)]
     done = dp.write(frame.where("k = 7"), path, "overwrite", replace_using=["k"])
     assert (done.version, done.metrics["numTargetRowsDeleted"], done.metrics["numTargetRowsInserted"]) == (2, 1, 1)
     assert dp.write(frame.where("false"), path, "overwrite", replace_using=["k"]).skipped == "nothing"
@@ -130,8 +130,8 @@ def test_the_newest_version_is_replaced(spark: SparkSession, path: str) -> None:
     table = DeltaTable(path)
     other = DeltaTable(path)
     statement = "INSERT INTO t REPLACE USING (k) SELECT * FROM n WHERE k IN (2, 3)"
-    told = sql(statement, spark, tables={"t": table, "n": NEW}, dry_run=True)
-    assert (told.read_set.reads, told.read_set.isolation) == ("rows", "Serializable")
+    result = sql(statement, spark, tables={"t": table, "n": NEW}, dry_run=True)
+    assert (result.read_set.reads, result.read_set.isolation) == ("rows", "Serializable")
     other.delete("k = 1")
     # The statement reads the version that is the newest when it begins.
     assert sql(statement, spark, tables={"t": table, "n": NEW})["version"].to_pylist() == [2]

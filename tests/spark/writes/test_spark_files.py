@@ -48,9 +48,9 @@ def adds(path: str, version: int = 0) -> list[dict[str, Any]]:
 
 
 def is_by_spark(path: str, version: int = 0) -> bool:
-    found = {add["path"].startswith("spark-") for add in adds(path, version)}
-    assert len(found) == 1
-    return found.pop()
+    origins = {add["path"].startswith("spark-") for add in adds(path, version)}
+    assert len(origins) == 1
+    return origins.pop()
 
 
 def left_over(path: str) -> set[str]:
@@ -69,11 +69,11 @@ def test_files_are_what_our_own_would_be(spark: SparkSession, path: str, tmp_pat
     ours = str(tmp_path / "ours")
     dp.write(rows(spark), ours, target_file_size=1 << 30)
     assert not is_by_spark(ours)
-    found, expected = (
+    columns, expected = (
         sorted((json.loads(add["stats"]) for add in adds(where)), key=lambda stats: stats["minValues"]["id"])
         for where in (path, ours)
     )
-    assert found == expected
+    assert columns == expected
     assert DeltaTable(path).schema() == DeltaTable(ours).schema()
     read, of_ours = (DeltaTable(where).to_pyarrow_table().sort_by("id") for where in (path, ours))
     assert read.drop_columns(["ratio"]) == of_ours.drop_columns(["ratio"])
@@ -91,8 +91,8 @@ def test_partitions(spark: SparkSession, path: str) -> None:
     assert is_by_spark(path)
     expected = sorted((i, text or None, bool(i % 2), i % 2) for i, text in enumerate(texts))
     for table in (DeltaTable(path).to_pyarrow_table(), dp.read(spark, path).toArrow()):
-        found = zip(*(table[name].to_pylist() for name in ("id", "text", "flag", "day")), strict=True)
-        assert sorted((i, text, flag, day.day - 1) for i, text, flag, day in found) == expected
+        rows_read = zip(*(table[name].to_pylist() for name in ("id", "text", "flag", "day")), strict=True)
+        assert sorted((i, text, flag, day.day - 1) for i, text, flag, day in rows_read) == expected
     values = {add["partitionValues"]["text"] for add in adds(path)}
     # P014: empty texts are null.
     assert values == {text or None for text in texts}
@@ -132,8 +132,8 @@ def test_rows_that_need_care_are_ours(spark: SparkSession, path: str) -> None:
     assert not is_by_spark(path, 4), "a column is missing"
     dp.write(spark.sql("SELECT 'y' AS more, 8L AS id"), path)
     assert is_by_spark(path, 5), "the order of columns doesn't matter"
-    found = dp.read(spark, path).orderBy("id").collect()
-    assert [(r.id, r.more) for r in found] == [
+    rows_read = dp.read(spark, path).orderBy("id").collect()
+    assert [(r.id, r.more) for r in rows_read] == [
         *((n, None) for n in (0, 1, 2, 4, 5)), (6, "x"), (7, None), (8, "y")
     ]  # fmt: skip
 
@@ -185,8 +185,8 @@ def test_vacuum_finds_what_a_driver_left(spark: SparkSession, path: str) -> None
         file.write_bytes(b"PAR1")
     long_ago = time.time() - 8 * 86_400
     os.utime(old, (long_ago, long_ago))
-    found = DeltaTable(path).vacuum(dry_run=False, full=True)
-    assert found == [str(old.relative_to(path))]
+    deleted = DeltaTable(path).vacuum(dry_run=False, full=True)
+    assert deleted == [str(old.relative_to(path))]
     assert new.exists()
     assert not old.exists()
     assert dp.read(spark, path).count() == 3

@@ -88,7 +88,7 @@ COMMANDS |= {
 
 def _made(spark: SparkSession, path: str, types: dict[str, str]) -> str:
     """A table with one row of nulls, in the form for statements."""
-    columns = ", ".join(["id int", *(f"{name} {of}" for name, of in types.items())])
+    columns = ", ".join(["id int", *(f"{name} {type_name}" for name, type_name in types.items())])
     spark.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta")
     spark.sql(f"INSERT INTO delta.`{path}` (id) VALUES (0)")
     return f"delta.`{path}`"
@@ -107,9 +107,11 @@ def _row(path: str) -> dict[str, Any]:
 def test_legacy_casts_never_fail(spark: SparkSession, tmp_path: Path, conf: dict[str, str]) -> None:
     """Each command stores the results of Spark's own casts in queries with `spark.sql.ansi.enabled`
     off."""
-    types = {name: of for name, (_, of) in VALUES.items()}
+    types = {name: type_name for name, (_, type_name) in VALUES.items()}
     conf["spark.sql.ansi.enabled"] = "false"
-    wanted = spark.range(1).selectExpr("1 AS id", *(f"CAST({v} AS {of}) AS {n}" for n, (v, of) in VALUES.items()))
+    wanted = spark.range(1).selectExpr(
+        "1 AS id", *(f"CAST({v} AS {type_name}) AS {n}" for n, (v, type_name) in VALUES.items())
+    )
     dp.write(wanted, str(tmp_path / "wanted"))
     expected = _row(str(tmp_path / "wanted"))
     assert (expected["big"], expected["word"], expected["rounded"], expected["words"]) == (
@@ -164,8 +166,8 @@ def test_strict_takes_what_spark_calls_an_up_cast(spark: SparkSession, conf: dic
     ]
     jvm: Any = spark._jvm
     casts = jvm.org.apache.spark.sql.catalyst.expressions.Cast
-    schemas = {of: spark.createDataFrame([], f"v {of}").schema for of in types}
-    parsed = {of: jvm.org.apache.spark.sql.types.DataType.fromDDL(of) for of in types}
+    schemas = {type_name: spark.createDataFrame([], f"v {type_name}").schema for type_name in types}
+    parsed = {type_name: jvm.org.apache.spark.sql.types.DataType.fromDDL(type_name) for type_name in types}
     for old in types:
         rows = spark.createDataFrame([], schemas[old])
         for new in types:

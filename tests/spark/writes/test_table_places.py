@@ -89,20 +89,20 @@ def test_no_table_is_made_among_other_files(enabled: SparkSession, path: str, na
 
 
 def test_statements_with_a_new_name_and_a_place(enabled: SparkSession, path: str, name: str) -> None:
-    at = f"LOCATION '{path}'"
+    clause = f"LOCATION '{path}'"
     enabled.range(3).write.format("delta").save(path)
     for statement in ("CREATE TABLE IF NOT EXISTS", "CREATE OR REPLACE TABLE"):
-        text = f"{statement} {name} (id STRING) USING delta {at}"
+        text = f"{statement} {name} (id STRING) USING delta {clause}"
         refused(lambda text=text: enabled.sql(text), TableAlreadyExistsError, "DELTA_CREATE_TABLE_SCHEME_MISMATCH")  # type: ignore[misc]
-        enabled.sql(f"{statement} {name} (id BIGINT) USING delta {at}")
+        enabled.sql(f"{statement} {name} (id BIGINT) USING delta {clause}")
         assert enabled.table(name).count() == 3
         enabled.sql(f"DROP TABLE {name}")
     refused(
-        lambda: enabled.sql(f"REPLACE TABLE {name} (id BIGINT) USING delta {at}"),
+        lambda: enabled.sql(f"REPLACE TABLE {name} (id BIGINT) USING delta {clause}"),
         TableNotFoundError,
         "TABLE_OR_VIEW_NOT_FOUND",
     )
-    enabled.sql(f"CREATE OR REPLACE TABLE {name} USING delta {at} AS SELECT 'a' AS x")
+    enabled.sql(f"CREATE OR REPLACE TABLE {name} USING delta {clause} AS SELECT 'a' AS x")
     assert enabled.table(name).columns == ["x"]
     enabled.sql(f"CREATE TABLE IF NOT EXISTS delta.`{path}` (z INT) USING delta")
     assert DeltaTable(path).version() == 1
@@ -117,8 +117,8 @@ def test_statements_with_a_new_name_and_a_place(enabled: SparkSession, path: str
 def test_the_second_writer_makes_a_table_where_it_is_told(enabled: SparkSession, path: str, name: str) -> None:
     writer = enabled.range(3).writeTo(name).using("delta")
     writer.option("path", path).tableProperty("comment", "about").tableProperty("own", "a").create()
-    (told,) = enabled.sql(f"DESCRIBE DETAIL {name}").collect()
-    assert (told.location, told.description, told.properties) == (f"file:{path}", "about", {"own": "a"})
+    (detail,) = enabled.sql(f"DESCRIBE DETAIL {name}").collect()
+    assert (detail.location, detail.description, detail.properties) == (f"file:{path}", "about", {"own": "a"})
     (made,) = enabled.sql(f"DESCRIBE HISTORY {name}").collect()
     assert made.operationParameters["isManaged"] == "false"
     elsewhere = enabled.range(1).writeTo(name).using("delta").tableProperty("location", f"{path} other")

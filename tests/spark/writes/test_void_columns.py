@@ -33,9 +33,9 @@ def test_a_void_column_is_there_and_takes_the_first_type(enabled: SparkSession, 
         enabled.sql(f"INSERT INTO {name} VALUES (3)")
     assert too_few.value.getCondition() == "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
     typed = enabled.sql("SELECT 3 AS id, 'x' AS n")
-    with pytest.raises(exceptions.SchemaMismatchError, match="`n` has no type in the table yet") as found:
+    with pytest.raises(exceptions.SchemaMismatchError, match="`n` has no type in the table yet") as caught:
         typed.write.format("delta").mode("append").saveAsTable(name)
-    assert found.value.getCondition() == "DELTA_METADATA_MISMATCH"  # type: ignore[attr-defined]
+    assert caught.value.getCondition() == "DELTA_METADATA_MISMATCH"  # type: ignore[attr-defined]
     typed.write.format("delta").mode("append").option("mergeSchema", "true").saveAsTable(name)
     enabled.sql(f"INSERT INTO {name} VALUES (4, 'y')")
     expected = [(1, None), (2, None), (3, "x"), (4, "y")]

@@ -43,12 +43,12 @@ def rows(spark: SparkSession, *values: str) -> DataFrame:
     return spark.sql(f"SELECT * FROM VALUES {', '.join(values)} AS t(k, p)").coalesce(1)
 
 
-def exactly(told: DryRun, commit: list[dict[str, Any]]) -> None:
-    foretold(told, commit)
-    assert told.estimated_bytes_written == sum(action["add"]["size"] for action in commit if "add" in action)
+def exactly(dry_run: DryRun, commit: list[dict[str, Any]]) -> None:
+    foretold(dry_run, commit)
+    assert dry_run.estimated_bytes_written == sum(action["add"]["size"] for action in commit if "add" in action)
     metrics = next(action["commitInfo"] for action in commit if "commitInfo" in action)["operationMetrics"]
-    assert told.estimated_files_written == int(metrics["numFiles"])
-    assert told.estimated_bytes_written == int(metrics["numOutputBytes"])
+    assert dry_run.estimated_files_written == int(metrics["numFiles"])
+    assert dry_run.estimated_bytes_written == int(metrics["numOutputBytes"])
 
 
 def committed(path: str, version: int) -> list[dict[str, Any]]:
@@ -110,26 +110,26 @@ def test_an_inserts_dry_run_foretells_its_write(spark: SparkSession, days: str, 
 def test_a_new_table_is_told_and_not_made(spark: SparkSession, path: str, mode: Any) -> None:
     new = rows(spark, "(1L, TIMESTAMP_NTZ'2024-01-31 00:00:00')")
     how = {"mode": mode, "configuration": {"delta.enableDeletionVectors": "true"}, "cluster_by": "k"}
-    told = dp.write(new, path, dry_run=True, **how)
+    result = dp.write(new, path, dry_run=True, **how)
     assert not Path(path).exists()
-    assert (told.version, told.changed, told.files_removed) == (None, True, 0)
-    assert {"timestampNtz", "deletionVectors", "clustering"} <= set(told.added_features)
+    assert (result.version, result.changed, result.files_removed) == (None, True, 0)
+    assert {"timestampNtz", "deletionVectors", "clustering"} <= set(result.added_features)
     assert dp.write(new, path, **how).version == 0
     commit = committed(path, 0)
-    exactly(told, commit)
+    exactly(result, commit)
     protocol = next(action["protocol"] for action in commit if "protocol" in action)
-    assert told.after.features == {*protocol["readerFeatures"], *protocol["writerFeatures"]}
+    assert result.after.features == {*protocol["readerFeatures"], *protocol["writerFeatures"]}
 
 
 def test_new_columns_are_told(spark: SparkSession, days: str) -> None:
     wider = rows(spark, "(1L, 'a')").selectExpr("*", "TIMESTAMP_NTZ'2024-01-31 00:00:00' AS at")
-    told = dp.write(wider, days, schema_mode="merge", dry_run=True)
-    assert told.added_features == ["timestampNtz"]
-    assert told.read_set.changes_metadata
-    assert told.read_set.changes_protocol
+    result = dp.write(wider, days, schema_mode="merge", dry_run=True)
+    assert result.added_features == ["timestampNtz"]
+    assert result.read_set.changes_metadata
+    assert result.read_set.changes_protocol
     assert DeltaTable(days).version() == 1
     dp.write(wider, days, schema_mode="merge")
-    exactly(told, committed(days, 2))
+    exactly(result, committed(days, 2))
 
 
 def test_what_would_be_skipped(spark: SparkSession, days: str) -> None:
@@ -141,9 +141,9 @@ def test_what_would_be_skipped(spark: SparkSession, days: str) -> None:
         "txn": dp.write(new, days, txn=("feed", 7), dry_run=True),
         "nothing": dp.write(new.where("k > 7"), days, empty_commit=False, dry_run=True),
     }
-    for why, told in runs.items():
-        assert (told.changed, told.skipped, told.version) == (False, why, 2)
-        assert "nothing would be committed" in str(told)
+    for why, result in runs.items():
+        assert (result.changed, result.skipped, result.version) == (False, why, 2)
+        assert "nothing would be committed" in str(result)
     assert dp.write(new.where("k > 7"), days, dry_run=True).changed
     assert contents(days) == before
 

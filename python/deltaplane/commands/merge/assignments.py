@@ -76,23 +76,23 @@ class AssignedColumns:
         path: list[str] = []
         fields, below = self._fields, self._tree
         for depth, part in enumerate(parts):
-            found = [f for f in fields if f["name"].lower() == part.lower()]
-            if not found:
+            matches = [f for f in fields if f["name"].lower() == part.lower()]
+            if not matches:
                 raise InvalidArgumentError(f"the table has no column `{name}` that could be updated")
-            if any(key.startswith("delta.identity.") for key in found[0].get("metadata", {})):
+            if any(key.startswith("delta.identity.") for key in matches[0].get("metadata", {})):
                 raise InvalidArgumentError(f"`{name}` is an identity column, whose values can't be updated (P108)")
-            path.append(found[0]["name"])
-            node = below.setdefault(found[0]["name"], Node())
+            path.append(matches[0]["name"])
+            node = below.setdefault(matches[0]["name"], Node())
             last = depth == len(parts) - 1
             if node.value is not None or (last and node.below):
                 raise InvalidArgumentError(f"`{name}` is assigned twice: give each column one value")
-            of = found[0]["type"]
+            data_type = matches[0]["type"]
             if last:
                 node.value = number
-                return path, of
-            if not isinstance(of, dict) or of["type"] != "struct":
+                return path, data_type
+            if not isinstance(data_type, dict) or data_type["type"] != "struct":
                 raise InvalidArgumentError(f"`{'.'.join(path)}` isn't a struct, so `{name}` is no field of it")
-            fields, below = of["fields"], node.below
+            fields, below = data_type["fields"], node.below
         raise InvalidArgumentError("an assignment needs the name of a column")
 
     def keep_null(self, path: Sequence[str], number: int) -> None:
@@ -109,9 +109,9 @@ class AssignedColumns:
         """The batch with the values in their columns; adds missing columns and fields."""
         types = {f["name"]: f["type"] for f in self._fields}
         for name, node in self._tree.items():
-            at = batch.schema.get_field_index(name)
-            if at >= 0:
-                batch = batch.set_column(at, name, _assigned(batch.column(at), types[name], node, values))
+            index = batch.schema.get_field_index(name)
+            if index >= 0:
+                batch = batch.set_column(index, name, _assigned(batch.column(index), types[name], node, values))
             else:
                 batch = batch.append_column(name, _assigned(None, types[name], node, values))
         return batch
@@ -208,14 +208,14 @@ def _program(
     now_us = time.time_ns() // 1000
     program, context = compile_expressions(texts, schema_json, now_us=now_us), context_at("UTC", now_us)
     values = []
-    for sql, value, (path, of) in zip(texts, program.expressions, targets, strict=False):
-        column, to = ".".join(path), of_json(of)
+    for sql, value, (path, data_type) in zip(texts, program.expressions, targets, strict=False):
+        column, to = ".".join(path), of_json(data_type)
         if to is None:
             raise UnsupportedExpressionError(
-                f"the column `{column}` of type {of} takes no expressions yet: give a value by new_values"
+                f"the column `{column}` of type {data_type} takes no expressions yet: give a value by new_values"
             )
         if value.type.parts and to.parts:
-            check_whole(column, of, as_json(value.type), lacks=False)
+            check_whole(column, data_type, as_json(value.type), lacks=False)
         elif not stores(value.type, to):
             raise SchemaMismatchError(
                 f"`{sql}` is of type {value.type}, which a column of type {to} (`{column}`) doesn't take: cast it"
@@ -224,7 +224,7 @@ def _program(
     return replace(program, expressions=values)
 
 
-def _assigned(old: pa.Array | None, of: Any, node: Node, values: Sequence[pa.Array]) -> pa.Array:
+def _assigned(old: pa.Array | None, data_type: Any, node: Node, values: Sequence[pa.Array]) -> pa.Array:
     """A column of this type with the new values in it; the other fields of a struct that was null
     are null, as in Spark.
 
@@ -240,10 +240,10 @@ def _assigned(old: pa.Array | None, of: Any, node: Node, values: Sequence[pa.Arr
     import pyarrow.compute as pc
 
     parts, named = [], []
-    for field_ in of["fields"]:
+    for field_ in data_type["fields"]:
         name, below = field_["name"], node.below.get(field_["name"])
-        at = -1 if old is None else old.type.get_field_index(name)
-        part = None if old is None or at < 0 else pc.struct_field(old, [at])
+        index = -1 if old is None else old.type.get_field_index(name)
+        part = None if old is None or index < 0 else pc.struct_field(old, [index])
         if below is not None:
             part = _assigned(part, field_["type"], below, values)
         if part is not None:

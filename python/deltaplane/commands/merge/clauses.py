@@ -39,17 +39,17 @@ class Clause:
         return self.action != "delete" and self.values is None
 
 
-def expression(given: object, what: str) -> str:
+def expression(value: object, what: str) -> str:
     """Checks that an argument is Spark SQL text.
 
     Raises:
         InvalidArgumentError: not a string; the message names the expected content.
     """
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         raise InvalidArgumentError(
-            f"{what} is {given!r}, and not Spark SQL as a text: write a number as '5', a text as \"'text'\", a missing value as 'null'"
+            f"{what} is {value!r}, and not Spark SQL as a text: write a number as '5', a text as \"'text'\", a missing value as 'null'"
         )
-    return given
+    return value
 
 
 def check(clauses: Sequence[Clause]) -> None:

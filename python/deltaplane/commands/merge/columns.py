@@ -58,16 +58,16 @@ class MergeColumns:
         grows = self.merge_schema and any(c.action != "delete" for c in self.clauses)
         if not inserts and not grows:
             return None
-        given: dict[str, Field] = {}
+        incoming: dict[str, Field] = {}
         for clause in self._growing(grows):
             for name in self._assigned_names(clause):
-                if name.lower() not in given:
-                    given[name.lower()] = self._incoming_field(name, self._assigned_paths(name, grows))
+                if name.lower() not in incoming:
+                    incoming[name.lower()] = self._incoming_field(name, self._assigned_paths(name, grows))
         for name in self._identities():
             # If a clause doesn't assign the identity column, the table allocates its values.
             if not all(name.lower() in map(str.lower, self._assigned_names(c)) for c in inserts):
-                given.pop(name.lower(), None)
-        schema = json.dumps({"type": "struct", "fields": list(given.values())})
+                incoming.pop(name.lower(), None)
+        schema = json.dumps({"type": "struct", "fields": list(incoming.values())})
         return records.IncomingRequest(schema, bool(grows))
 
     def _growing(self, grows: bool) -> list[Clause]:
@@ -78,13 +78,13 @@ class MergeColumns:
 
     def _assigned_paths(self, name: str, grows: bool) -> set[tuple[str, ...]]:
         """The lower-case paths within a column that get values. `*` assigns every field."""
-        found = set[tuple[str, ...]]()
+        paths_assigned = set[tuple[str, ...]]()
         for clause in self._growing(grows):
             if clause.values is not None:
-                found |= {tuple(part.lower() for part in self.path(column)) for column in clause.values}
+                paths_assigned |= {tuple(part.lower() for part in self.path(column)) for column in clause.values}
             elif name.lower() in map(str.lower, self._assigned_names(clause)):
-                found.add((name.lower(),))
-        return {path for path in found if path[0] == name.lower()}
+                paths_assigned.add((name.lower(),))
+        return {path for path in paths_assigned if path[0] == name.lower()}
 
     def _identities(self) -> list[str]:
         return [f["name"] for f in self._fields if "delta.identity.start" in f.get("metadata", {})]
@@ -94,11 +94,11 @@ class MergeColumns:
         if clause.values is not None:
             return [self.path(name)[0] for name in clause.values]
         there = {f["name"].lower() for f in self._fields}
-        found = [f["name"] for f in self._star(clause)]
+        names = [f["name"] for f in self._star(clause)]
         # Rows that are stored unchanged may not have columns that the table lacks; the core reports
         # these.
         whole = self.merge_schema or clause.kind == "source"
-        return found if whole else [name for name in found if name.lower() in there]
+        return names if whole else [name for name in names if name.lower() in there]
 
     def _star(self, clause: Clause) -> list[Field]:
         """The source's columns that `*` includes."""
@@ -146,10 +146,10 @@ class MergeColumns:
 
     def starred(self, clause: Clause, fields: Sequence[Field]) -> list[str]:
         """The columns that `*` assigns, for a table with these columns."""
-        found = [f["name"] for f in self._star(clause) if field_of(fields, f["name"]) is not None]
-        if not found:
+        names = [f["name"] for f in self._star(clause) if field_of(fields, f["name"]) is not None]
+        if not names:
             raise InvalidArgumentError("the source has no column of the table: name the columns and their values")
-        return found
+        return names
 
     def check_star(self, clause: Clause) -> None:
         """Checks as the function does, unless the schema evolves or rows are stored unchanged."""
@@ -200,42 +200,42 @@ def field_of(fields: Sequence[Field], name: str) -> Field | None:
     return next((f for f in fields if f["name"].lower() == name.lower()), None)
 
 
-def _part(of: Any, path: tuple[str, ...], paths: set[tuple[str, ...]]) -> Any | None:
+def _part(data_type: Any, path: tuple[str, ...], paths: set[tuple[str, ...]]) -> Any | None:
     """The part of a source's type, at this path, that these assignments store in the table; None
     for no part."""
     if path in paths:
-        return of
-    if isinstance(of, str) or of["type"] != "struct" or not any(p[: len(path)] == path for p in paths):
+        return data_type
+    if isinstance(data_type, str) or data_type["type"] != "struct" or not any(p[: len(path)] == path for p in paths):
         return None
-    parts = [(f, _part(f["type"], (*path, f["name"].lower()), paths)) for f in of["fields"]]
+    parts = [(f, _part(f["type"], (*path, f["name"].lower()), paths)) for f in data_type["fields"]]
     fields = [{**field, "type": part} for field, part in parts if part is not None]
-    return {**of, "fields": fields} if fields else None
+    return {**data_type, "fields": fields} if fields else None
 
 
-def star_paths(path: list[str], to: Any, given: Any) -> Iterator[tuple[list[str], bool]]:
+def star_paths(path: list[str], to: Any, brought: Any) -> Iterator[tuple[list[str], bool]]:
     """The assignments of an update's `*` within a column if the schema evolves: the paths, and
     whether only fields of an existing struct are assigned.
 
     Fields that the source's structs lack keep their values. A struct with only some assigned fields
     stays null if it and the source's are null.
     """
-    both = not isinstance(to, str) and not isinstance(given, str) and to["type"] == given["type"] == "struct"
-    if not both or not _lacks(to, given):
+    both = not isinstance(to, str) and not isinstance(brought, str) and to["type"] == brought["type"] == "struct"
+    if not both or not _lacks(to, brought):
         yield path, False
         return
     yield path, True
-    for field in given["fields"]:
+    for field in brought["fields"]:
         own = field_of(to["fields"], field["name"])
         if own is not None:
             yield from star_paths([*path, own["name"]], own["type"], field["type"])
 
 
-def _lacks(to: Any, given: Any) -> bool:
+def _lacks(to: Any, brought: Any) -> bool:
     """Whether a struct lacks a field of another one, at any depth."""
-    if isinstance(to, str) or isinstance(given, str) or not to["type"] == given["type"] == "struct":
+    if isinstance(to, str) or isinstance(brought, str) or not to["type"] == brought["type"] == "struct":
         return False
-    found = [(own, field_of(given["fields"], own["name"])) for own in to["fields"]]
-    return any(other is None or _lacks(own["type"], other["type"]) for own, other in found)
+    pairs = [(own, field_of(brought["fields"], own["name"])) for own in to["fields"]]
+    return any(other is None or _lacks(own["type"], other["type"]) for own, other in pairs)
 
 
 def is_default(sql: str) -> bool:
@@ -272,7 +272,7 @@ def check_star(columns: Sequence[str], source: Sequence[str], excepted: Sequence
         )
 
 
-def check_whole(column: str, to: Any, given: Any, *, lacks: bool, inside: bool = True) -> None:
+def check_whole(column: str, to: Any, value_type: Any, *, lacks: bool, inside: bool = True) -> None:
     """Refuses a value whose fields differ from its column's, at any depth: additional fields would
     be lost silently, missing ones would overwrite values with null.
 
@@ -285,17 +285,19 @@ def check_whole(column: str, to: Any, given: Any, *, lacks: bool, inside: bool =
     Raises:
         SchemaMismatchError: the message names the field.
     """
-    if isinstance(to, str) or isinstance(given, str):
+    if isinstance(to, str) or isinstance(value_type, str):
         return
-    if to["type"] != given["type"]:
-        raise SchemaMismatchError(f"`{column}` of type {to['type']} doesn't take a {given['type']}")
+    if to["type"] != value_type["type"]:
+        raise SchemaMismatchError(f"`{column}` of type {to['type']} doesn't take a {value_type['type']}")
     if to["type"] != "struct":
         for part in ("elementType", "keyType", "valueType"):
             if part in to:
-                check_whole(f"{column}.{_PARTS[part]}", to[part], given[part], lacks=lacks or not inside, inside=inside)
+                check_whole(
+                    f"{column}.{_PARTS[part]}", to[part], value_type[part], lacks=lacks or not inside, inside=inside
+                )
         return
     for f in to["fields"]:
-        brought = field_of(given["fields"], f["name"])
+        brought = field_of(value_type["fields"], f["name"])
         if brought is not None:
             check_whole(f"{column}.{f['name']}", f["type"], brought["type"], lacks=lacks, inside=inside)
         elif not lacks:
@@ -304,7 +306,7 @@ def check_whole(column: str, to: Any, given: Any, *, lacks: bool, inside: bool =
                 f"empty: give it one, or update the other fields one by one, as in `{column}.{to['fields'][0]['name']}`, or "
                 "in a merge evolve the schema, where it becomes null, and stays as it is with `*`"
             )
-    for f in given["fields"]:
+    for f in value_type["fields"]:
         if field_of(to["fields"], f["name"]) is None:
             raise SchemaMismatchError(
                 f"DELTA_UPDATE_SCHEMA_MISMATCH_EXPRESSION: the value for `{column}` has a field `{f['name']}`, which the column "

@@ -44,7 +44,7 @@ def rows_that_can_match(snapshot: _native.Snapshot, plan: MergePlan, engine: Loc
 
 def any_of(trees: Sequence[_native.Predicate | None]) -> _native.Predicate | None:
     """The disjunction of some trees; None for all rows."""
-    known = [one for one in trees if one is not None]
+    known = [node for node in trees if node is not None]
     return _native.Predicate.any_of(known) if len(known) == len(trees) else None
 
 
@@ -65,13 +65,13 @@ def _range(key: Key, engine: LocalEngine) -> tree.Node:
     """The condition that a column's value equals one of the source's values, or is within their
     range."""
     column = tree.column(key.column)
-    found = engine.values(sql.keys_up_to(key, _LISTED_KEYS + 1))
-    if len(found) > _LISTED_KEYS:
+    values = engine.values(sql.keys_up_to(key, _LISTED_KEYS + 1))
+    if len(values) > _LISTED_KEYS:
         low, high = literal_nodes(engine.values(sql.key_bounds(key)), key.type)
         part = tree.all_of([tree.compare(">=", column, low), tree.compare("<=", column, high)])
     else:
         # No row satisfies a list without members.
-        part = tree.is_in(column, literal_nodes(found, key.type) or [tree.literal(None, "void")])
+        part = tree.is_in(column, literal_nodes(values, key.type) or [tree.literal(None, "void")])
     if key.null_safe:
         return tree.any_of([part, tree.compare("<=>", column, tree.literal(None, "void"))])
     return part

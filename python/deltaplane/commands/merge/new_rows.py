@@ -89,12 +89,12 @@ class NewRows:
         changing = [self._changing[n] for n in numbers]
         if any(c.assigned is None for c in changing):
             return []
-        found = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
+        names = {name for c in changing if c.assigned is not None for name in c.assigned.columns - c.same}
         schema = _native.TableSchema(self._job.native.spec.schema)
         types = {field.name: of_json(field.data_type) for field in schema.fields}
         # Values of several clauses share one column, so simple types must be the table's own.
-        simple = all((data_type := types[name]) is not None and data_type.atomic for name in found)
-        return sorted(found) if len(changing) == 1 or simple else []
+        simple = all((data_type := types[name]) is not None and data_type.atomic for name in names)
+        return sorted(names) if len(changing) == 1 or simple else []
 
     def _old_columns(self, numbers: Sequence[int], wanted: Collection[str]) -> list[str]:
         """The columns whose old values these clauses need for the wanted columns of new rows."""
@@ -108,8 +108,8 @@ class NewRows:
         native = self._job.native
         old = self._table if native.records_changes else self._old_columns(numbers, self._table)
         changes = {n: _Change(native, self._changing[n]) for n in numbers}
-        for found in self._evaluated(numbers, Scan(native.picked_places(old)), patched=patched):
-            for number, rows, values, _ in found.by_clause():
+        for evaluated in self._evaluated(numbers, Scan(native.picked_places(old)), patched=patched):
+            for number, rows, values, _ in evaluated.by_clause():
                 changes[number].take(rows, values, self._job)
 
     def _patches(self, numbers: Sequence[int], columns: Sequence[str], few: bool) -> Iterator[pa.RecordBatch]:
@@ -122,9 +122,9 @@ class NewRows:
         rules = rules_of_whole_rows(native.spec)
         wanted = sorted({*columns, *rules.checked_columns})
         scan = Scan(native.patched_places(self._old_columns(numbers, wanted)))
-        for found in self._evaluated(numbers, scan, patched=True, few=few):
+        for evaluated in self._evaluated(numbers, scan, patched=True, few=few):
             parts, order = [], []
-            for number, rows, values, indices in found.by_clause():
+            for number, rows, values, indices in evaluated.by_clause():
                 assigned = self._changing[number].assigned
                 assert assigned is not None
                 new = rules(assigned.put(rows, values))
@@ -205,13 +205,13 @@ class _Change:
         self._assigned = clause.assigned
         self._ruled = ChangedRows(native.spec, self._assigned.columns if self._assigned is not None else ())
 
-    def take(self, found: pa.RecordBatch, values: Sequence[pa.Array], job: Rewriting) -> None:
+    def take(self, batch: pa.RecordBatch, values: Sequence[pa.Array], job: Rewriting) -> None:
         """Writes the rows' new values and records the change."""
-        old = found.select(found.schema.names[_PLACED:])
+        old = batch.select(batch.schema.names[_PLACED:])
         if self._assigned is None:
             job.record(old, "delete")
             return
-        new = self._assigned.put(found, values)
+        new = self._assigned.put(batch, values)
         ruled = self._ruled(new.select(new.schema.names[_PLACED:]))
         job.record(old, "update_preimage")
         job.write(lambda: iter([ruled]), "update_postimage")

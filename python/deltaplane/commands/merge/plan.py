@@ -176,9 +176,9 @@ class MergePlan(MergeColumns):
             if not fails:
                 lowered.append(f"({bound.sql})")
             self.joined_columns |= self._target_columns(part, "matched")
-            found = pruning(part, binder, self._sides.target)
-            if found is not None:
-                self.reads.append(found)
+            condition = pruning(part, binder, self._sides.target)
+            if condition is not None:
+                self.reads.append(condition)
             self.keys += self._keys(part, binder)
             self._equal |= self._equals(part, binder)
         if guarded:
@@ -222,13 +222,13 @@ class MergePlan(MergeColumns):
         if not all(isinstance(arg, Name) for arg in part.args):
             return set()
         places = sorted((binder.place(name) for name in names(part)), key=lambda place: place[0] is self._sides.source)
-        (one, own, below), (other, brought, beneath) = places
-        if one is not self._sides.target or other is not self._sides.source or below or beneath:
+        (side, own, below), (other, brought, beneath) = places
+        if side is not self._sides.target or other is not self._sides.source or below or beneath:
             return set()
-        of, to = self._fields[own]["type"], self.source_fields[brought]["type"]
-        simple = of_json(of)
+        data_type, to = self._fields[own]["type"], self.source_fields[brought]["type"]
+        simple = of_json(data_type)
         # Floats have two zeros and many NaNs that are equal.
-        exact = of == to and simple is not None and simple.name in _EXACT
+        exact = data_type == to and simple is not None and simple.name in _EXACT
         return {(self._fields[own]["name"], brought)} if exact else set()
 
     def _target_columns(self, node: Syntax, kind: Kind) -> set[int]:
@@ -244,13 +244,13 @@ class MergePlan(MergeColumns):
     def reads_by_source(self) -> tree.Node | None:
         """The condition that every row satisfies which a clause for rows without a match can
         change; None for all rows."""
-        binder, found = self._binder("not_matched_by_source"), []
+        binder, conditions = self._binder("not_matched_by_source"), []
         for clause in self.of_kind("not_matched_by_source"):
             part = clause.condition and pruning(parsed(clause.condition), binder, self._sides.target)
             if not part:
                 return None
-            found.append(part)
-        return tree.any_of(found)
+            conditions.append(part)
+        return tree.any_of(conditions)
 
     # --- clauses ------------------------------------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class MergePlan(MergeColumns):
             path, to = assigned.add_path(new.name, new.path, number)
             values.append(self._value(new, path, to, lacks=named))
             places = [new.binder.place(name) for name in names(new.node)]
-            used |= {at for side, at, _ in places if side is self._sides.target}
+            used |= {index for side, index, _ in places if side is self._sides.target}
             if clause.kind == "matched" and self._is_same(new.node, path, places):
                 same.add(path[0])
         for number, of_struct in stay_null.items():
@@ -318,11 +318,11 @@ class MergePlan(MergeColumns):
             return [new for name in starred for new in self._star_values(name, fields, binder)]
         if not clause.values:
             raise InvalidArgumentError(f"a clause to {clause.action} rows gives no column a value")
-        binder, found = self._binder(clause.kind), []
-        for name, given in clause.values.items():
-            sql = self.default(name, fields) if is_default(given) else given
-            found.append(_New(name, self.path(name), sql, parsed(sql), binder))
-        return found
+        binder, new_values = self._binder(clause.kind), []
+        for name, value in clause.values.items():
+            sql = self.default(name, fields) if is_default(value) else value
+            new_values.append(_New(name, self.path(name), sql, parsed(sql), binder))
+        return new_values
 
     def _star_values(self, name: str, fields: Sequence[Field], binder: JoinedBinder) -> Iterator[_New]:
         """The values that `*` assigns to a column if the schema evolves."""
@@ -337,24 +337,24 @@ class MergePlan(MergeColumns):
         doesn't exist."""
         assert isinstance(new.node, Name)
         side, number, below = new.binder.place(new.node)
-        found = (self.source_fields if side is self._sides.source else self._fields)[number]
-        sql, of = side.sql_of(number), found["type"]
+        field = (self.source_fields if side is self._sides.source else self._fields)[number]
+        sql, data_type = side.sql_of(number), field["type"]
         for part in below:
-            inner = None if isinstance(of, str) else field_of(of.get("fields", ()), part)
+            inner = None if isinstance(data_type, str) else field_of(data_type.get("fields", ()), part)
             if inner is None:
                 return sql, None
-            sql, of = f"struct_extract({sql}, {text(inner['name'])})", inner["type"]
-        return sql, of
+            sql, data_type = f"struct_extract({sql}, {text(inner['name'])})", inner["type"]
+        return sql, data_type
 
     def _value(self, new: _New, path: list[str], to: Any, *, lacks: bool) -> Value:
         """A new value, with each part in its column's type; structs keep their own fields."""
         column, target = ".".join(path), of_json(to)
         if isinstance(new.node, Name):
-            sql, given_json = self._located(new)
-            given = None if given_json is None else of_json(given_json)
-            simple = target is not None and given is not None and target.atomic and given.atomic
-            if given_json is not None and (given_json == to or not simple):
-                return self._nested(column, sql, given_json, to, lacks=lacks)
+            sql, source_json = self._located(new)
+            source_type = None if source_json is None else of_json(source_json)
+            simple = target is not None and source_type is not None and target.atomic and source_type.atomic
+            if source_json is not None and (source_json == to or not simple):
+                return self._nested(column, sql, source_json, to, lacks=lacks)
         try:
             typed = new.binder.bind(new.node)
         except (InvalidArgumentError, UnsupportedExpressionError) as e:
@@ -374,11 +374,11 @@ class MergePlan(MergeColumns):
         made = cast(self._context, typed, target)
         return Value(made.sql, to, [column] if made.throws and not typed.throws else [])
 
-    def _nested(self, column: str, sql: str, given: Any, to: Any, *, lacks: bool) -> Value:
+    def _nested(self, column: str, sql: str, brought: Any, to: Any, *, lacks: bool) -> Value:
         """A value of a nested type."""
-        check_whole(column, to, given, lacks=lacks, inside=not self.merge_schema)
-        found = stored(self._context, column, sql, given, to)
-        return Value(found.sql, found.type, found.failing)
+        check_whole(column, to, brought, lacks=lacks, inside=not self.merge_schema)
+        assignment = stored(self._context, column, sql, brought, to)
+        return Value(assignment.sql, assignment.type, assignment.failing)
 
     # --- expressions --------------------------------------------------------------------------------------------------
 

@@ -72,25 +72,25 @@ class MergeSql:
 
         `columns` are the numbers of the target's columns in `given`, before file and row.
         """
-        given = _renamed("given", [*(f"c{n}" for n in columns), "f", "r"])
+        target_rows = _renamed("given", [*(f"c{n}" for n in columns), "f", "r"])
         if not self.changing:
             # Only inserts: the identity of the matching table rows is irrelevant.
-            found = f"SELECT DISTINCT NULL, NULL, s.sid, NULL FROM {given} JOIN {_SOURCE} ON {self._on}"
+            query = f"SELECT DISTINCT NULL, NULL, s.sid, NULL FROM {target_rows} JOIN {_SOURCE} ON {self._on}"
         else:
             act = _first(self._matched, 0)
-            pairs = f"SELECT t.f, t.r, s.sid, {act} AS act FROM {given} JOIN {_SOURCE} ON {self._on}"
+            pairs = f"SELECT t.f, t.r, s.sid, {act} AS act FROM {target_rows} JOIN {_SOURCE} ON {self._on}"
             # Pairs that no clause changes are only needed for finding rows without a match.
             where = "" if self.inserts or self._by_source else " WHERE act IS NOT NULL"
-            found = f"SELECT * FROM ({pairs}){where}"
-        return f"INSERT INTO matched {found}"
+            query = f"SELECT * FROM ({pairs}){where}"
+        return f"INSERT INTO matched {query}"
 
     def join_unmatched(self, columns: Sequence[int]) -> list[str]:
         """Stores the table's rows without a match in `matched`, if a clause changes them."""
-        given = _renamed("given", [*(f"c{n}" for n in columns), "f", "r"])
+        target_rows = _renamed("given", [*(f"c{n}" for n in columns), "f", "r"])
         act = _first(self._by_source, len(self._matched))
         return [
             f"CREATE TABLE unmatched AS SELECT t.f, t.r, CAST(NULL AS BIGINT) AS sid, {act} AS act "
-            f"FROM {given} ANTI JOIN matched m ON t.f = m.f AND t.r = m.r",
+            f"FROM {target_rows} ANTI JOIN matched m ON t.f = m.f AND t.r = m.r",
             "INSERT INTO matched SELECT * FROM unmatched WHERE act IS NOT NULL",
             "DROP TABLE unmatched",
         ]

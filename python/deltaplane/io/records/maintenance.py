@@ -21,7 +21,7 @@ class VacuumRequest(Record):
     lite: bool = False
     keep_versions: Sequence[int] = ()
     dry_run: bool = False
-    told: Literal["deleting", "always", "never"] = "deleting"
+    commits: Literal["deleting", "always", "never"] = "deleting"
     commit: Mapping[str, Any] = {}
 
 

@@ -255,7 +255,7 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
         return True
 
     snapshot = _native.Snapshot.open(location, options)
-    what = replace(what, told=tells_of_vacuum(spark, location))
+    what = replace(what, commits=tells_of_vacuum(spark, location))
     result = vacuum(snapshot, what, inventory, commit_request(None, None), deletes)
     if result.version is not None:
         table.update_incremental()

@@ -121,8 +121,8 @@ fn keys_views_runs_and_offsets_beyond_their_values_are_refused() {
     let raw = |builder: ArrayDataBuilder| unsafe { builder.skip_validation(true) }.build().unwrap();
     let values = StringArray::from(vec!["a"]).to_data();
     let keys = Int8Array::from(vec![0, 3]).to_data();
-    let of = DictionaryArray::<Int8Type>::new(Int8Array::from(vec![0]), Arc::new(StringArray::from(vec!["a"])));
-    let builder = ArrayData::builder(of.data_type().clone()).len(2);
+    let array = DictionaryArray::<Int8Type>::new(Int8Array::from(vec![0]), Arc::new(StringArray::from(vec!["a"])));
+    let builder = ArrayData::builder(array.data_type().clone()).len(2);
     let dictionary = raw(builder.buffers(keys.buffers().to_vec()).child_data(vec![values]));
     let view = raw(ArrayData::builder(ArrowType::Utf8View)
         .len(1)
@@ -132,9 +132,11 @@ fn keys_views_runs_and_offsets_beyond_their_values_are_refused() {
         .len(3)
         .buffers(vec![offsets, Buffer::from_vec(vec![b'a'; 6])]));
     let ends = Int32Array::from(vec![2, 1]);
-    let of = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![1]), &Int32Array::from(vec![1])).unwrap();
+    let array = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![1]), &Int32Array::from(vec![1])).unwrap();
     let children = vec![ends.to_data(), Int32Array::from(vec![7, 8]).to_data()];
-    let runs = raw(ArrayData::builder(of.data_type().clone()).len(2).child_data(children));
+    let runs = raw(ArrayData::builder(array.data_type().clone())
+        .len(2)
+        .child_data(children));
     for (data, row) in [(dictionary, Some(1)), (view, Some(0)), (text, Some(1)), (runs, None)] {
         let e = check_arrow("c", data, 0).unwrap_err();
         assert!(e.message().contains("`c`"), "{e}");

@@ -126,11 +126,11 @@ fn lossy_casts_are_refused_with_both_types() {
         ),
         (Arc::new(Date32Array::from(vec![1])), P::Timestamp, "Date32"),
     ];
-    for (array, to, found) in cases {
+    for (array, to, actual) in cases {
         let e = refused(vec![("c", array)], &schema(&[("c", to)]));
         assert_eq!(e.kind(), Kind::SchemaMismatch);
         assert!(
-            e.message().contains("`c`") && e.message().contains(&to.to_string()) && e.message().contains(found),
+            e.message().contains("`c`") && e.message().contains(&to.to_string()) && e.message().contains(actual),
             "{e}"
         );
     }

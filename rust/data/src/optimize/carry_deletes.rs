@@ -114,16 +114,16 @@ fn came_back(path: &str) -> Error {
 fn new_places(before: &Positions, after: &Positions) -> Vec<u64> {
     let mut older = before.iter().peekable();
     let mut skipped = 0;
-    let mut found = Vec::new();
+    let mut places = Vec::new();
     for position in after.iter() {
         while older.next_if(|p| *p < position).is_some() {
             skipped += 1;
         }
         if older.peek() != Some(&position) {
-            found.push(position - skipped);
+            places.push(position - skipped);
         }
     }
-    found
+    places
 }
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn places_are_counted_among_live_rows() {
         // P124: vectors count all rows of a file, the new file has only those that were live
-        let rows = |of: &[u64]| of.iter().copied().collect::<Positions>();
+        let rows = |positions_of: &[u64]| positions_of.iter().copied().collect::<Positions>();
         assert_eq!(new_places(&rows(&[]), &rows(&[0, 5])), [0, 5]);
         assert_eq!(new_places(&rows(&[0, 2]), &rows(&[0, 1, 2, 3, 9])), [0, 1, 7]);
         assert_eq!(new_places(&rows(&[4]), &rows(&[4])), [0_u64; 0]);

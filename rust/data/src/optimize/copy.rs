@@ -29,25 +29,25 @@ const FRUITLESS: usize = 16;
 const AHEAD: usize = 4;
 
 /// Moves the rows.
-pub(super) async fn copy(of: &OptimizeJob, files: Vec<FileRead>, out: &mut Outputs<'_>) -> Result<()> {
-    let mut copying = Copying::new(of, out)?;
+pub(super) async fn copy(job: &OptimizeJob, files: Vec<FileRead>, out: &mut Outputs<'_>) -> Result<()> {
+    let mut copying = Copying::new(job, out)?;
     let wanted = Arc::new(copying.wanted());
     if files.len() < 2 || wanted.columns.iter().all(|(_, leaf)| leaf.is_none()) {
         return copying.decoded(files).await;
     }
     let mut looked = stream::iter(files.clone())
         .map(|file| {
-            let (store, wanted) = (of.store.clone(), wanted.clone());
+            let (store, wanted) = (job.store.clone(), wanted.clone());
             tokio::spawn(async move { Ok((chunks(&store, &file, &wanted).await?, file)) })
         })
         .buffered(AHEAD);
     let mut seen = 0;
-    while let Some(found) = looked.next().await {
-        of.go_on()?;
-        let (found, file): (FileChunks, FileRead) =
-            found.map_err(|e| Error::internal(format!("looking at a data file: {e}")))??;
+    while let Some(copied) = looked.next().await {
+        job.go_on()?;
+        let (copied, file): (FileChunks, FileRead) =
+            copied.map_err(|e| Error::internal(format!("looking at a data file: {e}")))??;
         seen += 1;
-        copying.take(file, found).await?;
+        copying.take(file, copied).await?;
         if seen == FRUITLESS && copying.plain.files.len() == seen {
             break;
         }
@@ -75,11 +75,11 @@ impl Group {
         self.rows >= FEWEST_ROWS || self.bytes >= FEWEST_BYTES
     }
 
-    fn add(&mut self, file: FileRead, found: FileChunks) {
+    fn add(&mut self, file: FileRead, chunks: FileChunks) {
         if self.files.is_empty() {
-            self.columns = found.columns;
+            self.columns = chunks.columns;
         } else {
-            for (column, more) in self.columns.iter_mut().zip(found.columns) {
+            for (column, more) in self.columns.iter_mut().zip(chunks.columns) {
                 *column = column.take().zip(more).map(|(mut all, more)| {
                     all.extend(more);
                     all
@@ -87,8 +87,8 @@ impl Group {
             }
         }
         self.files.push(file);
-        self.rows += found.rows;
-        self.bytes += found.bytes;
+        self.rows += chunks.rows;
+        self.bytes += chunks.bytes;
     }
 
     /// Whether a copyable column remains when this file joins.
@@ -99,7 +99,7 @@ impl Group {
 }
 
 struct Copying<'a, 'b> {
-    of: &'a OptimizeJob,
+    job: &'a OptimizeJob,
     out: &'a mut Outputs<'b>,
     /// The scan's columns in order, and for each its leaf in new files, if it may be copied.
     columns: Vec<(String, Option<ColumnDescPtr>)>,
@@ -112,24 +112,27 @@ struct Copying<'a, 'b> {
 }
 
 impl<'a, 'b> Copying<'a, 'b> {
-    fn new(of: &'a OptimizeJob, out: &'a mut Outputs<'b>) -> Result<Self> {
+    fn new(job: &'a OptimizeJob, out: &'a mut Outputs<'b>) -> Result<Self> {
         let (leaves, codec) = out.copyable()?;
-        let names: Vec<String> = match &of.read.columns {
+        let names: Vec<String> = match &job.read.columns {
             Some(names) => names.clone(),
-            None => of.read.schema.fields().iter().map(|f| f.name.clone()).collect(),
+            None => job.read.schema.fields().iter().map(|f| f.name.clone()).collect(),
         };
-        let columns = names.into_iter().enumerate().map(|(at, name)| {
-            let mut leaf = leaves.iter().find(|(of, _)| *of == at).map(|(_, leaf)| leaf.clone());
-            let is_partition = of.read.partition_columns.iter().any(|p| p.eq_ignore_ascii_case(&name));
-            if is_partition || of.read.schema.field(&name).is_none() {
+        let columns = names.into_iter().enumerate().map(|(place, name)| {
+            let mut leaf = leaves
+                .iter()
+                .find(|(job, _)| *job == place)
+                .map(|(_, leaf)| leaf.clone());
+            let is_partition = job.read.partition_columns.iter().any(|p| p.eq_ignore_ascii_case(&name));
+            if is_partition || job.read.schema.field(&name).is_none() {
                 leaf = None;
             }
             (name, leaf)
         });
-        let (most_rows, most_bytes) = row_group_limits(&of.write);
+        let (most_rows, most_bytes) = row_group_limits(&job.write);
         Ok(Copying {
             columns: columns.collect(),
-            of,
+            job,
             out,
             codec,
             most_rows,
@@ -141,28 +144,28 @@ impl<'a, 'b> Copying<'a, 'b> {
 
     fn wanted(&self) -> Wanted {
         let fields = self.columns.iter().filter_map(|(name, leaf)| {
-            let field = self.of.read.schema.field(name)?;
+            let field = self.job.read.schema.field(name)?;
             Some((field.clone(), leaf.clone()))
         });
         Wanted {
             columns: fields.collect(),
-            mapping: self.of.read.mapping,
+            mapping: self.job.read.mapping,
             codec: self.codec,
             most_rows: self.most_rows,
             most_bytes: self.most_bytes,
         }
     }
 
-    async fn take(&mut self, file: FileRead, found: FileChunks) -> Result<()> {
-        let copies = found.columns.iter().any(Option::is_some);
+    async fn take(&mut self, file: FileRead, chunks: FileChunks) -> Result<()> {
+        let copies = chunks.columns.iter().any(Option::is_some);
         let (rows, bytes) = (self.most_rows.min(ENOUGH_ROWS), self.most_bytes.min(ENOUGH_BYTES));
-        let fits = self.group.rows + found.rows <= rows && self.group.bytes + found.bytes <= bytes;
-        if !copies || !fits || !self.group.agrees(&found.columns) {
+        let fits = self.group.rows + chunks.rows <= rows && self.group.bytes + chunks.bytes <= bytes;
+        if !copies || !fits || !self.group.agrees(&chunks.columns) {
             self.end_group().await?;
         }
         match copies {
-            true => self.group.add(file, found),
-            false => self.plain.add(file, found),
+            true => self.group.add(file, chunks),
+            false => self.plain.add(file, chunks),
         }
         Ok(())
     }
@@ -180,22 +183,22 @@ impl<'a, 'b> Copying<'a, 'b> {
         }
         self.end_plain().await?;
         let mut copied = Vec::new();
-        for (at, chunks) in group.columns.into_iter().enumerate() {
-            let leaf = self.columns.get(at).and_then(|(_, leaf)| leaf.clone());
+        for (number, chunks) in group.columns.into_iter().enumerate() {
+            let leaf = self.columns.get(number).and_then(|(_, leaf)| leaf.clone());
             if let (Some(chunks), Some(leaf)) = (chunks, leaf) {
-                copied.push((at, CopiedColumn::join(&leaf, self.codec, chunks)?));
+                copied.push((number, CopiedColumn::join(&leaf, self.codec, chunks)?));
             }
         }
-        let is_copied = |at: usize| copied.iter().any(|(of, _)| *of == at);
+        let is_copied = |number: usize| copied.iter().any(|(place, _)| *place == number);
         let names = self.columns.iter().enumerate();
         let rest = names
-            .filter(|(at, _)| !is_copied(*at))
+            .filter(|(number, _)| !is_copied(*number))
             .map(|(_, (name, _))| name.clone());
         let spec = ReadSpec {
             columns: Some(rest.collect()),
-            ..self.of.read.as_ref().clone()
+            ..self.job.read.as_ref().clone()
         };
-        let batches: Vec<RecordBatch> = self.of.scan(group.files, Arc::new(spec)).try_collect().await?;
+        let batches: Vec<RecordBatch> = self.job.scan(group.files, Arc::new(spec)).try_collect().await?;
         let batches = batches
             .iter()
             .map(|b| self.with_gaps(b, &is_copied))
@@ -207,13 +210,13 @@ impl<'a, 'b> Copying<'a, 'b> {
     fn with_gaps(&self, batch: &RecordBatch, is_copied: &impl Fn(usize) -> bool) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let (schema, mut here) = (batch.schema(), 0..batch.num_columns());
-        let columns = self.columns.iter().enumerate().map(|(at, (name, _))| {
-            if is_copied(at) {
+        let columns = self.columns.iter().enumerate().map(|(place, (name, _))| {
+            if is_copied(place) {
                 let gap = Arc::new(NullArray::new(rows)) as _;
                 return Some((Arc::new(ArrowField::new(name, DataType::Null, true)), gap));
             }
-            let at = here.next()?;
-            Some((schema.fields().get(at)?.clone(), batch.columns().get(at)?.clone()))
+            let place = here.next()?;
+            Some((schema.fields().get(place)?.clone(), batch.columns().get(place)?.clone()))
         });
         let columns = columns.collect::<Option<Vec<_>>>();
         let columns = columns.ok_or_else(|| Error::internal("a column went missing while files were joined"))?;
@@ -232,9 +235,9 @@ impl<'a, 'b> Copying<'a, 'b> {
         if files.is_empty() {
             return Ok(());
         }
-        let mut rows = self.of.scan(files, self.of.read.clone());
+        let mut rows = self.job.scan(files, self.job.read.clone());
         while let Some(batch) = rows.try_next().await? {
-            self.of.go_on()?;
+            self.job.go_on()?;
             self.out.write(&batch).await?;
         }
         Ok(())

@@ -21,7 +21,7 @@ const MOST_ENDING: usize = 4;
 
 /// The files of one job.
 pub(super) struct Outputs<'a> {
-    of: &'a OptimizeJob,
+    job: &'a OptimizeJob,
     sink: Option<RowSink>,
     /// Rows per file, and room left in the open one.
     most: u64,
@@ -36,9 +36,9 @@ pub(super) struct Outputs<'a> {
 }
 
 impl<'a> Outputs<'a> {
-    pub(super) fn new(of: &'a OptimizeJob) -> Self {
+    pub(super) fn new(job: &'a OptimizeJob) -> Self {
         Outputs {
-            of,
+            job,
             sink: None,
             most: u64::MAX,
             left: u64::MAX,
@@ -121,10 +121,10 @@ impl<'a> Outputs<'a> {
                 let spec = WriteSpec {
                     target_file_size_bytes: u64::MAX,
                     first_file: self.begun,
-                    ..self.of.write.clone()
+                    ..self.job.write.clone()
                 };
                 self.begun += 1;
-                Ok(none.insert(RowSink::new(&self.of.store, spec, self.of.ids.clone(), false)?))
+                Ok(none.insert(RowSink::new(&self.job.store, spec, self.job.ids.clone(), false)?))
             }
         }
     }
@@ -132,7 +132,7 @@ impl<'a> Outputs<'a> {
     async fn end(&mut self) -> Result<()> {
         self.left = self.most;
         let Some(sink) = self.sink.take() else { return Ok(()) };
-        while self.ending.len() >= self.of.parallelism.clamp(1, MOST_ENDING) {
+        while self.ending.len() >= self.job.parallelism.clamp(1, MOST_ENDING) {
             self.collect_one().await?;
         }
         let lineage = std::mem::take(&mut self.lineage);
@@ -148,7 +148,7 @@ impl<'a> Outputs<'a> {
         let adds = ended?.adds;
         // Rows of one partition, as OPTIMIZE's groups have, make one file.
         let mut lineage = match adds.len() {
-            1 => lineage.end(&self.of.store, self.of.lineage).await,
+            1 => lineage.end(&self.job.store, self.job.lineage).await,
             _ => None,
         };
         self.done.extend(adds.into_iter().map(|add| OptimizedFile {
@@ -189,7 +189,7 @@ impl<'a> Outputs<'a> {
         }
         for add in &adds {
             let deleted = match paths::decode(&add.path) {
-                Ok(key) => self.of.store.delete(&key).await,
+                Ok(key) => self.job.store.delete(&key).await,
                 Err(e) => Err(e),
             };
             if let Err(e) = deleted {

@@ -205,16 +205,16 @@ impl RowLineage {
     /// # Errors
     /// `StoreUnavailable` if the temporary file can't be read; the store's errors for a stored one.
     pub async fn marked(&self, old: &[Positions]) -> Result<Positions> {
-        let (mut found, mut row) = (Positions::new(), 0);
+        let (mut marked_rows, mut row) = (Positions::new(), 0);
         if old.iter().all(Positions::is_empty) {
-            return Ok(found);
+            return Ok(marked_rows);
         }
         let mut look = |part: &[u8]| {
             for place in part.as_chunks().0 {
                 let place = u64::from_le_bytes(*place);
                 let marked = usize::try_from(place >> POSITION_BITS).ok().and_then(|n| old.get(n));
                 if marked.is_some_and(|m| m.contains(place & ((1 << POSITION_BITS) - 1))) {
-                    found.insert(row);
+                    marked_rows.insert(row);
                 }
                 row += 1;
             }
@@ -229,15 +229,15 @@ impl RowLineage {
             }
             Location::Stored { store, key } => {
                 let shown = store.head(key).await?;
-                let mut at = 0;
-                while at < shown.size_bytes {
-                    let until = shown.size_bytes.min(at + PART);
-                    look(&store.read_part(&shown, at..until).await?);
-                    at = until;
+                let mut offset = 0;
+                while offset < shown.size_bytes {
+                    let until = shown.size_bytes.min(offset + PART);
+                    look(&store.read_part(&shown, offset..until).await?);
+                    offset = until;
                 }
             }
         }
-        Ok(found)
+        Ok(marked_rows)
     }
 }
 

@@ -37,8 +37,8 @@ pub(super) struct SortedRows {
     pub(super) file_bytes: usize,
 }
 
-pub(super) async fn sorted(of: &OptimizeJob, files: Vec<FileRead>, order: &Order, outputs: u64) -> Result<SortedRows> {
-    let Some(sample) = sample(of, &files, order).await? else {
+pub(super) async fn sorted(job: &OptimizeJob, files: Vec<FileRead>, order: &Order, outputs: u64) -> Result<SortedRows> {
+    let Some(sample) = sample(job, &files, order).await? else {
         return Ok(SortedRows {
             slices: stream::empty().boxed(),
             rows: 0,
@@ -46,9 +46,9 @@ pub(super) async fn sorted(of: &OptimizeJob, files: Vec<FileRead>, order: &Order
         });
     };
     let row_order = Arc::new(RowOrder::choose(&sample.columns()?, order.curve, outputs)?);
-    let (places, read) = match Places::of(&files, &of.read).filter(|_| of.lineage != LineageStorage::No) {
+    let (places, read) = match Places::of(&files, &job.read).filter(|_| job.lineage != LineageStorage::No) {
         Some((places, read)) => (Some(Arc::new(places)), Arc::new(read)),
-        None => (None, of.read.clone()),
+        None => (None, job.read.clone()),
     };
     let file_bytes = row_order.file_bytes();
     let keys = Keys {
@@ -56,8 +56,8 @@ pub(super) async fn sorted(of: &OptimizeJob, files: Vec<FileRead>, order: &Order
         paths: Arc::new(order.columns.clone()),
         places,
     };
-    let rows = of.scan(files, read);
-    let (slices, rows) = in_order(rows, &keys, of.memory_bytes, of.parallelism, || of.go_on()).await?;
+    let rows = job.scan(files, read);
+    let (slices, rows) = in_order(rows, &keys, job.memory_bytes, job.parallelism, || job.go_on()).await?;
     Ok(SortedRows {
         slices,
         rows,
@@ -116,22 +116,22 @@ pub(super) async fn in_order(
 }
 
 /// A sample of the sort columns; `None` without rows.
-async fn sample(of: &OptimizeJob, files: &[FileRead], order: &Order) -> Result<Option<Sample>> {
+async fn sample(job: &OptimizeJob, files: &[FileRead], order: &Order) -> Result<Option<Sample>> {
     let mut names: Vec<String> = order.columns.iter().filter_map(|path| path.first().cloned()).collect();
     names.sort_unstable();
     names.dedup();
     let spec = ReadSpec {
         columns: Some(names),
-        ..of.read.as_ref().clone()
+        ..job.read.as_ref().clone()
     };
     let some = files
         .iter()
         .step_by(files.len().div_ceil(SAMPLED_FILES).max(1))
         .cloned();
-    let mut batches = of.scan(some.collect(), Arc::new(spec));
+    let mut batches = job.scan(some.collect(), Arc::new(spec));
     let mut sample: Option<Sample> = None;
     while let Some(batch) = batches.try_next().await? {
-        of.go_on()?;
+        job.go_on()?;
         if batch.num_rows() > 0 {
             sample
                 .get_or_insert_default()

@@ -70,7 +70,7 @@ fn logged(files: Vec<OptimizedFile>) -> Vec<Add> {
 
 /// The values of x, file by file.
 async fn read_back(way: &OptimizeJob, adds: &[Add]) -> Vec<Vec<i64>> {
-    let mut found = Vec::new();
+    let mut values = Vec::new();
     for add in adds {
         let batches: Vec<RecordBatch> = way
             .scan(vec![FileRead::of(add).unwrap()], way.read.clone())
@@ -78,9 +78,9 @@ async fn read_back(way: &OptimizeJob, adds: &[Add]) -> Vec<Vec<i64>> {
             .await
             .unwrap();
         let x = |b: &RecordBatch| b.column(0).as_primitive::<Int64Type>().values().to_vec();
-        found.push(batches.iter().flat_map(x).collect());
+        values.push(batches.iter().flat_map(x).collect());
     }
-    found
+    values
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +144,7 @@ async fn marked_rows_are_found_again_where_they_were_sorted_to() {
         let old: Vec<Positions> = (0..files.len() as u64)
             .map(|file| (0..PER_FILE as u64).filter(|row| (row * 31 + file) % 17 == 3).collect())
             .collect();
-        let mut found = Vec::new();
+        let mut found_rows = Vec::new();
         for file in &done {
             let marked = file.lineage.as_ref().unwrap().marked(&old).await.unwrap();
             let key = file.lineage.as_ref().unwrap().key();
@@ -153,9 +153,9 @@ async fn marked_rows_are_found_again_where_they_were_sorted_to() {
                 lineage == LineageStorage::Stored
             );
             let rows = read_back(&way, std::slice::from_ref(&file.add)).await.concat();
-            found.extend(marked.iter().map(|row| rows[row as usize]));
+            found_rows.extend(marked.iter().map(|row| rows[row as usize]));
         }
-        found.sort_unstable();
+        found_rows.sort_unstable();
         let live = |file: usize, row: u64| file != 1 || row >= 5_000;
         let marked = old
             .iter()
@@ -167,7 +167,7 @@ async fn marked_rows_are_found_again_where_they_were_sorted_to() {
             .collect();
         expected.sort_unstable();
         assert!(expected.len() > 1_000);
-        assert_eq!(found, expected);
+        assert_eq!(found_rows, expected);
         let untouched = vec![Positions::new(); files.len()];
         assert!(
             done[0]
@@ -223,7 +223,7 @@ fn many_types(first: i64) -> RecordBatch {
     let n = || first..first + PER_FILE as i64;
     let mixed = |n: i64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15_u64 as i64);
     let price = Decimal128Array::from_iter_values(n().map(|n| i128::from(mixed(n) % 10_000_000_000)));
-    let at = TimestampMicrosecondArray::from_iter_values(n().map(|n| mixed(n) / 10_000));
+    let moments = TimestampMicrosecondArray::from_iter_values(n().map(|n| mixed(n) / 10_000));
     let columns: Vec<(&str, ArrayRef)> = vec![
         (
             "long",
@@ -241,7 +241,7 @@ fn many_types(first: i64) -> RecordBatch {
             "text",
             Arc::new(StringArray::from_iter_values(n().map(|n| format!("{:x}", mixed(n))))),
         ),
-        ("at", Arc::new(at.with_timezone("UTC"))),
+        ("at", Arc::new(moments.with_timezone("UTC"))),
         ("price", Arc::new(price.with_precision_and_scale(12, 2).unwrap())),
         ("nothing", Arc::new(Int64Array::new_null(PER_FILE))),
         (
@@ -285,9 +285,9 @@ async fn pages_of(folder: &Folder, add: &Add) -> Vec<(bool, usize)> {
     let footer = reader.parse_and_finish(&bytes).unwrap();
     let index = footer.page_index().unwrap().clone();
     let columns = footer.row_group(0).columns().iter().enumerate();
-    let pages = |at: usize| index.offset_index(0, at).unwrap().page_locations.len();
+    let pages = |place: usize| index.offset_index(0, place).unwrap().page_locations.len();
     columns
-        .map(|(at, c)| (c.dictionary_page_offset().is_some(), pages(at)))
+        .map(|(place, c)| (c.dictionary_page_offset().is_some(), pages(place)))
         .collect()
 }
 

@@ -88,14 +88,14 @@ async fn found(store: &Store, file: &FileRead, wanted: &Wanted) -> Result<FileCh
     let lookup = Lookup::new(fields, wanted.mapping);
     let mut ranges: Vec<Range<u64>> = Vec::new();
     let mut planned = Vec::new();
-    for (at, (field, target)) in wanted.columns.iter().enumerate() {
+    for (place, (field, target)) in wanted.columns.iter().enumerate() {
         let Some(target) = target else { continue };
         let Some((_, _, leaf)) = lookup.find(field)? else {
             continue;
         };
         if let Some(chunks) = copyable(footer, leaf, target, wanted.codec) {
             ranges.extend(chunks.iter().map(|c| c.range.clone()));
-            planned.push((at, chunks));
+            planned.push((place, chunks));
         }
     }
     if planned.is_empty() {
@@ -103,7 +103,7 @@ async fn found(store: &Store, file: &FileRead, wanted: &Wanted) -> Result<FileCh
     }
     let input = source.fetch(ranges).await?;
     blocking(move || {
-        for (at, chunks) in planned {
+        for (place, chunks) in planned {
             let read = chunks.into_iter().map(|c| {
                 let length = usize::try_from(c.range.end - c.range.start).unwrap_or(usize::MAX);
                 let bytes = input
@@ -111,7 +111,7 @@ async fn found(store: &Store, file: &FileRead, wanted: &Wanted) -> Result<FileCh
                     .map_err(|e| source::corrupt(&e))?;
                 Ok(Chunk { bytes, ..c.chunk })
             });
-            if let Some(slot) = all.columns.get_mut(at) {
+            if let Some(slot) = all.columns.get_mut(place) {
                 *slot = Some(read.collect::<Result<Vec<_>>>()?);
             }
         }
@@ -216,21 +216,21 @@ pub(crate) fn may_be_copied(leaf: &ColumnDescriptor) -> bool {
 /// The pages' offsets from the first one, if the pages are exactly the chunk.
 fn from_first(pages: &[PageLocation], start: u64, length: u64, rows: i64) -> Option<Vec<PageLocation>> {
     let (start, length) = (i64::try_from(start).ok()?, i64::try_from(length).ok()?);
-    let (mut at, mut row) = (start, 0);
-    let mut found = Vec::with_capacity(pages.len());
+    let (mut page_start, mut row) = (start, 0);
+    let mut locations = Vec::with_capacity(pages.len());
     for page in pages {
-        let in_order = page.first_row_index >= row && (page.first_row_index == 0) == found.is_empty();
-        if page.offset != at || !in_order || page.first_row_index >= rows {
+        let in_order = page.first_row_index >= row && (page.first_row_index == 0) == locations.is_empty();
+        if page.offset != page_start || !in_order || page.first_row_index >= rows {
             return None;
         }
-        found.push(PageLocation {
-            offset: at - start,
+        locations.push(PageLocation {
+            offset: page_start - start,
             ..page.clone()
         });
-        at = at.checked_add(i64::from(page.compressed_page_size))?;
+        page_start = page_start.checked_add(i64::from(page.compressed_page_size))?;
         row = page.first_row_index;
     }
-    (!found.is_empty() && at == start + length).then_some(found)
+    (!locations.is_empty() && page_start == start + length).then_some(locations)
 }
 
 /// Whether each page's null count is known, and for floats its NaN count.

@@ -50,14 +50,14 @@ pub(super) fn decode(
     let Some((matching, unit)) = matching(plan, filter, unit, input.clone())? else {
         return Ok(());
     };
-    let mut at = 0;
+    let mut offset = 0;
     for rest in Rows::new(plan, &plan.rest, &unit, input)? {
         let rest = rest?;
         let rows = rest.num_rows();
-        if !emit(joined(plan, &matching.slice(at, rows), &rest)?) {
+        if !emit(joined(plan, &matching.slice(offset, rows), &rest)?) {
             break;
         }
-        at += rows;
+        offset += rows;
     }
     Ok(())
 }
@@ -82,7 +82,7 @@ fn matching(plan: &FilePlan, filter: &Part, unit: Unit, input: Input) -> Result<
         return Ok(None);
     }
     let matching = match batches.as_slice() {
-        [one] => one.clone(),
+        [single] => single.clone(),
         many => concat_batches(&filter.schema, many).map_err(failed)?,
     };
     let selection = if rows == unit.rows {
@@ -108,10 +108,10 @@ fn matching(plan: &FilePlan, filter: &Part, unit: Unit, input: Input) -> Result<
 
 /// The output columns, from both parts of the same rows.
 fn joined(plan: &FilePlan, filter: &RecordBatch, rest: &RecordBatch) -> Result<RecordBatch> {
-    let columns = plan.outputs.iter().map(|(of_filter, at)| {
+    let columns = plan.outputs.iter().map(|(of_filter, place)| {
         let from = if *of_filter { filter } else { rest };
-        let found = from.columns().get(*at).cloned();
-        found.ok_or_else(|| Error::internal("a column went missing while filtering"))
+        let column = from.columns().get(*place).cloned();
+        column.ok_or_else(|| Error::internal("a column went missing while filtering"))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rest.num_rows()));
@@ -143,10 +143,10 @@ fn positions(unit: &Unit) -> Positions {
         return Box::new(first..);
     };
     let selectors: Vec<RowSelector> = selection.iter().copied().collect();
-    let runs = selectors.into_iter().scan(first, |at, selector| {
-        let start = *at;
-        *at = start.saturating_add(i64::try_from(selector.row_count).unwrap_or(i64::MAX));
-        Some(if selector.skip { start..start } else { start..*at })
+    let runs = selectors.into_iter().scan(first, |position, selector| {
+        let start = *position;
+        *position = start.saturating_add(i64::try_from(selector.row_count).unwrap_or(i64::MAX));
+        Some(if selector.skip { start..start } else { start..*position })
     });
     Box::new(runs.flatten())
 }
@@ -229,11 +229,11 @@ impl Rows<'_> {
         let schema = self.plan.metadata.parquet_schema();
         self.part.leaves.iter().find_map(|leaf| {
             let mask = ProjectionMask::leaves(schema, [*leaf]);
-            let found = |rows| reader(self.plan, mask.clone(), self.unit, self.input.clone()?, rows).ok();
-            if found(self.plan.batch_rows)?.all(|batch| batch.is_ok()) {
+            let read_rows = |rows| reader(self.plan, mask.clone(), self.unit, self.input.clone()?, rows).ok();
+            if read_rows(self.plan.batch_rows)?.all(|batch| batch.is_ok()) {
                 return None;
             }
-            let good = found(1)?.take_while(|batch| batch.is_ok()).count();
+            let good = read_rows(1)?.take_while(|batch| batch.is_ok()).count();
             let row = positions(self.unit).nth(good)?;
             let group = self.plan.metadata.metadata().row_groups().get(self.unit.row_group);
             let chunk = group.and_then(|g| g.columns().get(*leaf));
@@ -265,7 +265,7 @@ fn assemble(part: &Part, decoded: &[ArrayRef], rows: usize, positions: &mut Posi
         .iter()
         .zip(part.schema.fields())
         .map(|(source, field)| match source {
-            ColumnSource::File(at, convert) => stored(decoded, *at, convert, field.name()),
+            ColumnSource::File(place, convert) => stored(decoded, *place, convert, field.name()),
             ColumnSource::Hidden(in_file, otherwise) => {
                 let otherwise = match otherwise {
                     Hidden::Constant(value) => repeat(value, rows)?,
@@ -275,7 +275,7 @@ fn assemble(part: &Part, decoded: &[ArrayRef], rows: usize, positions: &mut Posi
                 };
                 match in_file {
                     None => Ok(otherwise),
-                    Some((at, convert)) => first_of(&stored(decoded, *at, convert, field.name())?, &otherwise),
+                    Some((place, convert)) => first_of(&stored(decoded, *place, convert, field.name())?, &otherwise),
                 }
             }
             ColumnSource::Constant(value) => repeat(value, rows),
@@ -288,9 +288,9 @@ fn assemble(part: &Part, decoded: &[ArrayRef], rows: usize, positions: &mut Posi
 }
 
 /// A column of the file in the table's type.
-fn stored(decoded: &[ArrayRef], at: usize, convert: &Convert, name: &str) -> Result<ArrayRef> {
+fn stored(decoded: &[ArrayRef], place: usize, convert: &Convert, name: &str) -> Result<ArrayRef> {
     let array = decoded
-        .get(at)
+        .get(place)
         .ok_or_else(|| Error::internal("a column went missing while decoding"))?;
     convert.apply(array).map_err(|e| {
         Error::corrupt_file(format!(
@@ -300,9 +300,9 @@ fn stored(decoded: &[ArrayRef], at: usize, convert: &Convert, name: &str) -> Res
 }
 
 /// The values of `one`, replaced by those of `other` where they are null.
-fn first_of(one: &ArrayRef, other: &ArrayRef) -> Result<ArrayRef> {
+fn first_of(values: &ArrayRef, other: &ArrayRef) -> Result<ArrayRef> {
     let failed = |e: ArrowError| Error::internal(format!("row ids: {e}"));
-    zip(&is_not_null(one).map_err(failed)?, one, other).map_err(failed)
+    zip(&is_not_null(values).map_err(failed)?, values, other).map_err(failed)
 }
 
 fn repeat(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {

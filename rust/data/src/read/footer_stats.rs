@@ -72,14 +72,14 @@ fn whole(footer: &ParquetMetaData, leaf: &Leaf, stats: &LeafStats) -> Option<Col
         .created_by()
         .is_some_and(|writer| writer.starts_with(WHOLE_BOUNDS));
     let mut all_nulls = 0;
-    for (at, group) in footer.row_groups().iter().enumerate() {
-        let count = nulls.is_valid(at).then(|| nulls.value(at))?;
+    for (place, group) in footer.row_groups().iter().enumerate() {
+        let count = nulls.is_valid(place).then(|| nulls.value(place))?;
         let column = group.columns().get(leaf.index)?;
         let is_text = column.column_type() == Physical::BYTE_ARRAY;
         let is_exact = column
             .statistics()
             .is_some_and(|s| s.min_is_exact() && s.max_is_exact());
-        let is_bounded = stats.min.is_valid(at) && stats.max.is_valid(at) && (!is_text || by_whole || is_exact);
+        let is_bounded = stats.min.is_valid(place) && stats.max.is_valid(place) && (!is_text || by_whole || is_exact);
         if count != group.num_rows() && !is_bounded {
             return None;
         }

@@ -61,15 +61,15 @@ impl Members {
         let array = batch
             .column_by_name(&self.column)
             .ok_or_else(|| Error::internal("the column of a look-up went missing"))?;
-        let found = match &self.values {
+        let matches = match &self.values {
             Values::Texts(texts) => array
                 .as_string_opt::<i32>()
                 .map(|array| BooleanBuffer::collect_bool(array.len(), |i| texts.contains(array.value(i).as_bytes()))),
             Values::Dense(first, bits) => numbers(array).map(|array| {
                 let values = array.as_primitive::<Int64Type>().values();
                 let is_in = |v: &i64| {
-                    let at = usize::try_from(v.wrapping_sub(*first)).unwrap_or(usize::MAX);
-                    at < bits.len() && bits.value(at)
+                    let bit = usize::try_from(v.wrapping_sub(*first)).unwrap_or(usize::MAX);
+                    bit < bits.len() && bits.value(bit)
                 };
                 BooleanBuffer::collect_bool(values.len(), |i| values.get(i).is_some_and(is_in))
             }),
@@ -78,15 +78,15 @@ impl Members {
                 BooleanBuffer::collect_bool(values.len(), |i| values.get(i).is_some_and(|v| known.contains(v)))
             }),
         };
-        let Some(found) = found else {
+        let Some(matches) = matches else {
             return Ok(BooleanArray::from(vec![true; array.len()]));
         };
-        let found = match array.nulls().map(NullBuffer::inner) {
-            None => found,
-            Some(valid) if self.nulls => &(&found & valid) | &!valid,
-            Some(valid) => &found & valid,
+        let matches = match array.nulls().map(NullBuffer::inner) {
+            None => matches,
+            Some(valid) if self.nulls => &(&matches & valid) | &!valid,
+            Some(valid) => &matches & valid,
         };
-        Ok(BooleanArray::new(found, None))
+        Ok(BooleanArray::new(matches, None))
     }
 }
 
@@ -144,9 +144,9 @@ mod tests {
     fn found(values: &ArrayRef, nulls: bool, column: ArrayRef) -> Vec<bool> {
         let members = Members::new("c", std::slice::from_ref(values), nulls).unwrap();
         let batch = RecordBatch::try_from_iter([("c", column)]).unwrap();
-        let found = members.evaluate(&batch).unwrap();
-        assert_eq!(found.null_count(), 0);
-        found.values().iter().collect()
+        let mask = members.evaluate(&batch).unwrap();
+        assert_eq!(mask.null_count(), 0);
+        mask.values().iter().collect()
     }
 
     #[test]

@@ -174,8 +174,8 @@ impl ReadSpec {
         let mut fields: Vec<&Field> = Vec::with_capacity(names.len());
         let mut seen = std::collections::HashSet::with_capacity(names.len());
         for name in names {
-            let found = self.schema.field_ignore_case(name).or_else(|| hidden::field(name));
-            let Some(field) = found else {
+            let field_of_name = self.schema.field_ignore_case(name).or_else(|| hidden::field(name));
+            let Some(field) = field_of_name else {
                 let known: Vec<_> = self
                     .schema
                     .fields()

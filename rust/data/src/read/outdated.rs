@@ -23,12 +23,12 @@ pub async fn is_outdated(store: &Store, file: &FileRead, spec: &ReadSpec) -> Res
     if file.deletion_vector.is_some() {
         return Ok(true);
     }
-    let found = async {
+    let outdated = async {
         let footer = source::open(store, file).await?.footer(false).await?;
         let metadata = arrow_metadata(footer)?;
         Ok(differs(metadata.schema().fields(), spec))
     };
-    found
+    outdated
         .await
         .map_err(|e: deltaplane_error::Error| e.with_path(file.path.clone()))
 }
@@ -48,8 +48,8 @@ fn columns_differ(fields: &Fields, table: &StructType, mapping: Mapping, hidden:
         .enumerate()
         .any(|(i, f)| !known.contains(&i) && !hidden(f.name()));
     let older = |f: &Field| {
-        let found = place(f).and_then(|i| fields.get(i));
-        found.is_some_and(|found| type_differs(found.data_type(), &f.data_type, mapping))
+        let file_field = place(f).and_then(|i| fields.get(i));
+        file_field.is_some_and(|file_field| type_differs(file_field.data_type(), &f.data_type, mapping))
     };
     dropped || table.fields().iter().any(older)
 }
@@ -60,7 +60,7 @@ fn type_differs(file: &ArrowType, table: &DataType, mapping: Mapping) -> bool {
         (ArrowType::List(e), DataType::Array(a)) => type_differs(e.data_type(), &a.element, mapping),
         (ArrowType::Map(entries, _), DataType::Map(m)) => match entries.data_type() {
             ArrowType::Struct(parts) => {
-                let differs = |at: usize, t| parts.get(at).is_some_and(|p| type_differs(p.data_type(), t, mapping));
+                let differs = |part: usize, t| parts.get(part).is_some_and(|p| type_differs(p.data_type(), t, mapping));
                 differs(0, &m.key) || differs(1, &m.value)
             }
             _ => false,

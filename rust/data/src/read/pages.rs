@@ -44,11 +44,11 @@ pub(super) fn selection(
     if keep.true_count() == ranges.len() {
         return Ok(None);
     }
-    let kept = ranges
+    let selected = ranges
         .into_iter()
         .zip(keep.values())
         .filter_map(|(r, k)| k.then_some(r));
-    Ok(Some(RowSelection::from_consecutive_ranges(kept, rows)))
+    Ok(Some(RowSelection::from_consecutive_ranges(selected, rows)))
 }
 
 /// A leaf's statistics by page, and the first row of each page.

@@ -59,8 +59,8 @@ impl Leaf {
     }
 
     fn converter<'a>(&'a self, plan: &'a FilePlan) -> Option<StatisticsConverter<'a>> {
-        let found = StatisticsConverter::from_column_index(self.index, &self.field, plan.metadata.parquet_schema());
-        Some(found.ok()?.with_missing_null_counts_as_zero(false))
+        let stats = StatisticsConverter::from_column_index(self.index, &self.field, plan.metadata.parquet_schema());
+        Some(stats.ok()?.with_missing_null_counts_as_zero(false))
     }
 
     /// INT96 has no order.
@@ -155,9 +155,14 @@ fn find_leaf<'t>(
 ) -> Option<(usize, ArrowField, &'t Field)> {
     let (name, rest) = path.split_first()?;
     let own = table.fields().iter().find(|f| mapping.physical_name(f) == name)?;
-    let at = find_column(fields, own, mapping)?;
-    let first = first + fields.iter().take(at).map(|f| leaf_count(f.data_type())).sum::<usize>();
-    let field = fields.get(at)?;
+    let place = find_column(fields, own, mapping)?;
+    let first = first
+        + fields
+            .iter()
+            .take(place)
+            .map(|f| leaf_count(f.data_type()))
+            .sum::<usize>();
+    let field = fields.get(place)?;
     match (field.data_type(), &own.data_type, rest) {
         (ArrowType::Struct(inner), DataType::Struct(below), [_, ..]) => find_leaf(inner, below, mapping, rest, first),
         (ArrowType::Struct(_) | ArrowType::List(_) | ArrowType::Map(..), _, []) | (_, _, [_, ..]) => None,

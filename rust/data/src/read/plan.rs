@@ -90,10 +90,10 @@ impl Prepared {
             0 => met,
             _ => prep_null_mask_filter(&met),
         });
-        let found = self.members.as_ref().map(|m| m.evaluate(batch)).transpose()?;
-        Ok(match (met, found) {
-            (Some(met), Some(found)) => BooleanArray::new(met.values() & found.values(), None),
-            (Some(one), None) | (None, Some(one)) => one,
+        let matches = self.members.as_ref().map(|m| m.evaluate(batch)).transpose()?;
+        Ok(match (met, matches) {
+            (Some(met), Some(matches)) => BooleanArray::new(met.values() & matches.values(), None),
+            (Some(mask), None) | (None, Some(mask)) => mask,
             (None, None) => BooleanArray::from(vec![true; batch.num_rows()]),
         })
     }
@@ -204,9 +204,9 @@ impl FilePlan {
         let rest = part(false)?;
         let mut next = (0, 0);
         let places = prepared.filters.iter().map(|of_filter| {
-            let at = if *of_filter { &mut next.0 } else { &mut next.1 };
-            *at += 1;
-            (*of_filter, *at - 1)
+            let counter = if *of_filter { &mut next.0 } else { &mut next.1 };
+            *counter += 1;
+            (*of_filter, *counter - 1)
         });
         let outputs = places.take(prepared.output_schema.fields().len()).collect();
         let leaves: Vec<usize> = filter
@@ -256,7 +256,7 @@ impl Part {
             .filter_map(|(field, filters)| (*filters == of_filter).then_some(field))
             .collect();
         let mut leaves = Vec::new();
-        let mut found: Vec<(usize, usize, ArrowType)> = Vec::new();
+        let mut roots: Vec<(usize, usize, ArrowType)> = Vec::new();
         let mut columns = Vec::with_capacity(needed.len());
         for (i, field) in needed.iter().enumerate() {
             let target = row_type(&field.data_type);
@@ -267,7 +267,7 @@ impl Part {
             };
             let mut take = |root: usize, in_file: &FieldRef, mut next: usize| {
                 let (from, to) = (in_file.data_type(), &field.data_type);
-                found.push((root, i, select(from, to, prepared.mapping, &mut next, &mut leaves)));
+                roots.push((root, i, select(from, to, prepared.mapping, &mut next, &mut leaves)));
             };
             if let Some((stored, hidden)) = hidden {
                 if let Some((root, in_file, first_leaf)) = stored.and_then(|name| lookup.find_by_name(name)) {
@@ -290,16 +290,16 @@ impl Part {
             }
         }
         // The decoder yields roots in the file's order.
-        found.sort_by_key(|(root, ..)| *root);
-        for (at, (_, i, t)) in found.iter().enumerate() {
+        roots.sort_by_key(|(root, ..)| *root);
+        for (place, (_, i, t)) in roots.iter().enumerate() {
             let Some(field) = needed.get(*i) else {
                 continue;
             };
             let rules = Rules::File(prepared.mapping);
             let convert = Convert::new(t, &field.data_type, rules, &field.name).map_err(|m| refusal(&m))?;
             match columns.get_mut(*i) {
-                Some(ColumnSource::Hidden(stored, _)) => *stored = Some((at, convert)),
-                Some(slot) => *slot = ColumnSource::File(at, convert),
+                Some(ColumnSource::Hidden(stored, _)) => *stored = Some((place, convert)),
+                Some(slot) => *slot = ColumnSource::File(place, convert),
                 None => {}
             }
         }
@@ -319,9 +319,9 @@ fn refusal(m: &Mismatch) -> Error {
         Mismatch::Type {
             column,
             expected,
-            found,
+            actual,
         } => Error::corrupt_file(format!(
-            "the column `{column}` is of type {expected} in the table, this data file has it as {found}, which isn't one of its physical forms: the file was written against another schema; rewrite it or remove it from the table"
+            "the column `{column}` is of type {expected} in the table, this data file has it as {actual}, which isn't one of its physical forms: the file was written against another schema; rewrite it or remove it from the table"
         )),
         Mismatch::Extra { column } | Mismatch::Ambiguous { column } => {
             Error::internal(format!("the column `{column}` of a data file was refused for its name"))
@@ -414,8 +414,8 @@ impl<'a> Lookup<'a> {
     }
 
     fn find_by_name(&self, name: &str) -> Option<(usize, &'a FieldRef, usize)> {
-        let at = self.exact.get(name).or_else(|| self.lower.get(&name.to_lowercase()));
-        at.and_then(|i| self.at(*i))
+        let place = self.exact.get(name).or_else(|| self.lower.get(&name.to_lowercase()));
+        place.and_then(|i| self.at(*i))
     }
 
     fn at(&self, i: usize) -> Option<(usize, &'a FieldRef, usize)> {
@@ -446,7 +446,7 @@ fn select(from: &ArrowType, to: &DataType, mapping: Mapping, next: &mut usize, l
         (ArrowType::Struct(fields), DataType::Struct(s)) => {
             let start = *next;
             let before = leaves.len();
-            let mut kept: Vec<FieldRef> = Vec::new();
+            let mut selected_fields: Vec<FieldRef> = Vec::new();
             let wanted: HashMap<usize, &DataType> = s
                 .fields()
                 .iter()
@@ -457,13 +457,13 @@ fn select(from: &ArrowType, to: &DataType, mapping: Mapping, next: &mut usize, l
                 match wanted.get(&i) {
                     Some(t) => {
                         let t = select(f.data_type(), t, mapping, next, leaves);
-                        kept.push(Arc::new(f.as_ref().clone().with_data_type(t)));
+                        selected_fields.push(Arc::new(f.as_ref().clone().with_data_type(t)));
                     }
                     None => *next += leaf_count(f.data_type()),
                 }
             }
             if leaves.len() > before {
-                return ArrowType::Struct(kept.into());
+                return ArrowType::Struct(selected_fields.into());
             }
             // The first leaf is decoded to tell which structs are null.
             leaves.push(start);

@@ -39,9 +39,9 @@ pub(super) fn units(
         None => Vec::new(),
     };
     let keep = keep(plan, file, &leaves)?;
-    let kept = |row_group: usize| keep.as_ref().is_none_or(|k| k.len() <= row_group || k.value(row_group));
-    let count = (0..groups.len()).filter(|g| kept(*g)).count().max(1);
-    let last = (0..groups.len()).rev().find(|g| kept(*g));
+    let is_kept = |row_group: usize| keep.as_ref().is_none_or(|k| k.len() <= row_group || k.value(row_group));
+    let count = (0..groups.len()).filter(|g| is_kept(*g)).count().max(1);
+    let last = (0..groups.len()).rev().find(|g| is_kept(*g));
     let mut units = Vec::new();
     // Physical rows before the group, whether read or skipped (P124).
     let mut start = 0_u64;
@@ -59,7 +59,7 @@ pub(super) fn units(
         start = first
             .checked_add(rows as u64)
             .ok_or_else(|| Error::corrupt_file("a data file claims more rows than can be counted: it is damaged"))?;
-        if rows == 0 || !kept(row_group) {
+        if rows == 0 || !is_kept(row_group) {
             continue;
         }
         let most = if remote || plan.decodes_nothing() {

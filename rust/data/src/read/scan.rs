@@ -82,12 +82,12 @@ pub async fn read_file(
 /// The rows of one file that is open already and has no vectors. Must be called inside a tokio
 /// runtime.
 pub(crate) fn read_opened(
-    found: SourceFile,
+    source: SourceFile,
     file: &FileRead,
     spec: &ReadSpec,
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let (prepared, parallelism) = (Arc::new(Prepared::new(spec)?), processors());
-    let opened = Opened::new(found, prepared, file, &LiveRows::default(), parallelism)?;
+    let opened = Opened::new(source, prepared, file, &LiveRows::default(), parallelism)?;
     Ok(rows_of(opened, parallelism))
 }
 
@@ -170,16 +170,16 @@ struct Opened {
 
 impl Opened {
     fn new(
-        found: SourceFile,
+        opened: SourceFile,
         prepared: Arc<Prepared>,
         file: &FileRead,
         live: &LiveRows,
         parallelism: usize,
     ) -> Result<Self> {
-        let plan = FilePlan::new(prepared, file, found.footer)?;
-        let units = units(&plan, file, live, found.source.is_remote(), parallelism)?;
+        let plan = FilePlan::new(prepared, file, opened.footer)?;
+        let units = units(&plan, file, live, opened.source.is_remote(), parallelism)?;
         Ok(Opened {
-            source: found.source,
+            source: opened.source,
             plan: Arc::new(plan),
             units,
         })

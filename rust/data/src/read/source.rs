@@ -213,26 +213,30 @@ impl LocalFile {
     }
 
     #[cfg(unix)]
-    fn read_at(&self, out: &mut [u8], at: u64) -> std::io::Result<usize> {
-        std::os::unix::fs::FileExt::read_at(&self.file, out, at)
+    fn read_at(&self, out: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(&self.file, out, offset)
     }
 
     #[cfg(windows)]
-    fn read_at(&self, out: &mut [u8], at: u64) -> std::io::Result<usize> {
-        std::os::windows::fs::FileExt::seek_read(&self.file, out, at)
+    fn read_at(&self, out: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(&self.file, out, offset)
     }
 
     /// Reads into a buffer's spare room without clearing it; returns the number of bytes.
     #[cfg(unix)]
-    fn append_at(&self, out: &mut Vec<u8>, at: u64) -> std::io::Result<usize> {
-        Ok(rustix::io::pread(&self.file, rustix::buffer::spare_capacity(out), at)?)
+    fn append_at(&self, out: &mut Vec<u8>, offset: u64) -> std::io::Result<usize> {
+        Ok(rustix::io::pread(
+            &self.file,
+            rustix::buffer::spare_capacity(out),
+            offset,
+        )?)
     }
 
     #[cfg(windows)]
-    fn append_at(&self, out: &mut Vec<u8>, at: u64) -> std::io::Result<usize> {
+    fn append_at(&self, out: &mut Vec<u8>, offset: u64) -> std::io::Result<usize> {
         let had = out.len();
         out.resize(out.capacity(), 0);
-        let read = self.read_at(out.get_mut(had..).unwrap_or_default(), at);
+        let read = self.read_at(out.get_mut(had..).unwrap_or_default(), offset);
         out.truncate(had + read.as_ref().map_or(0, |n| *n));
         read
     }
@@ -241,13 +245,13 @@ impl LocalFile {
 /// Reads sequentially from a position.
 pub(super) struct Cursor<T> {
     input: T,
-    at: u64,
+    offset: u64,
 }
 
 impl Read for Cursor<Arc<LocalFile>> {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        let n = self.input.read_at(out, self.at)?;
-        self.at += u64::try_from(n).unwrap_or(0);
+        let n = self.input.read_at(out, self.offset)?;
+        self.offset += u64::try_from(n).unwrap_or(0);
         Ok(n)
     }
 }
@@ -262,8 +266,8 @@ fn read_exact(file: &LocalFile, start: u64, length: usize) -> ParquetResult<Byte
     }
     let mut out = Vec::with_capacity(length);
     while out.len() < length {
-        let at = start + out.len() as u64;
-        if file.append_at(&mut out, at)? == 0 {
+        let offset = start + out.len() as u64;
+        if file.append_at(&mut out, offset)? == 0 {
             return Err(ParquetError::EOF(
                 "the file became shorter while it was read".to_owned(),
             ));
@@ -322,11 +326,15 @@ impl Input {
         let Input::Parts(parts, _) = self else {
             return Err(ParquetError::General("no part".to_owned()));
         };
-        let found = parts.iter().rev().find(|(at, _)| *at <= start).and_then(|(at, bytes)| {
-            let skip = usize::try_from(start - at).ok()?;
-            (skip <= bytes.len()).then(|| bytes.slice(skip..))
-        });
-        found.ok_or_else(|| {
+        let bytes_of_part = parts
+            .iter()
+            .rev()
+            .find(|(offset, _)| *offset <= start)
+            .and_then(|(offset, bytes)| {
+                let skip = usize::try_from(start - offset).ok()?;
+                (skip <= bytes.len()).then(|| bytes.slice(skip..))
+            });
+        bytes_of_part.ok_or_else(|| {
             ParquetError::EOF(format!(
                 "the position {start} is outside of the column chunks that the footer names"
             ))
@@ -341,7 +349,7 @@ impl ChunkReader for Input {
         Ok(match self {
             Input::Local(file) => Box::new(BufReader::new(Cursor {
                 input: file.clone(),
-                at: start,
+                offset: start,
             })),
             Input::Parts(..) => Box::new(std::io::Cursor::new(self.part(start)?)),
         })

@@ -112,8 +112,8 @@ impl Vectors {
             .map_err(missing)?;
         match small {
             Some(bytes) => {
-                let at = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
-                Ok(bytes.slice(at(range.start)..at(range.end)))
+                let offset = |n: u64| usize::try_from(n).unwrap_or(usize::MAX).min(bytes.len());
+                Ok(bytes.slice(offset(range.start)..offset(range.end)))
             }
             None => store.read_range(&key, range).await.map_err(missing),
         }
@@ -175,22 +175,22 @@ impl LiveRows {
     /// The rows to read of `rows` rows from `start` on; `None` for all.
     pub(super) fn selection(&self, start: u64, rows: usize) -> Option<RowSelection> {
         let within = start..start + rows as u64;
-        let of = |positions: &Positions| positions.runs(within.clone());
-        let here = |at: u64| usize::try_from(at - start).unwrap_or(rows);
+        let runs_of = |positions: &Positions| positions.runs(within.clone());
+        let here = |position: u64| usize::try_from(position - start).unwrap_or(rows);
         let only = self.only.as_ref().map(|p| {
-            let runs = of(p).into_iter().map(|r| here(r.start)..here(r.end));
+            let runs = runs_of(p).into_iter().map(|r| here(r.start)..here(r.end));
             RowSelection::from_consecutive_ranges(runs, rows)
         });
-        let deleted = self.deleted.as_ref().map(of).filter(|runs| !runs.is_empty());
+        let deleted = self.deleted.as_ref().map(runs_of).filter(|runs| !runs.is_empty());
         let live = deleted.map(|runs| {
             let mut selectors = Vec::with_capacity(runs.len() * 2 + 1);
-            let mut at = 0;
+            let mut position = 0;
             for run in runs {
-                selectors.push(RowSelector::select(here(run.start) - at));
-                at = here(run.end);
-                selectors.push(RowSelector::skip(at - here(run.start)));
+                selectors.push(RowSelector::select(here(run.start) - position));
+                position = here(run.end);
+                selectors.push(RowSelector::skip(position - here(run.start)));
             }
-            selectors.push(RowSelector::select(rows - at));
+            selectors.push(RowSelector::select(rows - position));
             RowSelection::from(selectors)
         });
         both(only, live)
@@ -253,8 +253,8 @@ mod tests {
 
     fn read(t: &Folder, spec: &ReadSpec, file: &FileRead) -> Result<Vec<i64>> {
         let batches = t.read(spec.clone(), vec![file.clone()])?;
-        let of = |b: &arrow::array::RecordBatch| b.column(0).as_primitive::<Int64Type>().values().to_vec();
-        Ok(batches.iter().flat_map(of).collect())
+        let ids_of = |b: &arrow::array::RecordBatch| b.column(0).as_primitive::<Int64Type>().values().to_vec();
+        Ok(batches.iter().flat_map(ids_of).collect())
     }
 
     proptest! {
@@ -312,8 +312,8 @@ mod tests {
         // P120: also where a file that is remembered lies at the same place in another one.
         let t = Folder::new();
         let (spec, file) = numbers(&t, 100, 100);
-        let of = |id: u64| [2 * id, 2 * id + 1].map(|row| [row].into_iter().collect());
-        let stored: Vec<Vec<DeletionVector>> = (0..10).map(|id| put_as(&t, id.into(), &of(id))).collect();
+        let rows_of = |id: u64| [2 * id, 2 * id + 1].map(|row| [row].into_iter().collect());
+        let stored: Vec<Vec<DeletionVector>> = (0..10).map(|id| put_as(&t, id.into(), &rows_of(id))).collect();
         // More files than are remembered, each asked for again after the others.
         let asked = [0, 1].map(|i| stored.iter().map(move |vectors| vectors[i].clone()));
         let files = asked.into_iter().flatten().map(|dv| FileRead {

@@ -117,9 +117,9 @@ pub(crate) fn column(rows: &[Option<Any>]) -> ArrayRef {
 
 pub(crate) fn values(array: &ArrayRef) -> Vec<Option<Variant<'_, '_>>> {
     let s = array.as_struct();
-    let of = |row| s.is_valid(row).then(|| parts(s, row)).flatten();
+    let variant_of = |row| s.is_valid(row).then(|| parts(s, row)).flatten();
     (0..s.len())
-        .map(|row| of(row).map(|(m, v)| Variant::try_new(m, v).unwrap()))
+        .map(|row| variant_of(row).map(|(m, v)| Variant::try_new(m, v).unwrap()))
         .collect()
 }
 

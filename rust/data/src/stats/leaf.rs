@@ -73,7 +73,7 @@ impl Leaf {
         if nulls == masked.len() {
             return Ok(());
         }
-        let found = match self.kind {
+        let bounds = match self.kind {
             Some(Primitive::Byte) => ints::<Int8Type>(&masked),
             Some(Primitive::Short) => ints::<Int16Type>(&masked),
             Some(Primitive::Integer) => ints::<Int32Type>(&masked),
@@ -86,14 +86,14 @@ impl Leaf {
             Some(Primitive::String) => strings(&masked),
             _ => return Ok(()),
         };
-        let found = found.ok_or_else(|| {
+        let bounds = bounds.ok_or_else(|| {
             Error::internal(format!(
                 "statistics of a column of Arrow type {} were asked as {:?}",
                 array.data_type(),
                 self.kind
             ))
         })?;
-        self.bounds.merge(found);
+        self.bounds.merge(bounds);
         Ok(())
     }
 

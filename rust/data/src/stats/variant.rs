@@ -98,7 +98,7 @@ impl Paths {
     }
 
     /// One of both bounds of all paths, as JSON text; `None` if there is none.
-    pub(super) fn text(&self, of: for<'a> fn(&'a Leaf) -> Option<Bound<'a>>) -> Option<String> {
+    pub(super) fn text(&self, bound_of: for<'a> fn(&'a Leaf) -> Option<Bound<'a>>) -> Option<String> {
         if self.hidden {
             return None;
         }
@@ -112,7 +112,7 @@ impl Paths {
         sound.sort_by(|(a, _), (b, _)| a.cmp(b));
         let bounds: Vec<_> = sound
             .iter()
-            .filter_map(|(path, p)| Some((path.as_str(), p, of(&p.leaf)?)))
+            .filter_map(|(path, p)| Some((path.as_str(), p, bound_of(&p.leaf)?)))
             .collect();
         let mut made = VariantBuilder::new().with_field_names(bounds.iter().map(|(path, ..)| *path));
         let mut object = made.try_new_object().ok()?;

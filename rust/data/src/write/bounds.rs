@@ -52,21 +52,21 @@ pub(super) fn closed(writer: ArrowColumnWriter) -> Result<ArrowColumnChunk> {
 
 /// The statistics without bounds if a value may be NaN, otherwise with bounds that cover both
 /// zeros.
-fn sound(of: &Statistics) -> Statistics {
-    let numbers = of.nan_count_opt() == Some(0) && !of.is_min_max_deprecated();
+fn sound(stats: &Statistics) -> Statistics {
+    let numbers = stats.nan_count_opt() == Some(0) && !stats.is_min_max_deprecated();
     macro_rules! floats {
-        ($of:expr) => {{
-            let both = $of.min_opt().copied().zip($of.max_opt().copied());
+        ($stats:expr) => {{
+            let both = $stats.min_opt().copied().zip($stats.max_opt().copied());
             let both = both.filter(|(min, max)| numbers && !min.is_nan() && !max.is_nan());
             // Adding zero turns both zeros into +0.0.
             let (min, max) = both.map(|(min, max)| (-(-min + 0.0), max + 0.0)).unzip();
-            ValueStatistics::new(min, max, $of.distinct_count(), $of.null_count_opt(), false)
-                .with_nan_count($of.nan_count_opt())
+            ValueStatistics::new(min, max, $stats.distinct_count(), $stats.null_count_opt(), false)
+                .with_nan_count($stats.nan_count_opt())
         }};
     }
-    match of {
-        Statistics::Float(of) => Statistics::Float(floats!(of)),
-        Statistics::Double(of) => Statistics::Double(floats!(of)),
+    match stats {
+        Statistics::Float(stats) => Statistics::Float(floats!(stats)),
+        Statistics::Double(stats) => Statistics::Double(floats!(stats)),
         other => other.clone(),
     }
 }
@@ -133,14 +133,14 @@ fn has_dictionary(chunk: &ColumnChunkMetaData) -> bool {
 }
 
 /// Whether one of the values may be a zero.
-fn may_hold_zero(of: &Statistics) -> bool {
-    fn within<T: PartialOrd + Default>(of: &ValueStatistics<T>) -> bool {
+fn may_hold_zero(stats: &Statistics) -> bool {
+    fn within<T: PartialOrd + Default>(values: &ValueStatistics<T>) -> bool {
         let zero = T::default();
-        of.min_opt().is_none_or(|min| *min <= zero) && of.max_opt().is_none_or(|max| *max >= zero)
+        values.min_opt().is_none_or(|min| *min <= zero) && values.max_opt().is_none_or(|max| *max >= zero)
     }
-    match of {
-        Statistics::Float(of) => within(of),
-        Statistics::Double(of) => within(of),
+    match stats {
+        Statistics::Float(stats) => within(stats),
+        Statistics::Double(stats) => within(stats),
         _ => true,
     }
 }
@@ -248,8 +248,8 @@ mod tests {
             double in any::<bool>(),
             dictionary in any::<bool>(),
         ) {
-            let kept = |v: &Option<f64>| !numbers_alone || v.is_none_or(|v| !v.is_nan());
-            let values: Vec<_> = values.into_iter().filter(kept).collect();
+            let is_counted = |v: &Option<f64>| !numbers_alone || v.is_none_or(|v| !v.is_nan());
+            let values: Vec<_> = values.into_iter().filter(is_counted).collect();
             prop_assume!(!values.is_empty());
             check(&values, double, dictionary);
         }

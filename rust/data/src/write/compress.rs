@@ -32,7 +32,7 @@ struct Compressors {
 
 /// Compresses the pages of one chunk.
 pub(super) struct Codec<'a> {
-    of: &'a Codecs,
+    codecs: &'a Codecs,
     with: Compressors,
     /// Whether numbers are searched for repeated bytes too: from the first page on for which
     /// entropy coding alone was not enough.
@@ -72,7 +72,7 @@ impl Codecs {
             (None, _) => Compressors::default(),
         };
         Ok(Some(Codec {
-            of: self,
+            codecs: self,
             searches: with.quick.is_none(),
             with,
         }))
@@ -105,7 +105,7 @@ impl Codec<'_> {
 
 impl Drop for Codec<'_> {
     fn drop(&mut self) {
-        let mut at_rest = self.of.at_rest.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut at_rest = self.codecs.at_rest.lock().unwrap_or_else(PoisonError::into_inner);
         at_rest.push(std::mem::take(&mut self.with));
     }
 }

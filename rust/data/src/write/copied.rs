@@ -56,9 +56,9 @@ impl CopiedColumn {
     }
 
     /// Smallest and largest value as an array of the column's type, if known; and the null count.
-    pub(super) fn bounds(&self, of: &ArrowType) -> Result<(Option<ArrayRef>, u64)> {
+    pub(super) fn bounds(&self, data_type: &ArrowType) -> Result<(Option<ArrayRef>, u64)> {
         let nulls = self.bounds.as_ref().and_then(Statistics::null_count_opt).unwrap_or(0);
-        let array = self.bounds.as_ref().map(|b| array(b, of)).transpose()?;
+        let array = self.bounds.as_ref().map(|b| array(b, data_type)).transpose()?;
         Ok((array.flatten(), nulls))
     }
 
@@ -192,7 +192,7 @@ fn joined(leaf: &ColumnDescPtr, codec: CompressionCodec, chunks: Vec<Chunk>) -> 
 /// The bounds of both.
 fn wider(a: &Statistics, b: &Statistics) -> ParquetResult<Statistics> {
     let nulls = a.null_count_opt().zip(b.null_count_opt()).map(|(a, b)| a + b);
-    macro_rules! of {
+    macro_rules! wider_values {
         ($a:expr, $b:expr, $order:expr) => {{
             let least = pick($a.min_opt(), $b.min_opt(), |a, b| $order(a, b).is_le());
             let most = pick($a.max_opt(), $b.max_opt(), |a, b| $order(a, b).is_ge());
@@ -200,17 +200,17 @@ fn wider(a: &Statistics, b: &Statistics) -> ParquetResult<Statistics> {
         }};
     }
     Ok(match (a, b) {
-        (Statistics::Int32(a), Statistics::Int32(b)) => Statistics::Int32(of!(a, b, i32::cmp)),
-        (Statistics::Int64(a), Statistics::Int64(b)) => Statistics::Int64(of!(a, b, i64::cmp)),
+        (Statistics::Int32(a), Statistics::Int32(b)) => Statistics::Int32(wider_values!(a, b, i32::cmp)),
+        (Statistics::Int64(a), Statistics::Int64(b)) => Statistics::Int64(wider_values!(a, b, i64::cmp)),
         (Statistics::Float(a), Statistics::Float(b)) => {
-            Statistics::Float(of!(a, b, f32::total_cmp).with_nan_count(Some(0)))
+            Statistics::Float(wider_values!(a, b, f32::total_cmp).with_nan_count(Some(0)))
         }
         (Statistics::Double(a), Statistics::Double(b)) => {
-            Statistics::Double(of!(a, b, f64::total_cmp).with_nan_count(Some(0)))
+            Statistics::Double(wider_values!(a, b, f64::total_cmp).with_nan_count(Some(0)))
         }
         (Statistics::ByteArray(a), Statistics::ByteArray(b)) => {
             let order = |a: &ByteArray, b: &ByteArray| a.data().cmp(b.data());
-            Statistics::ByteArray(of!(a, b, order))
+            Statistics::ByteArray(wider_values!(a, b, order))
         }
         _ => return Err(ParquetError::General("bounds of different types".to_owned())),
     })
@@ -228,7 +228,7 @@ fn both<T: Clone>(min: Option<&T>, max: Option<&T>) -> Option<Vec<T>> {
 }
 
 /// Both bounds as values of a column of this type.
-fn array(bounds: &Statistics, of: &ArrowType) -> Result<Option<ArrayRef>> {
+fn array(bounds: &Statistics, data_type: &ArrowType) -> Result<Option<ArrayRef>> {
     let wrap = |e: arrow::error::ArrowError| Error::internal(format!("bounds of a copied column: {e}"));
     let integers: Option<Vec<i64>> = match bounds {
         Statistics::Int32(s) => both(s.min_opt(), s.max_opt()).map(|v| v.into_iter().map(i64::from).collect()),
@@ -244,7 +244,7 @@ fn array(bounds: &Statistics, of: &ArrowType) -> Result<Option<ArrayRef>> {
                 return Ok(None);
             };
             let bytes = BinaryArray::from_iter_values(values.iter().map(ByteArray::data));
-            return match of {
+            return match data_type {
                 ArrowType::Utf8 => {
                     let text = StringArray::try_from_binary(bytes).map_err(wrap)?;
                     Ok(Some(Arc::new(text)))
@@ -257,7 +257,7 @@ fn array(bounds: &Statistics, of: &ArrowType) -> Result<Option<ArrayRef>> {
     let Some(values) = integers else {
         return Ok(None);
     };
-    Ok(Some(match of {
+    Ok(Some(match data_type {
         ArrowType::Decimal128(precision, scale) => {
             let digits = Decimal128Array::from_iter_values(values.into_iter().map(i128::from));
             Arc::new(digits.with_precision_and_scale(*precision, *scale).map_err(wrap)?)

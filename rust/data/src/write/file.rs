@@ -349,8 +349,8 @@ impl OpenFile {
     /// rows, at most those of a row group. Later rows' values of these columns are ignored.
     pub(super) async fn copy(&mut self, columns: Vec<(usize, CopiedColumn)>) -> Result<()> {
         self.end_row_group().await?;
-        for (at, copied) in columns {
-            let column = self.columns.get_mut(at);
+        for (place, copied) in columns {
+            let column = self.columns.get_mut(place);
             let column = column.ok_or_else(|| Error::internal("a column was copied that the file doesn't have"))?;
             column.copy(copied)?;
         }

@@ -74,18 +74,18 @@ fn take_bits(packed: &[u8], width: usize, count: usize, into: &mut Vec<u32>) {
 /// Appends these numbers, which must fit into the width.
 pub(super) fn pack(numbers: &[u32], width: u8, out: &mut Vec<u8>) {
     let width = usize::from(width);
-    let (mut at, mut packed_from) = (0, 0);
-    while let Some(number) = numbers.get(at) {
-        let same = numbers.iter().skip(at).take_while(|n| *n == number).count();
+    let (mut position, mut packed_from) = (0, 0);
+    while let Some(number) = numbers.get(position) {
+        let same = numbers.iter().skip(position).take_while(|n| *n == number).count();
         if same < PACKED {
-            at += PACKED;
+            position += PACKED;
             continue;
         }
-        put_packed(numbers.get(packed_from..at).unwrap_or_default(), width, out);
+        put_packed(numbers.get(packed_from..position).unwrap_or_default(), width, out);
         put_varint(same << 1, out);
         out.extend(number.to_le_bytes().iter().take(width.div_ceil(8)));
-        at += same;
-        packed_from = at;
+        position += same;
+        packed_from = position;
     }
     put_packed(numbers.get(packed_from..).unwrap_or_default(), width, out);
 }

@@ -96,9 +96,9 @@ pub(super) fn name_ids(batch: &RecordBatch, ids: &StoredIds) -> Result<RecordBat
 /// Rows with this change type; without ids, since change files have none (P143).
 pub(super) fn as_change(batch: &RecordBatch, change: &str) -> Result<RecordBatch> {
     let schema = batch.schema();
-    let kept = schema.fields().iter().zip(batch.columns());
-    let kept = kept.filter(|(f, _)| ![ROW_ID, ROW_COMMIT_VERSION].contains(&f.name().as_str()));
-    let (mut fields, mut columns): (Vec<_>, Vec<ArrayRef>) = kept.map(|(f, c)| (f.clone(), c.clone())).unzip();
+    let columns_left = schema.fields().iter().zip(batch.columns());
+    let columns_left = columns_left.filter(|(f, _)| ![ROW_ID, ROW_COMMIT_VERSION].contains(&f.name().as_str()));
+    let (mut fields, mut columns): (Vec<_>, Vec<ArrayRef>) = columns_left.map(|(f, c)| (f.clone(), c.clone())).unzip();
     fields.push(Arc::new(ArrowField::new(CHANGE_TYPE, DataType::Utf8, true)));
     columns.push(Arc::new(StringArray::from_iter_values(std::iter::repeat_n(
         change,

@@ -288,17 +288,17 @@ impl FileWriter {
         for (key, _) in held.partitions() {
             *values.entry(key).or_default() += 1;
         }
-        for (at, (key, rows)) in held.partitions().enumerate() {
+        for (number, (key, rows)) in held.partitions().enumerate() {
             let is_new = values.get(key) == Some(&1) && self.partitions.get(key).is_none_or(Partition::is_empty);
             match is_new && self.is_small(rows, held.bytes_of(rows) as u64) {
-                true => alone.push((at, key.clone(), rows)),
-                false => others.push(at),
+                true => alone.push((number, key.clone(), rows)),
+                false => others.push(number),
             }
         }
         self.add(held.parts(&others, CHUNK_ROWS)?).await?;
-        for (at, key, rows) in alone {
+        for (number, key, rows) in alone {
             let (held, bytes) = (held.clone(), held.bytes_of(rows) as u64);
-            self.write_whole(&key, bytes, move || Ok(vec![held.rows_of(at)?]))
+            self.write_whole(&key, bytes, move || Ok(vec![held.rows_of(number)?]))
                 .await?;
         }
         Ok(())
@@ -323,8 +323,8 @@ impl FileWriter {
     /// `SchemaMismatch` for a schema that Parquet can't hold.
     pub(crate) fn copyable(&self) -> Result<(Vec<(usize, ColumnDescPtr)>, CompressionCodec)> {
         let leaves = self.splitter.stored().zip(self.spec.copyable()?);
-        let found = leaves.filter_map(|(at, leaf)| Some((at, leaf?))).collect();
-        Ok((found, self.spec.codec()?))
+        let pairs = leaves.filter_map(|(place, leaf)| Some((place, leaf?))).collect();
+        Ok((pairs, self.spec.codec()?))
     }
 
     /// Writes a row group with some copied columns, given by their positions in the table's schema.
@@ -338,10 +338,10 @@ impl FileWriter {
         batches: Vec<RecordBatch>,
     ) -> Result<()> {
         let places: Vec<usize> = self.splitter.stored().collect();
-        let place = |at: usize| places.iter().position(|p| *p == at);
+        let place = |index: usize| places.iter().position(|p| *p == index);
         let columns = columns
             .into_iter()
-            .map(|(at, c)| Some((place(at)?, c)))
+            .map(|(index, c)| Some((place(index)?, c)))
             .collect::<Option<Vec<_>>>();
         let mut columns = Some(columns.ok_or_else(|| Error::internal("a column was copied that isn't stored"))?);
         self.take_held().await?;
@@ -378,9 +378,9 @@ impl FileWriter {
         });
         for key in keys {
             if self.is_one_small_file(&key) {
-                let found = self.partitions.get_mut(&key);
-                let bytes = found.as_ref().map_or(0, |p| p.pending_bytes as u64);
-                let pending = found.map_or(Ok(Vec::new()), Partition::take_pending)?;
+                let partition = self.partitions.get_mut(&key);
+                let bytes = partition.as_ref().map_or(0, |p| p.pending_bytes as u64);
+                let pending = partition.map_or(Ok(Vec::new()), Partition::take_pending)?;
                 self.write_whole(&key, bytes, || Ok(pending)).await?;
             } else {
                 self.encode(&key).await?;
@@ -473,8 +473,8 @@ impl FileWriter {
 
     /// Whether all pending rows of a partition make one file that is encoded at once.
     fn is_one_small_file(&self, key: &[Option<String>]) -> bool {
-        let found = self.partitions.get(key);
-        found.is_some_and(|p| p.file.is_none() && self.is_small(p.pending_rows, p.pending_bytes as u64))
+        let partition = self.partitions.get(key);
+        partition.is_some_and(|p| p.file.is_none() && self.is_small(p.pending_rows, p.pending_bytes as u64))
     }
 
     /// Whether these rows make one file that is encoded at once.

@@ -232,12 +232,12 @@ impl Dictionary {
                 *slot = Some(number);
             }
         }
-        let found = wanted
+        let offsets = wanted
             .into_iter()
             .filter_map(|(value, number)| Some((value.into(), number?)));
         Some(Dictionary {
             kind,
-            numbers: found.collect(),
+            numbers: offsets.collect(),
             page,
             values,
             added: Vec::new(),
@@ -430,12 +430,12 @@ impl<'a> Made<'a> {
         out.extend_from_slice(old.bytes.get(..old.levels)?);
         let mut replaced = Vec::with_capacity(changed.rows.len());
         let (mut rest, mut row) = (old.values(), 0);
-        for (at, new) in changed.iter() {
+        for (row_of_change, new) in changed.iter() {
             let before = rest;
             match kind.width() {
-                Some(width) => rest = rest.get((at - row) * width..)?,
+                Some(width) => rest = rest.get((row_of_change - row) * width..)?,
                 None => {
-                    for _ in row..at {
+                    for _ in row..row_of_change {
                         rest = split(kind, rest)?.1;
                     }
                 }
@@ -444,7 +444,7 @@ impl<'a> Made<'a> {
             let (value, after) = split(kind, rest)?;
             replaced.push(value);
             put(kind, new, &mut out);
-            (rest, row) = (after, at + 1);
+            (rest, row) = (after, row_of_change + 1);
         }
         out.extend_from_slice(rest);
         let values = out.get(old.levels..)?;
@@ -465,9 +465,9 @@ impl<'a> Made<'a> {
         let (width, packed) = old.values().split_first()?;
         let mut numbers = unpack(packed, *width, old.count as usize)?;
         let mut replaced = Vec::with_capacity(changed.rows.len());
-        for (at, new) in changed.iter() {
+        for (row_of_change, new) in changed.iter() {
             let number = dictionary.number(new)?;
-            replaced.push(std::mem::replace(numbers.get_mut(at)?, number));
+            replaced.push(std::mem::replace(numbers.get_mut(row_of_change)?, number));
         }
         let width = bits_of(&numbers).max(*width);
         let mut out = Vec::with_capacity(old.bytes.len() + 1_024);

@@ -51,7 +51,7 @@ pub struct Patcher {
     spec: FileSpec,
     parquet: SchemaDescriptor,
     /// Positions of the assigned columns in the files.
-    at: Vec<usize>,
+    indices: Vec<usize>,
     /// The assigned columns, in that order.
     assigned: StructType,
     read: ReadSpec,
@@ -74,15 +74,21 @@ impl Patcher {
         if spec.mapping != Mapping::None || spec.kind != FileKind::Data || spec.shred_variants {
             return Ok(None);
         }
-        let mut at = Vec::with_capacity(columns.len());
+        let mut indices = Vec::with_capacity(columns.len());
         for name in columns {
             match stored.fields().iter().position(|f| f.name == *name) {
-                Some(i) if !partition_columns.contains(name) => at.push(i),
+                Some(i) if !partition_columns.contains(name) => indices.push(i),
                 _ => return Ok(None),
             }
         }
-        at.sort_unstable();
-        let assigned = StructType::new(at.iter().filter_map(|i| stored.fields().get(*i)).cloned().collect());
+        indices.sort_unstable();
+        let assigned = StructType::new(
+            indices
+                .iter()
+                .filter_map(|i| stored.fields().get(*i))
+                .cloned()
+                .collect(),
+        );
         let read = ReadSpec::new(spec.schema.clone(), partition_columns.clone());
         let files = FileSpec::new(stored, &partition_columns, spec)?;
         Ok(Some(Patcher {
@@ -90,7 +96,7 @@ impl Patcher {
             parquet: FileSpec::in_parquet(files.schema())?,
             codecs: Arc::new(Codecs::new(files.compression())),
             spec: files,
-            at,
+            indices,
             assigned,
             read,
             workers: Arc::new(Semaphore::new(processors())),
@@ -111,8 +117,8 @@ impl Patcher {
         }
         let raw = SourceFile::open(&self.store, &read, true).await?;
         let stats = num_records(file).ok();
-        let found = raw.footer.file_metadata().schema_descr().root_schema().get_fields();
-        let same = found == self.parquet.root_schema().get_fields();
+        let fields = raw.footer.file_metadata().schema_descr().root_schema().get_fields();
+        let same = fields == self.parquet.root_schema().get_fields();
         Ok(same && stats == Some(rows_of(&raw.footer)) && is_whole(&raw.footer))
     }
 
@@ -324,9 +330,9 @@ impl Patcher {
     }
 
     fn project(&self, values: &RecordBatch) -> Result<RecordBatch> {
-        let found = self.names().into_iter().map(|name| values.schema().index_of(name));
-        let found = found.collect::<Result<Vec<_>, _>>();
-        let projected = found.and_then(|at| values.project(&at));
+        let columns_by_name = self.names().into_iter().map(|name| values.schema().index_of(name));
+        let columns_by_name = columns_by_name.collect::<Result<Vec<_>, _>>();
+        let projected = columns_by_name.and_then(|columns| values.project(&columns));
         projected.map_err(|e| Error::internal(format!("an assigned column has no values: {e}")))
     }
 
@@ -339,13 +345,13 @@ impl Patcher {
             first
         });
         let all = fields.iter().zip(leaves).enumerate();
-        let assigned = all.filter(|(at, _)| self.at.contains(at)).enumerate();
+        let assigned = all.filter(|(index, _)| self.indices.contains(index)).enumerate();
         assigned
-            .map(|(number, (at, (field, leaf)))| Column {
+            .map(|(number, (index, (field, leaf)))| Column {
                 number,
                 leaf,
                 field: field.clone(),
-                stats: self.spec.stats_of(at),
+                stats: self.spec.stats_of(index),
             })
             .collect()
     }

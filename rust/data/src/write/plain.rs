@@ -70,33 +70,33 @@ impl Kind {
 
     /// The smallest and the largest value.
     pub(super) fn extremes<'a>(self, values: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
-        let mut found: Option<(&[u8], &[u8])> = None;
+        let mut bounds: Option<(&[u8], &[u8])> = None;
         for value in values {
-            found = Some(match found {
+            bounds = Some(match bounds {
                 None => (value, value),
                 Some((min, max)) if self.order(value, min).is_lt() => (value, max),
                 Some((min, max)) if self.order(value, max).is_gt() => (min, value),
                 Some(same) => same,
             });
         }
-        found
+        bounds
     }
 
     /// Bounds as statistics of a chunk without nulls.
     pub(super) fn statistics(self, min: &[u8], max: &[u8], like: &Statistics) -> Statistics {
         let compatible = like.is_min_max_backwards_compatible();
-        macro_rules! of {
+        macro_rules! value_statistics {
             ($read:expr) => {
                 ValueStatistics::new(Some($read(min)), Some($read(max)), None, Some(0), false)
                     .with_backwards_compatible_min_max(compatible)
             };
         }
         match self {
-            Kind::Int32 => Statistics::Int32(of!(int32)),
-            Kind::Int64 => Statistics::Int64(of!(int64)),
-            Kind::Float => Statistics::Float(of!(float).with_nan_count(Some(0))),
-            Kind::Double => Statistics::Double(of!(double).with_nan_count(Some(0))),
-            Kind::Bytes => Statistics::ByteArray(of!(ByteArray::from)),
+            Kind::Int32 => Statistics::Int32(value_statistics!(int32)),
+            Kind::Int64 => Statistics::Int64(value_statistics!(int64)),
+            Kind::Float => Statistics::Float(value_statistics!(float).with_nan_count(Some(0))),
+            Kind::Double => Statistics::Double(value_statistics!(double).with_nan_count(Some(0))),
+            Kind::Bytes => Statistics::ByteArray(value_statistics!(ByteArray::from)),
         }
     }
 }
@@ -199,16 +199,16 @@ impl Values {
         self.ends.len()
     }
 
-    pub(super) fn get(&self, at: usize) -> Option<&[u8]> {
-        let from = match at.checked_sub(1) {
+    pub(super) fn get(&self, index: usize) -> Option<&[u8]> {
+        let from = match index.checked_sub(1) {
             Some(before) => *self.ends.get(before)?,
             None => 0,
         };
-        self.bytes.get(from..*self.ends.get(at)?)
+        self.bytes.get(from..*self.ends.get(index)?)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.len()).filter_map(|at| self.get(at))
+        (0..self.len()).filter_map(|index| self.get(index))
     }
 }
 

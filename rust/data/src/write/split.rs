@@ -40,7 +40,7 @@ pub(super) struct Splitter {
     /// Keys of the partition values, in order.
     columns: Vec<String>,
     /// Positions of the partition columns in the table's schema.
-    at: Vec<usize>,
+    indices: Vec<usize>,
     types: Vec<ArrowType>,
     /// Positions and types of the stored columns.
     stored: Vec<(usize, DataType)>,
@@ -55,11 +55,11 @@ impl Splitter {
                 .index_ignore_case(name)
                 .ok_or_else(|| Error::internal(format!("the column `{name}` went missing")))
         };
-        let at = partition_columns
+        let indices = partition_columns
             .iter()
             .map(|c| position(c))
             .collect::<Result<Vec<_>>>()?;
-        let types = at
+        let types = indices
             .iter()
             .filter_map(|i| table.fields().get(*i))
             .map(|f| row_type(&f.data_type))
@@ -73,7 +73,7 @@ impl Splitter {
                 .iter()
                 .map(|c| spec.mapping.partition_key(table, c).to_owned())
                 .collect(),
-            at,
+            indices,
             types,
             stored: stored_at,
             schema: row_schema(stored.fields()),
@@ -98,7 +98,7 @@ impl Splitter {
     /// The batch by partition, in the order of the first rows. A part of fewer than `copy_below`
     /// rows is copied, so that holding it doesn't hold the whole batch.
     pub(super) fn split(&self, batch: &RecordBatch, copy_below: usize) -> Result<Vec<Part>> {
-        if self.at.is_empty() {
+        if self.indices.is_empty() {
             return Ok(vec![Part {
                 key: Vec::new(),
                 rows: self.stored_columns(batch)?,
@@ -111,7 +111,7 @@ impl Splitter {
 
     /// The batch with its rows grouped by partition, before any are taken.
     pub(super) fn sorted(&self, batch: &RecordBatch) -> Result<Sorted> {
-        let values = self.at.iter().filter_map(|i| batch.columns().get(*i));
+        let values = self.indices.iter().filter_map(|i| batch.columns().get(*i));
         let values: Vec<ArrayRef> = values.cloned().collect();
         let groups = group(&values, &self.types)?;
         let text = |v: &ArrayRef, row| Ok(partition_text(v.as_ref(), row)?.filter(|t| !t.is_empty()));
@@ -128,7 +128,7 @@ impl Splitter {
 
     /// Whether the table is partitioned.
     pub(super) fn splits(&self) -> bool {
-        !self.at.is_empty()
+        !self.indices.is_empty()
     }
 
     fn stored_columns(&self, batch: &RecordBatch) -> Result<RecordBatch> {
@@ -171,7 +171,7 @@ impl Splitter {
 
     /// Positions of the stored columns in the table's schema.
     pub(super) fn stored(&self) -> impl Iterator<Item = usize> {
-        self.stored.iter().map(|(at, _)| *at)
+        self.stored.iter().map(|(index, _)| *index)
     }
 }
 
@@ -203,8 +203,8 @@ impl Sorted {
     }
 
     /// The rows of the partition with this number.
-    pub(super) fn rows_of(&self, at: usize) -> Result<RecordBatch> {
-        let group = self.groups.groups.get(at);
+    pub(super) fn rows_of(&self, number: usize) -> Result<RecordBatch> {
+        let group = self.groups.groups.get(number);
         let group = group.ok_or_else(|| Error::internal("a batch hasn't the partition that was asked for"))?;
         self.groups.rows_of(group, &self.rows, 0)
     }
@@ -212,7 +212,7 @@ impl Sorted {
     /// The rows of these partitions; as [`Splitter::split`].
     pub(super) fn parts(&self, wanted: &[usize], copy_below: usize) -> Result<Vec<Part>> {
         let taken = self.groups.take(wanted, &self.rows, copy_below)?;
-        let keys = wanted.iter().filter_map(|at| self.keys.get(*at)).cloned();
+        let keys = wanted.iter().filter_map(|number| self.keys.get(*number)).cloned();
         Ok(keys.zip(taken).map(|(key, rows)| Part { key, rows }).collect())
     }
 }
@@ -252,24 +252,24 @@ impl<K: Hash + Eq + Copy> Share<K> {
     fn of(share: Range<usize>, key: impl Fn(usize) -> K) -> Self {
         let mut groups: Vec<(K, Group)> = Vec::new();
         let mut numbers: Vec<u32> = Vec::with_capacity(share.len());
-        let mut found = HashMap::with_hasher(Seed::default());
+        let mut numbers_by_key = HashMap::with_hasher(Seed::default());
         let mut previous: Option<(K, usize)> = None;
         for row in share.clone() {
             let key = key(row);
             // Equal neighbours are the common case, which needs no hash.
-            let at = match previous {
-                Some((same, at)) if same == key => at,
-                _ => *found.entry(key).or_insert_with(|| {
+            let number = match previous {
+                Some((same, number)) if same == key => number,
+                _ => *numbers_by_key.entry(key).or_insert_with(|| {
                     groups.push((key, Group::begun_by(row)));
                     groups.len() - 1
                 }),
             };
-            previous = Some((key, at));
-            if let Some((_, group)) = groups.get_mut(at) {
+            previous = Some((key, number));
+            if let Some((_, group)) = groups.get_mut(number) {
                 group.last = row;
                 group.count += 1;
             }
-            numbers.push(u32::try_from(at).unwrap_or(u32::MAX));
+            numbers.push(u32::try_from(number).unwrap_or(u32::MAX));
         }
         let mut from = 0;
         let mut next: Vec<usize> = Vec::with_capacity(groups.len());
@@ -279,8 +279,8 @@ impl<K: Hash + Eq + Copy> Share<K> {
             from += group.count;
         }
         let mut rows = vec![0_u32; numbers.len()];
-        for (row, at) in share.zip(numbers) {
-            if let Some(place) = usize::try_from(at).ok().and_then(|at| next.get_mut(at))
+        for (row, number) in share.zip(numbers) {
+            if let Some(place) = usize::try_from(number).ok().and_then(|number| next.get_mut(number))
                 && let Some(slot) = rows.get_mut(*place)
             {
                 *slot = u32::try_from(row).unwrap_or(u32::MAX);
@@ -317,23 +317,25 @@ impl Groups {
             Ok(Share::of(from..(from + each).min(rows), &key))
         })?;
         let mut groups: Vec<Group> = Vec::new();
-        let mut found = HashMap::with_hasher(Seed::default());
+        let mut numbers_by_key = HashMap::with_hasher(Seed::default());
         let count = shares.len();
         let mut sorted = Vec::with_capacity(count);
         for (number, share) in shares.into_iter().enumerate() {
             for (key, part) in share.groups {
-                let at = *found.entry(key).or_insert_with(|| {
+                let group_number = *numbers_by_key.entry(key).or_insert_with(|| {
                     groups.push(Group {
                         runs: vec![0..0; count],
                         ..Group::begun_by(part.first)
                     });
                     groups.len() - 1
                 });
-                let Some(group) = groups.get_mut(at) else { continue };
+                let Some(group) = groups.get_mut(group_number) else {
+                    continue;
+                };
                 group.last = part.last;
                 group.count += part.count;
-                if let (Some(run), Some(found)) = (group.runs.get_mut(number), part.runs.into_iter().next()) {
-                    *run = found;
+                if let (Some(run), Some(numbers_by_key)) = (group.runs.get_mut(number), part.runs.into_iter().next()) {
+                    *run = numbers_by_key;
                 }
             }
             sorted.push(share.rows.into());
@@ -343,18 +345,18 @@ impl Groups {
 
     /// The rows of these groups of the batch, in order; large groups are gathered by all cores.
     fn take(&self, wanted: &[usize], batch: &RecordBatch, copy_below: usize) -> Result<Vec<RecordBatch>> {
-        let groups = wanted.iter().filter_map(|at| self.groups.get(*at));
+        let groups = wanted.iter().filter_map(|number| self.groups.get(*number));
         let queue = Mutex::new(groups.enumerate());
         let parts = on_cores(workers(batch.num_rows()).min(wanted.len()), |_| {
             let mut taken = Vec::new();
             loop {
                 let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((at, group)) = next else { return Ok(taken) };
-                taken.push((at, self.rows_of(group, batch, copy_below)?));
+                let Some((number, group)) = next else { return Ok(taken) };
+                taken.push((number, self.rows_of(group, batch, copy_below)?));
             }
         })?;
         let mut taken: Vec<(usize, RecordBatch)> = parts.into_iter().flatten().collect();
-        taken.sort_unstable_by_key(|(at, _)| *at);
+        taken.sort_unstable_by_key(|(number, _)| *number);
         Ok(taken.into_iter().map(|(_, rows)| rows).collect())
     }
 

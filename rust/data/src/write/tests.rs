@@ -276,11 +276,11 @@ fn nested_types_round_trip_with_nested_statistics() {
     assert_eq!(v["minValues"], serde_json::json!({"s": {"a": 1, "t": {"x": "u"}}}));
     let back = t.read_all(ReadSpec::new(s.clone(), vec![]), &adds).unwrap();
     assert_eq!(text(&back), text(&b));
-    let one = ReadSpec {
+    let spec = ReadSpec {
         columns: Some(vec!["M".into(), "s".into()]),
         ..ReadSpec::new(s, vec![])
     };
-    let part = t.read_all(one, &adds).unwrap();
+    let part = t.read_all(spec, &adds).unwrap();
     assert_eq!(part.column(0), back.column(2));
     assert_eq!(part.column(1), back.column(0));
 }
@@ -416,12 +416,12 @@ fn rows_of_a_batch_that_several_cores_sort_keep_their_order() {
     let s = schema(&[("p", P::Long), ("q", P::String), ("v", P::Integer)]);
     // Partitions in places of several shares, of one share alone, and of the last row.
     let n = 300_001;
-    let of = |i: i32| match i {
+    let part_of = |i: i32| match i {
         70_000..70_010 => -1,
         300_000 => -2,
         _ => i64::from(i.wrapping_mul(7_919) % 11),
     };
-    let p: Int64Array = (0..n).map(of).collect();
+    let p: Int64Array = (0..n).map(part_of).collect();
     let q = StringArray::from_iter_values((0..n).map(|i| format!("q{}", i % 2)));
     let v: Int32Array = (0..n).collect();
     let rows = batch(vec![("p", Arc::new(p)), ("q", Arc::new(q)), ("v", Arc::new(v))]);
@@ -440,7 +440,7 @@ fn rows_of_a_batch_that_several_cores_sort_keep_their_order() {
             );
             let p: &Int64Array = p;
             assert!(v.values().is_sorted(), "{}", add.path);
-            assert!(v.values().iter().zip(p.values()).all(|(v, p)| of(*v) == *p));
+            assert!(v.values().iter().zip(p.values()).all(|(v, p)| part_of(*v) == *p));
             seen.extend_from_slice(v.values());
         }
         seen.sort_unstable();

@@ -181,11 +181,11 @@ impl CheckpointFile {
             Err(e) if e.kind() == Kind::VersionNotFound => return Ok(written),
             footer => footer?,
         };
-        let found = footer.metadata().file_metadata().num_rows();
-        if file.size_bytes() == size_bytes && u64::try_from(found) != Ok(self.actions) {
+        let rows_written = footer.metadata().file_metadata().num_rows();
+        if file.size_bytes() == size_bytes && u64::try_from(rows_written) != Ok(self.actions) {
             self.store.delete(&self.key).await?;
             return Err(Error::internal(format!(
-                "the checkpoint holds {found} actions instead of {}: it was deleted",
+                "the checkpoint holds {rows_written} actions instead of {}: it was deleted",
                 self.actions
             ))
             .with_path(&self.key));
@@ -198,14 +198,14 @@ impl CheckpointFile {
 /// Columns with repeated values: names and values of partitions. In any other column a dictionary
 /// would be as long as the column, and would have to be read before any page.
 fn repeated_columns(schema: &SchemaRef) -> Vec<ColumnPath> {
-    let mut found = Vec::new();
+    let mut names = Vec::new();
     for action in ["add", "remove"] {
         let below = |path: &[&str]| {
             let parts = std::iter::once(action).chain(path.iter().copied());
             ColumnPath::from(parts.map(str::to_owned).collect::<Vec<_>>())
         };
         for map in ["partitionValues", "tags"] {
-            found.extend(["key", "value"].map(|part| below(&[map, "key_value", part])));
+            names.extend(["key", "value"].map(|part| below(&[map, "key_value", part])));
         }
         let parsed = schema.field_with_name(action).ok().and_then(|f| match f.data_type() {
             DataType::Struct(children) => children
@@ -214,10 +214,10 @@ fn repeated_columns(schema: &SchemaRef) -> Vec<ColumnPath> {
             _ => None,
         });
         if let Some(DataType::Struct(columns)) = parsed {
-            found.extend(columns.iter().map(|c| below(&["partitionValues_parsed", c.name()])));
+            names.extend(columns.iter().map(|c| below(&["partitionValues_parsed", c.name()])));
         }
     }
-    found
+    names
 }
 
 /// Encoding only fills a buffer; writing it to the store reports its own errors.

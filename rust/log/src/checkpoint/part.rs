@@ -215,7 +215,7 @@ impl Part {
         let footer = &self.opened().await?.footer;
         let action = footer.schema().field_with_name(what.column());
         let has_all = match action.map(|f| f.data_type()) {
-            Ok(DataType::Struct(found)) => covers(found, wanted.fields()),
+            Ok(DataType::Struct(own)) => covers(own, wanted.fields()),
             _ => false,
         };
         Ok(has_all && is_sound(footer.metadata()))
@@ -470,8 +470,8 @@ fn is_flat(field: &Field) -> bool {
 /// Rows of these columns to decode at once within the memory bound.
 fn batch_rows(part: &Part, footer: &ParquetMetaData, groups: &[usize], mask: &ProjectionMask) -> Result<usize> {
     let mut most = BATCH_ROWS;
-    for (at, group) in footer.row_groups().iter().enumerate() {
-        if !groups.contains(&at) {
+    for (number, group) in footer.row_groups().iter().enumerate() {
+        if !groups.contains(&number) {
             continue;
         }
         let read = group
@@ -484,7 +484,7 @@ fn batch_rows(part: &Part, footer: &ParquetMetaData, groups: &[usize], mask: &Pr
             let size = column.uncompressed_size();
             if size > COLUMN_BYTES.max(group.num_rows().saturating_mul(ROW_BYTES)) {
                 return Err(Error::corrupt_file(format!(
-                    "the checkpoint's column `{}` has {size} bytes in the {} rows of row group {at}, which no actions take: restore the file, or delete it if the commits before it still exist",
+                    "the checkpoint's column `{}` has {size} bytes in the {} rows of row group {number}, which no actions take: restore the file, or delete it if the commits before it still exist",
                     column.column_path(),
                     group.num_rows()
                 ))
@@ -524,11 +524,11 @@ fn groups_with(footer: &ParquetMetaData, name: &str) -> Vec<usize> {
 }
 
 /// Whether all of these fields exist, each with its type.
-fn covers(found: &Fields, wanted: &Fields) -> bool {
+fn covers(own: &Fields, wanted: &Fields) -> bool {
     wanted.iter().all(|want| {
-        let have = found.find(want.name()).map(|(_, f)| f.data_type());
+        let have = own.find(want.name()).map(|(_, f)| f.data_type());
         match (have, want.data_type()) {
-            (Some(DataType::Struct(found)), DataType::Struct(wanted)) => covers(found, wanted),
+            (Some(DataType::Struct(own)), DataType::Struct(wanted)) => covers(own, wanted),
             (have, want) => have == Some(want),
         }
     })
@@ -543,7 +543,7 @@ fn spread(footer: &ParquetMetaData, groups: &[usize]) -> RowSelection {
         let rows = usize::try_from(rows).unwrap_or(0);
         let step = (rows / runs_of_group).max(SAMPLED_ROWS);
         let starts = (0..rows).step_by(step);
-        runs.extend(starts.map(|at| first + at..first + rows.min(at + SAMPLED_ROWS)));
+        runs.extend(starts.map(|start| first + start..first + rows.min(start + SAMPLED_ROWS)));
         first += rows;
     }
     RowSelection::from_consecutive_ranges(runs.into_iter(), first)
@@ -553,9 +553,9 @@ fn spread(footer: &ParquetMetaData, groups: &[usize]) -> RowSelection {
 fn present(batch: &RecordBatch) -> Result<Option<StructArray>> {
     let damaged = |e| Error::corrupt_file(format!("the checkpoint can't be decoded: {e}"));
     let column = batch.column(0);
-    let kept = filter_record_batch(batch, &is_not_null(column).map_err(damaged)?).map_err(damaged)?;
-    if kept.num_rows() == 0 {
+    let rows = filter_record_batch(batch, &is_not_null(column).map_err(damaged)?).map_err(damaged)?;
+    if rows.num_rows() == 0 {
         return Ok(None);
     }
-    Ok(kept.column(0).as_struct_opt().cloned())
+    Ok(rows.column(0).as_struct_opt().cloned())
 }

@@ -202,7 +202,7 @@ impl CheckpointReader {
     /// Path and deletion vector of each file action of a part, in batches like those of
     /// [`Self::part_files`].
     pub(crate) fn keys<'a>(&'a self, part: &'a Part) -> BoxStream<'a, Result<RecordBatch>> {
-        let of = move |what: FileActions| {
+        let files_of = move |what: FileActions| {
             stream::once(part_column(part, what.column(), DESCRIBING, Rows::All, Texts::Copied))
                 .try_flatten()
                 .map(move |s| conform(&s?, &what.schema(), &[]))
@@ -210,15 +210,15 @@ impl CheckpointReader {
         let there = [FileActions::Adds, FileActions::Removes]
             .into_iter()
             .filter(|what| part.may_have(*what));
-        stream::iter(there).flat_map(of).boxed()
+        stream::iter(there).flat_map(files_of).boxed()
     }
 
     async fn sidecar_rows(&self) -> Result<Vec<SidecarFile>> {
         let rows: Vec<StructArray> = self.column("sidecar", &[]).try_collect().await?;
         let mut out = Vec::new();
         for s in &rows {
-            for at in 0..s.len() {
-                let row = Row { of: s, at };
+            for index in 0..s.len() {
+                let row = Row { columns: s, index };
                 out.push(SidecarFile {
                     path: row
                         .text("path")
@@ -498,42 +498,42 @@ fn parse_manifest(text: &[u8]) -> Result<(Vec<Action>, Vec<SidecarFile>)> {
 
 /// Reads one row of a struct of simple fields.
 struct Row<'a> {
-    of: &'a StructArray,
-    at: usize,
+    columns: &'a StructArray,
+    index: usize,
 }
 
 impl Row<'_> {
     fn cell(&self, name: &str) -> Option<&ArrayRef> {
-        self.of.column_by_name(name).filter(|c| c.is_valid(self.at))
+        self.columns.column_by_name(name).filter(|c| c.is_valid(self.index))
     }
 
     fn text(&self, name: &str) -> Option<String> {
-        Some(self.cell(name)?.as_string_opt::<i32>()?.value(self.at).to_owned())
+        Some(self.cell(name)?.as_string_opt::<i32>()?.value(self.index).to_owned())
     }
 
     fn int(&self, name: &str) -> Option<i32> {
-        Some(self.cell(name)?.as_primitive_opt::<Int32Type>()?.value(self.at))
+        Some(self.cell(name)?.as_primitive_opt::<Int32Type>()?.value(self.index))
     }
 
     fn long(&self, name: &str) -> Option<i64> {
-        Some(self.cell(name)?.as_primitive_opt::<Int64Type>()?.value(self.at))
+        Some(self.cell(name)?.as_primitive_opt::<Int64Type>()?.value(self.index))
     }
 
     fn texts(&self, name: &str) -> Option<Vec<String>> {
-        let items = self.cell(name)?.as_list_opt::<i32>()?.value(self.at);
+        let items = self.cell(name)?.as_list_opt::<i32>()?.value(self.index);
         let items = items.as_string_opt::<i32>()?;
         Some(items.iter().flatten().map(str::to_owned).collect())
     }
 
     fn map(&self, name: &str) -> std::collections::BTreeMap<String, Option<String>> {
         self.cell(name)
-            .and_then(|c| map_at(c.as_map_opt()?, self.at))
+            .and_then(|c| map_at(c.as_map_opt()?, self.index))
             .unwrap_or_default()
     }
 }
 
-fn state_action(name: &str, rows: &StructArray, at: usize) -> Result<Action> {
-    let row = Row { of: rows, at };
+fn state_action(name: &str, rows: &StructArray, index: usize) -> Result<Action> {
+    let row = Row { columns: rows, index };
     let missing = |field: &str| Error::corrupt_file(format!("the checkpoint has a {name} action without `{field}`"));
     Ok(match name {
         "protocol" => Action::Protocol(Protocol {
@@ -550,7 +550,7 @@ fn state_action(name: &str, rows: &StructArray, at: usize) -> Result<Action> {
                 .cell("format")
                 .and_then(|c| c.as_struct_opt())
                 .map_or_else(Format::default, |f| {
-                    let f = Row { of: f, at };
+                    let f = Row { columns: f, index };
                     Format {
                         provider: f.text("provider").unwrap_or_else(|| "parquet".to_owned()),
                         options: f.map("options"),
@@ -576,7 +576,7 @@ fn state_action(name: &str, rows: &StructArray, at: usize) -> Result<Action> {
             removed: row
                 .cell("removed")
                 .and_then(|c| c.as_boolean_opt())
-                .is_some_and(|b| b.value(at)),
+                .is_some_and(|b| b.value(index)),
         }),
     })
 }

@@ -20,7 +20,7 @@ use crate::scan_report::ScanCounters;
 pub(crate) fn mask(schema: &SchemaDescriptor, paths: &[Vec<String>]) -> ProjectionMask {
     let chosen = |column: &ColumnDescPtr| paths.iter().any(|p| column.path().parts().starts_with(p));
     let columns = schema.columns().iter().enumerate();
-    ProjectionMask::leaves(schema, columns.filter(|(_, c)| chosen(c)).map(|(at, _)| at))
+    ProjectionMask::leaves(schema, columns.filter(|(_, c)| chosen(c)).map(|(index, _)| index))
 }
 
 pub(crate) fn path(names: &[&str]) -> Vec<String> {
@@ -80,16 +80,16 @@ pub(crate) fn filter(footer: &ArrowReaderMetadata, skipping: &Skipping) -> Optio
 /// Paths of the columns that the predicate needs: typed ones, then text, which is parsed only for
 /// the remaining files.
 fn deciding(children: &Fields, pruner: &Pruner) -> [Vec<Vec<String>>; 2] {
-    let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
+    let type_of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
     let (mut typed, mut text) = (Vec::new(), Vec::new());
     let partitions = pruner.partition_columns_needed();
     if has_partition_structs(children, pruner) {
         let parsed = |column: &String| path(&["add", "partitionValues_parsed", column]);
         typed.extend(partitions.iter().map(parsed));
-    } else if !partitions.is_empty() && matches!(of("partitionValues"), Some(DataType::Map(..))) {
+    } else if !partitions.is_empty() && matches!(type_of("partitionValues"), Some(DataType::Map(..))) {
         typed.push(path(&["add", "partitionValues"]));
     }
-    match (pruner.stats_leaves_needed(), of("stats_parsed"), of("stats")) {
+    match (pruner.stats_leaves_needed(), type_of("stats_parsed"), type_of("stats")) {
         ([], ..) => {}
         (leaves, Some(DataType::Struct(_)), _) => {
             typed.push(path(&["add", "stats_parsed", "numRecords"]));
@@ -111,28 +111,28 @@ pub(crate) fn is_complete(footer: &ArrowReaderMetadata, pruner: &Pruner, is_own:
     let Some(DataType::Struct(children)) = add else {
         return false;
     };
-    let of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
-    let by_partitions = match of("partitionValues") {
+    let type_of = |name: &str| children.find(name).map(|(_, f)| f.data_type());
+    let by_partitions = match type_of("partitionValues") {
         _ if pruner.partition_columns_needed().is_empty() => true,
         // In a foreign checkpoint the struct may be null where the map isn't.
         _ if has_partition_structs(children, pruner) => is_own,
-        found => matches!(found, Some(DataType::Map(..))),
+        data_type => matches!(data_type, Some(DataType::Map(..))),
     };
     let leaf = |section: &str, path: &[String]| {
         let mut names = std::iter::once(section).chain(path.iter().map(String::as_str));
-        names.try_fold(of("stats_parsed")?, |here, name| match here {
+        names.try_fold(type_of("stats_parsed")?, |here, name| match here {
             DataType::Struct(inner) => inner.find(name).map(|(_, f)| f.data_type()),
             _ => None,
         })
     };
-    let by_statistics = match (pruner.stats_leaves_needed(), of("stats_parsed"), of("stats")) {
+    let by_statistics = match (pruner.stats_leaves_needed(), type_of("stats_parsed"), type_of("stats")) {
         ([], ..) => true,
         (leaves, Some(DataType::Struct(_)), _) => leaves.iter().all(|path| {
             let sections = ["minValues", "maxValues", "nullCount"];
             is_own && sections.iter().all(|section| leaf(section, path).is_some())
         }),
         // There is only text, which is read in a second stage without the partition values.
-        (_, _, found) => matches!(found, Some(DataType::Utf8)) && pruner.partition_columns_needed().is_empty(),
+        (_, _, data_type) => matches!(data_type, Some(DataType::Utf8)) && pruner.partition_columns_needed().is_empty(),
     };
     by_partitions && by_statistics
 }

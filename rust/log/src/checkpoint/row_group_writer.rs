@@ -67,8 +67,8 @@ impl RowGroups {
 
     /// Writes rows to the open group, and to further ones when it is full.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let mut at = 0;
-        while at < batch.num_rows() {
+        let mut row = 0;
+        while row < batch.num_rows() {
             let open = match &mut self.open {
                 Some(open) => open,
                 none => none.insert(Open {
@@ -78,9 +78,9 @@ impl RowGroups {
                     rows: 0,
                 }),
             };
-            let take = (batch.num_rows() - at).min(self.most.saturating_sub(open.rows).max(1));
-            open.write(&self.schema, &batch.slice(at, take))?;
-            at += take;
+            let take = (batch.num_rows() - row).min(self.most.saturating_sub(open.rows).max(1));
+            open.write(&self.schema, &batch.slice(row, take))?;
+            row += take;
             if open.rows >= self.most {
                 self.end()?;
             }
@@ -150,14 +150,14 @@ impl ReusedRowGroup<'_> {
     /// The bytes from this offset of the file on.
     fn rest_from(&self, start: u64) -> Result<Bytes> {
         let rest = usize::try_from(start.wrapping_sub(self.start)).ok();
-        let rest = rest.filter(|at| *at <= self.bytes.len());
+        let rest = rest.filter(|offset| *offset <= self.bytes.len());
         let rest = rest.ok_or_else(|| ParquetError::EOF(format!("the row group has no byte at {start}")))?;
         Ok(self.bytes.slice(rest..))
     }
 
     fn metadata(&self) -> Result<&RowGroupMetaData> {
-        let found = self.footer.row_groups().get(self.group);
-        found.ok_or_else(|| ParquetError::General(format!("there is no row group {}", self.group)))
+        let group = self.footer.row_groups().get(self.group);
+        group.ok_or_else(|| ParquetError::General(format!("there is no row group {}", self.group)))
     }
 
     /// The metadata that a writer would have produced for this column.
@@ -194,7 +194,7 @@ impl ChunkReader for ReusedRowGroup<'_> {
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let rest = self.rest_from(start)?;
-        let found = (length <= rest.len()).then(|| rest.slice(..length));
-        found.ok_or_else(|| ParquetError::EOF(format!("the row group ends before byte {}", start + length as u64)))
+        let bytes = (length <= rest.len()).then(|| rest.slice(..length));
+        bytes.ok_or_else(|| ParquetError::EOF(format!("the row group ends before byte {}", start + length as u64)))
     }
 }

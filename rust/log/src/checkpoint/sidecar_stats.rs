@@ -72,7 +72,8 @@ pub(crate) struct SidecarRange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct LeafRange {
     /// The path of the leaf with the minimum, below the column `add`.
-    at: Vec<String>,
+    #[serde(rename = "at")]
+    path: Vec<String>,
     #[serde(rename = "type")]
     ty: String,
     min: Option<String>,
@@ -117,10 +118,10 @@ impl SidecarRange {
     }
 
     /// The range in a sidecar's tags.
-    pub(crate) fn from_tags(of: &SidecarFile) -> Option<SidecarRange> {
-        let text = of.tags.as_ref()?.get(TAG)?.as_deref()?;
-        let found: SidecarRange = serde_json::from_str(text).ok()?;
-        (found.file == of.path && found.size == of.size_in_bytes).then_some(found)
+    pub(crate) fn from_tags(sidecar: &SidecarFile) -> Option<SidecarRange> {
+        let text = sidecar.tags.as_ref()?.get(TAG)?.as_deref()?;
+        let range: SidecarRange = serde_json::from_str(text).ok()?;
+        (range.file == sidecar.path && range.size == sidecar.size_in_bytes).then_some(range)
     }
 
     /// The range as tags.
@@ -144,19 +145,21 @@ impl SidecarRange {
 /// For each of these sidecars, whether one of its adds may match.
 pub(crate) fn may_match(ranges: &[&SidecarRange], pruner: &RunPruner) -> Result<BooleanArray> {
     let of_leaf = |leaf: &RunBounds| -> Result<Option<RunRange>> {
-        let found: Vec<Option<&LeafRange>> = ranges
+        let bounds: Vec<Option<&LeafRange>> = ranges
             .iter()
-            .map(|r| r.bounds.iter().find(|b| b.at == leaf.min))
+            .map(|r| r.bounds.iter().find(|b| b.path == leaf.min))
             .collect();
-        let Some(ty) = found.iter().flatten().map(|b| &b.ty).next() else {
+        let Some(ty) = bounds.iter().flatten().map(|b| &b.ty).next() else {
             return Ok(None);
         };
         let Some(primitive) = Primitive::parse(ty) else {
             return Ok(None);
         };
         // If a column's type has changed, only bounds of one type are comparable.
-        let same = || found.iter().map(|b| b.filter(|b| b.ty == *ty));
-        let array = |of: fn(&LeafRange) -> Option<&str>| partition_array(same().map(|b| b.and_then(of)), ty, primitive);
+        let same = || bounds.iter().map(|b| b.filter(|b| b.ty == *ty));
+        let array = |bound_of: fn(&LeafRange) -> Option<&str>| {
+            partition_array(same().map(|b| b.and_then(bound_of)), ty, primitive)
+        };
         let both = array(|b| b.min.as_deref()).and_then(|min| Ok((min, array(|b| b.max.as_deref())?)));
         // Text that is no valid value is damaged: the files themselves are read.
         Ok(both.ok())
@@ -177,7 +180,7 @@ fn leaves(order: &FileOrder) -> Vec<RunBounds> {
         max: path
             .iter()
             .enumerate()
-            .map(|(at, name)| if at == 1 { "maxValues" } else { name }.to_owned())
+            .map(|(level, name)| if level == 1 { "maxValues" } else { name }.to_owned())
             .collect(),
         null_is_unknown: true,
     });
@@ -190,7 +193,7 @@ fn leaf_range(leaf: &RunBounds, (min, max): &RunRange) -> Result<Option<LeafRang
     };
     let short = |text: Option<String>| text.filter(|t| t.len() <= LONGEST_TEXT);
     Ok(Some(LeafRange {
-        at: leaf.min.clone(),
+        path: leaf.min.clone(),
         ty: ty.to_string(),
         min: short(partition_text(min, 0)?),
         max: short(partition_text(max, 0)?),
@@ -252,7 +255,7 @@ mod tests {
             first: "00ff".to_owned(),
             last: "0100".to_owned(),
             bounds: vec![LeafRange {
-                at: vec!["partitionValues_parsed".to_owned(), "p".to_owned()],
+                path: vec!["partitionValues_parsed".to_owned(), "p".to_owned()],
                 ty: ty.to_owned(),
                 min: min.map(str::to_owned),
                 max: max.map(str::to_owned),

@@ -102,12 +102,12 @@ async fn chosen(file: &ParquetFile, all: &Chosen, pruner: &RunPruner, read: &Pro
     };
     let ranges = columns.of_groups(all.footer.metadata(), &all.groups)?;
     let keep = pruner.keep(all.groups.len(), &ranges)?;
-    let kept = all
+    let groups_chosen = all
         .groups
         .iter()
         .zip(keep.values())
         .filter_map(|(g, k)| k.then_some(*g));
-    let groups: Vec<usize> = kept.collect();
+    let groups: Vec<usize> = groups_chosen.collect();
     let (mut footer, mut rows) = (all.footer.clone(), None);
     if !groups.is_empty() {
         let (bounds, places) = (columns.mask(&groups, None), columns.mask(&groups, Some(read)));
@@ -183,8 +183,8 @@ impl<'a> Columns<'a> {
     }
 
     fn converter<'c>(&'c self, column: &'c Column) -> Result<StatisticsConverter<'c>> {
-        let found = StatisticsConverter::from_column_index(column.index, &column.field, self.schema);
-        found
+        let stats = StatisticsConverter::from_column_index(column.index, &column.field, self.schema);
+        stats
             .map(|c| c.with_missing_null_counts_as_zero(false))
             .map_err(unusable)
     }
@@ -198,20 +198,20 @@ impl<'a> Columns<'a> {
             .row_group_null_counts(here())
             .map_err(unusable)?;
         self.ranges(|column| {
-            let of = self.converter(column)?;
+            let stats = self.converter(column)?;
             Ok(Known {
-                min: of.row_group_mins(here()).map_err(unusable)?,
-                max: of.row_group_maxes(here()).map_err(unusable)?,
-                nulls: of.row_group_null_counts(here()).map_err(unusable)?,
+                min: stats.row_group_mins(here()).map_err(unusable)?,
+                max: stats.row_group_maxes(here()).map_err(unusable)?,
+                nulls: stats.row_group_null_counts(here()).map_err(unusable)?,
                 others: others.clone(),
             })
         })
     }
 
-    fn ranges(&self, of: impl Fn(&Column) -> Result<Known>) -> Result<Vec<Option<RunRange>>> {
+    fn ranges(&self, known_of: impl Fn(&Column) -> Result<Known>) -> Result<Vec<Option<RunRange>>> {
         let range = |(bounds, strict): (&Option<(Column, Column)>, &bool)| {
             let Some((min, max)) = bounds else { return Ok(None) };
-            let (min, max) = (of(min)?, of(max)?);
+            let (min, max) = (known_of(min)?, known_of(max)?);
             Ok(Some((min.trusted(&min.min, *strict)?, max.trusted(&max.max, *strict)?)))
         };
         self.bounds.iter().zip(&self.null_is_unknown).map(range).collect()
@@ -225,7 +225,7 @@ impl<'a> Columns<'a> {
         groups: &[usize],
         pruner: &RunPruner,
     ) -> Result<Option<RowSelection>> {
-        let (mut kept, mut first) = (Vec::new(), 0);
+        let (mut selected, mut first) = (Vec::new(), 0);
         for group in groups {
             let rows = metadata.row_groups().get(*group).map_or(0, |g| g.num_rows());
             let rows = usize::try_from(rows).unwrap_or(0);
@@ -234,16 +234,18 @@ impl<'a> Columns<'a> {
                     let keep = pruner.keep(starts.len(), &ranges)?;
                     let ends = starts.iter().copied().skip(1).chain([rows]);
                     let runs = starts.iter().copied().zip(ends).zip(keep.values());
-                    kept.extend(runs.filter_map(|((from, until), k)| k.then_some(first + from..first + until)));
+                    selected.extend(runs.filter_map(|((from, until), k)| k.then_some(first + from..first + until)));
                 }
-                None => kept.push(first..first + rows),
+                None => selected.push(first..first + rows),
             }
             first += rows;
         }
-        Ok(match kept.iter().map(ExactSizeIterator::len).sum::<usize>() == first {
-            true => None,
-            false => Some(RowSelection::from_consecutive_ranges(kept.into_iter(), first)),
-        })
+        Ok(
+            match selected.iter().map(ExactSizeIterator::len).sum::<usize>() == first {
+                true => None,
+                false => Some(RowSelection::from_consecutive_ranges(selected.into_iter(), first)),
+            },
+        )
     }
 
     /// The starts of the runs of pages in a row group, and the ranges of the runs. Columns have
@@ -259,17 +261,17 @@ impl<'a> Columns<'a> {
             }
         }
         let starts: Vec<usize> = all.into_iter().collect();
-        let at = [group];
+        let groups = [group];
         let ranges = self.ranges(|column| {
             let own = page_starts(index, group, column.index, rows).unwrap_or_default();
             let page = |row: &usize| u32::try_from(own.partition_point(|s| s <= row).saturating_sub(1)).ok();
             let pages: UInt32Array = starts.iter().map(page).collect();
             let pick = |array: &dyn Array| take(array, &pages, None).map_err(arrow_failed);
             let converter = self.converter(column)?;
-            let nulls = pick(&converter.data_page_null_counts(index, &at).map_err(unusable)?)?;
+            let nulls = pick(&converter.data_page_null_counts(index, &groups).map_err(unusable)?)?;
             Ok(Known {
-                min: pick(&converter.data_page_mins(index, &at).map_err(unusable)?)?,
-                max: pick(&converter.data_page_maxes(index, &at).map_err(unusable)?)?,
+                min: pick(&converter.data_page_mins(index, &groups).map_err(unusable)?)?,
+                max: pick(&converter.data_page_maxes(index, &groups).map_err(unusable)?)?,
                 nulls: nulls.as_primitive::<UInt64Type>().clone(),
                 // Pages of two columns hold different rows, so null counts can't be compared: a
                 // page with a row of another action counts as one with an unknown bound.

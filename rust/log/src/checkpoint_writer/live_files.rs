@@ -53,8 +53,8 @@ impl Snapshot {
     /// needed all the same.
     pub(crate) async fn clustering(&self) -> Result<Vec<Vec<String>>> {
         let domains = self.domains().await?;
-        let found = domains.iter().find(|d| d.domain == clustering::DOMAIN);
-        Ok(found.and_then(|d| clustering::columns(d).ok()).unwrap_or_default())
+        let domain = domains.iter().find(|d| d.domain == clustering::DOMAIN);
+        Ok(domain.and_then(|d| clustering::columns(d).ok()).unwrap_or_default())
     }
 
     /// Number of files that commits since the checkpoint added.
@@ -132,7 +132,7 @@ impl Snapshot {
         stream::once(begun)
             .map_ok(|(batches, replay, is_sound)| batches.map_ok(move |batch| (batch, replay, is_sound)))
             .try_flatten()
-            .map(move |found| found.and_then(&mut keyed))
+            .map(move |item| item.and_then(&mut keyed))
             .boxed()
     }
 
@@ -183,8 +183,8 @@ impl Snapshot {
             match self.checkpoint_sample(checkpoint, rows).await {
                 // The plan replaces a damaged checkpoint.
                 Err(e) if is_damage(&e) => {}
-                found => {
-                    (sample, files) = found.map(|(sample, rows)| (sample, files + rows))?;
+                order => {
+                    (sample, files) = order.map(|(sample, rows)| (sample, files + rows))?;
                 }
             }
         }
@@ -220,7 +220,7 @@ pub(crate) fn parts(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
     let rows = batch.num_rows();
     (0..rows)
         .step_by(LAID_OUT_ROWS)
-        .map(move |at| batch.slice(at, LAID_OUT_ROWS.min(rows - at)))
+        .map(move |start| batch.slice(start, LAID_OUT_ROWS.min(rows - start)))
 }
 
 /// Fails if these keys aren't in order, or don't follow the last one before them: the recorded

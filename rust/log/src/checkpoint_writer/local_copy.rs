@@ -71,15 +71,15 @@ impl Snapshot {
         let Some(made) = self.store().made_files(bytes)? else {
             return Ok(None);
         };
-        let found = match CheckpointReader::copy(&made, &key).await {
+        let copied_file = match CheckpointReader::copy(&made, &key).await {
             Err(e) if is_damage(&e) => {
                 self.make_copy(files, &made, &key).await?;
                 CheckpointReader::copy(&made, &key).await?
             }
-            found => found?,
+            copied_file => copied_file?,
         };
         Ok(Some(Copied {
-            reader: Arc::new(found),
+            reader: Arc::new(copied_file),
             made,
             key,
         }))

@@ -96,10 +96,10 @@ enum LiveFiles<'a> {
 }
 
 /// `None` if the previous checkpoint is damaged.
-fn unless_damaged<T>(found: Result<T>) -> Result<Option<T>> {
-    match found {
+fn unless_damaged<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
         Err(e) if is_damage(&e) => Ok(None),
-        found => found.map(Some),
+        result => result.map(Some),
     }
 }
 
@@ -133,7 +133,7 @@ impl Snapshot {
             v2_checkpoint: top,
         };
         last_checkpoint::write(self.store(), &hint).await?;
-        info!(table = %self.store().location(), version = self.version(), kind = report.kind, actions = report.actions, bytes = report.size_bytes, sidecars = report.sidecars, kept = report.kept_sidecars, "wrote a checkpoint");
+        info!(table = %self.store().location(), version = self.version(), kind = report.kind, actions = report.actions, bytes = report.size_bytes, sidecars = report.sidecars, retained = report.kept_sidecars, "wrote a checkpoint");
         Ok(report)
     }
 
@@ -145,19 +145,19 @@ impl Snapshot {
         let rows = AddRows::of(self.state());
         // As plans do, falls back to other sources if the checkpoint is damaged: nothing is put in
         // place before all is written.
-        let mut found = None;
+        let mut read_back = None;
         if let Some(base) = unless_damaged(self.base_of_groups(&rows).await)?.flatten() {
             let live = LiveFiles::Beside(base);
-            found = unless_damaged(self.write_classic_file(&key, &rows, now, live).await)?;
+            read_back = unless_damaged(self.write_classic_file(&key, &rows, now, live).await)?;
         }
-        if found.is_none()
+        if read_back.is_none()
             && let Some(run) = unless_damaged(self.live_in_order(&rows).await)?.flatten()
         {
             let live = LiveFiles::InOrder(run);
-            found = unless_damaged(self.write_classic_file(&key, &rows, now, live).await)?;
+            read_back = unless_damaged(self.write_classic_file(&key, &rows, now, live).await)?;
         }
-        let (adds, written) = match found {
-            Some(found) => found,
+        let (adds, written) = match read_back {
+            Some(read_back) => read_back,
             None => self.write_classic_file(&key, &rows, now, LiveFiles::Unsorted).await?,
         };
         Ok(CheckpointReport {
@@ -215,14 +215,14 @@ impl Snapshot {
     /// A sound checkpoint that another writer put there. It holds the same state and stays: a
     /// reader that is in the middle of it would otherwise read parts of both.
     async fn classic_there(&self, key: &str) -> Result<Option<CheckpointReport>> {
-        let found = match self.store().head(key).await {
+        let file = match self.store().head(key).await {
             Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
-            found => found?,
+            file => file?,
         };
-        let size_bytes = found.size_bytes;
+        let size_bytes = file.size_bytes;
         let files = CheckpointFiles {
             version: self.version(),
-            files: name_of(found).into_iter().collect(),
+            files: name_of(file).into_iter().collect(),
         };
         let checked = async {
             let reader = CheckpointReader::open(&self.store().without_cache()?, &files).await?;

@@ -135,8 +135,8 @@ fn are_live_files(footer: &ParquetMetaData, groups: &LiveGroups) -> bool {
         let mut others = group.columns().iter().filter(|c| !is_of(c, "add"));
         others.all(is_all_null)
     };
-    let found = footer.row_groups().get(groups.sorted.start..groups.recent.end);
-    found.is_some_and(|groups| groups.iter().all(is_alone))
+    let groups_at = footer.row_groups().get(groups.sorted.start..groups.recent.end);
+    groups_at.is_some_and(|groups| groups.iter().all(is_alone))
 }
 
 /// Whether a file has exactly the columns of these rows: with statistics as text only where the
@@ -152,6 +152,9 @@ fn has_columns_of(footer: &ParquetMetaData, rows: &AddRows) -> Result<bool> {
 }
 
 fn rows_of(footer: &ParquetMetaData, groups: &Range<usize>) -> u64 {
-    let found = footer.row_groups().get(groups.clone()).unwrap_or_default();
-    found.iter().map(|g| u64::try_from(g.num_rows()).unwrap_or(0)).sum()
+    let groups_of_range = footer.row_groups().get(groups.clone()).unwrap_or_default();
+    groups_of_range
+        .iter()
+        .map(|g| u64::try_from(g.num_rows()).unwrap_or(0))
+        .sum()
 }

@@ -144,11 +144,11 @@ impl AddRows {
     /// table still has the same columns.
     pub(crate) fn rows_again(&self, batch: &RecordBatch) -> Result<StructArray> {
         let own = self.schema.fields().iter().skip(ADD_SCHEMA.fields().len());
-        let found = own.map(|field| {
+        let own_columns = own.map(|field| {
             let column = batch.column_by_name(field.name())?;
             (column.data_type() == field.data_type()).then(|| column.clone())
         });
-        match found.collect::<Option<Vec<_>>>() {
+        match own_columns.collect::<Option<Vec<_>>>() {
             Some(columns) => self.with_structs(batch, columns),
             None => self.rows(batch),
         }

@@ -53,7 +53,7 @@ struct LiveSidecar {
 /// The sidecars of a new checkpoint.
 struct Sidecars {
     /// Reused sidecars of the previous checkpoint.
-    kept: Vec<SidecarFile>,
+    retained: Vec<SidecarFile>,
     kept_actions: u64,
     new: WrittenSidecars,
     order: Option<FileOrder>,
@@ -69,7 +69,7 @@ impl Snapshot {
         let rows = AddRows::of(self.state());
         let base = match self.base(&rows, now).await {
             Err(e) if is_damage(&e) => None,
-            found => found?,
+            result => result?,
         };
         let sidecars = match &base {
             None => self.all_sidecars(&rows, now).await?,
@@ -134,14 +134,14 @@ impl Snapshot {
             .filter(|(_, p)| p.sidecar.is_some());
         let places: Vec<usize> = sidecars.map(|(i, _)| i).collect();
         let touched = move |part| async move { Ok::<_, Error>((part, self.is_touched(checkpoint, part, now).await?)) };
-        let found: Vec<(usize, bool)> = stream::iter(places)
+        let touched_parts: Vec<(usize, bool)> = stream::iter(places)
             .map(touched)
             .buffered(AT_A_TIME)
             .boxed()
             .try_collect()
             .await?;
         let (mut live, mut tombstones, mut files) = (Vec::new(), Vec::new(), self.new_files()?);
-        for (part, touched) in found {
+        for (part, touched) in touched_parts {
             let Some(range) = checkpoint.parts().get(part).and_then(Part::range) else {
                 return Ok(None);
             };
@@ -215,7 +215,7 @@ impl Snapshot {
         let order = self.write_sorted(&mut Target::Sidecars(&mut writer), rows).await?;
         self.write_tombstones(&mut writer, now, &[]).await?;
         Ok(Sidecars {
-            kept: Vec::new(),
+            retained: Vec::new(),
             kept_actions: 0,
             new: writer.finish().await?,
             order,
@@ -226,8 +226,8 @@ impl Snapshot {
         SidecarWriter::new(self.store(), sidecar_schema(rows.schema()), self.compression())
     }
 
-    async fn write_tombstones(&self, writer: &mut SidecarWriter, now: i64, kept: &[usize]) -> Result<()> {
-        let tombstones = self.tombstones(self.tombstone_cutoff(now), kept).await?;
+    async fn write_tombstones(&self, writer: &mut SidecarWriter, now: i64, retained: &[usize]) -> Result<()> {
+        let tombstones = self.tombstones(self.tombstone_cutoff(now), retained).await?;
         writer.begin(u64::MAX).await?;
         for batch in tombstones {
             writer.write_removes(unchanged(&batch)?).await?;
@@ -274,19 +274,19 @@ impl Snapshot {
             .iter()
             .enumerate()
             .filter(|(i, _)| anew.binary_search(i).is_err());
-        let mut kept: Vec<usize> = reused
+        let mut retained: Vec<usize> = reused
             .map(|(_, s)| s.part)
             .chain(base.tombstones.iter().copied())
             .collect();
-        kept.sort_unstable();
+        retained.sort_unstable();
         // Sidecars of live files never have tombstones.
-        self.write_tombstones(&mut writer, now, &kept).await?;
-        let kept_parts = || kept.iter().filter_map(|i| base.checkpoint.parts().get(*i));
-        let actions = kept_parts()
+        self.write_tombstones(&mut writer, now, &retained).await?;
+        let retained_parts = || retained.iter().filter_map(|i| base.checkpoint.parts().get(*i));
+        let actions = retained_parts()
             .filter_map(Part::range)
             .map(|r| r.adds.saturating_add(r.removes));
         Ok(Sidecars {
-            kept: kept_parts().filter_map(|p| p.sidecar.clone()).collect(),
+            retained: retained_parts().filter_map(|p| p.sidecar.clone()).collect(),
             kept_actions: actions.fold(0, u64::saturating_add),
             new: writer.finish().await?,
             order: Some(base.order.clone()),
@@ -337,13 +337,13 @@ impl Snapshot {
 
     async fn write_top(&self, sidecars: Sidecars, rows: &AddRows, now: i64) -> Result<(CheckpointReport, TopFile)> {
         let Sidecars {
-            kept,
+            retained,
             kept_actions,
             new,
             order,
         } = sidecars;
-        let (kept_count, new_bytes) = (kept.len(), claimed_sum(new.files.iter().map(|s| s.size_in_bytes)));
-        let named: Vec<SidecarFile> = kept.into_iter().chain(new.files).collect();
+        let (retained_count, new_bytes) = (retained.len(), claimed_sum(new.files.iter().map(|s| s.size_in_bytes)));
+        let named: Vec<SidecarFile> = retained.into_iter().chain(new.files).collect();
         let key = paths::uuid_checkpoint(self.version(), &new_id().to_string());
         let schema = manifest_schema(rows.schema());
         let mut top =
@@ -354,7 +354,7 @@ impl Snapshot {
         if let Some(order) = order {
             top.note(ORDER_KEY, order.to_text()?);
         }
-        if now_ms().saturating_sub(now) > LONGEST_WRITE_MS || !(kept_count == 0 || self.is_fresh()) {
+        if now_ms().saturating_sub(now) > LONGEST_WRITE_MS || !(retained_count == 0 || self.is_fresh()) {
             return Err(Error::new(
                 Kind::ConcurrentWrite,
                 "writing the checkpoint took so long that log cleanup may have removed sidecars of it: it isn't put in place; write it again",
@@ -374,7 +374,7 @@ impl Snapshot {
             adds: new.adds,
             size_bytes: top.size_bytes.saturating_add(u64::try_from(new_bytes).unwrap_or(0)),
             sidecars: named.len() as u64,
-            kept_sidecars: kept_count as u64,
+            kept_sidecars: retained_count as u64,
         };
         Ok((report, file))
     }

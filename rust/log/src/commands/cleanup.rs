@@ -50,31 +50,31 @@ impl Snapshot {
         self.state().check_write()?;
         self.state().check_properties()?;
         let names = list_where_old(self.store(), cutoff).await?;
-        let Some(kept) = self.oldest_kept(&names, cutoff).await? else {
+        let Some(retained) = self.oldest_kept(&names, cutoff).await? else {
             return Ok(CleanupReport::default());
         };
         let protected = protected_before(self.state().metadata());
-        if kept.version < protected {
+        if retained.version < protected {
             debug!(
-                kept = kept.version,
+                retained = retained.version,
                 protected, "older checkpoints are protected, nothing is cleaned up"
             );
             return Ok(CleanupReport::default());
         }
-        let old = obsolete(&names, kept.version);
+        let old = obsolete(&names, retained.version);
         if !old.is_empty() {
-            classic_copy(self.store(), &kept).await?;
+            classic_copy(self.store(), &retained).await?;
         }
         for name in &old {
             delete(self.store(), &format!("{LOG_DIR}/{}", name.name)).await?;
         }
         let remaining: Vec<LogName> = names.iter().filter(|n| !old.contains(n)).cloned().collect();
         let report = CleanupReport {
-            kept_from: Some(kept.version),
+            kept_from: Some(retained.version),
             log_files: old.len() as u64,
             sidecars: delete_sidecars(&self.store().without_cache()?, &remaining, midnight(now - DAY_MS)).await?,
         };
-        info!(table = %self.store().location(), kept_from = kept.version, files = report.log_files, sidecars = report.sidecars, "cleaned up the log");
+        info!(table = %self.store().location(), kept_from = retained.version, files = report.log_files, sidecars = report.sidecars, "cleaned up the log");
         Ok(report)
     }
 
@@ -105,11 +105,13 @@ fn midnight(ms: i64) -> i64 {
 
 /// Old clients look only for a classic name: with it they fail on the protocol instead of finding
 /// no table (P059).
-async fn classic_copy(store: &Store, kept: &CheckpointFiles) -> Result<()> {
-    let [top] = kept.files.as_slice() else { return Ok(()) };
+async fn classic_copy(store: &Store, checkpoint: &CheckpointFiles) -> Result<()> {
+    let [top] = checkpoint.files.as_slice() else {
+        return Ok(());
+    };
     if top.kind == (LogFile::UuidCheckpoint { json: false }) {
         let bytes = store.read_listed(&listed(top)).await?;
-        store.put(&paths::classic_checkpoint(kept.version), bytes).await?;
+        store.put(&paths::classic_checkpoint(checkpoint.version), bytes).await?;
     }
     Ok(())
 }

@@ -439,12 +439,12 @@ async fn copy_file(from: &Store, path: &str, to: &Store, key: &str, copying: &Co
         _ => e,
     })?;
     let mut upload = to.upload(key).await?;
-    let mut at = 0;
-    while at < shown.size_bytes {
-        let until = shown.size_bytes.min(at + CHUNK);
-        upload.write(from.read_part(&shown, at..until).await?).await?;
-        copying.more(until - at)?;
-        at = until;
+    let mut offset = 0;
+    while offset < shown.size_bytes {
+        let until = shown.size_bytes.min(offset + CHUNK);
+        upload.write(from.read_part(&shown, offset..until).await?).await?;
+        copying.more(until - offset)?;
+        offset = until;
     }
     upload.finish().await
 }

@@ -128,30 +128,30 @@ pub(crate) async fn check_no_ids(snapshot: &Snapshot, dropped: &Dropped) -> Resu
     }
     match count(snapshot, |f, row| f.base_row_id(row).is_some()).await? {
         0 => Ok(()),
-        found => Err(Error::invalid_argument(format!(
-            "another writer gave row ids to {found} files while the feature {} was being dropped: run it again",
+        given_ids => Err(Error::invalid_argument(format!(
+            "another writer gave row ids to {given_ids} files while the feature {} was being dropped: run it again",
             dropped.feature
         ))),
     }
 }
 
 async fn count(snapshot: &Snapshot, test: impl Fn(&FileRows<'_>, usize) -> bool) -> Result<usize> {
-    let mut found = 0;
+    let mut files = 0;
     let mut batches = snapshot.plan(None, PlanColumns::Logged);
     while let Some(batch) = batches.try_next().await? {
         let rows = FileRows::new(&batch);
-        found += (0..batch.num_rows()).filter(|r| test(&rows, *r)).count();
+        files += (0..batch.num_rows()).filter(|r| test(&rows, *r)).count();
     }
-    Ok(found)
+    Ok(files)
 }
 
 /// Deletes expired history, and refuses if the rest needs the feature and must expire first.
 /// `fresh`: the feature was in use until now, so that history certainly needs it.
 pub(crate) async fn truncate(snapshot: &Snapshot, dropped: &Dropped, fresh: bool) -> Result<()> {
     let retention_ms = snapshot.state().properties().truncated_history_ms;
-    let wait = |found: &str| {
+    let wait = |reason: &str| {
         Error::invalid_argument(format!(
-            "the feature {} can't be dropped yet: {found} (DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD). The table is prepared; run it again when this is {} hours ago (delta.dropFeatureTruncateHistory.retentionDuration)",
+            "the feature {} can't be dropped yet: {reason} (DELTA_FEATURE_DROP_WAIT_FOR_RETENTION_PERIOD). The table is prepared; run it again when this is {} hours ago (delta.dropFeatureTruncateHistory.retentionDuration)",
             dropped.feature,
             retention_ms / (60 * MINUTE_MS)
         ))

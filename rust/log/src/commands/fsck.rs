@@ -56,8 +56,8 @@ impl Snapshot {
     /// Costs a listing of the table's directory, sixteen bytes of memory per object in it, and a
     /// request for each file elsewhere.
     pub async fn check(&self, tell: &Tell) -> Result<Vec<Finding>> {
-        let found = self.find(tell).await;
-        found.map_err(|e| e.with_table(self.store().location().as_str()))
+        let findings = self.find(tell).await;
+        findings.map_err(|e| e.with_table(self.store().location().as_str()))
     }
 
     async fn find(&self, tell: &Tell) -> Result<Vec<Finding>> {
@@ -65,14 +65,14 @@ impl Snapshot {
         let columns = partition_names(self);
         let cutoff = now_ms().saturating_sub(self.state().properties().deleted_file_retention_ms);
         // An older version doesn't know the files of later ones.
-        let mut kept = RetainedFiles::of(&self.update().await?, cutoff).await?;
-        kept.version(self).await?;
+        let mut retained = RetainedFiles::of(&self.update().await?, cutoff).await?;
+        retained.version(self).await?;
         let (mut there, mut findings) = (There::default(), self.protocol_findings());
         let mut objects = listed(&store, &columns).await?;
         while let Some(o) = objects.try_next().await? {
             there.add(&o.key, o.size_bytes);
             tell.tell_at_times("listing", there.len(), None)?;
-            if o.modified_ms < cutoff && !paths::is_hidden(&o.key, &columns) && !kept.has(&o.key) {
+            if o.modified_ms < cutoff && !paths::is_hidden(&o.key, &columns) && !retained.has(&o.key) {
                 findings.push(Finding {
                     kind: "orphan",
                     message: format!("{} bytes that no version needs: VACUUM deletes them", o.size_bytes),
@@ -212,9 +212,9 @@ async fn data_finding(store: &Store, there: &There, path: &str, size: i64) -> Re
             "the log names it and it isn't there: restore it from a backup, or take it out of the log (repair)"
                 .to_owned(),
         )),
-        Some(found) if u64::try_from(size) != Ok(found) => Some(finding(
+        Some(actual) if u64::try_from(size) != Ok(actual) => Some(finding(
             "size",
-            format!("the log says {size} bytes and there are {found} (P031): another file was put in its place"),
+            format!("the log says {size} bytes and there are {actual} (P031): another file was put in its place"),
         )),
         Some(_) => None,
     })
@@ -241,8 +241,8 @@ impl There {
     async fn size_of(&self, store: &Store, path: &str) -> Result<Option<u64>> {
         if let Some(key) = store.own_key(path)? {
             let wanted = hash(&key);
-            let at = self.0.binary_search_by_key(&wanted, |(hash, _)| *hash).ok();
-            if let Some((_, size)) = at.and_then(|at| self.0.get(at)) {
+            let place = self.0.binary_search_by_key(&wanted, |(hash, _)| *hash).ok();
+            if let Some((_, size)) = place.and_then(|place| self.0.get(place)) {
                 return Ok(Some(*size));
             }
             // Hidden from listings, or spelled differently.

@@ -182,8 +182,8 @@ impl Snapshot {
     async fn sidecar_files(&self) -> Result<LogFiles> {
         let mut out = LogFiles::default();
         let listed = async {
-            let mut found = self.store().list_from(&format!("{LOG_DIR}/{SIDECAR_DIR}"), "").await?;
-            while let Some(o) = found.try_next().await? {
+            let mut listing = self.store().list_from(&format!("{LOG_DIR}/{SIDECAR_DIR}"), "").await?;
+            while let Some(o) = listing.try_next().await? {
                 out.count(o.size_bytes);
             }
             Ok::<(), Error>(())
@@ -251,10 +251,10 @@ impl Snapshot {
         let gone = self.tombstones_as(i64::MIN, &[], &|batch| self.gone(&batch)).await?;
         // If a file was removed several times, with successive vectors, only the last time counts.
         let mut files: HashMap<u64, Gone> = HashMap::new();
-        for (key, one) in gone.into_iter().flatten() {
-            let known = files.entry(key).or_insert(one);
-            known.at_ms = known.at_ms.max(one.at_ms);
-            known.size = known.size.or(one.size);
+        for (key, tombstone) in gone.into_iter().flatten() {
+            let known = files.entry(key).or_insert(tombstone);
+            known.at_ms = known.at_ms.max(tombstone.at_ms);
+            known.size = known.size.or(tombstone.size);
         }
         if !files.is_empty() {
             let mut live = self.plan(None, PlanColumns::Files);
@@ -265,14 +265,14 @@ impl Snapshot {
             }
         }
         let mut out = TombstoneTotals::default();
-        for one in files.values() {
-            let (count, bytes) = match one.at_ms < cutoff {
+        for tombstone in files.values() {
+            let (count, bytes) = match tombstone.at_ms < cutoff {
                 true => (&mut out.expired_files, &mut out.expired_bytes),
                 false => (&mut out.kept_files, &mut out.kept_bytes),
             };
             *count += 1;
-            *bytes = bytes.saturating_add(one.size.unwrap_or(0));
-            out.unsized_files += u64::from(one.size.is_none());
+            *bytes = bytes.saturating_add(tombstone.size.unwrap_or(0));
+            out.unsized_files += u64::from(tombstone.size.is_none());
         }
         Ok(out)
     }
@@ -307,18 +307,18 @@ fn reaches(n: &LogName) -> u64 {
     }
 }
 
-fn described(found: &CheckpointFiles) -> NewestCheckpoint {
+fn described(checkpoint: &CheckpointFiles) -> NewestCheckpoint {
     let mut size = LogFiles::default();
-    found.files.iter().for_each(|n| size.count(n.size_bytes));
-    let kind = match found.files.first().map(|n| &n.kind) {
+    checkpoint.files.iter().for_each(|n| size.count(n.size_bytes));
+    let kind = match checkpoint.files.first().map(|n| &n.kind) {
         Some(LogFile::UuidCheckpoint { .. }) => "v2",
         Some(LogFile::MultipartCheckpoint { .. }) => "multi-part",
         _ => "classic",
     };
     NewestCheckpoint {
-        version: found.version,
+        version: checkpoint.version,
         kind: kind.to_owned(),
-        modified_ms: found.files.iter().map(|n| n.modified_ms).max().unwrap_or_default(),
+        modified_ms: checkpoint.files.iter().map(|n| n.modified_ms).max().unwrap_or_default(),
         files: size.files,
         size_bytes: size.size_bytes,
     }

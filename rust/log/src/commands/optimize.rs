@@ -253,7 +253,7 @@ impl LayoutPlan {
     /// files in which they only deleted rows that can be applied to the new files.
     async fn taken(&self, resolvable: &HashSet<String>) -> Result<HashSet<String>> {
         let base = self.rewrite.base();
-        let mut found = HashSet::new();
+        let mut overlapping = HashSet::new();
         for commit in base.update().await?.commits_after(Some(base.version())).await? {
             let files = commit.files()?;
             let operation = as_other(&commit, &commit.info()?).operation.unwrap_or_default();
@@ -262,11 +262,11 @@ impl LayoutPlan {
             for row in 0..files.removes.num_rows() {
                 let path = paths::decode(rows.path(row)?)?;
                 if !(marked.contains(&path) && resolvable.contains(&path)) {
-                    found.insert(path);
+                    overlapping.insert(path);
                 }
             }
         }
-        Ok(found)
+        Ok(overlapping)
     }
 }
 
@@ -379,22 +379,22 @@ fn affordable(mut bins: Vec<Bin>, most: i64) -> Vec<Bin> {
 }
 
 fn small_files(bins: &[Bin]) -> BTreeMap<PartitionValues, usize> {
-    let mut found: BTreeMap<_, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<_, usize> = BTreeMap::new();
     for bin in bins {
-        *found.entry(bin.partition_values.clone()).or_default() += bin.files.len();
+        *counts.entry(bin.partition_values.clone()).or_default() += bin.files.len();
     }
-    found
+    counts
 }
 
 /// The partitions to which the version's own commit added files.
 async fn partitions_written(base: &Snapshot) -> Result<BTreeSet<PartitionValues>> {
-    let mut found = BTreeSet::new();
+    let mut partitions = BTreeSet::new();
     for commit in base.commits_after(base.version().checked_sub(1)).await? {
         let adds = &commit.files()?.adds;
         let rows = FileRows::new(adds);
-        found.extend((0..adds.num_rows()).map(|row| rows.partition_values(row)));
+        partitions.extend((0..adds.num_rows()).map(|row| rows.partition_values(row)));
     }
-    Ok(found)
+    Ok(partitions)
 }
 
 /// Metrics, with delta-spark's names.

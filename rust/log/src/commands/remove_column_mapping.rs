@@ -47,8 +47,8 @@ impl WithoutColumnMapping {
         features::check_write(state.protocol(), after)?;
         let mut domains = Vec::new();
         if features::needs_domains(state.protocol()) {
-            let found = base.domains().await?;
-            if let Some(domain) = found.iter().find(|d| d.domain == clustering::DOMAIN) {
+            let all_domains = base.domains().await?;
+            if let Some(domain) = all_domains.iter().find(|d| d.domain == clustering::DOMAIN) {
                 let paths = clustering::columns(domain)?;
                 let name = |path: &Vec<String>| clustering::logical_name(state.metadata(), state.schema(), path);
                 let columns = paths.iter().map(name).collect::<Result<Vec<_>>>()?;

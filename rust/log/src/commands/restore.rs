@@ -150,7 +150,7 @@ async fn stage(
 /// Of all domains only clustering goes back, as in delta-spark: high-water marks only rise, and
 /// users' domains belong to them.
 async fn clustered_as(now: &Snapshot, then: &Snapshot) -> Result<Vec<DomainMetadata>> {
-    let of = async |snapshot: &Snapshot| match needs_domains(snapshot.state().protocol()) {
+    let columns_of = async |snapshot: &Snapshot| match needs_domains(snapshot.state().protocol()) {
         true => Ok(snapshot
             .domains()
             .await?
@@ -158,7 +158,7 @@ async fn clustered_as(now: &Snapshot, then: &Snapshot) -> Result<Vec<DomainMetad
             .find(|d| d.domain == clustering::DOMAIN)),
         false => Ok::<_, Error>(None),
     };
-    let (now, then) = (of(now).await?, of(then).await?);
+    let (now, then) = (columns_of(now).await?, columns_of(then).await?);
     Ok(match (now, then) {
         (now, then) if now == then => Vec::new(),
         (_, Some(then)) => vec![then],
@@ -289,11 +289,11 @@ fn each_touched(touched: &Replay, batch: &arrow::array::RecordBatch, mut take: i
     let untouched = touched.checkpoint(batch)?;
     let mask = untouched.iter().map(|u| u.map(|u| !u)).collect();
     let batch = filter(batch, &mask)?;
-    let (found, vectors) = replay::keys(&batch)?;
+    let (file_keys, vectors) = replay::keys(&batch)?;
     let rows = FileRows::new(&batch);
     for row in 0..batch.num_rows() {
         let vector = vectors.is_valid(row).then(|| vectors.value(row).to_owned());
-        take((found.value(row).to_owned(), vector), rows.add(row)?);
+        take((file_keys.value(row).to_owned(), vector), rows.add(row)?);
     }
     Ok(())
 }

@@ -52,14 +52,14 @@ impl RowIds {
 pub(crate) async fn number_files(store: &Store, base: Snapshot, settings: &Staged, to: RowIds) -> Result<Snapshot> {
     let first = waiting(&base, to).await?;
     first.check_counted()?;
-    let most = first.found / FILES_IN_A_COMMIT + SPARE_COMMITS;
+    let most = first.count / FILES_IN_A_COMMIT + SPARE_COMMITS;
     let mut now = match to {
         RowIds::Assigned => supported(store, base, settings).await?,
         RowIds::Taken => base,
     };
     for batch in 0..=most {
         let left = waiting(&now, to).await?;
-        if left.found == 0 {
+        if left.count == 0 {
             info!(table = %store.location(), version = now.version(), commits = batch, "row ids: {to:?}");
             return Ok(now);
         }
@@ -106,7 +106,7 @@ async fn supported(store: &Store, base: Snapshot, settings: &Staged) -> Result<S
 #[derive(Default)]
 struct Waiting {
     /// How many there are.
-    found: usize,
+    count: usize,
     /// How many of them lack the number of rows that ids need, and one such file.
     uncounted: usize,
     example: Option<String>,
@@ -120,7 +120,7 @@ async fn waiting(snapshot: &Snapshot, to: RowIds) -> Result<Waiting> {
     while let Some(batch) = batches.try_next().await? {
         let rows = FileRows::new(&batch);
         for row in (0..batch.num_rows()).filter(|r| to.waits(rows.base_row_id(*r))) {
-            out.found += 1;
+            out.count += 1;
             if to == RowIds::Assigned && rows.num_records(row).is_none() {
                 out.uncounted += 1;
                 out.example.get_or_insert(rows.path(row)?.to_owned());

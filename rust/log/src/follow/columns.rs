@@ -214,8 +214,8 @@ mod tests {
 
     use super::*;
 
-    fn field(name: &str, in_files: &str, of: impl Into<DataType>) -> Field {
-        let mut field = Field::new(name, of, true);
+    fn field(name: &str, in_files: &str, data_type: impl Into<DataType>) -> Field {
+        let mut field = Field::new(name, data_type, true);
         let physical = "delta.columnMapping.physicalName".to_owned();
         field.metadata.insert(physical, in_files.into());
         field
@@ -269,8 +269,9 @@ mod tests {
     #[test]
     fn own_properties_of_users_change_nothing() {
         let (table, mut other) = (columns(vec![]), columns(vec![]));
-        let set =
-            |of: &mut TrackedColumns, name: &str| of.metadata.configuration.insert(name.to_owned(), "1".to_owned());
+        let set = |tracked: &mut TrackedColumns, name: &str| {
+            tracked.metadata.configuration.insert(name.to_owned(), "1".to_owned())
+        };
         set(&mut other, "owner");
         assert!(table.shows_as(&other).unwrap());
         set(&mut other, "delta.columnMapping.maxColumnId");

@@ -121,8 +121,8 @@ impl Tail {
         let newest = Snapshot::open(store, None).await?;
         let reading = match &request.columns {
             None => newest.clone(),
-            Some(kept) if kept.metadata.id != newest.state().metadata().id => return Err(replaced()),
-            Some(kept) => newest.showing(TableState::new(kept.protocol.clone(), kept.metadata.clone())?),
+            Some(previous) if previous.metadata.id != newest.state().metadata().id => return Err(replaced()),
+            Some(previous) => newest.showing(TableState::new(previous.protocol.clone(), previous.metadata.clone())?),
         };
         Ok(Tail {
             store: store.clone(),
@@ -166,7 +166,7 @@ impl Tail {
     async fn find_start(&self, from: TailStart) -> Result<TailOffset> {
         let known = self.newest().await?;
         let newest = known.version();
-        let at = |version: u64, whole: bool| TailOffset {
+        let offset_at = |version: u64, whole: bool| TailOffset {
             table_id: self.table_id().to_owned(),
             version,
             index: 0,
@@ -174,8 +174,8 @@ impl Tail {
             after: None,
         };
         let version = match from {
-            TailStart::Snapshot => return Ok(at(newest, true)),
-            TailStart::Latest => return Ok(at(newest + 1, false)),
+            TailStart::Snapshot => return Ok(offset_at(newest, true)),
+            TailStart::Latest => return Ok(offset_at(newest + 1, false)),
             TailStart::Version(version) => version,
             TailStart::Timestamp(ms) => match version_at(&self.store, ms.saturating_sub(1)).await {
                 Ok(before) => before + 1,
@@ -187,7 +187,7 @@ impl Tail {
         };
         if version > newest {
             if self.request.waits_for_start {
-                return Ok(at(version, false));
+                return Ok(offset_at(version, false));
             }
             if let TailStart::Timestamp(ms) = from {
                 let committed = known.timestamp_ms().await?.unwrap_or_default();
@@ -205,7 +205,7 @@ impl Tail {
         let first = self
             .commit_names_or(version, newest + 1, "the version to start with is gone")
             .await?;
-        Ok(at(first.first().map_or(version, |c| c.version), false))
+        Ok(offset_at(first.first().map_or(version, |c| c.version), false))
     }
 
     /// The offset at which a batch ends that starts at `start` and goes up to version `until` or
@@ -228,59 +228,63 @@ impl Tail {
             return Ok(start.clone());
         }
         let mut taken = Taken::default();
-        let mut at = start.clone();
-        if at.is_starting_version {
-            at = self.end_in_snapshot(at, limits, &mut taken).await?;
-            if at.is_starting_version {
-                return Ok(at);
+        let mut offset = start.clone();
+        if offset.is_starting_version {
+            offset = self.end_in_snapshot(offset, limits, &mut taken).await?;
+            if offset.is_starting_version {
+                return Ok(offset);
             }
             taken.version();
         }
-        let mut wanted = self.commits(at.version, last + 1).await?;
+        let mut wanted = self.commits(offset.version, last + 1).await?;
         while !taken.ends(limits)
             && let Some(commit) = wanted.try_next().await?
         {
             let version = commit.version();
             if self.changed(&commit)?.is_some() {
-                return Ok(at);
+                return Ok(offset);
             }
             let sizes = self.sizes(&commit)?;
-            let before = if version == at.version { at.index } else { 0 };
+            let before = if version == offset.version { offset.index } else { 0 };
             for (index, size) in (0_u64..).zip(sizes) {
                 if index < before {
                     continue;
                 }
                 // Changes of one commit stay together in one batch.
                 if taken.fills(limits) && !self.request.changes {
-                    return Ok(TailOffset { version, index, ..at });
+                    return Ok(TailOffset {
+                        version,
+                        index,
+                        ..offset
+                    });
                 }
                 taken.file(size);
             }
             taken.version();
-            at = at.behind(version);
+            offset = offset.behind(version);
         }
-        Ok(at)
+        Ok(offset)
     }
 
-    async fn end_in_snapshot(&self, at: TailOffset, limits: TailLimits, taken: &mut Taken) -> Result<TailOffset> {
-        let files = self.starting(at.version).await?;
+    async fn end_in_snapshot(&self, offset: TailOffset, limits: TailLimits, taken: &mut Taken) -> Result<TailOffset> {
+        let files = self.starting(offset.version).await?;
         if limits.files.is_none() && limits.bytes.is_none() {
-            return Ok(at.behind(at.version));
+            return Ok(offset.behind(offset.version));
         }
-        let mut at = at;
+        let mut offset = offset;
         loop {
-            let (next, to_the_end) = files.behind(at.after.as_ref()).await?;
+            let (next, to_the_end) = files.behind(offset.after.as_ref()).await?;
             for add in next {
                 if taken.fills(limits) {
-                    return Ok(at);
+                    return Ok(offset);
                 }
                 if self.wants(&add) {
                     taken.file(add.size);
                 }
-                at = at.behind_files(1, place(&add));
+                offset = offset.behind_files(1, place(&add));
             }
             if to_the_end {
-                return Ok(at.behind(at.version));
+                return Ok(offset.behind(offset.version));
             }
         }
     }
@@ -290,51 +294,51 @@ impl Tail {
     ///
     /// # Errors
     /// As [`Tail::end`].
-    pub async fn next_columns(&self, at: &TailOffset) -> Result<Option<TrackedColumns>> {
-        let next = self.find_next_columns(at).await;
+    pub async fn next_columns(&self, offset: &TailOffset) -> Result<Option<TrackedColumns>> {
+        let next = self.find_next_columns(offset).await;
         next.map_err(|e| e.with_table(self.table()))
     }
 
-    async fn find_next_columns(&self, at: &TailOffset) -> Result<Option<TrackedColumns>> {
-        self.check_table(at)?;
-        if at.is_starting_version {
+    async fn find_next_columns(&self, offset: &TailOffset) -> Result<Option<TrackedColumns>> {
+        self.check_table(offset)?;
+        if offset.is_starting_version {
             return Ok(None);
         }
         let end = self.newest().await?.version() + 1;
-        if at.version > end {
+        if offset.version > end {
             return Ok(None);
         }
-        let mut wanted = self.commits(at.version, end).await?;
-        let mut found: Option<TrackedColumns> = None;
+        let mut wanted = self.commits(offset.version, end).await?;
+        let mut columns: Option<TrackedColumns> = None;
         while let Some(commit) = wanted.try_next().await? {
-            let next = match &found {
+            let next = match &columns {
                 None => self.changed(&commit)?,
-                Some(found) => found.after(&commit)?,
+                Some(columns) => columns.after(&commit)?,
             };
             let Some(next) = next else { break };
-            found = Some(next);
+            columns = Some(next);
             let is_file = |a: &Action| matches!(a, Action::Add(_) | Action::Remove(_) | Action::Cdc(_));
             if commit.actions()?.iter().any(is_file) {
                 break;
             }
         }
-        Ok(found)
+        Ok(columns)
     }
 
     /// The columns at an offset, or of the newest version if nothing was read yet.
     ///
     /// # Errors
     /// `VersionNotFound` if log clean-up deleted the needed commits.
-    pub async fn columns_at(&self, at: &TailOffset) -> Result<TrackedColumns> {
-        let found = self.find_columns_at(at).await;
-        found.map_err(|e| e.with_table(self.table()))
+    pub async fn columns_at(&self, offset: &TailOffset) -> Result<TrackedColumns> {
+        let columns = self.find_columns_at(offset).await;
+        columns.map_err(|e| e.with_table(self.table()))
     }
 
-    async fn find_columns_at(&self, at: &TailOffset) -> Result<TrackedColumns> {
-        self.check_table(at)?;
+    async fn find_columns_at(&self, offset: &TailOffset) -> Result<TrackedColumns> {
+        self.check_table(offset)?;
         let newest = self.newest().await?;
-        let snapshot = match at.version < newest.version() {
-            true => Snapshot::open(&self.store, Some(at.version)).await?,
+        let snapshot = match offset.version < newest.version() {
+            true => Snapshot::open(&self.store, Some(offset.version)).await?,
             false => newest,
         };
         Ok(TrackedColumns::of(snapshot.version(), snapshot.state()))
@@ -343,7 +347,7 @@ impl Tail {
     /// The columns after a commit, if it changes those of this reader.
     fn changed(&self, commit: &Commit) -> Result<Option<TrackedColumns>> {
         match &self.request.columns {
-            Some(kept) if commit.version() > kept.version => kept.after(commit),
+            Some(previous) if commit.version() > previous.version => previous.after(commit),
             _ => Ok(None),
         }
     }
@@ -360,22 +364,24 @@ impl Tail {
     async fn find_files(&self, start: &TailOffset, end: &TailOffset) -> Result<Vec<Add>> {
         self.check_table(start)?;
         self.check_table(end)?;
-        let mut found = self.snapshot_files(start, end).await?;
+        let mut files = self.snapshot_files(start, end).await?;
         let mut wanted = self.commits(start.first_commit(), end.commits_end()).await?;
         while let Some(commit) = wanted.try_next().await? {
-            let index = |of: &TailOffset, other: u64| match of.version == commit.version() && !of.is_starting_version {
-                true => of.index,
+            let index = |index_in: &TailOffset, other: u64| match index_in.version == commit.version()
+                && !index_in.is_starting_version
+            {
+                true => index_in.index,
                 false => other,
             };
             let range = index(start, 0)..index(end, u64::MAX);
             let actions = commit.actions().map_err(|e| e.with_version(commit.version()))?;
             let new = (0_u64..).zip(self.new_files(&commit, &actions)?);
-            found.extend(
-                new.filter(|(at, _)| range.contains(at))
+            files.extend(
+                new.filter(|(file_index, _)| range.contains(file_index))
                     .map(|(_, add)| slim(add.clone())),
             );
         }
-        Ok(found)
+        Ok(files)
     }
 
     async fn snapshot_files(&self, start: &TailOffset, end: &TailOffset) -> Result<Vec<Add>> {
@@ -387,9 +393,9 @@ impl Tail {
         if end.is_starting_version && until.is_none() {
             return Ok(Vec::new());
         }
-        let mut found = files.between(start.after.as_ref(), until).await?;
-        found.retain(|add| self.wants(add));
-        Ok(found)
+        let mut adds = files.between(start.after.as_ref(), until).await?;
+        adds.retain(|add| self.wants(add));
+        Ok(adds)
     }
 
     /// Changes of rows between two offsets; all rows of a starting version count as inserted.
@@ -397,17 +403,17 @@ impl Tail {
     /// # Errors
     /// As [`Tail::end`]; `InvalidArgument` if changes weren't recorded.
     pub async fn changes(&self, start: &TailOffset, end: &TailOffset) -> Result<Vec<CommittedChange>> {
-        let found = self.find_changes(start, end).await;
-        found.map_err(|e| e.with_table(self.table()))
+        let all_changes = self.find_changes(start, end).await;
+        all_changes.map_err(|e| e.with_table(self.table()))
     }
 
     async fn find_changes(&self, start: &TailOffset, end: &TailOffset) -> Result<Vec<CommittedChange>> {
         self.check_table(start)?;
         self.check_table(end)?;
-        let mut found = Vec::new();
+        let mut changes = Vec::new();
         if start.is_starting_version {
-            let at = &self.starting(start.version).await?.snapshot;
-            let timestamp_ms = at.timestamp_ms().await?.unwrap_or_default();
+            let snapshot = &self.starting(start.version).await?.snapshot;
+            let timestamp_ms = snapshot.timestamp_ms().await?.unwrap_or_default();
             let inserted = |add: Add| -> Result<CommittedChange> {
                 Ok(CommittedChange {
                     version: start.version,
@@ -416,14 +422,14 @@ impl Tail {
                 })
             };
             let files = self.snapshot_files(start, end).await?;
-            found = files.into_iter().map(inserted).collect::<Result<_>>()?;
+            changes = files.into_iter().map(inserted).collect::<Result<_>>()?;
         }
         let names = self.commit_names(start.first_commit(), end.commits_end()).await?;
         if let (Some(first), Some(last)) = (names.first(), names.last()) {
             let recorded = self.reading.changes_between(first.version, last.version).await?;
-            found.extend(recorded.into_iter().filter(|c| self.wants_path(&c.file.path)));
+            changes.extend(recorded.into_iter().filter(|c| self.wants_path(&c.file.path)));
         }
-        Ok(found)
+        Ok(changes)
     }
 
     /// The files of the version that a follower starts with.
@@ -533,7 +539,7 @@ impl Tail {
             .request
             .columns
             .as_ref()
-            .is_some_and(|kept| version <= kept.version)
+            .is_some_and(|columns| version <= columns.version)
         {
             return Ok(());
         }

@@ -102,14 +102,14 @@ impl SnapshotFiles {
         {
             return Ok(files.into_iter().filter(within).collect());
         }
-        let mut found = Vec::new();
+        let mut adds = Vec::new();
         self.each(|add| {
             if within(&add) {
-                found.push(add);
+                adds.push(add);
             }
         })
         .await?;
-        Ok(found)
+        Ok(adds)
     }
 
     async fn each(&self, mut take: impl FnMut(Add)) -> Result<()> {

@@ -56,8 +56,8 @@ impl Snapshot {
     /// `VersionNotFound` for a range that the log doesn't have, `InvalidArgument` if the feed was
     /// off in the range, or if a column changed so that older rows can't be shown (P132).
     pub async fn changes(&self, first: u64) -> Result<Vec<CommittedChange>> {
-        let found = self.changes_between(first, self.version()).await;
-        found.map_err(|e| e.with_table(self.store().location().as_str()))
+        let all_changes = self.changes_between(first, self.version()).await;
+        all_changes.map_err(|e| e.with_table(self.store().location().as_str()))
     }
 
     /// As `changes`, up to another version.
@@ -81,7 +81,7 @@ impl Snapshot {
         let mut metadata = metadata_at(self.store(), oldest.version).await?;
         self.check_one_mapping(&metadata, &read)?;
         let partitioned = !self.state().partition_columns().is_empty();
-        let mut found = Vec::new();
+        let mut committed = Vec::new();
         for commit in &read {
             let version = commit.version();
             if let Some(new) = commit.state.iter().find_map(as_metadata) {
@@ -91,13 +91,13 @@ impl Snapshot {
             let file_time = times.iter().find(|(v, _)| *v == version).map_or(0, |(_, t)| *t);
             let timestamp_ms = time_of(commit, &metadata, file_time)?;
             let changes = changes::of_commit(&commit.actions()?, partitioned).map_err(|e| e.with_version(version))?;
-            found.extend(changes.into_iter().map(|file| CommittedChange {
+            committed.extend(changes.into_iter().map(|file| CommittedChange {
                 version,
                 timestamp_ms,
                 file,
             }));
         }
-        Ok(found)
+        Ok(committed)
     }
 
     /// Checks that column names in files mean the same in all of these commits; `first` is the

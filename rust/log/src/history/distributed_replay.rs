@@ -253,7 +253,7 @@ pub fn commit_actions(store: &Store, part: ReplayPart) -> BoxStream<'static, Res
         return failed(Error::internal("a part of the commits names something else"));
     };
     let actions = reader::stream(store, parsed, FileLines::Retained).and_then(|commit| {
-        let of = |commit: &reader::Commit| {
+        let actions_of = |commit: &reader::Commit| {
             let files = commit.files()?;
             Ok(CommitActions {
                 version: commit.version(),
@@ -261,7 +261,7 @@ pub fn commit_actions(store: &Store, part: ReplayPart) -> BoxStream<'static, Res
                 removes: files.removes.clone(),
             })
         };
-        future::ready(of(&commit))
+        future::ready(actions_of(&commit))
     });
     actions.boxed()
 }

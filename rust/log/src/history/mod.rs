@@ -150,7 +150,7 @@ pub(crate) async fn version_at(store: &Store, timestamp_ms: i64) -> Result<u64> 
             by_file.push(t);
         }
     }
-    let found = match newest_by_own_time(store, &own, timestamp_ms).await? {
+    let newest = match newest_by_own_time(store, &own, timestamp_ms).await? {
         Some(v) => Some(v),
         None => by_file
             .iter()
@@ -158,8 +158,8 @@ pub(crate) async fn version_at(store: &Store, timestamp_ms: i64) -> Result<u64> 
             .map(|(v, _)| *v)
             .max(),
     };
-    debug!(timestamp_ms, version = found, "resolved a time");
-    found.ok_or_else(|| {
+    debug!(timestamp_ms, version = newest, "resolved a time");
+    newest.ok_or_else(|| {
         let since = by_file.first().map(|(_, t)| format!(", committed at {}", moment(*t)));
         Error::version_not_found(format!(
             "no version is as old as {}: the earliest one that can be rebuilt is {first}{}",
@@ -172,7 +172,7 @@ pub(crate) async fn version_at(store: &Store, timestamp_ms: i64) -> Result<u64> 
 /// A time in a readable format.
 pub(crate) fn moment(ms: i64) -> String {
     match DateTime::from_timestamp_millis(ms) {
-        Some(at) => at.to_rfc3339_opts(SecondsFormat::Millis, true),
+        Some(timestamp) => timestamp.to_rfc3339_opts(SecondsFormat::Millis, true),
         None => format!("{ms} ms since the epoch"),
     }
 }

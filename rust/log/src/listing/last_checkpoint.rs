@@ -53,7 +53,7 @@ pub(crate) async fn read(store: &Store) -> Result<Option<u64>> {
         Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
         // No range starts within an empty object.
         Err(e) if e.kind() == Kind::InvalidArgument => match store.head(&key).await {
-            Ok(found) if found.size_bytes == 0 => Ok(None),
+            Ok(object) if object.size_bytes == 0 => Ok(None),
             _ => Err(e),
         },
         Err(e) => Err(e),

@@ -184,16 +184,16 @@ impl CheckpointFiles<'_> {
                     let unsent = filter(&untouched, &sent.checkpoint(&untouched)?)?;
                     // Drops the other references, so that the receiver owns the rows alone.
                     drop((batch, untouched));
-                    let mut kept = prune(unsent, self.skipping)?;
+                    let mut selected = prune(unsent, self.skipping)?;
                     if let Some(once) = &mut once {
-                        let first = filter(&kept, &once.first(&kept)?)?;
-                        counters.inspect(|t| t.replaced(kept.num_rows() - first.num_rows()));
-                        kept = first;
+                        let first = filter(&selected, &once.first(&selected)?)?;
+                        counters.inspect(|t| t.replaced(selected.num_rows() - first.num_rows()));
+                        selected = first;
                     }
                     if let Some(replayed) = &mut replayed {
-                        replayed.remember(&kept)?;
+                        replayed.remember(&selected)?;
                     }
-                    if !emit(self.send, kept).await {
+                    if !emit(self.send, selected).await {
                         return Ok(Ended::Well);
                     }
                     done += 1;

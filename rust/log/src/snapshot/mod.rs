@@ -259,11 +259,11 @@ impl Snapshot {
     /// memory one by one.
     pub(crate) async fn after_classic(&self, version: u64) -> Result<Option<Self>> {
         let inner = &self.inner;
-        let found = match inner.store.head(&paths::classic_checkpoint(version)).await {
+        let object = match inner.store.head(&paths::classic_checkpoint(version)).await {
             Err(e) if e.kind() == Kind::ObjectNotFound => return Ok(None),
-            found => found?,
+            object => object?,
         };
-        let Some(name) = name_of(found) else {
+        let Some(name) = name_of(object) else {
             return Ok(None);
         };
         let files = CheckpointFiles {
@@ -456,9 +456,9 @@ impl Snapshot {
         let (mut live, mut replay) = (Vec::new(), Replay::new());
         batches::newest_first(&self.inner.commits, |files, turns| {
             let mask = replay.commits(&files.adds, &files.removes, turns)?;
-            let kept = filter(&files.adds, &mask)?;
-            if kept.num_rows() > 0 {
-                live.push(kept);
+            let selected = filter(&files.adds, &mask)?;
+            if selected.num_rows() > 0 {
+                live.push(selected);
             }
             Ok(())
         })?;
@@ -467,8 +467,8 @@ impl Snapshot {
 
     /// The tombstones that a checkpoint of this version must have: removed after `cutoff_ms` (P044,
     /// P050). Leaves out those in `kept` parts of the checkpoint.
-    pub(crate) async fn tombstones(&self, cutoff_ms: i64, kept: &[usize]) -> Result<Vec<RecordBatch>> {
-        let mut out = self.tombstones_as(cutoff_ms, kept, &Ok).await?;
+    pub(crate) async fn tombstones(&self, cutoff_ms: i64, retained: &[usize]) -> Result<Vec<RecordBatch>> {
+        let mut out = self.tombstones_as(cutoff_ms, retained, &Ok).await?;
         out.retain(|b| b.num_rows() > 0);
         Ok(out)
     }
@@ -477,30 +477,30 @@ impl Snapshot {
     pub(crate) async fn tombstones_as<T: Send>(
         &self,
         cutoff_ms: i64,
-        kept: &[usize],
-        of: &(impl Fn(RecordBatch) -> Result<T> + Sync),
+        retained: &[usize],
+        convert: &(impl Fn(RecordBatch) -> Result<T> + Sync),
     ) -> Result<Vec<T>> {
         let (mut out, mut walk) = (Vec::new(), Tombstones::default());
         batches::newest_first(&self.inner.commits, |files, turns| {
             let mask = walk.commits(&files.adds, &files.removes, turns)?;
-            out.push(of(unexpired(&filter(&files.removes, &mask)?, cutoff_ms)?)?);
+            out.push(convert(unexpired(&filter(&files.removes, &mask)?, cutoff_ms)?)?);
             Ok(())
         })?;
         if let Some(checkpoint) = &self.inner.checkpoint {
             let replay = &self.tail()?.replay;
-            let mut batches = checkpoint.files_beside(kept, FileActions::Removes, PlanColumns::Logged);
+            let mut batches = checkpoint.files_beside(retained, FileActions::Removes, PlanColumns::Logged);
             loop {
                 match batches.try_next().await {
                     Ok(Some(batch)) => {
-                        out.push(of(unexpired(
+                        out.push(convert(unexpired(
                             &filter(&batch, &replay.checkpoint(&batch)?)?,
                             cutoff_ms,
                         )?)?);
                     }
                     Ok(None) => break,
-                    Err(e) if is_damage(&e) && kept.is_empty() => {
+                    Err(e) if is_damage(&e) && retained.is_empty() => {
                         let other = self.beside_checkpoint(e).await?;
-                        return Box::pin(other.tombstones_as(cutoff_ms, &[], of)).await;
+                        return Box::pin(other.tombstones_as(cutoff_ms, &[], convert)).await;
                     }
                     Err(e) => return Err(e),
                 }

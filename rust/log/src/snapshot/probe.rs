@@ -39,8 +39,8 @@ impl Snapshot {
         let Some(own) = own.filter(|c| c.name.size_bytes <= MOST_OWN_BYTES) else {
             return Ok(None);
         };
-        let found = self.store().read_text_if_local(&paths::commit(self.version())).await?;
-        match found {
+        let commit_text = self.store().read_text_if_local(&paths::commit(self.version())).await?;
+        match commit_text {
             Some(ProbeResult::Found(_, text)) if own.is_text(&text) => match self.newest_by_name().await? {
                 Some(newest) => newest.shortened().await,
                 None => Ok(None),

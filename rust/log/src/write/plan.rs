@@ -510,8 +510,8 @@ fn new_schema(
                 "schema_mode=\"overwrite\" replaces the whole table: it needs mode=\"overwrite\" and no predicate",
             ));
         }
-        let kept: &[String] = if request.defines_anew() { &[] } else { &old_columns };
-        let columns = canonical_columns(&incoming, request.partition_by.as_deref().unwrap_or(kept))?;
+        let previous: &[String] = if request.defines_anew() { &[] } else { &old_columns };
+        let columns = canonical_columns(&incoming, request.partition_by.as_deref().unwrap_or(previous))?;
         check_new_schema(&incoming, &columns, mapping)?;
         return Ok((incoming, columns));
     }

@@ -274,7 +274,7 @@ fn none_one_or_many<'de, D: serde::Deserializer<'de>>(d: D) -> std::result::Resu
     let list = match Value::deserialize(d)? {
         Value::Null => Vec::new(),
         Value::Array(items) => items,
-        one => vec![one],
+        column => vec![column],
     };
     list.into_iter()
         .map(|v| serde_json::from_value(v).map_err(serde::de::Error::custom))

@@ -139,7 +139,7 @@ fn domains_are_set_kept_and_removed() {
             let e = s.set_domain(name, Some("{}".into())).await.err().unwrap();
             assert_eq!(e.kind(), Kind::InvalidArgument, "{name}");
         }
-        let one = s.set_domain("mine", Some(r#"{"a":1}"#.into())).await.unwrap();
+        let commit = s.set_domain("mine", Some(r#"{"a":1}"#.into())).await.unwrap();
         let lost = s.set_domain("mine", Some("{}".into())).await.err().unwrap();
         assert_eq!(lost.kind(), Kind::ConcurrentTransaction);
         s.set_domain("other", Some("x".into())).await.unwrap();
@@ -154,7 +154,7 @@ fn domains_are_set_kept_and_removed() {
             Action::DomainMetadata(d) if d.removed && d.configuration == r#"{"a":1}"#)));
         let e = gone.snapshot.set_domain("mine", None).await.err().unwrap();
         assert_eq!(e.kind(), Kind::InvalidArgument);
-        assert_eq!(domains(&one.snapshot).await, ["mine"]);
+        assert_eq!(domains(&commit.snapshot).await, ["mine"]);
     });
 }
 
@@ -189,8 +189,8 @@ fn a_new_table_is_clustered() {
         let features = s.state().protocol().writer_features.clone().unwrap();
         assert_eq!(features, ["appendOnly", "clustering", "domainMetadata", "invariants"]);
         let domains = s.domains().await.unwrap();
-        let found: Value = serde_json::from_str(&domains[0].configuration).unwrap();
-        assert_eq!(found["clusteringColumns"], json!([["day"], ["id"]]));
+        let domain: Value = serde_json::from_str(&domains[0].configuration).unwrap();
+        assert_eq!(domain["clusteringColumns"], json!([["day"], ["id"]]));
         append(&store, "a").await;
         let again = |columns: Value| request(json!({"mode": "append", "cluster_by": columns}));
         assert!(plan_write(&store, schema(), again(json!(["day", "id"]))).await.is_ok());

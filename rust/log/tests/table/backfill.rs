@@ -66,13 +66,13 @@ fn files_get_ids_in_bounded_commits_before_the_property_says_so() {
             json!({"change": {"change": "unset_properties", "keys": ["delta.enableRowTracking"]}, "commit": {}});
         alter(&store, &serde_json::from_value(unset).unwrap()).await.unwrap();
         assert_eq!(enable(&store, json!({})).await.unwrap().version, Some(6));
-        let of = |v| {
+        let commit_of = |v| {
             actions(dir, v).into_iter().find_map(|a| match a {
                 Action::Metadata(m) => Some(m.configuration),
                 _ => None,
             })
         };
-        assert_eq!(of(4), of(6));
+        assert_eq!(commit_of(4), commit_of(6));
     });
 }
 

@@ -79,14 +79,14 @@ fn sidecars_are_looked_at_and_not_read_again() {
             let opened = Snapshot::open(&cached("attended://h/t", &dir), None).await.unwrap();
             assert_eq!(files(&opened).await, names);
             let asked = asked.take();
-            let of = |what: &str| {
+            let calls_with = |what: &str| {
                 asked
                     .iter()
                     .filter(|a| a.starts_with(what) && a.contains("_sidecars/"))
                     .count()
             };
             assert_eq!(
-                (of("head "), of("part ")),
+                (calls_with("head "), calls_with("part ")),
                 (1, if reading == 0 { 1 } else { 0 }),
                 "{asked:?}"
             );

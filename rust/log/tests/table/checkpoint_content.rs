@@ -85,13 +85,13 @@ impl Model {
             &mut self.tombstones
         };
         kind.insert(path.to_owned());
-        let at = deltaplane_log::now_ms() - if is_expired { 30 * DAY_MS } else { 0 };
-        format!(r#"{{"remove":{{"path":"{path}","deletionTimestamp":{at},"dataChange":true}}}}"#)
+        let deleted_at = deltaplane_log::now_ms() - if is_expired { 30 * DAY_MS } else { 0 };
+        format!(r#"{{"remove":{{"path":"{path}","deletionTimestamp":{deleted_at},"dataChange":true}}}}"#)
     }
 }
 
-fn some(draw: &mut Draw, of: &BTreeSet<String>, count: u64) -> BTreeSet<String> {
-    let all: Vec<&String> = of.iter().collect();
+fn some(draw: &mut Draw, paths: &BTreeSet<String>, count: u64) -> BTreeSet<String> {
+    let all: Vec<&String> = paths.iter().collect();
     (0..count.min(all.len() as u64))
         .map(|_| all[draw.below(all.len() as u64) as usize].clone())
         .collect()
@@ -125,16 +125,16 @@ fn random_histories_leave_each_file_once() {
                 let s = Snapshot::open(&store, None).await.unwrap();
                 let report = s.checkpoint().await.unwrap();
                 kept_sidecars += report.kept_sidecars;
-                let mut found = Content::of(dir.path(), version);
-                found.adds.sort();
-                found.removes.sort();
-                let at = format!("seed {seed}, round {round}");
-                assert!(found.adds.iter().eq(&model.live), "{at}");
-                found.removes.retain(|path| !model.expired.contains(path));
-                assert!(found.removes.iter().eq(&model.tombstones), "{at}");
+                let mut content = Content::of(dir.path(), version);
+                content.adds.sort();
+                content.removes.sort();
+                let place = format!("seed {seed}, round {round}");
+                assert!(content.adds.iter().eq(&model.live), "{place}");
+                content.removes.retain(|path| !model.expired.contains(path));
+                assert!(content.removes.iter().eq(&model.tombstones), "{place}");
                 let s = Snapshot::open(&store, None).await.unwrap();
                 assert_eq!(s.tail_length(), 0);
-                assert!(files(&s).await.iter().eq(&model.live), "{at}");
+                assert!(files(&s).await.iter().eq(&model.live), "{place}");
             }
         });
     }

@@ -14,10 +14,10 @@ fn cuts(bytes: &[u8]) -> Vec<usize> {
                 .iter()
                 .enumerate()
                 .filter(|(_, b)| **b == b'\n')
-                .map(|(at, _)| at + 1),
+                .map(|(end, _)| end + 1),
         );
     }
-    cuts.retain(|at| *at < bytes.len());
+    cuts.retain(|end| *end < bytes.len());
     cuts.sort_unstable();
     cuts.dedup();
     cuts
@@ -25,16 +25,16 @@ fn cuts(bytes: &[u8]) -> Vec<usize> {
 
 #[test]
 fn body_cut_once_is_read_again() {
-    judge(1, |key, right, found| {
-        assert_eq!(&found.unwrap_or_else(|e| panic!("{key}: {e}")), right, "{key}");
+    judge(1, |key, right, result| {
+        assert_eq!(&result.unwrap_or_else(|e| panic!("{key}: {e}")), right, "{key}");
     });
 }
 
 #[test]
 fn body_cut_each_time_is_refused_by_name() {
-    judge(usize::MAX, |key, right, found| match found {
+    judge(usize::MAX, |key, right, result| match result {
         // The table can be read without this file: a checksum, a hint, a compaction.
-        Ok(found) => assert_eq!(&found, right, "{key}"),
+        Ok(result) => assert_eq!(&result, right, "{key}"),
         Err(e) => {
             assert!(matches!(e.kind(), Kind::CorruptLog | Kind::CorruptFile), "{key}: {e:?}");
             assert!(

@@ -116,14 +116,14 @@ pub(super) async fn read(store: &Store) -> deltaplane_error::Result<Vec<String>>
     s.domains().await?;
     s.transactions(0).await?;
     let batches: Vec<_> = s.plan(None, PlanColumns::Logged).try_collect().await?;
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for batch in &batches {
         for row in 0..batch.num_rows() {
-            found.push(FileRows::new(batch).path(row)?.to_owned());
+            paths.push(FileRows::new(batch).path(row)?.to_owned());
         }
     }
-    found.sort();
-    Ok(found)
+    paths.sort();
+    Ok(paths)
 }
 
 #[test]
@@ -135,9 +135,9 @@ fn the_samples_are_sound() {
         &after_a_checkpoint,
         &after_a_checkpoint,
     ]) {
-        let found = block_on(async { read(&placed(files).await).await.unwrap() });
+        let counts = block_on(async { read(&placed(files).await).await.unwrap() });
         assert_eq!(
-            found,
+            counts,
             expected,
             "{:?}",
             files.iter().map(|(key, _)| key).collect::<Vec<_>>()
@@ -204,9 +204,9 @@ proptest! {
     fn a_cut_file_of_the_log_is_read_or_refused(
         table in any::<prop::sample::Index>(),
         file in any::<prop::sample::Index>(),
-        at in any::<prop::sample::Index>(),
+        position in any::<prop::sample::Index>(),
     ) {
-        judged(table, file, |bytes| bytes[..at.index(bytes.len() + 1)].to_vec());
+        judged(table, file, |bytes| bytes[..position.index(bytes.len() + 1)].to_vec());
     }
 }
 

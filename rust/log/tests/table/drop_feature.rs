@@ -299,9 +299,10 @@ fn appends_go_on_while_a_feature_is_dropped() {
         let s = newest(&store).await;
         assert_eq!(files(&s).await.len(), 1 + written);
         let before: u64 = s.state().metadata().configuration[BEFORE].parse().unwrap();
-        let at = Snapshot::open(&store, Some(before)).await.unwrap();
+        let snapshot = Snapshot::open(&store, Some(before)).await.unwrap();
         assert!(
-            !has(&at, "typeWidening") && has(&Snapshot::open(&store, Some(before - 1)).await.unwrap(), "typeWidening")
+            !has(&snapshot, "typeWidening")
+                && has(&Snapshot::open(&store, Some(before - 1)).await.unwrap(), "typeWidening")
         );
     });
 }

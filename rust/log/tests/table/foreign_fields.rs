@@ -33,20 +33,20 @@ fn commits() -> Vec<String> {
     vec![first.join("\n"), second.join("\n")]
 }
 
-async fn check(store: &Store, at: &str) {
+async fn check(store: &Store, case: &str) {
     let s = Snapshot::open(store, None).await.unwrap();
-    assert_eq!(files(&s).await, ["kept", "late"], "{at}");
+    assert_eq!(files(&s).await, ["kept", "late"], "{case}");
     let now = deltaplane_log::now_ms();
-    let mut found: Vec<(String, i64)> = s
+    let mut files_by_age: Vec<(String, i64)> = s
         .transactions(now)
         .await
         .unwrap()
         .into_iter()
         .map(|t| (t.app_id, t.version))
         .collect();
-    found.sort();
+    files_by_age.sort();
     let right = [("null", 2), ("old", 3), ("plain", 7)].map(|(id, version)| (id.to_owned(), version));
-    assert_eq!(found, right, "{at}");
+    assert_eq!(files_by_age, right, "{case}");
     for (id, version) in right {
         assert_eq!(
             s.transactions(now)
@@ -133,13 +133,13 @@ fn retention_of_applications_expires_by_their_time_alone() {
             .unwrap();
         }
         let s = Snapshot::open(&store, None).await.unwrap();
-        let found: Vec<String> = s
+        let apps: Vec<String> = s
             .transactions(deltaplane_log::now_ms())
             .await
             .unwrap()
             .into_iter()
             .map(|t| t.app_id)
             .collect();
-        assert_eq!(found, ["plain"]);
+        assert_eq!(apps, ["plain"]);
     });
 }

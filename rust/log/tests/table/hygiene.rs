@@ -49,11 +49,14 @@ fn each_commit_gets_a_checksum_from_the_one_before() {
             .commit(vec![add("b", None), add("c", None)])
             .await
             .unwrap();
-        let found = sum(dir, 2).unwrap();
-        assert_eq!((&found["numFiles"], &found["tableSizeBytes"]), (&json!(3), &json!(30)));
-        assert_eq!(found["setTransactions"][0]["appId"], "feed");
-        assert_eq!(found["domainMetadata"][0]["domain"], "delta.rowTracking");
-        assert!(found["inCommitTimestampOpt"].as_i64().unwrap() > 1_000_000);
+        let checksum = sum(dir, 2).unwrap();
+        assert_eq!(
+            (&checksum["numFiles"], &checksum["tableSizeBytes"]),
+            (&json!(3), &json!(30))
+        );
+        assert_eq!(checksum["setTransactions"][0]["appId"], "feed");
+        assert_eq!(checksum["domainMetadata"][0]["domain"], "delta.rowTracking");
+        assert!(checksum["inCommitTimestampOpt"].as_i64().unwrap() > 1_000_000);
         planned(&store, json!({"mode": "overwrite"}))
             .await
             .commit(vec![add("d", None)])

@@ -169,14 +169,14 @@ fn a_checkpoint_that_another_writer_replaces_is_never_mixed_with_it() {
         }
         let key = log(dir, &format!("{:020}.checkpoint.parquet", 2));
         Snapshot::open(&store, None).await.unwrap().checkpoint().await.unwrap();
-        let kept = Snapshot::open(&store, None).await.unwrap();
-        assert_eq!(kept.tail_length(), 0);
+        let snapshot = Snapshot::open(&store, None).await.unwrap();
+        assert_eq!(snapshot.tail_length(), 0);
         let mut other = std::fs::read(&key).unwrap();
         // Of the same length, and valid for a reader that trusts the offsets of the old footer.
         let end = other.len() - 4;
         other[4..end].fill(0);
         std::fs::write(&key, other).unwrap();
-        assert_eq!(files(&kept).await, ["a", "b", "c"], "from the commits");
+        assert_eq!(files(&snapshot).await, ["a", "b", "c"], "from the commits");
     });
 }
 
@@ -209,10 +209,10 @@ fn a_newer_checkpoint_stands_in_for_one_that_was_cleaned_up() {
         }
         let second = Snapshot::open(&store, Some(1)).await.unwrap();
         second.checkpoint().await.unwrap();
-        let kept = Snapshot::open(&store, Some(1)).await.unwrap();
+        let snapshot = Snapshot::open(&store, Some(1)).await.unwrap();
         let newest = Snapshot::open(&store, None).await.unwrap();
         newest.checkpoint().await.unwrap();
-        let updated = kept.update().await.unwrap();
+        let updated = snapshot.update().await.unwrap();
         for version in 0..=2 {
             std::fs::remove_file(commit_file(dir, version)).unwrap();
         }

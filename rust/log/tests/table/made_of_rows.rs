@@ -60,17 +60,17 @@ fn rows_that_went_are_a_conflict() {
 fn replaced_partitions_rest_on_all_of_the_rows() {
     run(async |store, _| {
         let p = planned(&store, json!({"mode": "append", "partition_by": ["day"]})).await;
-        let of = |path, day| add(path, Some(day));
-        p.commit(vec![of("a", "2024-01-01"), of("b", "2024-01-02")])
+        let added = |path, day| add(path, Some(day));
+        p.commit(vec![added("a", "2024-01-01"), added("b", "2024-01-02")])
             .await
             .unwrap();
         let p = planned(&store, json!({"mode": "append"})).await;
-        p.commit(vec![of("c", "2024-01-02")]).await.unwrap();
+        p.commit(vec![added("c", "2024-01-02")]).await.unwrap();
         let mut request = json!({"mode": "overwrite", "dynamic_partitions": true});
         for expected in [None, Some(Kind::ConcurrentAppend)] {
             request["read_version"] = if expected.is_some() { json!(0) } else { json!(null) };
             let p = planned(&store, request.clone()).await;
-            let done = p.dry_run(vec![of("made", "2024-01-01")]).await;
+            let done = p.dry_run(vec![added("made", "2024-01-01")]).await;
             assert_eq!(done.err().map(|e| e.kind()), expected);
         }
     });

@@ -7,11 +7,11 @@ use deltaplane_protocol::replay::{Replay, Turn};
 use std::time::{Duration, SystemTime};
 
 async fn paths(batches: Vec<RecordBatch>) -> Vec<String> {
-    let of = |b: &RecordBatch| -> Vec<String> {
+    let paths_of = |b: &RecordBatch| -> Vec<String> {
         let rows = FileRows::new(b);
         (0..b.num_rows()).map(|r| rows.path(r).unwrap().to_owned()).collect()
     };
-    batches.iter().flat_map(of).collect()
+    batches.iter().flat_map(paths_of).collect()
 }
 
 async fn reconciled(s: &Snapshot, target_bytes: u64) -> Vec<String> {
@@ -21,20 +21,20 @@ async fn reconciled(s: &Snapshot, target_bytes: u64) -> Vec<String> {
         commits.extend(commit_actions(s.store(), part).try_collect::<Vec<_>>().await.unwrap());
     }
     commits.sort_by_key(|c| std::cmp::Reverse(c.version));
-    let (mut walk, mut found) = (Replay::new(), Vec::new());
+    let (mut walk, mut live_adds) = (Replay::new(), Vec::new());
     for c in &commits {
         let turn = Turn::whole(c.version, &c.adds, &c.removes);
         let live = walk.commits(&c.adds, &c.removes, &[turn]).unwrap();
-        found.push(arrow::compute::filter_record_batch(&c.adds, &live).unwrap());
+        live_adds.push(arrow::compute::filter_record_batch(&c.adds, &live).unwrap());
     }
     for part in parts.checkpoint {
         let batches = checkpoint_adds(s.store(), part, None, PlanColumns::Logged);
         for batch in batches.try_collect::<Vec<_>>().await.unwrap() {
             let live = walk.checkpoint(&batch).unwrap();
-            found.push(arrow::compute::filter_record_batch(&batch, &live).unwrap());
+            live_adds.push(arrow::compute::filter_record_batch(&batch, &live).unwrap());
         }
     }
-    let mut out = paths(found).await;
+    let mut out = paths(live_adds).await;
     out.sort();
     out
 }

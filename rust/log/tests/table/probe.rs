@@ -197,27 +197,30 @@ fn checkpoints_that_cost_much_wait_for_more_commits() {
         let written = || -> Vec<u64> {
             let names = std::fs::read_dir(dir.path().join("_delta_log")).unwrap();
             let names = names.map(|n| n.unwrap().file_name().into_string().unwrap());
-            let mut found: Vec<u64> = names
+            let mut versions: Vec<u64> = names
                 .filter(|n| n.ends_with(".checkpoint.parquet"))
                 .map(|n| n[..20].parse().unwrap())
                 .collect();
-            found.sort_unstable();
-            found
+            versions.sort_unstable();
+            versions
         };
         let mut done = append(&store, "0").await;
         while done.version < 60 {
             done = append(&store, &format!("more {}", done.version)).await;
         }
-        let found = written();
+        let versions = written();
         // The first one comes as ever, since a table without is read commit by commit.
-        assert_eq!(found[0], 10);
+        assert_eq!(versions[0], 10);
         let interval = Snapshot::open(&store, None)
             .await
             .unwrap()
             .log_size()
             .checkpoint_interval;
         assert!((20..60).contains(&interval), "{interval}");
-        assert!(found.windows(2).all(|w| w[1] - w[0] >= interval.min(20)), "{found:?}");
+        assert!(
+            versions.windows(2).all(|w| w[1] - w[0] >= interval.min(20)),
+            "{versions:?}"
+        );
         // A writer whose snapshot is older than another one's checkpoint doesn't write the next.
         let own = append(&store, "own").await;
         let newest = append(&store, "other").await;

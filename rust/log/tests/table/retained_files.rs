@@ -33,9 +33,9 @@ fn no_file_stays_under_other_partitioning_or_types() {
             partition_columns: Vec::new(),
             ..now.clone()
         };
-        let typed = |of: Primitive| Metadata {
+        let typed = |ty: Primitive| Metadata {
             schema_string: Some(
-                StructType::new(vec![Field::new("id", of, true), schema().fields()[1].clone()]).to_json(),
+                StructType::new(vec![Field::new("id", ty, true), schema().fields()[1].clone()]).to_json(),
             ),
             ..now.clone()
         };

@@ -30,8 +30,8 @@ impl File {
     }
 
     /// What a row group's columns hold.
-    fn group(&self, at: usize) -> Vec<Bytes> {
-        let columns = self.footer.row_group(at).columns().iter();
+    fn group(&self, number: usize) -> Vec<Bytes> {
+        let columns = self.footer.row_group(number).columns().iter();
         let range = columns.map(|c| c.byte_range());
         range
             .map(|(start, length)| self.bytes.slice(start as usize..(start + length) as usize))
@@ -159,7 +159,7 @@ fn another_layout_is_written_anew() {
 fn a_small_checkpoint_is_one_group() {
     run(async |store, dir| {
         let s = table(&store, 2_000, &mut Draw(14), true, json!({})).await;
-        let found = checkpoint(dir, s.version());
-        assert_eq!((found.groups(), found.footer.num_row_groups()), (None, 1));
+        let written = checkpoint(dir, s.version());
+        assert_eq!((written.groups(), written.footer.num_row_groups()), (None, 1));
     });
 }

@@ -187,17 +187,17 @@ fn a_plan_of_a_checkpoint_is_what_looking_at_every_file_gives() {
                 let text = predicate(&mut draw, files, 2);
                 let pruner = pruner(&s, &text);
                 let planned = planned_paths(&s, &text).await;
-                let mut kept = BTreeSet::new();
+                let mut expected = BTreeSet::new();
                 for batch in &all {
                     let keep = pruner.keep(batch).unwrap();
-                    kept.extend(
+                    expected.extend(
                         paths(batch)
                             .into_iter()
                             .zip(keep.values())
                             .filter_map(|(p, k)| k.then_some(p)),
                     );
                 }
-                assert_eq!(planned, kept, "seed {seed}, round {round}: {text}");
+                assert_eq!(planned, expected, "seed {seed}, round {round}: {text}");
                 skipped_some += usize::from((planned.len() as u64) < files);
             }
             assert!(
@@ -210,26 +210,26 @@ fn a_plan_of_a_checkpoint_is_what_looking_at_every_file_gives() {
 
 /// Whatever else of the files is asked for.
 pub(super) async fn planned_paths(s: &Snapshot, text: &Value) -> BTreeSet<String> {
-    let mut found = Vec::new();
+    let mut sets = Vec::new();
     for columns in [PlanColumns::Files, PlanColumns::Logged, PlanColumns::Parsed] {
         let batches = s.plan(Some(pruner(s, text)), columns);
         let batches: Vec<RecordBatch> = batches.try_collect().await.unwrap();
-        found.push(batches.iter().flat_map(paths).collect::<BTreeSet<_>>());
+        sets.push(batches.iter().flat_map(paths).collect::<BTreeSet<_>>());
     }
-    assert_eq!((&found[0], &found[1]), (&found[2], &found[2]), "{text}");
-    found.swap_remove(0)
+    assert_eq!((&sets[0], &sets[1]), (&sets[2], &sets[2]), "{text}");
+    sets.swap_remove(0)
 }
 
 /// Of every file of the version by looking at it.
 pub(super) async fn kept_paths(s: &Snapshot, text: &Value) -> BTreeSet<String> {
-    let (pruner, mut kept) = (pruner(s, text), BTreeSet::new());
+    let (pruner, mut selected) = (pruner(s, text), BTreeSet::new());
     let all: Vec<RecordBatch> = s.plan(None, PlanColumns::Parsed).try_collect().await.unwrap();
     for batch in &all {
         let keep = pruner.keep(batch).unwrap();
         let verdicts = paths(batch).into_iter().zip(keep.values());
-        kept.extend(verdicts.filter_map(|(p, k)| k.then_some(p)));
+        selected.extend(verdicts.filter_map(|(p, k)| k.then_some(p)));
     }
-    kept
+    selected
 }
 
 /// The checkpoint alone is left to speak.
@@ -251,13 +251,13 @@ fn sidecars_that_can_not_match_are_not_opened() {
         let text = json!({"op": "compare", "cmp": "=", "left": {"op": "column", "name": ["day"]},
             "right": {"op": "literal", "value": day(7), "type": "date"}});
         let s = Snapshot::open(&store, None).await.unwrap();
-        let (found, report) = (
+        let (expected, report) = (
             planned_paths(&s, &text).await,
             s.explain(pruner(&s, &text)).await.unwrap(),
         );
         assert_eq!(
             (report.row_groups, report.in_checkpoint, report.selected),
-            (40, 40_000, found.len() as u64)
+            (40, 40_000, expected.len() as u64)
         );
         assert!(report.row_groups_skipped >= 36, "{report:?}");
         // All that aren't opened may as well be gone.
@@ -270,7 +270,7 @@ fn sidecars_that_can_not_match_are_not_opened() {
             let planned: Result<Vec<RecordBatch>, _> =
                 s.plan(Some(pruner(&s, &text)), PlanColumns::Logged).try_collect().await;
             match planned {
-                Ok(batches) => assert_eq!(batches.iter().flat_map(paths).collect::<BTreeSet<_>>(), found),
+                Ok(batches) => assert_eq!(batches.iter().flat_map(paths).collect::<BTreeSet<_>>(), expected),
                 Err(_) => needed += 1,
             }
             std::fs::rename(&away, &path).unwrap();
@@ -348,9 +348,9 @@ fn checkpoints_of_changing_tables_say_what_the_commits_say() {
 
 async fn paths_of(s: &Snapshot) -> BTreeSet<String> {
     let all: Vec<RecordBatch> = s.plan(None, PlanColumns::Files).try_collect().await.unwrap();
-    let found: Vec<String> = all.iter().flat_map(paths).collect();
-    let set: BTreeSet<String> = found.iter().cloned().collect();
-    assert_eq!(set.len(), found.len(), "a file stands twice");
+    let paths_seen: Vec<String> = all.iter().flat_map(paths).collect();
+    let set: BTreeSet<String> = paths_seen.iter().cloned().collect();
+    assert_eq!(set.len(), paths_seen.len(), "a file stands twice");
     set
 }
 

@@ -25,8 +25,8 @@ fn add(path: &str, vector: &str) -> String {
 }
 
 fn remove(path: &str, days: i64, vector: &str) -> String {
-    let at = deltaplane_log::now_ms() - days * DAY_MS;
-    format!(r#"{{"remove":{{"path":"{path}","deletionTimestamp":{at},"dataChange":true{vector}}}}}"#)
+    let deleted_at = deltaplane_log::now_ms() - days * DAY_MS;
+    format!(r#"{{"remove":{{"path":"{path}","deletionTimestamp":{deleted_at},"dataChange":true{vector}}}}}"#)
 }
 
 #[test]
@@ -50,20 +50,20 @@ fn only_expired_files_and_vectors_are_deleted() {
                     first.push(add(&path, &json));
                     second.extend(days.map(|days| remove(&path, days, &json)));
                     let is_dead = days.is_some_and(|days| days > 7);
-                    let of = if is_dead { &mut dead } else { &mut live };
-                    of.insert(path);
+                    let names = if is_dead { &mut dead } else { &mut live };
+                    names.insert(path);
                     if with_vector {
-                        of.insert(name);
+                        names.insert(name);
                     }
                 }
             }
             // The same file under a newer vector: the older one's file stays until its tombstone
             // expires.
             let ((old, old_name), (new, new_name)) = (vector(100), vector(101));
-            let of = |json: &str| format!(r#","deletionVector":{json}"#);
-            first.push(add("grown.parquet", &of(&old)));
-            second.push(remove("grown.parquet", 1, &of(&old)));
-            second.push(add("grown.parquet", &of(&new)));
+            let vector_of = |json: &str| format!(r#","deletionVector":{json}"#);
+            first.push(add("grown.parquet", &vector_of(&old)));
+            second.push(remove("grown.parquet", 1, &vector_of(&old)));
+            second.push(add("grown.parquet", &vector_of(&new)));
             live.extend(["grown.parquet".to_owned(), old_name, new_name]);
             for (version, lines) in [(1, first), (2, second)] {
                 let path = dir.path().join(format!("_delta_log/{version:020}.json"));

@@ -44,8 +44,8 @@ pub struct MovedGroup {
 ///
 /// # Errors
 /// `Internal` for what can't be written as JSON.
-pub fn text(of: &impl Serialize) -> Result<String> {
-    serde_json::to_string(of).map_err(|e| Error::internal(format!("can't write a group of files: {e}")))
+pub fn text(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|e| Error::internal(format!("can't write a group of files: {e}")))
 }
 
 /// From its text.

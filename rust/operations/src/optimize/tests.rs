@@ -112,13 +112,13 @@ fn newest_file_of(table: &Table) -> String {
         },
     );
     let batches: Vec<RecordBatch> = block_on(scan.unwrap().stream().try_collect()).unwrap();
-    let of = |batch: &RecordBatch| {
+    let path_in = |batch: &RecordBatch| {
         let ids = batch.column(1).as_primitive::<Int64Type>();
         ids.values()
             .contains(&7)
             .then(|| batch.column(0).as_string::<i32>().value(0).to_owned())
     };
-    batches.iter().find_map(of).unwrap()
+    batches.iter().find_map(path_in).unwrap()
 }
 
 #[test]

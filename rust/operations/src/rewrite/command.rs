@@ -100,7 +100,7 @@ impl Command {
         for uri in uris {
             wanted.insert(plain_uri(&uri)?, uri);
         }
-        let mut found = Vec::with_capacity(wanted.len());
+        let mut files_located = Vec::with_capacity(wanted.len());
         block_on(async {
             let mut batches = self.plan.candidates();
             while let Some(batch) = batches.try_next().await? {
@@ -108,7 +108,7 @@ impl Command {
                     let Some(uri) = wanted.remove(&plain_uri(&uri)?) else {
                         continue;
                     };
-                    found.push(LocatedFile {
+                    files_located.push(LocatedFile {
                         uri,
                         path: paths::decode(&add.path)?,
                         takes_vector: self.by_vector && num_records(&add).is_ok(),
@@ -117,7 +117,7 @@ impl Command {
                 }
             }
             match wanted.into_values().next() {
-                None => Ok(found),
+                None => Ok(files_located),
                 Some(uri) => Err(not_of_version().with_path(uri)),
             }
         })

@@ -93,19 +93,19 @@ impl MarkedRows {
 
     /// The ids of picked rows.
     async fn ids_of(&self, selected: &[SelectedFile], spec: &Arc<ReadSpec>) -> Result<HashSet<i64>> {
-        let mut found = HashSet::new();
+        let mut ids = HashSet::new();
         for file in selected {
             let mut rows = read_file(&self.store, &file.selected()?, spec).await?;
             while let Some(batch) = rows.try_next().await? {
-                found.extend(batch.column(0).as_primitive::<Int64Type>().values());
+                ids.extend(batch.column(0).as_primitive::<Int64Type>().values());
             }
         }
-        Ok(found)
+        Ok(ids)
     }
 
     /// Where a file's rows with these ids stand.
     async fn places(&self, file: &Add, ids: &HashSet<i64>, spec: &Arc<ReadSpec>) -> Result<Positions> {
-        let mut found = Positions::new();
+        let mut positions = Positions::new();
         let mut rows = read_file(&self.store, &FileRead::of(file)?, spec).await?;
         while let Some(batch) = rows.try_next().await? {
             let (here, places) = (
@@ -113,10 +113,10 @@ impl MarkedRows {
                 batch.column(1).as_primitive::<Int64Type>().values(),
             );
             for (_, place) in here.iter().zip(places).filter(|(id, _)| ids.contains(id)) {
-                found.insert(u64::try_from(*place).map_err(|_| Error::internal("a row before its file"))?);
+                positions.insert(u64::try_from(*place).map_err(|_| Error::internal("a row before its file"))?);
             }
         }
-        Ok(found)
+        Ok(positions)
     }
 
     async fn relocate_by_id(&self, from: HashSet<String>, to: Vec<Add>) -> Result<ReappliedRows> {
@@ -127,15 +127,15 @@ impl MarkedRows {
         let selected = self.selected_in(&from).await?;
         let ids = self.ids_of(&selected, spec).await?;
         let may_hold = |add: &&Add| selected.iter().any(|f| f.add.partition_values == add.partition_values);
-        let (mut marked, mut found) = (Vec::new(), 0);
+        let (mut marked, mut count) = (Vec::new(), 0);
         for add in to.iter().filter(may_hold) {
             let rows = self.places(add, &ids, spec).await?;
             if !rows.is_empty() {
-                found += rows.len();
+                count += rows.len();
                 marked.push((add.clone(), rows));
             }
         }
-        if found != ids.len() as u64 {
+        if count != ids.len() as u64 {
             return Err(Error::new(
                 Kind::ConcurrentDeleteDelete,
                 "other writers moved rows that this transaction deletes, and deleted or changed some of them, first: nothing of this transaction was committed; load the newest version and run it again",

@@ -80,12 +80,12 @@ impl Rewrite {
     /// The first error of the batches; `InvalidArgument` for other columns and for a file that
     /// isn't of the version.
     pub fn select_rows(self, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<(Selected, u64)> {
-        let mut found = RowsByPath::new();
+        let mut rows_by_path = RowsByPath::new();
         for batch in batches {
-            collect(&batch?, &mut found)?;
+            collect(&batch?, &mut rows_by_path)?;
         }
-        let rows = found.values().map(Positions::len).sum();
-        let files = block_on(files_of(&self.command.plan, found))?;
+        let rows = rows_by_path.values().map(Positions::len).sum();
+        let files = block_on(files_of(&self.command.plan, rows_by_path))?;
         Ok((self.selected(files), rows))
     }
 
@@ -98,7 +98,7 @@ impl Rewrite {
     /// Selects all rows of the files that the command's condition selects; returns how many, if the
     /// log says so.
     pub fn select_files(self) -> Result<(Selected, Option<i64>)> {
-        let found =
+        let selection =
             self.command
                 .plan
                 .candidates()
@@ -113,7 +113,7 @@ impl Rewrite {
                     }
                     Ok((files, sum))
                 });
-        let (files, rows) = block_on(found)?;
+        let (files, rows) = block_on(selection)?;
         Ok((self.selected(files), rows))
     }
 
@@ -129,8 +129,8 @@ impl Rewrite {
             let outdated = is_outdated(base.store(), &FileRead::of(&add)?, &spec).await?;
             Result::Ok(outdated.then(|| without_rows(add)))
         });
-        let found = judged.buffered(PARALLEL_FOOTERS).try_filter_map(async |f| Ok(f));
-        let files = block_on(found.try_collect())?;
+        let judged_files = judged.buffered(PARALLEL_FOOTERS).try_filter_map(async |f| Ok(f));
+        let files = block_on(judged_files.try_collect())?;
         Ok(self.selected(files))
     }
 
@@ -140,12 +140,12 @@ impl Rewrite {
         if !self.command.plan.renames_columns() {
             return Ok(self.select_nothing());
         }
-        let found = self.command.plan.candidates();
-        let found = found.try_fold(Vec::new(), async |mut files, batch| {
+        let candidates = self.command.plan.candidates();
+        let candidates = candidates.try_fold(Vec::new(), async |mut files, batch| {
             files.extend(adds_of(&batch)?.into_iter().map(without_rows));
             Ok(files)
         });
-        let files = block_on(found)?;
+        let files = block_on(candidates)?;
         Ok(self.selected(files))
     }
 
@@ -258,8 +258,8 @@ impl Selected {
         let files: Vec<_> = self.files.iter().filter(is_large).cloned().collect();
         let patcher = Arc::new(patcher);
         let judged = stream::iter(files).map(async |f| Result::Ok(patcher.takes(&f.add).await?.then_some(f.add.path)));
-        let found: Vec<_> = block_on(judged.buffered(PARALLEL_FOOTERS).try_collect())?;
-        self.patched = found.into_iter().flatten().collect();
+        let patches: Vec<_> = block_on(judged.buffered(PARALLEL_FOOTERS).try_collect())?;
+        self.patched = patches.into_iter().flatten().collect();
         self.patcher = Some(patcher);
         Ok(self.patched.len())
     }
@@ -465,25 +465,25 @@ fn positions() -> impl Iterator<Item = String> {
 }
 
 /// The live files of these rows.
-async fn files_of(plan: &Plan, mut found: RowsByPath) -> Result<Vec<SelectedFile>> {
-    let mut files = Vec::with_capacity(found.len());
+async fn files_of(plan: &Plan, mut rows_by_path: RowsByPath) -> Result<Vec<SelectedFile>> {
+    let mut files = Vec::with_capacity(rows_by_path.len());
     let mut batches = plan.candidates();
     while let Some(batch) = batches.try_next().await? {
         let adds = FileRows::new(&batch);
         for row in 0..batch.num_rows() {
-            if let Some(rows) = found.remove(&paths::decode(adds.path(row)?)?) {
+            if let Some(rows) = rows_by_path.remove(&paths::decode(adds.path(row)?)?) {
                 files.push(SelectedFile::new(adds.add(row)?, rows));
             }
         }
     }
-    match found.into_keys().next() {
+    match rows_by_path.into_keys().next() {
         None => Ok(files),
         Some(path) => Err(not_of_version().with_path(path)),
     }
 }
 
 /// Adds the rows that a batch names.
-fn collect(batch: &RecordBatch, found: &mut RowsByPath) -> Result<()> {
+fn collect(batch: &RecordBatch, rows_by_path: &mut RowsByPath) -> Result<()> {
     let wrong = || {
         Error::invalid_argument(format!(
             "rows are picked by the columns {FILE} (string) and {ROW} (long)"
@@ -503,7 +503,7 @@ fn collect(batch: &RecordBatch, found: &mut RowsByPath) -> Result<()> {
     while let Some((number, _)) = places.peek().copied() {
         // Rows of one file are adjacent: one look-up for each run.
         let path = usize::try_from(*number).map_err(|_| wrong())?;
-        let positions = found.entry(paths.value(path).to_owned()).or_default();
+        let positions = rows_by_path.entry(paths.value(path).to_owned()).or_default();
         while let Some((_, row)) = places.next_if(|(n, _)| *n == number) {
             positions.insert(u64::try_from(*row).map_err(|_| wrong())?);
         }

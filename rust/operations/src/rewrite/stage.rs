@@ -74,9 +74,9 @@ impl Staged {
     pub fn summary(&self) -> FileSummary {
         let (deleted, written) = (&self.deleted, &self.written);
         let marked: HashSet<&str> = deleted.adds.iter().map(|a| a.path.as_str()).collect();
-        let (kept, gone): (Vec<_>, Vec<_>) = deleted.removes.iter().partition(|r| marked.contains(r.path.as_str()));
+        let (rest, gone): (Vec<_>, Vec<_>) = deleted.removes.iter().partition(|r| marked.contains(r.path.as_str()));
         let with_vector = |removes: &[&Remove]| removes.iter().filter(|r| r.deletion_vector.is_some()).count();
-        let updated = with_vector(&kept);
+        let updated = with_vector(&rest);
         FileSummary {
             num_removed_files: gone.len(),
             num_removed_bytes: claimed_sum(gone.iter().filter_map(|r| r.size)),

@@ -243,29 +243,29 @@ impl Named {
     fn collect(&mut self, batch: &RecordBatch) -> Result<()> {
         let wrong = || Error::internal("rows are taken out by the columns file, row, act and add");
         let column = |name: &str, to: &DataType| {
-            let found = batch.column_by_name(name).ok_or_else(wrong)?;
-            arrow::compute::cast(found, to).map_err(|_| wrong())
+            let input = batch.column_by_name(name).ok_or_else(wrong)?;
+            arrow::compute::cast(input, to).map_err(|_| wrong())
         };
         let (files, adds) = (column("file", &DataType::Utf8)?, column("add", &DataType::Utf8)?);
         let (rows, acts) = (column("row", &DataType::Int64)?, column("act", &DataType::Int32)?);
         let (files, adds) = (files.as_string::<i32>(), adds.as_string::<i32>());
         let (rows, acts) = (rows.as_primitive::<Int64Type>(), acts.as_primitive::<Int32Type>());
-        for at in 0..batch.num_rows() {
-            if files.is_null(at) {
+        for index in 0..batch.num_rows() {
+            if files.is_null(index) {
                 return Err(wrong());
             }
             // Most rows stand beside others of their file.
-            let file = match self.files.get_mut(files.value(at)) {
+            let file = match self.files.get_mut(files.value(index)) {
                 Some(file) => file,
-                None => self.files.entry(files.value(at).to_owned()).or_default(),
+                None => self.files.entry(files.value(index).to_owned()).or_default(),
             };
-            if adds.is_valid(at) {
-                let add = serde_json::from_str(adds.value(at));
+            if adds.is_valid(index) {
+                let add = serde_json::from_str(adds.value(index));
                 file.add = Some(add.map_err(|e| Error::internal(format!("not an add action: {e}")))?);
                 continue;
             }
-            let row = u64::try_from(rows.value(at)).map_err(|_| wrong())?;
-            let act = acts.value(at);
+            let row = u64::try_from(rows.value(index)).map_err(|_| wrong())?;
+            let act = acts.value(index);
             file.take(row, act, self.deletes.contains(&act));
         }
         Ok(())
@@ -335,9 +335,12 @@ async fn write_others(
     let read = Arc::new(spec.read_spec()?);
     let rows_of = |file: FileRead| scan(store.clone(), stream::iter([Ok(file)]).boxed(), read.clone(), 1);
     let (mut files, mut outcome) = (Vec::with_capacity(going.len()), Outcome::default());
-    for of in going {
-        let file = of.picked()?;
-        for (rows, change) in [(&of.updated, "update_preimage"), (&of.deleted, "delete")] {
+    for file_edits in going {
+        let file = file_edits.picked()?;
+        for (rows, change) in [
+            (&file_edits.updated, "update_preimage"),
+            (&file_edits.deleted, "delete"),
+        ] {
             if !records || !spec.records_changes || rows.is_empty() {
                 continue;
             }

@@ -58,8 +58,8 @@ fn positions(file: &Add, rows: &[i64]) -> RecordBatch {
 /// A command that has selected these rows of a file.
 fn select(rewrite: Rewrite, file: &Add, rows: &[i64]) -> Selected {
     let named = [Ok(positions(file, rows))].into_iter();
-    let (selected, found) = rewrite.select_rows(named).unwrap();
-    assert_eq!(found, rows.len() as u64);
+    let (selected, count) = rewrite.select_rows(named).unwrap();
+    assert_eq!(count, rows.len() as u64);
     selected
 }
 
@@ -259,7 +259,7 @@ fn live_files(table: &Table) -> Vec<Add> {
 /// The position of the row with this `id` in the only file of the newest version.
 fn newest_position(table: &Table, id: i64) -> i64 {
     let scan = Scan::new(&table.snapshot(), ScanRequest::default()).unwrap();
-    let position = ids(scan.stream()).into_iter().position(|found| found == id);
+    let position = ids(scan.stream()).into_iter().position(|other| other == id);
     i64::try_from(position.unwrap()).unwrap()
 }
 

@@ -77,10 +77,10 @@ impl Positions {
         let mut runs: Vec<Range<u64>> = Vec::new();
         let mut positions = self.0.iter();
         positions.advance_to(within.start);
-        for at in positions.take_while(|p| *p < within.end) {
+        for position in positions.take_while(|p| *p < within.end) {
             match runs.last_mut() {
-                Some(run) if run.end == at => run.end = at + 1,
-                _ => runs.push(at..at + 1),
+                Some(run) if run.end == position => run.end = position + 1,
+                _ => runs.push(position..position + 1),
             }
         }
         runs
@@ -99,9 +99,9 @@ impl Positions {
         }
         let words = self.max().map_or(0, |max| max / 64 + 1);
         let mut bits = vec![0_u8; usize::try_from(words * 8).unwrap_or(0)];
-        for at in self.iter() {
-            if let Some(byte) = usize::try_from(at / 8).ok().and_then(|i| bits.get_mut(i)) {
-                *byte |= 1 << (at % 8);
+        for position in self.iter() {
+            if let Some(byte) = usize::try_from(position / 8).ok().and_then(|i| bits.get_mut(i)) {
+                *byte |= 1 << (position % 8);
             }
         }
         Ok(bits)
@@ -184,23 +184,23 @@ fn count(claimed: u64, rest: &[u8]) -> Result<usize> {
 
 fn portable(rest: &mut &[u8]) -> Result<RoaringTreemap> {
     let bitmaps = count(u64::from_le_bytes(take(rest)?), rest)?;
-    let mut found: Vec<(u32, RoaringBitmap)> = Vec::with_capacity(bitmaps);
+    let mut bitmaps_by_key: Vec<(u32, RoaringBitmap)> = Vec::with_capacity(bitmaps);
     for _ in 0..bitmaps {
         let key = u32::from_le_bytes(take(rest)?);
-        let ascending = found.last().is_none_or(|(before, _)| *before < key);
+        let ascending = bitmaps_by_key.last().is_none_or(|(before, _)| *before < key);
         if !ascending || key >= 1 << 31 {
             return Err(corrupt(format_args!(
                 "its bitmaps aren't in order: the key {key} stands where it can't"
             )));
         }
-        found.push((key, bitmap(rest)?));
+        bitmaps_by_key.push((key, bitmap(rest)?));
     }
-    Ok(RoaringTreemap::from_bitmaps(found))
+    Ok(RoaringTreemap::from_bitmaps(bitmaps_by_key))
 }
 
 fn native(rest: &mut &[u8]) -> Result<RoaringTreemap> {
     let bitmaps = count(u64::from(u32::from_le_bytes(take(rest)?)), rest)?;
-    let mut found = Vec::with_capacity(bitmaps);
+    let mut bitmaps_by_key = Vec::with_capacity(bitmaps);
     for key in 0..bitmaps {
         let size = u32::from_le_bytes(take(rest)?) as usize;
         let (mut own, tail) = rest
@@ -212,9 +212,9 @@ fn native(rest: &mut &[u8]) -> Result<RoaringTreemap> {
         }
         *rest = tail;
         let key = u32::try_from(key).map_err(|_| corrupt("it has too many bitmaps"))?;
-        found.push((key, bitmap));
+        bitmaps_by_key.push((key, bitmap));
     }
-    Ok(RoaringTreemap::from_bitmaps(found))
+    Ok(RoaringTreemap::from_bitmaps(bitmaps_by_key))
 }
 
 #[cfg(test)]
@@ -297,10 +297,10 @@ mod tests {
         }
 
         #[test]
-        fn damaged_bytes_are_read_or_refused(rows in positions(), at in any::<prop::sample::Index>(), with: u8) {
+        fn damaged_bytes_are_read_or_refused(rows in positions(), index in any::<prop::sample::Index>(), with: u8) {
             let mut bytes = rows.serialise().unwrap();
-            let at = at.index(bytes.len());
-            bytes[at] = with;
+            let index = index.index(bytes.len());
+            bytes[index] = with;
             let _ = Positions::parse(&bytes, rows.len() as i64);
         }
 

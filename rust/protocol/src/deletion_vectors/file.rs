@@ -29,10 +29,10 @@ pub fn unframe(frame: &[u8], size_bytes: usize) -> Result<&[u8]> {
             "size mismatch: the log says {size_bytes} bytes, its file says {size}"
         )));
     }
-    let found = crc32(bytes);
-    if sum != found {
+    let computed = crc32(bytes);
+    if sum != computed {
         return Err(corrupt(format_args!(
-            "checksum mismatch: its file says {sum:08x}, its bytes give {found:08x}"
+            "checksum mismatch: its file says {sum:08x}, its bytes give {computed:08x}"
         )));
     }
     Ok(bytes)
@@ -146,11 +146,15 @@ mod tests {
         assert!(message(&good[..good.len() - 1], size).contains("size mismatch"));
         assert!(message(&good, size - 1).contains("size mismatch"));
         assert!(message(&[], size).contains("size mismatch"));
-        for at in 0..good.len() {
+        for index in 0..good.len() {
             let mut bad = good.clone();
-            bad[at] ^= 1;
-            let named = if at < 4 { "size mismatch" } else { "checksum mismatch" };
-            assert!(message(&bad, size).contains(named), "{at}");
+            bad[index] ^= 1;
+            let named = if index < 4 {
+                "size mismatch"
+            } else {
+                "checksum mismatch"
+            };
+            assert!(message(&bad, size).contains(named), "{index}");
         }
     }
 }

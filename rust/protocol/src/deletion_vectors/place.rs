@@ -76,7 +76,7 @@ fn relative(text: &str) -> Result<String> {
     let split = text
         .len()
         .checked_sub(NAME_CHARS)
-        .and_then(|at| text.split_at_checked(at));
+        .and_then(|end| text.split_at_checked(end));
     let (prefix, name) = split.ok_or_else(|| {
         corrupt(format_args!(
             "the name of its file, {text:?}, is shorter than {NAME_CHARS} characters"

@@ -71,16 +71,16 @@ fn column(name: &[String], schema: &StructType) -> Result<Column> {
     let mut path = Vec::with_capacity(name.len());
     let mut last: Option<&Field> = None;
     for part in name {
-        let Some(found) = here.and_then(|s| s.field_ignore_case(part)) else {
+        let Some(field) = here.and_then(|s| s.field_ignore_case(part)) else {
             return Err(unknown(name, here.unwrap_or(schema), part, schema));
         };
-        refuse_special_strings(found, name)?;
-        path.push(found.name.clone());
-        here = match &found.data_type {
+        refuse_special_strings(field, name)?;
+        path.push(field.name.clone());
+        here = match &field.data_type {
             DataType::Struct(s) => Some(s),
             _ => Some(&EMPTY),
         };
-        last = Some(found);
+        last = Some(field);
     }
     let data_type = last
         .map(|f| &f.data_type)

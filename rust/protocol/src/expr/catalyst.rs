@@ -67,7 +67,7 @@ fn condition(t: &Tree<'_>, zone: Option<i64>, exact: bool) -> Option<Expr> {
     match (t.class, t.children.as_slice()) {
         ("And", [l, r]) => match (condition(l, zone, exact), condition(r, zone, exact)) {
             (Some(l), Some(r)) => Some(joined(l, r, true)),
-            (Some(one), None) | (None, Some(one)) if !exact => Some(one),
+            (Some(side), None) | (None, Some(side)) if !exact => Some(side),
             _ => None,
         },
         ("Or", [l, r]) => Some(joined(condition(l, zone, exact)?, condition(r, zone, exact)?, false)),
@@ -162,16 +162,16 @@ fn path<'a>(t: &Tree<'a>) -> Option<(Vec<String>, Option<&'a Value>)> {
     match (t.class, t.children.as_slice()) {
         ("AttributeReference", []) => Some((vec![name()?.to_owned()], t.fields.get("dataType"))),
         ("GetStructField", [parent]) => {
-            let (mut path, of) = path(parent)?;
+            let (mut path, type_of_parent) = path(parent)?;
             // Catalyst refers to a position; the name is only the query's text.
-            let at = t
+            let index = t
                 .fields
                 .get("ordinal")
                 .and_then(Value::as_u64)
                 .and_then(|n| usize::try_from(n).ok());
-            let field = of.and_then(|s| s.get("fields")?.as_array()?.get(at?));
-            let found = field.and_then(|f| f.get("name")?.as_str()).or_else(name)?;
-            path.push(found.to_owned());
+            let field = type_of_parent.and_then(|s| s.get("fields")?.as_array()?.get(index?));
+            let name_of_field = field.and_then(|f| f.get("name")?.as_str()).or_else(name)?;
+            path.push(name_of_field.to_owned());
             Some((path, field.and_then(|f| f.get("type"))))
         }
         _ => None,

@@ -118,8 +118,8 @@ fn place(term: Term, ty: Primitive, literal: Literal) -> Result<(Term, Place)> {
         (Literal::Between(micros, _), Primitive::Timestamp | Primitive::TimestampNtz) => {
             Ok((term, Place::After(Scalar::Timestamp(*micros))))
         }
-        (Literal::Between(micros, of), Primitive::Date) => {
-            Ok((widened(term, *of), Place::After(Scalar::Timestamp(*micros))))
+        (Literal::Between(micros, type_of_term), Primitive::Date) => {
+            Ok((widened(term, *type_of_term), Place::After(Scalar::Timestamp(*micros))))
         }
         (Literal::Untyped(t), Primitive::Timestamp | Primitive::TimestampNtz) if has_nanoseconds(t) => {
             let (term, place) = untyped(term, ty, t)?;
@@ -136,12 +136,12 @@ fn place(term: Term, ty: Primitive, literal: Literal) -> Result<(Term, Place)> {
             let v = literal.to_f64().ok_or_else(|| refused(&term, ty, &literal))?;
             Ok((widened(term, Primitive::Double), Place::At(Scalar::Double(v))))
         }
-        (Literal::Other(s, of), _) if *of == ty => Ok((term, Place::At(s.clone()))),
+        (Literal::Other(s, type_of_term), _) if *type_of_term == ty => Ok((term, Place::At(s.clone()))),
         (Literal::Other(Scalar::Date(d), _), Primitive::Timestamp | Primitive::TimestampNtz) => {
             Ok((term, Place::At(Scalar::Timestamp(i64::from(*d).saturating_mul(DAY_US)))))
         }
-        (Literal::Other(s @ Scalar::Timestamp(_), of), Primitive::Date) => {
-            Ok((widened(term, *of), Place::At(s.clone())))
+        (Literal::Other(s @ Scalar::Timestamp(_), type_of_term), Primitive::Date) => {
+            Ok((widened(term, *type_of_term), Place::At(s.clone())))
         }
         // The session's zone is UTC, so both have the same microseconds.
         (Literal::Other(s @ Scalar::Timestamp(_), _), Primitive::Timestamp | Primitive::TimestampNtz) => {

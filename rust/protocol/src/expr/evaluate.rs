@@ -276,8 +276,8 @@ fn is_in(array: &ArrayRef, values: &[Scalar], ty: Primitive) -> Result<BooleanAr
     if values.len() <= FEW_VALUES || ty == Primitive::Boolean {
         let mut result = BooleanArray::new(constant(false, array.len()), array.logical_nulls());
         for i in 0..list.len() {
-            let one = ArrowScalar::new(list.slice(i, 1));
-            result = or_kleene(&result, &cmp::eq(array, &one).map_err(failed)?).map_err(failed)?;
+            let item = ArrowScalar::new(list.slice(i, 1));
+            result = or_kleene(&result, &cmp::eq(array, &item).map_err(failed)?).map_err(failed)?;
         }
         return Ok(result);
     }

@@ -227,34 +227,34 @@ impl Expr {
     /// The columns in the expression, in their original spelling, without duplicates, in order of
     /// appearance.
     pub fn columns(&self) -> Vec<Vec<String>> {
-        let mut found = Vec::new();
-        self.collect_columns(&mut found);
-        found
+        let mut names = Vec::new();
+        self.collect_columns(&mut names);
+        names
     }
 
-    fn collect_columns(&self, found: &mut Vec<Vec<String>>) {
+    fn collect_columns(&self, names: &mut Vec<Vec<String>>) {
         match self {
             Expr::Column { name } => {
-                if !found.contains(name) {
-                    found.push(name.clone());
+                if !names.contains(name) {
+                    names.push(name.clone());
                 }
             }
             Expr::Literal { .. } => {}
             Expr::Compare { left, right, .. } | Expr::Arithmetic { left, right, .. } => {
-                left.collect_columns(found);
-                right.collect_columns(found);
+                left.collect_columns(names);
+                right.collect_columns(names);
             }
-            Expr::And { args } | Expr::Or { args } => args.iter().for_each(|a| a.collect_columns(found)),
+            Expr::And { args } | Expr::Or { args } => args.iter().for_each(|a| a.collect_columns(names)),
             Expr::In { arg, list } => {
-                arg.collect_columns(found);
-                list.iter().for_each(|a| a.collect_columns(found));
+                arg.collect_columns(names);
+                list.iter().for_each(|a| a.collect_columns(names));
             }
             Expr::Not { arg }
             | Expr::IsNull { arg }
             | Expr::IsNotNull { arg }
             | Expr::Like { arg, .. }
             | Expr::StartsWith { arg, .. }
-            | Expr::Cast { arg, .. } => arg.collect_columns(found),
+            | Expr::Cast { arg, .. } => arg.collect_columns(names),
         }
     }
 }

@@ -36,14 +36,14 @@ impl Term {
         }
     }
 
-    pub(crate) fn columns<'a>(&'a self, found: &mut Vec<&'a Column>) {
+    pub(crate) fn columns<'a>(&'a self, out: &mut Vec<&'a Column>) {
         match self {
-            Term::Column(c) => found.push(c),
+            Term::Column(c) => out.push(c),
             Term::Literal(..) => {}
-            Term::Widen(t, _) => t.columns(found),
+            Term::Widen(t, _) => t.columns(out),
             Term::Arithmetic(_, l, r, _) => {
-                l.columns(found);
-                r.columns(found);
+                l.columns(out);
+                r.columns(out);
             }
         }
     }
@@ -120,7 +120,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    pub(crate) fn columns<'a>(&'a self, found: &mut Vec<&'a Column>) {
+    pub(crate) fn columns<'a>(&'a self, out: &mut Vec<&'a Column>) {
         match self {
             Node::Const(_) => {}
             Node::Known(t, _)
@@ -129,14 +129,14 @@ impl Node {
             | Node::IsNotNull(t)
             | Node::In(t, _)
             | Node::Like(t, _) => {
-                t.columns(found);
+                t.columns(out);
             }
             Node::CompareTerms(l, _, r) => {
-                l.columns(found);
-                r.columns(found);
+                l.columns(out);
+                r.columns(out);
             }
-            Node::Not(n) => n.columns(found),
-            Node::And(list) | Node::Or(list) => list.iter().for_each(|n| n.columns(found)),
+            Node::Not(n) => n.columns(out),
+            Node::And(list) | Node::Or(list) => list.iter().for_each(|n| n.columns(out)),
         }
     }
 

@@ -29,10 +29,10 @@ impl Predicate {
 
     /// The logical paths of its columns, in the schema's case, without duplicates.
     pub fn columns(&self) -> Vec<Vec<String>> {
-        let mut found = Vec::new();
-        self.root.columns(&mut found);
+        let mut bound_columns = Vec::new();
+        self.root.columns(&mut bound_columns);
         let mut paths: Vec<Vec<String>> = Vec::new();
-        for c in found {
+        for c in bound_columns {
             if !paths.contains(&c.path) {
                 paths.push(c.path.clone());
             }

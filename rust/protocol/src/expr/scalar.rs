@@ -166,7 +166,7 @@ impl ScalarBuilder {
 
     /// One more value.
     pub(crate) fn append(&mut self, value: Option<&Scalar>) {
-        macro_rules! of {
+        macro_rules! append_as {
             ($builder:expr, $variant:ident, $convert:expr) => {
                 $builder.append_option(match value {
                     Some(Scalar::$variant(x)) => $convert(x),
@@ -175,18 +175,18 @@ impl ScalarBuilder {
             };
         }
         match &mut self.values {
-            Values::Text(b) => of!(b, Text, Some),
-            Values::Binary(b) => of!(b, Binary, Some),
-            Values::Boolean(b) => of!(b, Boolean, |x: &bool| Some(*x)),
-            Values::Byte(b) => of!(b, Integer, |x: &i64| i8::try_from(*x).ok()),
-            Values::Short(b) => of!(b, Integer, |x: &i64| i16::try_from(*x).ok()),
-            Values::Integer(b) => of!(b, Integer, |x: &i64| i32::try_from(*x).ok()),
-            Values::Long(b) => of!(b, Integer, |x: &i64| Some(*x)),
-            Values::Float(b) => of!(b, Float, |x: &f32| Some(*x)),
-            Values::Double(b) => of!(b, Double, |x: &f64| Some(*x)),
-            Values::Date(b) => of!(b, Date, |x: &i32| Some(*x)),
-            Values::Timestamp(b) => of!(b, Timestamp, |x: &i64| Some(*x)),
-            Values::Decimal(b) => of!(b, Decimal, |x: &i128| Some(*x)),
+            Values::Text(b) => append_as!(b, Text, Some),
+            Values::Binary(b) => append_as!(b, Binary, Some),
+            Values::Boolean(b) => append_as!(b, Boolean, |x: &bool| Some(*x)),
+            Values::Byte(b) => append_as!(b, Integer, |x: &i64| i8::try_from(*x).ok()),
+            Values::Short(b) => append_as!(b, Integer, |x: &i64| i16::try_from(*x).ok()),
+            Values::Integer(b) => append_as!(b, Integer, |x: &i64| i32::try_from(*x).ok()),
+            Values::Long(b) => append_as!(b, Integer, |x: &i64| Some(*x)),
+            Values::Float(b) => append_as!(b, Float, |x: &f32| Some(*x)),
+            Values::Double(b) => append_as!(b, Double, |x: &f64| Some(*x)),
+            Values::Date(b) => append_as!(b, Date, |x: &i32| Some(*x)),
+            Values::Timestamp(b) => append_as!(b, Timestamp, |x: &i64| Some(*x)),
+            Values::Decimal(b) => append_as!(b, Decimal, |x: &i128| Some(*x)),
             Values::Nothing(count) => *count += 1,
         }
     }

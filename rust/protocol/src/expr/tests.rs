@@ -102,8 +102,8 @@ fn refusals_say_what_to_write() {
             "condition",
         ),
     ] {
-        let (found, message) = refusal(&json);
-        assert!(found == kind && message.contains(word), "{json}: {message}");
+        let (refused, message) = refusal(&json);
+        assert!(refused == kind && message.contains(word), "{json}: {message}");
     }
     assert_eq!(Expr::from_json("{}").unwrap_err().kind(), Kind::InvalidArgument);
 }
@@ -179,11 +179,11 @@ fn doubles_compare_as_in_spark() {
     ] {
         for bound in bounds {
             let json = compare("x", cmp, bound, "double");
-            let found = Predicate::bind(&Expr::from_json(&json).unwrap(), &schema).unwrap();
-            let found: Vec<Option<bool>> = found.evaluate(&batch).unwrap().iter().collect();
+            let predicate = Predicate::bind(&Expr::from_json(&json).unwrap(), &schema).unwrap();
+            let predicate: Vec<Option<bool>> = predicate.evaluate(&batch).unwrap().iter().collect();
             let number: f64 = bound.parse().unwrap();
             let expected: Vec<Option<bool>> = rows.iter().map(|v| v.map(|v| holds(order(v, number)))).collect();
-            assert_eq!(found, expected, "x {cmp} {bound}");
+            assert_eq!(predicate, expected, "x {cmp} {bound}");
         }
     }
 }
@@ -227,7 +227,7 @@ fn translated(nodes: &[String], zone: &str) -> Option<String> {
 
 #[test]
 fn spark_filters_translate() {
-    let found = translated(
+    let translation = translated(
         &[
             node("And", 2, r#","left":0,"right":1"#),
             node("IsNotNull", 1, r#","child":0"#),
@@ -238,7 +238,7 @@ fn spark_filters_translate() {
         ],
         "UTC",
     );
-    let e = Expr::from_json(&found.unwrap()).unwrap();
+    let e = Expr::from_json(&translation.unwrap()).unwrap();
     assert!(Predicate::bind(&e, &schema()).is_ok());
     let field = [
         node("IsNull", 1, ""),
@@ -294,25 +294,25 @@ fn what_spark_means_otherwise_is_left_out() {
 
 #[test]
 fn timestamps_are_printed_in_the_sessions_zone() {
-    let at = |ty: &str, value: &str, zone: &str| {
+    let printed = |ty: &str, value: &str, zone: &str| {
         translated(
             &[node("LessThan", 2, ""), attribute("t", ty), constant(value, ty)],
             zone,
         )
     };
     assert!(
-        at("timestamp", "2020-01-01 05:00:00.000999", "UTC")
+        printed("timestamp", "2020-01-01 05:00:00.000999", "UTC")
             .unwrap()
             .contains("2020-01-01 05:00:00.000999")
     );
     assert!(
-        at("timestamp", "2020-01-01 05:00:00", "+02:00")
+        printed("timestamp", "2020-01-01 05:00:00", "+02:00")
             .unwrap()
             .contains("2020-01-01 03:00:00.000000")
     );
-    assert!(at("timestamp", "2020-01-01 05:00:00", "Europe/Zurich").is_none());
+    assert!(printed("timestamp", "2020-01-01 05:00:00", "Europe/Zurich").is_none());
     assert!(
-        at("timestamp_ntz", "1577854800000000", "Europe/Zurich")
+        printed("timestamp_ntz", "1577854800000000", "Europe/Zurich")
             .unwrap()
             .contains("2020-01-01 05:00:00.000000")
     );
@@ -342,10 +342,10 @@ fn one_condition_is_its_own_conjunction() {
         value: Some(value.to_owned()),
         type_name: "boolean".to_owned(),
     };
-    let (one, other) = (literal("true"), literal("false"));
+    let (truth, other) = (literal("true"), literal("false"));
     assert_eq!((Expr::all_of(vec![]), Expr::any_of(vec![])), (None, None));
-    assert_eq!(Expr::all_of(vec![one.clone()]), Some(one.clone()));
-    let args = vec![one, other];
+    assert_eq!(Expr::all_of(vec![truth.clone()]), Some(truth.clone()));
+    let args = vec![truth, other];
     assert_eq!(Expr::all_of(args.clone()), Some(Expr::And { args: args.clone() }));
     assert_eq!(Expr::any_of(args.clone()), Some(Expr::Or { args }));
 }

@@ -124,8 +124,8 @@ fn time_part(text: &str) -> Option<(i64, &str)> {
         if let Some(t) = rest.strip_prefix('.') {
             let fraction = t.bytes().take_while(u8::is_ascii_digit);
             rest = t.get(fraction.clone().count()..)?;
-            let kept = fraction.chain(std::iter::repeat(b'0')).take(6);
-            micros = kept.fold(0, |n, digit| 10 * n + i64::from(digit - b'0'));
+            let padded = fraction.chain(std::iter::repeat(b'0')).take(6);
+            micros = padded.fold(0, |n, digit| 10 * n + i64::from(digit - b'0'));
         }
     }
     let legal = hour < 24 && minute < 60 && second < 60;
@@ -436,7 +436,7 @@ mod tests {
     #[test]
     fn timestamps_of_every_legal_shape() {
         // P164
-        let at = parse_instant("2020-01-01T05:00:00.123456Z").unwrap();
+        let moment = parse_instant("2020-01-01T05:00:00.123456Z").unwrap();
         for same in [
             "2020-01-01 05:00:00.123456",
             "2020-01-01T06:00:00.1234569+01:00",
@@ -445,7 +445,7 @@ mod tests {
             "2020-01-01 07:00:00.123456 GMT+2",
             "2020-01-01T06:00:00.123456+0100",
         ] {
-            assert_eq!(parse_instant(same), Some(at), "{same}");
+            assert_eq!(parse_instant(same), Some(moment), "{same}");
         }
         for bad in [
             "2020-01-01 25:00:00",

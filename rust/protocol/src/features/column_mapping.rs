@@ -222,8 +222,8 @@ pub fn assign_nested(schema: &StructType, max_id: i32) -> Result<Assigned> {
 }
 
 fn nested_ids(f: &Field) -> Map<String, Value> {
-    let found = f.metadata.get(NESTED_IDS).and_then(Value::as_object);
-    found.cloned().unwrap_or_default()
+    let ids = f.metadata.get(NESTED_IDS).and_then(Value::as_object);
+    ids.cloned().unwrap_or_default()
 }
 
 /// The paths of elements, keys and values down to the next struct.
@@ -372,9 +372,9 @@ mod tests {
     fn ids_are_given_depth_first_and_never_again() {
         // P110, P111
         let first = assign(&schema(), 0, &mut fresh()).unwrap();
-        let found: Vec<_> = ids(&first.schema).into_iter().map(|(n, id, _)| (n, id)).collect();
+        let ids_given: Vec<_> = ids(&first.schema).into_iter().map(|(n, id, _)| (n, id)).collect();
         let expected = [("s", 1), ("x", 2), ("l", 3), ("e", 4), ("a", 5)].map(|(n, id)| (n.to_owned(), id));
-        assert_eq!((found.as_slice(), first.max_id), (expected.as_slice(), 5));
+        assert_eq!((ids_given.as_slice(), first.max_id), (expected.as_slice(), 5));
         Mapping::Id.check(&first.schema).unwrap();
 
         let mut fields = first.schema.fields()[..2].to_vec();

@@ -218,8 +218,8 @@ fn unfit(v: View<'_>, why: &str, test: &dyn Fn(&DataType) -> bool) -> Refusal {
 }
 
 fn find(s: &StructType, test: &dyn Fn(&DataType) -> bool) -> Option<String> {
-    let found = s.fields().iter().find(|f| holds(&f.data_type, test));
-    found.map(|f| f.name.clone())
+    let field = s.fields().iter().find(|f| holds(&f.data_type, test));
+    field.map(|f| f.name.clone())
 }
 
 fn holds(t: &DataType, test: &dyn Fn(&DataType) -> bool) -> bool {
@@ -315,7 +315,8 @@ mod tests {
                 contains_null: true,
             }))
         };
-        let says = |found: Refusal, text: &str| assert!(found.as_ref().is_some_and(|f| f.contains(text)), "{found:?}");
+        let says =
+            |reason: Refusal, text: &str| assert!(reason.as_ref().is_some_and(|f| f.contains(text)), "{reason:?}");
         let dvs = "delta.enableDeletionVectors";
         says(refusal(&FEATURE_V2, Primitive::Long, &[V2]), "needs column mapping");
         says(

@@ -82,8 +82,8 @@ struct Identity {
 impl Identity {
     fn of(f: &Field) -> Result<Option<Identity>> {
         let keys = [START, STEP, EXPLICIT];
-        let found = keys.iter().filter(|k| f.metadata.contains_key(**k)).count();
-        if found == 0 {
+        let count = keys.iter().filter(|k| f.metadata.contains_key(**k)).count();
+        if count == 0 {
             return Ok(None);
         }
         let refuse = |why: &str| {
@@ -200,8 +200,8 @@ pub fn take_marks(adds: &mut [Add]) -> Vec<(String, i64)> {
         if tags.is_empty() {
             add.tags = None;
         }
-        let found: Option<Vec<(String, i64)>> = note.and_then(|t| serde_json::from_str(&t).ok());
-        marks.extend(found.unwrap_or_default());
+        let noted: Option<Vec<(String, i64)>> = note.and_then(|t| serde_json::from_str(&t).ok());
+        marks.extend(noted.unwrap_or_default());
     }
     marks
 }
@@ -342,11 +342,17 @@ mod tests {
         stamp(&mut adds[1..], &[("id".to_owned(), 9)]);
         let marks = take_marks(&mut adds);
         assert_eq!(adds, [Add::default(), Add::default()]);
-        let of = |schema: StructType| schema.field("id").unwrap().metadata.get(MARK).cloned();
-        assert_eq!(of(advance(&column(1, 1, None, false), &marks)), Some(json!(9)));
-        assert_eq!(of(advance(&column(1, 1, Some(20), false), &marks)), Some(json!(20)));
-        assert_eq!(of(advance(&column(1, -1, Some(20), false), &marks)), Some(json!(7)));
-        assert_eq!(of(advance(&column(1, 1, None, false), &[])), None);
+        let mark_of = |schema: StructType| schema.field("id").unwrap().metadata.get(MARK).cloned();
+        assert_eq!(mark_of(advance(&column(1, 1, None, false), &marks)), Some(json!(9)));
+        assert_eq!(
+            mark_of(advance(&column(1, 1, Some(20), false), &marks)),
+            Some(json!(20))
+        );
+        assert_eq!(
+            mark_of(advance(&column(1, -1, Some(20), false), &marks)),
+            Some(json!(7))
+        );
+        assert_eq!(mark_of(advance(&column(1, 1, None, false), &[])), None);
     }
 
     #[test]

@@ -37,41 +37,41 @@ pub(super) static FEATURE: TableFeature = TableFeature {
 
 /// The invariants, named by their columns.
 fn checks(view: View<'_>) -> Result<Vec<RowCheck>> {
-    let mut found = Vec::new();
-    in_struct(view.schema, "", &mut found)?;
-    Ok(found)
+    let mut row_checks = Vec::new();
+    in_struct(view.schema, "", &mut row_checks)?;
+    Ok(row_checks)
 }
 
-fn in_struct(s: &StructType, path: &str, found: &mut Vec<RowCheck>) -> Result<()> {
+fn in_struct(s: &StructType, path: &str, checks: &mut Vec<RowCheck>) -> Result<()> {
     for f in s.fields() {
         let name = format!("{path}{}", f.name);
-        if let Some(kept) = f.metadata.get(KEY) {
-            let sql = expression(kept).ok_or_else(|| unknown_shape(f, &name))?;
-            found.push(RowCheck {
+        if let Some(stored) = f.metadata.get(KEY) {
+            let sql = expression(stored).ok_or_else(|| unknown_shape(f, &name))?;
+            checks.push(RowCheck {
                 name: name.clone(),
                 sql,
             });
         }
-        in_type(&f.data_type, &format!("{name}."), found)?;
+        in_type(&f.data_type, &format!("{name}."), checks)?;
     }
     Ok(())
 }
 
-fn in_type(t: &DataType, path: &str, found: &mut Vec<RowCheck>) -> Result<()> {
+fn in_type(t: &DataType, path: &str, checks: &mut Vec<RowCheck>) -> Result<()> {
     match t {
         DataType::Primitive(_) => Ok(()),
-        DataType::Struct(s) => in_struct(s, path, found),
-        DataType::Array(a) => in_type(&a.element, &format!("{path}element."), found),
+        DataType::Struct(s) => in_struct(s, path, checks),
+        DataType::Array(a) => in_type(&a.element, &format!("{path}element."), checks),
         DataType::Map(m) => {
-            in_type(&m.key, &format!("{path}key."), found)?;
-            in_type(&m.value, &format!("{path}value."), found)
+            in_type(&m.key, &format!("{path}key."), checks)?;
+            in_type(&m.value, &format!("{path}value."), checks)
         }
     }
 }
 
 /// The condition in `{"expression": {"expression": "<sql>"}}`.
-fn expression(kept: &Value) -> Option<String> {
-    let parsed: Value = serde_json::from_str(kept.as_str()?).ok()?;
+fn expression(stored: &Value) -> Option<String> {
+    let parsed: Value = serde_json::from_str(stored.as_str()?).ok()?;
     Some(parsed.get("expression")?.get("expression")?.as_str()?.to_owned())
 }
 

@@ -114,7 +114,7 @@ fn holds(t: &DataType, p: Primitive) -> bool {
 
 fn find_in_struct<T>(s: &StructType, look: &dyn Fn(&Field) -> Option<T>) -> Option<(String, T)> {
     s.fields().iter().find_map(|f| match look(f) {
-        Some(found) => Some((f.name.clone(), found)),
+        Some(reason) => Some((f.name.clone(), reason)),
         None => find_in_type(&f.data_type, look),
     })
 }

@@ -198,8 +198,8 @@ fn finish(attempt: &mut Attempt<'_>) -> Result<()> {
 }
 
 /// The one of two such domains that says the higher row id.
-fn higher(one: Option<DomainMetadata>, other: Option<DomainMetadata>) -> Result<Option<DomainMetadata>> {
-    Ok(match (one, other) {
+fn higher(mark: Option<DomainMetadata>, other: Option<DomainMetadata>) -> Result<Option<DomainMetadata>> {
+    Ok(match (mark, other) {
         (Some(a), Some(b)) if high_water_mark(&b)? > high_water_mark(&a)? => Some(b),
         (a, b) => a.or(b),
     })

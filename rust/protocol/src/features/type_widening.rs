@@ -183,9 +183,9 @@ fn retype(t: &DataType, path: &[String], change: Retype<'_>) -> Option<Result<Da
     };
     match t {
         DataType::Struct(s) => {
-            let at = s.index_ignore_case(first)?;
+            let index = s.index_ignore_case(first)?;
             let mut fields = s.fields().to_vec();
-            let field = fields.get_mut(at)?;
+            let field = fields.get_mut(index)?;
             field.data_type = match retype(&field.data_type, rest, change)? {
                 Ok(t) => t,
                 Err(e) => return Some(Err(e)),
@@ -219,13 +219,13 @@ pub fn record(old: &StructType, new: &StructType) -> StructType {
 }
 
 fn record_field(old: &Field, new: &Field) -> Field {
-    let mut found = Vec::new();
-    let data_type = record_type(&old.data_type, &new.data_type, "", &mut found);
+    let mut changes = Vec::new();
+    let data_type = record_type(&old.data_type, &new.data_type, "", &mut changes);
     let mut metadata = new.metadata.clone();
-    if !found.is_empty()
+    if !changes.is_empty()
         && let Value::Array(all) = metadata.entry(CHANGES).or_insert_with(|| json!([]))
     {
-        all.extend(found);
+        all.extend(changes);
     }
     Field {
         data_type,
@@ -234,7 +234,7 @@ fn record_field(old: &Field, new: &Field) -> Field {
     }
 }
 
-fn record_type(old: &DataType, new: &DataType, path: &str, found: &mut Vec<Value>) -> DataType {
+fn record_type(old: &DataType, new: &DataType, path: &str, changes: &mut Vec<Value>) -> DataType {
     let below = |part: &str| {
         if path.is_empty() {
             part.to_owned()
@@ -248,17 +248,17 @@ fn record_type(old: &DataType, new: &DataType, path: &str, found: &mut Vec<Value
             if let Some(o) = change.as_object_mut().filter(|_| !path.is_empty()) {
                 o.insert("fieldPath".to_owned(), json!(path));
             }
-            found.push(change);
+            changes.push(change);
             new.clone()
         }
         (DataType::Struct(old), DataType::Struct(new)) => DataType::Struct(record(old, new)),
         (DataType::Array(old), DataType::Array(new)) => DataType::Array(Box::new(ArrayType {
-            element: record_type(&old.element, &new.element, &below("element"), found),
+            element: record_type(&old.element, &new.element, &below("element"), changes),
             contains_null: new.contains_null,
         })),
         (DataType::Map(old), DataType::Map(new)) => DataType::Map(Box::new(MapType {
-            key: record_type(&old.key, &new.key, &below("key"), found),
-            value: record_type(&old.value, &new.value, &below("value"), found),
+            key: record_type(&old.key, &new.key, &below("key"), changes),
+            value: record_type(&old.value, &new.value, &below("value"), changes),
             value_contains_null: new.value_contains_null,
         })),
         _ => new.clone(),
@@ -274,8 +274,8 @@ fn changes(f: &Field) -> &[Value] {
 
 /// From which type to which; `None` for text that names no primitive.
 fn parse(change: &Value) -> Option<(Primitive, Primitive)> {
-    let of = |key: &str| change.get(key).and_then(Value::as_str).and_then(Primitive::parse);
-    Some((of("fromType")?, of("toType")?))
+    let type_of = |key: &str| change.get(key).and_then(Value::as_str).and_then(Primitive::parse);
+    Some((type_of("fromType")?, type_of("toType")?))
 }
 
 /// Whether older files may hold this column as floats, and their statistics a float's digits.
@@ -390,8 +390,8 @@ mod tests {
 
     #[test]
     fn refused_changes_say_why() {
-        let message = |on: &[&str], at: &str, to| {
-            with(&nested(), on, |v| widen(v, &path(at), to))
+        let message = |on: &[&str], place: &str, to| {
+            with(&nested(), on, |v| widen(v, &path(place), to))
                 .unwrap_err()
                 .message()
                 .to_owned()

@@ -196,12 +196,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Pairs<'a> {
 /// Sorts pairs by key; of a repeated key the last value counts.
 fn in_order<'a>(mut pairs: Vec<(Text<'a>, Option<Text<'a>>)>) -> Pairs<'a> {
     let keys = pairs.iter().map(|(key, _)| key);
-    if !keys.clone().zip(keys.skip(1)).all(|(one, next)| one < next) {
-        pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
-        pairs.dedup_by(|later, kept| {
-            let is_same = later.0 == kept.0;
+    if !keys.clone().zip(keys.skip(1)).all(|(previous, next)| previous < next) {
+        pairs.sort_by(|(previous, _), (other, _)| previous.cmp(other));
+        pairs.dedup_by(|later, earlier| {
+            let is_same = later.0 == earlier.0;
             if is_same {
-                std::mem::swap(later, kept);
+                std::mem::swap(later, earlier);
             }
             is_same
         });
@@ -249,12 +249,13 @@ mod tests {
             let line = format!(
                 r#"{{"add":{{"path":"x","partitionValues":{map},"size":1,"modificationTime":2,"dataChange":true,"tags":{map}}}}}"#
             );
-            let (Some(LineAction::Add(one)), Some(Action::Add(other))) = (borrowed(&line), parse_line(&line).unwrap())
+            let (Some(LineAction::Add(action)), Some(Action::Add(other))) =
+                (borrowed(&line), parse_line(&line).unwrap())
             else {
                 panic!("no add")
             };
-            assert_eq!(one.partition_values, Pairs::from(&other.partition_values), "{map}");
-            assert_eq!(one.tags, other.tags.as_ref().map(Pairs::from), "{map}");
+            assert_eq!(action.partition_values, Pairs::from(&other.partition_values), "{map}");
+            assert_eq!(action.tags, other.tags.as_ref().map(Pairs::from), "{map}");
         }
     }
 
@@ -268,8 +269,8 @@ mod tests {
             r#"{"remove":{"dataChange":true}}"#,
         ];
         for line in lines {
-            let (one, other) = (parse_file_line(line).unwrap_err(), parse_line(line).unwrap_err());
-            assert_eq!(one.message(), other.message(), "{line}");
+            let (error, other) = (parse_file_line(line).unwrap_err(), parse_line(line).unwrap_err());
+            assert_eq!(error.message(), other.message(), "{line}");
         }
         assert!(borrowed(r#"{"futureAction":{"x":1}}"#).is_none() && borrowed(" ").is_none());
     }

@@ -331,11 +331,11 @@ pub fn removes_to_batch<'a>(removes: impl IntoIterator<Item = &'a Remove>) -> Re
 pub fn conform(column: &StructArray, schema: &SchemaRef, extra: &[&str]) -> Result<RecordBatch> {
     let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
     let mut columns = Vec::with_capacity(fields.len());
-    for (at, f) in schema.fields().iter().enumerate() {
-        let kept = extra.contains(&f.name().as_str());
-        columns.push(match (column.column_by_name(f.name()), fields.get_mut(at)) {
+    for (index, f) in schema.fields().iter().enumerate() {
+        let is_extra = extra.contains(&f.name().as_str());
+        columns.push(match (column.column_by_name(f.name()), fields.get_mut(index)) {
             (None, _) => new_null_array(f.data_type(), column.len()),
-            (Some(c), Some(field)) if kept => {
+            (Some(c), Some(field)) if is_extra => {
                 *field = Arc::new(Field::new(f.name(), c.data_type().clone(), true));
                 c.clone()
             }
@@ -431,13 +431,13 @@ mod tests {
             (Arc::new(Field::new("stats", DataType::Utf8View, true)), views.clone()),
             (Arc::new(Field::new("more", DataType::Utf8View, true)), views),
         ]);
-        let kept = conform(&input, &ADD_SCHEMA, &["more", "stats", "absent"]).unwrap();
+        let conformed = conform(&input, &ADD_SCHEMA, &["more", "stats", "absent"]).unwrap();
         let cast = conform(&input, &ADD_SCHEMA, &[]).unwrap();
         let ty = |batch: &RecordBatch, name| batch.column_by_name(name).map(|c| c.data_type().clone());
-        assert_eq!(kept.num_columns(), ADD_SCHEMA.fields().len() + 1);
-        assert_eq!(ty(&kept, "stats"), Some(DataType::Utf8View));
+        assert_eq!(conformed.num_columns(), ADD_SCHEMA.fields().len() + 1);
+        assert_eq!(ty(&conformed, "stats"), Some(DataType::Utf8View));
         assert_eq!(ty(&cast, "stats"), Some(DataType::Utf8));
-        for batch in [kept, cast] {
+        for batch in [conformed, cast] {
             let rows = FileRows::new(&batch);
             assert_eq!([rows.stats(0), rows.stats(1), rows.stats(2)], [Some("{}"), None, None]);
         }

@@ -61,29 +61,29 @@ impl FileOrder {
     /// clustering columns; without them, columns whose bounds separate files are chosen.
     pub fn choose(sample: &[StructArray], clustering: &[Vec<String>], files: u64) -> Result<FileOrder> {
         let fields = sample.first().map(|s| s.fields().clone()).unwrap_or_default();
-        let mut found: Vec<(f64, Curved)> = Vec::new();
-        for (path, at) in candidates(&fields, clustering) {
-            let (Some(min), Some(max)) = (leaf(sample, &at)?, leaf(sample, &below("maxValues", &path))?) else {
+        let mut columns: Vec<(f64, Curved)> = Vec::new();
+        for (path, leaf_path) in candidates(&fields, clustering) {
+            let (Some(min), Some(max)) = (leaf(sample, &leaf_path)?, leaf(sample, &below("maxValues", &path))?) else {
                 continue;
             };
             let (mins, maxes) = (numbers(&min)?, numbers(&max)?);
             let overlap = overlap(&mins, &maxes);
             if !clustering.is_empty() || overlap <= MOST_OVERLAP {
                 let column = Column {
-                    path: at,
+                    path: leaf_path,
                     ty: min.data_type().to_string(),
                 };
                 let cuts = cuts(mins);
-                found.push((overlap, Curved { column, cuts }));
+                columns.push((overlap, Curved { column, cuts }));
             }
         }
         if clustering.is_empty() {
-            found.sort_by(|a, b| a.0.total_cmp(&b.0));
+            columns.sort_by(|a, b| a.0.total_cmp(&b.0));
         }
-        found.truncate(MOST_COLUMNS);
+        columns.truncate(MOST_COLUMNS);
         Ok(FileOrder {
             partitions: partitions(&fields),
-            curve: found.into_iter().map(|(_, curved)| curved).collect(),
+            curve: columns.into_iter().map(|(_, curved)| curved).collect(),
             clustered: !clustering.is_empty(),
             files,
         })
@@ -97,7 +97,10 @@ impl FileOrder {
         let same_columns = match clustering {
             [] => !self.clustered,
             _ => {
-                let asked: Vec<Vec<String>> = candidates(adds, clustering).into_iter().map(|(_, at)| at).collect();
+                let asked: Vec<Vec<String>> = candidates(adds, clustering)
+                    .into_iter()
+                    .map(|(_, leaf_path)| leaf_path)
+                    .collect();
                 let ours: Vec<Vec<String>> = self.curve.iter().map(|c| c.column.path.clone()).collect();
                 self.clustered && asked.into_iter().take(MOST_COLUMNS).eq(ours)
             }
@@ -114,14 +117,14 @@ impl FileOrder {
     /// # Errors
     /// `Internal` if the rows' columns can't be read.
     pub fn keys(&self, adds: &StructArray) -> Result<BinaryArray> {
-        let one = std::slice::from_ref(adds);
+        let batch = std::slice::from_ref(adds);
         let mut values: Vec<Values> = Vec::new();
         for column in &self.partitions {
-            values.extend(leaf(one, &column.path)?.map(|a| Values::of(&a)).transpose()?);
+            values.extend(leaf(batch, &column.path)?.map(|a| Values::of(&a)).transpose()?);
         }
         let mut curve: Vec<(&[f64], Vec<f64>)> = Vec::new();
         for Curved { column, cuts } in &self.curve {
-            if let Some(array) = leaf(one, &column.path)? {
+            if let Some(array) = leaf(batch, &column.path)? {
                 curve.push((cuts, numbers(&array)?));
             }
         }
@@ -256,10 +259,11 @@ fn candidates(adds: &Fields, clustering: &[Vec<String>]) -> Vec<(Vec<String>, Ve
         ([], _) => Vec::new(),
         (chosen, _) => chosen.to_vec(),
     };
-    let there =
-        |(_, at): &(Vec<String>, Vec<String>)| field(adds, at).is_some_and(|t| !matches!(t, ArrowType::Struct(_)));
-    let found = all.into_iter().map(|path| (path.clone(), below("minValues", &path)));
-    found.filter(there).collect()
+    let there = |(_, leaf_path): &(Vec<String>, Vec<String>)| {
+        field(adds, leaf_path).is_some_and(|t| !matches!(t, ArrowType::Struct(_)))
+    };
+    let paths = all.into_iter().map(|path| (path.clone(), below("minValues", &path)));
+    paths.filter(there).collect()
 }
 
 fn below(section: &str, path: &[String]) -> Vec<String> {
@@ -287,8 +291,8 @@ fn cuts(mut values: Vec<f64>) -> Vec<f64> {
     values.retain(|v| v.is_finite());
     values.sort_unstable_by(f64::total_cmp);
     let places = 1_usize << BITS;
-    let at = |place: usize| values.get(place * values.len() / places).copied();
-    let mut cuts: Vec<f64> = (1..places).filter_map(at).collect();
+    let quantile = |place: usize| values.get(place * values.len() / places).copied();
+    let mut cuts: Vec<f64> = (1..places).filter_map(quantile).collect();
     cuts.dedup();
     cuts
 }
@@ -354,9 +358,9 @@ fn numbers(array: &ArrayRef) -> Result<Vec<f64>> {
 /// The type at this path through structs.
 fn field<'a>(fields: &'a Fields, path: &[String]) -> Option<&'a ArrowType> {
     let (name, rest) = path.split_first()?;
-    let (_, found) = fields.find(name)?;
-    match (found.data_type(), rest) {
-        (found, []) => Some(found),
+    let (_, field_of_name) = fields.find(name)?;
+    match (field_of_name.data_type(), rest) {
+        (field_of_name, []) => Some(field_of_name),
         (ArrowType::Struct(inner), rest) => field(inner, rest),
         _ => None,
     }
@@ -379,7 +383,7 @@ fn leaves(fields: &Fields) -> Vec<Vec<String>> {
 
 /// A leaf of the column from all arrays, concatenated; `None` if one lacks it.
 fn leaf(adds: &[StructArray], path: &[String]) -> Result<Option<ArrayRef>> {
-    let mut found: Vec<ArrayRef> = Vec::with_capacity(adds.len());
+    let mut arrays_of_leaf: Vec<ArrayRef> = Vec::with_capacity(adds.len());
     for add in adds {
         let mut here: ArrayRef = std::sync::Arc::new(add.clone());
         for name in path {
@@ -387,9 +391,9 @@ fn leaf(adds: &[StructArray], path: &[String]) -> Result<Option<ArrayRef>> {
             let Some(next) = next.cloned() else { return Ok(None) };
             here = next;
         }
-        found.push(here);
+        arrays_of_leaf.push(here);
     }
-    let arrays: Vec<&dyn Array> = found.iter().map(AsRef::as_ref).collect();
+    let arrays: Vec<&dyn Array> = arrays_of_leaf.iter().map(AsRef::as_ref).collect();
     match arrays.is_empty() {
         true => Ok(None),
         false => concat(&arrays).map(Some).map_err(failed),
@@ -456,10 +460,10 @@ mod tests {
 
     #[test]
     fn partitions_come_first_then_what_tells_files_apart() {
-        let one = adds(&[7, 3, 5], &[Some(2), Some(1), Some(1)]);
+        let batch = adds(&[7, 3, 5], &[Some(2), Some(1), Some(1)]);
         let two = adds(&[1, 9], &[Some(2), None]);
-        assert_eq!(order(&[one.clone(), two.clone()], &[]), [4, 1, 2, 3, 0]);
-        assert_eq!(order(&[one, two], &["id"]), [4, 1, 2, 3, 0]);
+        assert_eq!(order(&[batch.clone(), two.clone()], &[]), [4, 1, 2, 3, 0]);
+        assert_eq!(order(&[batch, two], &["id"]), [4, 1, 2, 3, 0]);
         let plain = nested(vec![("path", Arc::new(StringArray::from(vec!["b", "a"])) as ArrayRef)]);
         assert_eq!(order(&[plain.as_struct().clone()], &[]), [0, 1]);
         assert!(order(&[], &[]).is_empty());
@@ -511,8 +515,17 @@ mod tests {
         assert_eq!(z_order([255].into_iter(), BITS), 255);
         let cuts = cuts((0..512).map(f64::from).chain([f64::NAN]).collect());
         assert_eq!((cuts.len(), cuts[0]), (255, 2.0));
-        let of = |v: f64| place(&cuts, v);
-        assert_eq!([of(-1.0), of(2.0), of(3.9), of(1e9), of(f64::NAN)], [0, 1, 1, 255, 255]);
+        let place_of = |v: f64| place(&cuts, v);
+        assert_eq!(
+            [
+                place_of(-1.0),
+                place_of(2.0),
+                place_of(3.9),
+                place_of(1e9),
+                place_of(f64::NAN)
+            ],
+            [0, 1, 1, 255, 255]
+        );
         assert!(super::cuts(vec![1.0; 9]).len() == 1 && super::cuts(vec![]).is_empty());
     }
 }

@@ -207,10 +207,10 @@ pub fn map_value<'a>(maps: &'a MapArray, row: usize, key: &str) -> Option<&'a st
     if row >= maps.len() || maps.is_null(row) {
         return None;
     }
-    let offset = |at: usize| usize::try_from(*maps.offsets().get(at)?).ok();
+    let offset = |place: usize| usize::try_from(*maps.offsets().get(place)?).ok();
     let entries = offset(row)?..offset(row + 1)?;
-    let found = entries.rev().find(|entry| text_at(maps.keys(), *entry) == Some(key))?;
-    text_at(maps.values(), found)
+    let position = entries.rev().find(|entry| text_at(maps.keys(), *entry) == Some(key))?;
+    text_at(maps.values(), position)
 }
 
 /// The value of a key in each row of such a column.
@@ -223,8 +223,8 @@ pub fn map_values<'a>(maps: &'a MapArray, key: &'a str) -> impl Iterator<Item = 
             return None;
         };
         let entries = usize::try_from(*from).ok()?..usize::try_from(*until).ok()?;
-        let found = entries.rev().find(|entry| keys.value(*entry) == key)?;
-        values.is_valid(found).then(|| values.value(found))
+        let position = entries.rev().find(|entry| keys.value(*entry) == key)?;
+        values.is_valid(position).then(|| values.value(position))
     })
 }
 
@@ -257,9 +257,15 @@ mod tests {
         };
         let batch = adds_to_batch([&Add::default(), &with]).unwrap();
         let maps = batch.column_by_name("partitionValues").unwrap().as_map();
-        let of = |row, key| map_value(maps, row, key);
+        let value_of = |row, key| map_value(maps, row, key);
         assert_eq!(
-            [of(1, "p"), of(1, "q"), of(1, "r"), of(0, "p"), of(2, "p")],
+            [
+                value_of(1, "p"),
+                value_of(1, "q"),
+                value_of(1, "r"),
+                value_of(0, "p"),
+                value_of(2, "p")
+            ],
             [Some("1"), None, None, None, None]
         );
         let second = maps.slice(1, 1);

@@ -60,9 +60,9 @@ impl SeenFiles {
             self.grow();
         }
         let low = |bits: u128| u64::try_from(bits & u128::from(u64::MAX)).unwrap_or_default();
-        let (mark, at) = (low(hash), place(low(hash >> 64), LISTS));
+        let (mark, number) = (low(hash), place(low(hash >> 64), LISTS));
         let may_be_there = self.set_bit(mark);
-        let Some(list) = self.lists.get_mut(at) else {
+        let Some(list) = self.lists.get_mut(number) else {
             return true;
         };
         if may_be_there && list.iter().any(|run| run.contains(&mark)) {
@@ -83,9 +83,9 @@ impl SeenFiles {
 
     /// Sets a file's bit; true if it was set already.
     fn set_bit(&mut self, mark: Mark) -> bool {
-        let at = place(mark, self.bits.len() * 64);
-        let bit = 1 << (at % 64);
-        let word = self.bits.get_mut(at / 64);
+        let bit_number = place(mark, self.bits.len() * 64);
+        let bit = 1 << (bit_number % 64);
+        let word = self.bits.get_mut(bit_number / 64);
         word.is_some_and(|word| std::mem::replace(word, *word | bit) & bit != 0)
     }
 
@@ -102,8 +102,8 @@ impl SeenFiles {
 }
 
 /// A slot among `of` slots, a power of two.
-fn place(part: u64, of: usize) -> usize {
-    usize::try_from(part & u64::try_from(of.saturating_sub(1)).unwrap_or_default()).unwrap_or_default()
+fn place(part: u64, size: usize) -> usize {
+    usize::try_from(part & u64::try_from(size.saturating_sub(1)).unwrap_or_default()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -36,13 +36,13 @@ fn rules(target: i64) -> Rules {
 }
 
 fn names(bins: &[Bin]) -> Vec<Vec<&str>> {
-    let mut found: Vec<Vec<&str>> = bins
+    let mut groups: Vec<Vec<&str>> = bins
         .iter()
         .map(|b| b.files.iter().map(|f| f.add.path.as_str()).collect())
         .collect();
-    found.iter_mut().for_each(|group| group.sort_unstable());
-    found.sort();
-    found
+    groups.iter_mut().for_each(|group| group.sort_unstable());
+    groups.sort();
+    groups
 }
 
 fn by(columns: &[&str], curve: Curve) -> Ordering {

@@ -173,12 +173,12 @@ pub(super) fn widen_decimal(v: i128, up: bool) -> i128 {
 
 /// Whether a struct of parsed statistics has columns for this leaf.
 pub(super) fn has_leaf(leaf: &Leaf, stats: &ArrayRef) -> bool {
-    let of = |section| at(stats, section, &leaf.path).ok().flatten().is_some();
+    let has = |section| leaf_in_section(stats, section, &leaf.path).ok().flatten().is_some();
     let ordered = leaf.ty.is_some_and(is_ordered);
-    of("nullCount") && (!ordered || (of("minValues") && of("maxValues")))
+    has("nullCount") && (!ordered || (has("minValues") && has("maxValues")))
 }
 
-pub(super) fn at(stats: &ArrayRef, section: &str, path: &[String]) -> Result<Option<ArrayRef>> {
+pub(super) fn leaf_in_section(stats: &ArrayRef, section: &str, path: &[String]) -> Result<Option<ArrayRef>> {
     let mut here = child(stats, section)?;
     for name in path {
         here = match here {
@@ -199,11 +199,11 @@ pub(super) fn from_structs(leaves: &[Leaf], stats: &ArrayRef) -> Result<Bounds> 
     let num_records = counts(child(stats, "numRecords")?)?;
     let mut bounds = Vec::with_capacity(leaves.len());
     for leaf in leaves {
-        let bound = |section, up| match (at(stats, section, &leaf.path)?, leaf.ty) {
+        let bound = |section, up| match (leaf_in_section(stats, section, &leaf.path)?, leaf.ty) {
             (Some(array), Some(ty)) if is_ordered(ty) => convert(&array, ty, up),
             _ => Ok(None),
         };
-        let null_count = counts(at(stats, "nullCount", &leaf.path)?)?;
+        let null_count = counts(leaf_in_section(stats, "nullCount", &leaf.path)?)?;
         bounds.push(LeafBounds::new(
             leaf,
             bound("minValues", false)?,

@@ -180,20 +180,23 @@ proptest! {
         prop_assert!(translated.is_some() || !is_understood, "{}", text);
         let Some(translated) = translated else { return Ok(()) };
         for row in &rows {
-            let (wanted, found) = (truth(&e, row), truth(&translated, row));
-            prop_assert!(wanted != Some(true) || found == Some(true), "{:?} of {:?}", translated, row);
-            prop_assert!(!is_understood || wanted == found, "{:?} of {:?}", translated, row);
+            let (wanted, actual) = (truth(&e, row), truth(&translated, row));
+            prop_assert!(wanted != Some(true) || actual == Some(true), "{:?} of {:?}", translated, row);
+            prop_assert!(!is_understood || wanted == actual, "{:?} of {:?}", translated, row);
         }
     }
 }
 
 #[test]
 fn list_with_a_value_that_is_not_understood_is_left_out() {
-    let (zone, at) = (ZONES[3], |text: &str| Expr::Literal {
+    let (zone, moment) = (ZONES[3], |text: &str| Expr::Literal {
         value: Some(text.to_owned()),
         type_name: "timestamp".to_owned(),
     });
-    let list = vec![at("2020-01-01 00:00:00.000000"), at("2020-01-02 00:00:00.000000")];
+    let list = vec![
+        moment("2020-01-01 00:00:00.000000"),
+        moment("2020-01-02 00:00:00.000000"),
+    ];
     let arg = Box::new(Expr::Column {
         name: vec!["ts".to_owned()],
     });

@@ -16,11 +16,11 @@ pub fn stats_contradiction(logged: &str, exact: &str) -> Option<String> {
     };
     let exact: Map<String, Value> = serde_json::from_str(exact).ok()?;
     let tight = logged.get("tightBounds") != Some(&Value::Bool(false));
-    let count = |name: &str, of: &Map<String, Value>| of.get(name).and_then(Value::as_i64);
-    if let (Some(said), Some(found)) = (count("numRecords", &logged), count("numRecords", &exact))
-        && said != found
+    let count = |name: &str, fields: &Map<String, Value>| fields.get(name).and_then(Value::as_i64);
+    if let (Some(said), Some(counted)) = (count("numRecords", &logged), count("numRecords", &exact))
+        && said != counted
     {
-        return Some(format!("the log says {said} rows (numRecords), the file has {found}"));
+        return Some(format!("the log says {said} rows (numRecords), the file has {counted}"));
     }
     let both = |name: &str| Some((logged.get(name)?, exact.get(name)?));
     let nulls = both("nullCount").filter(|_| tight);
@@ -37,25 +37,25 @@ pub fn stats_contradiction(logged: &str, exact: &str) -> Option<String> {
 fn differing(
     logged: &Value,
     exact: &Value,
-    at: &str,
+    parent: &str,
     differs: &dyn Fn(&Value, &Value) -> Option<bool>,
 ) -> Option<String> {
     match (logged, exact) {
         (Value::Object(l), Value::Object(e)) => l.iter().find_map(|(name, l)| {
-            let path = if at.is_empty() {
+            let path = if parent.is_empty() {
                 name.clone()
             } else {
-                format!("{at}.{name}")
+                format!("{parent}.{name}")
             };
             differing(l, e.get(name)?, &path, differs)
         }),
-        _ => differs(logged, exact)?.then(|| at.to_owned()),
+        _ => differs(logged, exact)?.then(|| parent.to_owned()),
     }
 }
 
 /// Whether one value certainly is below another; `None` for values that can't be compared.
-fn less(one: &Value, other: &Value) -> Option<bool> {
-    match (one, other) {
+fn less(value: &Value, other: &Value) -> Option<bool> {
+    match (value, other) {
         (Value::Number(a), Value::Number(b)) => Some(match (a.as_i64(), b.as_i64()) {
             (Some(a), Some(b)) => a < b,
             // Rounding keeps the order.
@@ -75,11 +75,11 @@ fn less(one: &Value, other: &Value) -> Option<bool> {
 fn cut(text: &str, length: usize) -> &str {
     text.char_indices()
         .nth(length)
-        .map_or(text, |(at, _)| text.get(..at).unwrap_or(text))
+        .map_or(text, |(end, _)| text.get(..end).unwrap_or(text))
 }
 
 fn is_moment(text: &str) -> bool {
-    let byte = |at: usize| text.as_bytes().get(at).copied();
+    let byte = |byte_of: usize| text.as_bytes().get(byte_of).copied();
     matches!(
         (byte(4), byte(7), byte(10), byte(13)),
         (Some(b'-'), Some(b'-'), Some(b'T' | b' '), Some(b':'))
@@ -114,8 +114,8 @@ mod tests {
             (r#"{"maxValues":{"s":{"b":"xyy"}}}"#, "above the maximum"),
             ("[", "aren't JSON"),
         ] {
-            let found = stats_contradiction(wrong, exact).unwrap_or_default();
-            assert!(found.contains(said), "{wrong}: {found}");
+            let contradiction = stats_contradiction(wrong, exact).unwrap_or_default();
+            assert!(contradiction.contains(said), "{wrong}: {contradiction}");
         }
     }
 

@@ -50,8 +50,8 @@ const SURE_DIGITS: usize = 15;
 const MOST_DIGITS: usize = 18;
 
 /// The eight bytes from an offset on, the first one lowest.
-pub(super) fn eight(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+pub(super) fn eight(bytes: &[u8], offset: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(offset..)?.first_chunk()?))
 }
 
 /// The index of the first byte whose highest bit is set.
@@ -74,69 +74,69 @@ fn no_plain_text(sixteen: u128) -> u128 {
 
 /// The end of the scalar that starts at `at`; `None` for other values and for strings with escapes.
 #[inline]
-pub(super) fn end(bytes: &[u8], at: usize) -> Option<usize> {
-    match bytes.get(at)? {
+pub(super) fn end(bytes: &[u8], offset: usize) -> Option<usize> {
+    match bytes.get(offset)? {
         // Most null counts.
-        b'0'..=b'9' if matches!(bytes.get(at + 1), Some(b',' | b'}')) => Some(at + 1),
-        b'"' => string_end(bytes, at + 1),
+        b'0'..=b'9' if matches!(bytes.get(offset + 1), Some(b',' | b'}')) => Some(offset + 1),
+        b'"' => string_end(bytes, offset + 1),
         b'n' | b't' | b'f' => {
             let words: [&[u8]; 3] = [b"null", b"true", b"false"];
-            let rest = bytes.get(at..)?;
-            words.iter().find(|w| rest.starts_with(w)).map(|w| at + w.len())
+            let rest = bytes.get(offset..)?;
+            words.iter().find(|w| rest.starts_with(w)).map(|w| offset + w.len())
         }
-        _ => number_end(bytes, at),
+        _ => number_end(bytes, offset),
     }
 }
 
 #[inline]
 fn string_end(bytes: &[u8], from: usize) -> Option<usize> {
-    let mut at = from;
-    let rest = |at| bytes.get(at..).unwrap_or_default();
-    while let Some(sixteen) = rest(at).first_chunk() {
+    let mut offset = from;
+    let rest = |offset| bytes.get(offset..).unwrap_or_default();
+    while let Some(sixteen) = rest(offset).first_chunk() {
         match no_plain_text(u128::from_le_bytes(*sixteen)) {
-            0 => at += 16,
+            0 => offset += 16,
             marked => {
-                let end = at + marked.trailing_zeros() as usize / 8;
+                let end = offset + marked.trailing_zeros() as usize / 8;
                 return (bytes.get(end) == Some(&b'"')).then_some(end + 1);
             }
         }
     }
     let is_inside = |b: &&u8| **b != b'"' && **b != b'\\' && **b >= b' ';
-    at += rest(at).iter().take_while(is_inside).count();
-    (bytes.get(at) == Some(&b'"')).then_some(at + 1)
+    offset += rest(offset).iter().take_while(is_inside).count();
+    (bytes.get(offset) == Some(&b'"')).then_some(offset + 1)
 }
 
 #[inline]
 fn number_end(bytes: &[u8], from: usize) -> Option<usize> {
     let start = from + usize::from(bytes.get(from) == Some(&b'-'));
-    let mut at = digits_end(bytes, start);
-    if at == start || (at > start + 1 && bytes.get(start) == Some(&b'0')) {
+    let mut offset = digits_end(bytes, start);
+    if offset == start || (offset > start + 1 && bytes.get(start) == Some(&b'0')) {
         return None;
     }
-    if bytes.get(at) == Some(&b'.') {
-        let fraction = at + 1;
-        at = digits_end(bytes, fraction);
-        (at > fraction).then_some(())?;
+    if bytes.get(offset) == Some(&b'.') {
+        let fraction = offset + 1;
+        offset = digits_end(bytes, fraction);
+        (offset > fraction).then_some(())?;
     }
-    if matches!(bytes.get(at), Some(b'e' | b'E')) {
-        let exponent = at + 1 + usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
-        at = digits_end(bytes, exponent);
-        (at > exponent).then_some(())?;
+    if matches!(bytes.get(offset), Some(b'e' | b'E')) {
+        let exponent = offset + 1 + usize::from(matches!(bytes.get(offset + 1), Some(b'+' | b'-')));
+        offset = digits_end(bytes, exponent);
+        (offset > exponent).then_some(())?;
     }
-    Some(at)
+    Some(offset)
 }
 
 #[inline]
 fn digits_end(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
-    while let Some(eight) = eight(bytes, at) {
+    let mut offset = from;
+    while let Some(eight) = eight(bytes, offset) {
         match no_digits(eight ^ each(b'0')) {
-            0 => at += 8,
-            marked => return at + first(marked),
+            0 => offset += 8,
+            marked => return offset + first(marked),
         }
     }
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().take_while(|b| b.is_ascii_digit()).count()
+    let rest = bytes.get(offset..).unwrap_or_default();
+    offset + rest.iter().take_while(|b| b.is_ascii_digit()).count()
 }
 
 /// The number with these digits, of which there are few enough; `None` if one isn't a digit.
@@ -345,24 +345,24 @@ mod tests {
     #[test]
     fn marks_begin_at_the_first_byte_that_is_meant() {
         for byte in 0..=u8::MAX {
-            for at in 0..8 {
+            for offset in 0..8 {
                 let with = |other: u8| {
                     let mut bytes = [other; 8];
-                    bytes[at..].fill(byte);
+                    bytes[offset..].fill(byte);
                     u64::from_le_bytes(bytes)
                 };
                 let marked = no_digits(with(b'7') ^ each(b'0'));
                 assert_eq!(marked == 0, byte.is_ascii_digit(), "{byte}");
-                assert!(marked == 0 || first(marked) == at, "{byte} at {at}");
+                assert!(marked == 0 || first(marked) == offset, "{byte} at {offset}");
             }
-            for at in 0..16 {
+            for offset in 0..16 {
                 let mut bytes = [0xe4; 16];
-                bytes[at..].fill(byte);
+                bytes[offset..].fill(byte);
                 let marked = no_plain_text(u128::from_le_bytes(bytes));
                 assert_eq!(marked == 0, byte >= b' ' && byte != b'"' && byte != b'\\', "{byte}");
                 assert!(
-                    marked == 0 || marked.trailing_zeros() as usize / 8 == at,
-                    "{byte} at {at}"
+                    marked == 0 || marked.trailing_zeros() as usize / 8 == offset,
+                    "{byte} at {offset}"
                 );
             }
         }
@@ -402,11 +402,11 @@ mod tests {
         #[test]
         fn what_is_plain_means_what_the_general_conversions_say(raw in scalar()) {
             for ty in types() {
-                let Some(found) = value(&raw, ty) else { continue };
+                let Some(plain) = value(&raw, ty) else { continue };
                 for up in [false, true] {
-                    prop_assert_eq!(Some(found.clone()), bound(&raw, ty, up), "{} up {}", ty, up);
+                    prop_assert_eq!(Some(plain.clone()), bound(&raw, ty, up), "{} up {}", ty, up);
                 }
-                prop_assert_eq!(Some(found.clone()), logged(&raw, ty, false), "{}", ty);
+                prop_assert_eq!(Some(plain.clone()), logged(&raw, ty, false), "{}", ty);
             }
             prop_assert_eq!(whole(&raw), raw.parse::<i64>().ok());
         }

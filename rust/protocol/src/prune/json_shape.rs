@@ -37,21 +37,21 @@ impl Shape {
         for (value, slot) in wanted {
             slots.insert(value.as_ptr().addr().checked_sub(start)?, slot);
         }
-        let (mut shape, mut before, mut at) = (Shape::default(), 0, 0);
-        while let Some(byte) = text.as_bytes().get(at) {
+        let (mut shape, mut before, mut offset) = (Shape::default(), 0, 0);
+        while let Some(byte) = text.as_bytes().get(offset) {
             if !matches!(byte, b'"' | b'-' | b'0'..=b'9' | b'n' | b't' | b'f') {
-                at += 1;
+                offset += 1;
                 continue;
             }
-            let end = json_scalar::end(text.as_bytes(), at)?;
+            let end = json_scalar::end(text.as_bytes(), offset)?;
             if text.get(end..)?.trim_start().starts_with(':') {
-                at = end;
+                offset = end;
                 continue;
             }
-            let slot = slots.remove(&at).unwrap_or(Slot::Other);
-            shape.values.push((Words::of(text.get(before..at)?), slot));
-            at = end;
-            before = at;
+            let slot = slots.remove(&offset).unwrap_or(Slot::Other);
+            shape.values.push((Words::of(text.get(before..offset)?), slot));
+            offset = end;
+            before = offset;
         }
         text.get(before..)?.clone_into(&mut shape.end);
         slots.is_empty().then_some(shape)
@@ -60,12 +60,12 @@ impl Shape {
     /// Passes each value of a text with this shape to a function. False if the shape differs; the
     /// values passed before are then invalid.
     pub(super) fn read<'a>(&self, text: &'a str, mut give: impl FnMut(Slot, &'a str)) -> bool {
-        let (bytes, mut at) = (text.as_bytes(), 0);
+        let (bytes, mut offset) = (text.as_bytes(), 0);
         for (before, slot) in &self.values {
-            if !before.is_at(bytes, at) {
+            if !before.is_at(bytes, offset) {
                 return false;
             }
-            let from = at + before.len();
+            let from = offset + before.len();
             let Some(end) = json_scalar::end(bytes, from) else {
                 return false;
             };
@@ -75,9 +75,9 @@ impl Shape {
                 };
                 give(*slot, value);
             }
-            at = end;
+            offset = end;
         }
-        bytes.get(at..) == Some(self.end.as_bytes())
+        bytes.get(offset..) == Some(self.end.as_bytes())
     }
 }
 
@@ -110,14 +110,14 @@ impl Words {
     }
 
     /// Whether the text at `at` has this shape.
-    fn is_at(&self, bytes: &[u8], at: usize) -> bool {
-        let mut from = at;
+    fn is_at(&self, bytes: &[u8], offset: usize) -> bool {
+        let mut from = offset;
         for (word, meant) in &self.words {
             match json_scalar::eight(bytes, from) {
-                Some(found) if found & meant == *word => from += 8,
+                Some(word_here) if word_here & meant == *word => from += 8,
                 Some(_) => return false,
                 // Near the end there may be fewer than eight.
-                None => return bytes.get(at..).is_some_and(|rest| rest.starts_with(&self.text)),
+                None => return bytes.get(offset..).is_some_and(|rest| rest.starts_with(&self.text)),
             }
         }
         true
@@ -138,10 +138,10 @@ mod tests {
         ];
         let shape = Shape::of(text, values.into_iter()).unwrap();
         let read = |text| {
-            let mut found = Vec::new();
+            let mut slots = Vec::new();
             shape
-                .read(text, |slot, value| found.push((slot, value)))
-                .then_some(found)
+                .read(text, |slot, value| slots.push((slot, value)))
+                .then_some(slots)
         };
         assert_eq!(
             read(r#"{"numRecords":77,"minValues":{"a":null,"more" : "z"}}"#).unwrap(),

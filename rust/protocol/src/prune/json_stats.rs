@@ -69,19 +69,20 @@ impl Reading {
     }
 
     /// Adds the statistics of some files for leaf `at` of `leaves`.
-    fn extend(&mut self, files: &[Option<&str>], at: usize, leaves: usize, read: ReadBound) {
-        let of = |section: usize| {
+    fn extend(&mut self, files: &[Option<&str>], number: usize, leaves: usize, read: ReadBound) {
+        let section_of = |section: usize| {
             files
                 .iter()
-                .skip(section * leaves + at)
+                .skip(section * leaves + number)
                 .step_by(SECTIONS * leaves)
                 .copied()
         };
         if let Some([least, greatest]) = &mut self.bounds {
-            least.extend(of(0), read);
-            greatest.extend(of(1), read);
+            least.extend(section_of(0), read);
+            greatest.extend(section_of(1), read);
         }
-        self.nulls.extend(of(2).map(|raw| raw.and_then(json_scalar::whole)));
+        self.nulls
+            .extend(section_of(2).map(|raw| raw.and_then(json_scalar::whole)));
     }
 
     fn done(mut self) -> Result<Column> {
@@ -108,13 +109,13 @@ pub(super) struct WholeFiles {
 pub(super) fn bounds(leaves: &[Leaf], texts: &ArrayRef) -> Result<Bounds> {
     let (columns, whole) = columns(leaves, texts, bound)?;
     let num_records = Int64Array::from(whole.num_records);
-    let mut found = Vec::with_capacity(leaves.len());
+    let mut leaf_bounds = Vec::with_capacity(leaves.len());
     for (leaf, c) in leaves.iter().zip(columns) {
         let is_ordered = leaf.ty.is_some_and(is_ordered);
         let (min, max) = (c.min.filter(|_| is_ordered), c.max.filter(|_| is_ordered));
-        found.push(LeafBounds::new(leaf, min, max, &c.nulls, &num_records)?);
+        leaf_bounds.push(LeafBounds::new(leaf, min, max, &c.nulls, &num_records)?);
     }
-    Ok(Bounds { leaves: found })
+    Ok(Bounds { leaves: leaf_bounds })
 }
 
 /// The statistics of these leaves, and of whole files, in JSON texts.
@@ -169,8 +170,8 @@ fn columns_of<'a>(
 /// Moves the values of some files to their columns, one file after the other.
 fn take(columns: &mut [Reading], files: &mut [Option<&str>], read: ReadBound) {
     let leaves = columns.len();
-    for (at, column) in columns.iter_mut().enumerate() {
-        column.extend(files, at, leaves, read);
+    for (number, column) in columns.iter_mut().enumerate() {
+        column.extend(files, number, leaves, read);
     }
     files.fill(None);
 }
@@ -220,14 +221,14 @@ impl<'o, 'a> FileStats<'o, 'a> {
             (self.num_records, Slot::NumRecords),
             (self.tight_bounds, Slot::TightBounds),
         ];
-        let of = |all: &[Option<&'a str>], slot: fn(usize) -> Slot| {
+        let slots_of = |all: &[Option<&'a str>], slot: fn(usize) -> Slot| {
             let known = all.iter().enumerate().filter_map(|(leaf, v)| Some(((*v)?, slot(leaf))));
             known.collect::<Vec<_>>()
         };
         let leaves = [
-            of(self.min, Slot::Min),
-            of(self.max, Slot::Max),
-            of(self.nulls, Slot::Nulls),
+            slots_of(self.min, Slot::Min),
+            slots_of(self.max, Slot::Max),
+            slots_of(self.nulls, Slot::Nulls),
         ];
         whole
             .into_iter()
@@ -240,7 +241,7 @@ impl<'o, 'a> FileStats<'o, 'a> {
     fn read(&mut self, text: &'a str, wanted: &Wanted) -> bool {
         self.forget();
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let read = Whole { wanted, of: self }.deserialize(&mut deserializer);
+        let read = Whole { wanted, stats: self }.deserialize(&mut deserializer);
         let is_sound = read.and_then(|()| deserializer.end()).is_ok();
         if !is_sound {
             self.forget();
@@ -252,7 +253,7 @@ impl<'o, 'a> FileStats<'o, 'a> {
 /// The text of a file's statistics.
 struct Whole<'w, 'o, 'p, 'a> {
     wanted: &'w Wanted,
-    of: &'o mut FileStats<'p, 'a>,
+    stats: &'o mut FileStats<'p, 'a>,
 }
 
 impl<'a> DeserializeSeed<'a> for Whole<'_, '_, '_, 'a> {
@@ -270,20 +271,20 @@ impl<'a> Visitor<'a> for Whole<'_, '_, '_, 'a> {
     }
 
     fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
-        let Whole { wanted, of } = self;
+        let Whole { wanted, stats } = self;
         while let Some(key) = map.next_key::<Text<'_>>()? {
             let out = match key.as_ref() {
                 "numRecords" => {
-                    of.num_records = Some(map.next_value::<&RawValue>()?.get());
+                    stats.num_records = Some(map.next_value::<&RawValue>()?.get());
                     continue;
                 }
                 "tightBounds" => {
-                    of.tight_bounds = Some(map.next_value::<&RawValue>()?.get());
+                    stats.tight_bounds = Some(map.next_value::<&RawValue>()?.get());
                     continue;
                 }
-                "minValues" => &mut *of.min,
-                "maxValues" => &mut *of.max,
-                "nullCount" => &mut *of.nulls,
+                "minValues" => &mut *stats.min,
+                "maxValues" => &mut *stats.max,
+                "nullCount" => &mut *stats.nulls,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
@@ -371,10 +372,10 @@ fn through_day(text: &str, v: i64, up: bool) -> i64 {
 
 fn decimal(text: &str, precision: u8, scale: i8, up: bool) -> Option<Scalar> {
     let n = Number::parse(text)?;
-    let (at, low, high) = exact_range(Primitive::Decimal { precision, scale })?;
+    let (scale_of_number, low, high) = exact_range(Primitive::Decimal { precision, scale })?;
     // Q3: a double holds 15 digits of any decimal; a text with all digits of the scale lost none.
     let exact = !n.exponent && n.significant <= 15 && (precision <= 15 || n.scale == i32::from(scale));
-    let v = match n.fit(at, low.saturating_mul(2), high.saturating_mul(2)) {
+    let v = match n.fit(scale_of_number, low.saturating_mul(2), high.saturating_mul(2)) {
         Fit::Exact(v) => v,
         Fit::After(v) => v.saturating_add(i128::from(up)),
         Fit::Above | Fit::Below => return None,
@@ -439,7 +440,7 @@ mod tests {
                         v[0], v[1], v[2], v[3], v[4]
                     )
                 };
-                order.map(|at| match at {
+                order.map(|index| match index {
                     0 => bounds("minValues", &v),
                     _ => bounds("maxValues", &v[5..]),
                 })
@@ -464,14 +465,14 @@ mod tests {
                     v[0]
                 ),
             };
-            if let Some((at, how, byte)) = damage {
-                let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
-                let at = places[at.index(places.len())];
-                let end = at + text[at..].chars().next().unwrap().len_utf8();
+            if let Some((index, how, byte)) = damage {
+                let places: Vec<usize> = text.char_indices().map(|(index, _)| index).collect();
+                let index = places[index.index(places.len())];
+                let end = index + text[index..].chars().next().unwrap().len_utf8();
                 match how {
-                    0 => text.insert_str(at, &byte),
-                    1 => text.replace_range(at..end, &byte),
-                    _ => text.replace_range(at..end, ""),
+                    0 => text.insert_str(index, &byte),
+                    1 => text.replace_range(index..end, &byte),
+                    _ => text.replace_range(index..end, ""),
                 }
             }
             (rare > 0).then_some(text)
@@ -498,10 +499,10 @@ mod tests {
                 let together: ArrayRef = Arc::new(StringArray::from(texts.clone()));
                 let views: ArrayRef = Arc::new(StringViewArray::from_iter(texts.clone()));
                 // The first text of all has no shape before it.
-                let alone: Vec<_> = (0..texts.len()).map(|at| all(&together.slice(at, 1), read)).collect();
+                let alone: Vec<_> = (0..texts.len()).map(|index| all(&together.slice(index, 1), read)).collect();
                 for texts in [&together, &views] {
-                    let (found, whole) = all(texts, read);
-                    for (leaf, arrays) in found.iter().enumerate() {
+                    let (together_read, whole) = all(texts, read);
+                    for (leaf, arrays) in together_read.iter().enumerate() {
                         for (which, array) in arrays.iter().enumerate() {
                             let each: Vec<&dyn Array> = alone.iter().map(|(leaves, _)| leaves[leaf][which].as_ref()).collect();
                             prop_assert_eq!(array, &concat(&each).unwrap());
@@ -518,13 +519,14 @@ mod tests {
     #[test]
     fn many_texts_are_taken_in_order() {
         let n = 2 * TOGETHER + 3;
-        let text =
-            |at: usize| format!(r#"{{"numRecords":{at},"minValues":{{"id":{at}}},"nullCount":{{"list":{at}}}}}"#);
+        let text = |number: usize| {
+            format!(r#"{{"numRecords":{number},"minValues":{{"id":{number}}},"nullCount":{{"list":{number}}}}}"#)
+        };
         let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..n).map(text)));
-        let (found, whole) = all(&texts, bound);
+        let (arrays, whole) = all(&texts, bound);
         let each: ArrayRef = Arc::new(Int64Array::from_iter_values(0..i64::try_from(n).unwrap()));
-        assert_eq!((&found[0][0], &found[5][2]), (&each, &each));
-        assert_eq!(found[0][1].null_count(), n);
+        assert_eq!((&arrays[0][0], &arrays[5][2]), (&each, &each));
+        assert_eq!(arrays[0][1].null_count(), n);
         assert_eq!(
             whole.num_records.iter().flatten().sum::<i64>(),
             i64::try_from(n * (n - 1) / 2).unwrap()

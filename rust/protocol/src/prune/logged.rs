@@ -9,7 +9,7 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, is_not_null, is_null, nullif};
 use arrow::datatypes::{DataType as ArrowType, Field as ArrowField, Fields, Int64Type};
 
-use super::bounds::{Leaf, at, without_nan};
+use super::bounds::{Leaf, leaf_in_section, without_nan};
 use super::json_stats::{self, Column, WholeFiles};
 use super::{certain, failed};
 use crate::Result;
@@ -277,22 +277,22 @@ impl LoggedStats {
 
     /// The values from structs alone.
     fn parsed_values(&self, parsed: Option<&ArrayRef>, rows: usize) -> Result<Vec<Values>> {
-        let of = |leaf: &Leaf| {
-            let found = |section: &str, to: &ArrowType| -> Result<ArrayRef> {
-                let found = parsed
-                    .map(|stats| at(stats, section, &leaf.path))
+        let values_of = |leaf: &Leaf| {
+            let typed_of = |section: &str, to: &ArrowType| -> Result<ArrayRef> {
+                let typed_of = parsed
+                    .map(|stats| leaf_in_section(stats, section, &leaf.path))
                     .transpose()?
                     .flatten();
-                Ok(typed(found, to, rows))
+                Ok(typed(typed_of, to, rows))
             };
-            let bound = |section: &str| leaf.ty.map(|ty| found(section, &primitive_to_arrow(ty))).transpose();
+            let bound = |section: &str| leaf.ty.map(|ty| typed_of(section, &primitive_to_arrow(ty))).transpose();
             Ok(Values {
                 min: bound("minValues")?,
                 max: bound("maxValues")?,
-                nulls: found("nullCount", &ArrowType::Int64)?,
+                nulls: typed_of("nullCount", &ArrowType::Int64)?,
             })
         };
-        self.leaves.iter().map(of).collect()
+        self.leaves.iter().map(values_of).collect()
     }
 
     /// The values from JSON, and from structs where there is none.
@@ -306,11 +306,11 @@ impl LoggedStats {
                 let Column { min, max, nulls } = column;
                 // A checkpoint may have only the structs.
                 let or_parsed = |json: ArrayRef, section: &str| -> Result<ArrayRef> {
-                    let found = match parsed {
-                        Some(stats) => at(stats, section, &leaf.path)?,
+                    let in_structs = match parsed {
+                        Some(stats) => leaf_in_section(stats, section, &leaf.path)?,
                         None => None,
                     };
-                    match found {
+                    match in_structs {
                         Some(array) if in_json.true_count() < rows => {
                             zip(&in_json, &json, &typed(Some(array), json.data_type(), rows)).map_err(failed)
                         }
@@ -336,13 +336,15 @@ struct OfFiles {
 
 impl OfFiles {
     fn parsed(stats: Option<&ArrayRef>, rows: usize) -> Result<Self> {
-        let of = |name: &str, to: &ArrowType| -> Result<ArrayRef> {
-            let found = stats.map(|stats| child(stats, name)).transpose()?.flatten();
-            Ok(typed(found, to, rows))
+        let column_of = |name: &str, to: &ArrowType| -> Result<ArrayRef> {
+            let column = stats.map(|stats| child(stats, name)).transpose()?.flatten();
+            Ok(typed(column, to, rows))
         };
         Ok(OfFiles {
-            num_records: of("numRecords", &ArrowType::Int64)?.as_primitive::<Int64Type>().clone(),
-            tight_bounds: of("tightBounds", &ArrowType::Boolean)?.as_boolean().clone(),
+            num_records: column_of("numRecords", &ArrowType::Int64)?
+                .as_primitive::<Int64Type>()
+                .clone(),
+            tight_bounds: column_of("tightBounds", &ArrowType::Boolean)?.as_boolean().clone(),
         })
     }
 
@@ -366,12 +368,12 @@ impl OfFiles {
 }
 
 /// Another writer's array in this type; null if it is missing or of an incompatible type.
-fn typed(found: Option<ArrayRef>, to: &ArrowType, rows: usize) -> ArrayRef {
-    let found = found.and_then(|array| match array.data_type() == to {
+fn typed(input: Option<ArrayRef>, to: &ArrowType, rows: usize) -> ArrayRef {
+    let input = input.and_then(|array| match array.data_type() == to {
         true => Some(array),
         false => cast(&array, to).ok(),
     });
-    found.unwrap_or_else(|| new_null_array(to, rows))
+    input.unwrap_or_else(|| new_null_array(to, rows))
 }
 
 /// Shared zeros for null counts.
@@ -414,12 +416,12 @@ fn structs(
                 structs(children, inner, section, values, rows)?
             }
             (Some(Node::Leaf(i)), ty) => {
-                let of = values.get(*i).and_then(|v| match section {
+                let part = values.get(*i).and_then(|v| match section {
                     Section::NullCount => Some(v.nulls.clone()),
                     Section::Min => v.min.clone(),
                     Section::Max => v.max.clone(),
                 });
-                of.unwrap_or_else(|| new_null_array(ty, rows))
+                part.unwrap_or_else(|| new_null_array(ty, rows))
             }
             (_, ty) => new_null_array(ty, rows),
         });
@@ -537,15 +539,15 @@ mod tests {
     #[test]
     fn structs_of_a_checkpoint_stand_in_for_json() {
         let mins: ArrayRef = Arc::new(Int64Array::from(vec![5, 6]));
-        let of = |name: &str, x: ArrayRef| {
+        let struct_of = |name: &str, x: ArrayRef| {
             let fields = Fields::from(vec![ArrowField::new("x", x.data_type().clone(), true)]);
             let section: ArrayRef = Arc::new(StructArray::new(fields, vec![x], None));
             (ArrowField::new(name, section.data_type().clone(), true), section)
         };
         let (fields, sections): (Vec<_>, Vec<_>) = [
-            of("minValues", mins.clone()),
-            of("maxValues", mins.clone()),
-            of("nullCount", mins),
+            struct_of("minValues", mins.clone()),
+            struct_of("maxValues", mins.clone()),
+            struct_of("nullCount", mins),
         ]
         .into_iter()
         .unzip();

@@ -105,14 +105,14 @@ impl Pruner {
             Some(stats) => bounds::from_structs(&self.leaves, stats)?,
             None => Bounds::unknown(&self.leaves, rows)?,
         };
-        let kept = self.tree.may_match(&Known {
+        let mask = self.tree.may_match(&Known {
             rows,
             exact: &exact,
             bounds: &from_structs,
         })?;
-        match self.json_rows(files, parsed, &kept) {
-            Some((texts, indices)) => self.keep_by_json(&exact, &kept, texts, &indices),
-            None => Ok(kept),
+        match self.json_rows(files, parsed, &mask) {
+            Some((texts, indices)) => self.keep_by_json(&exact, &mask, texts, &indices),
+            None => Ok(mask),
         }
     }
 
@@ -139,11 +139,11 @@ impl Pruner {
             Some(texts) => json_stats::bounds(&self.leaves, texts)?,
             None => Bounds::unknown(&self.leaves, rows)?,
         };
-        let found = parsed.leaves.iter().zip(&logged.leaves).zip(&self.leaf_paths);
-        Ok(found
+        let leaves = parsed.leaves.iter().zip(&logged.leaves).zip(&self.leaf_paths);
+        Ok(leaves
             .map(|((parsed, logged), path)| {
-                let is_known = |at: usize| [parsed, logged].iter().any(|b| b.is_known(at));
-                (path.clone(), (0..rows).filter(|at| !is_known(*at)).count())
+                let is_known = |row: usize| [parsed, logged].iter().any(|b| b.is_known(row));
+                (path.clone(), (0..rows).filter(|row| !is_known(*row)).count())
             })
             .filter(|(_, count)| *count > 0)
             .collect())
@@ -154,14 +154,14 @@ impl Pruner {
         &self,
         files: &'a RecordBatch,
         parsed: Option<&ArrayRef>,
-        kept: &BooleanArray,
+        mask: &BooleanArray,
     ) -> Option<(&'a ArrayRef, UInt32Array)> {
         let texts = files.column_by_name("stats").filter(|_| !self.leaves.is_empty())?;
         let counts = parsed
             .filter(|stats| self.leaves.iter().all(|l| bounds::has_leaf(l, stats)))
             .and_then(|stats| child(stats, "numRecords").ok().flatten());
-        let indices: UInt32Array = (0..kept.len())
-            .filter(|i| kept.value(*i) && texts.is_valid(*i) && counts.as_ref().is_none_or(|c| c.is_null(*i)))
+        let indices: UInt32Array = (0..mask.len())
+            .filter(|i| mask.value(*i) && texts.is_valid(*i) && counts.as_ref().is_none_or(|c| c.is_null(*i)))
             .filter_map(|i| u32::try_from(i).ok())
             .map(Some)
             .collect();
@@ -171,15 +171,15 @@ impl Pruner {
     fn keep_by_json(
         &self,
         exact: &[BooleanArray],
-        kept: &BooleanArray,
+        candidates: &BooleanArray,
         texts: &ArrayRef,
         indices: &UInt32Array,
     ) -> Result<BooleanArray> {
-        if indices.len() == kept.len() {
+        if indices.len() == candidates.len() {
             // All of them, so no copy is needed.
             let bounds = json_stats::bounds(&self.leaves, texts)?;
             return self.tree.may_match(&Known {
-                rows: kept.len(),
+                rows: candidates.len(),
                 exact,
                 bounds: &bounds,
             });
@@ -196,12 +196,12 @@ impl Pruner {
             exact: &exact,
             bounds: &bounds,
         })?;
-        let mut mask = arrow::array::BooleanBufferBuilder::new(kept.len());
-        mask.append_n(kept.len(), true);
+        let mut mask = arrow::array::BooleanBufferBuilder::new(candidates.len());
+        mask.append_n(candidates.len(), true);
         for (row, keep) in indices.values().iter().zip(may.values().iter()) {
             mask.set_bit(*row as usize, keep);
         }
-        and(kept, &BooleanArray::new(mask.finish(), None)).map_err(failed)
+        and(candidates, &BooleanArray::new(mask.finish(), None)).map_err(failed)
     }
 }
 

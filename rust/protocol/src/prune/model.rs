@@ -234,7 +234,7 @@ fn literal_of(v: Value, ty: Primitive) -> (String, String) {
 /// Literals that a column is compared with: of its own type, and of those that Spark converts.
 fn literal(ty: Primitive) -> BoxedStrategy<Expr> {
     let own = value(ty).prop_map(move |v| literal_of(v, ty));
-    let of = |t: Primitive| value(t).prop_map(move |v| literal_of(v, t)).boxed();
+    let literal_of_type = |t: Primitive| value(t).prop_map(move |v| literal_of(v, t)).boxed();
     let odd = |list: &[(&str, &str)]| {
         select(
             list.iter()
@@ -245,11 +245,11 @@ fn literal(ty: Primitive) -> BoxedStrategy<Expr> {
     };
     let numbers = || {
         prop_oneof![
-            of(Primitive::Long),
-            of(SMALL),
-            of(BIG),
-            of(Primitive::Double),
-            of(Primitive::Float),
+            literal_of_type(Primitive::Long),
+            literal_of_type(SMALL),
+            literal_of_type(BIG),
+            literal_of_type(Primitive::Double),
+            literal_of_type(Primitive::Float),
             odd(&[
                 ("0.5", "decimal(2,1)"),
                 ("-0.5", "decimal(2,1)"),
@@ -262,12 +262,12 @@ fn literal(ty: Primitive) -> BoxedStrategy<Expr> {
     };
     let other = match ty {
         Primitive::Date | Primitive::Timestamp | Primitive::TimestampNtz => prop_oneof![
-            of(Primitive::Date),
-            of(Primitive::Timestamp),
-            of(Primitive::TimestampNtz)
+            literal_of_type(Primitive::Date),
+            literal_of_type(Primitive::Timestamp),
+            literal_of_type(Primitive::TimestampNtz)
         ]
         .boxed(),
-        Primitive::String | Primitive::Binary | Primitive::Boolean => of(ty),
+        Primitive::String | Primitive::Binary | Primitive::Boolean => literal_of_type(ty),
         _ => numbers(),
     };
     let null = Just((String::new(), "void".to_owned()));
@@ -368,10 +368,10 @@ pub(super) fn predicate() -> impl Strategy<Value = Expr> {
 }
 
 fn column_value(name: &[String], row: &[Option<Value>]) -> Option<Value> {
-    let at = leaves()
+    let index = leaves()
         .iter()
         .position(|(p, _)| p.len() == name.len() && p.iter().zip(name).all(|(a, b)| a.eq_ignore_ascii_case(b)));
-    row[at.unwrap()].clone()
+    row[index.unwrap()].clone()
 }
 
 fn millionths(text: &str) -> i128 {

@@ -37,15 +37,15 @@ pub(super) fn batch(columns: &[PartitionColumn], files: &RecordBatch) -> Result<
     let mut known = BooleanArray::from(vec![true; rows]);
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
     for c in columns {
-        let (array, of) = match (parsed_column(c, parsed)?, maps) {
-            (Some(found), _) => found,
+        let (array, values_known) = match (parsed_column(c, parsed)?, maps) {
+            (Some(pair), _) => pair,
             (None, Some(maps)) => from_maps(c, maps)?,
             (None, None) => (
                 arrow::array::new_null_array(&primitive_to_arrow(c.ty), rows),
                 BooleanArray::from(vec![false; rows]),
             ),
         };
-        known = arrow::compute::and(&known, &of).map_err(failed)?;
+        known = arrow::compute::and(&known, &values_known).map_err(failed)?;
         arrays.push(array);
     }
     let fields: Vec<Field> = columns
@@ -63,8 +63,8 @@ pub(super) fn batch(columns: &[PartitionColumn], files: &RecordBatch) -> Result<
 pub(super) fn is_believed(c: &PartitionColumn, fields: &Fields) -> bool {
     // A timestamp without time zone is in the writer's session zone for Spark, and UTC here.
     let one_meaning = !matches!(c.ty, Primitive::Timestamp | Primitive::TimestampNtz | Primitive::Binary);
-    let found = fields.find(&c.physical).map(|(_, f)| f.data_type());
-    one_meaning && found == Some(&primitive_to_arrow(c.ty))
+    let data_type = fields.find(&c.physical).map(|(_, f)| f.data_type());
+    one_meaning && data_type == Some(&primitive_to_arrow(c.ty))
 }
 
 /// The values of the parsed struct, if it may be used and is complete.
@@ -123,14 +123,14 @@ mod tests {
     fn only_texts_with_one_meaning_have_a_shortcut() {
         // P170: writers parse moments in zones of their own.
         let moments = TimestampMicrosecondArray::from(vec![5]);
-        let at = "1970-01-01 00:00:00.000007";
+        let text_of_moment = "1970-01-01 00:00:00.000007";
         for (ty, parsed) in [
             (Primitive::TimestampNtz, moments.clone()),
             (Primitive::Timestamp, moments.with_timezone("UTC")),
         ] {
-            let found = believed(ty, at, Arc::new(parsed));
+            let was_believed = believed(ty, text_of_moment, Arc::new(parsed));
             assert_eq!(
-                found
+                was_believed
                     .as_primitive::<arrow::datatypes::TimestampMicrosecondType>()
                     .value(0),
                 7

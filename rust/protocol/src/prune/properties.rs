@@ -132,9 +132,9 @@ fn min_max(values: &[&Value], ty: Primitive, w: &Writer) -> (Option<Value>, Opti
     if matches!(ty, Primitive::Boolean | Primitive::Binary) {
         return (None, None);
     }
-    let kept: Vec<&Value> = values.iter().copied().filter(|v| w.nan != 2 || !is_nan(v)).collect();
-    let min = kept.iter().copied().min_by(|a, b| compare(a, b)).cloned();
-    let max = kept.iter().copied().max_by(|a, b| compare(a, b)).cloned();
+    let counted: Vec<&Value> = values.iter().copied().filter(|v| w.nan != 2 || !is_nan(v)).collect();
+    let min = counted.iter().copied().min_by(|a, b| compare(a, b)).cloned();
+    let max = counted.iter().copied().max_by(|a, b| compare(a, b)).cloned();
     let max = max.filter(|v| w.nan != 1 || !is_nan(v));
     let cut = |v: Value, up: bool| match v {
         Value::Text(t) if t.chars().count() > 3 => {
@@ -143,12 +143,12 @@ fn min_max(values: &[&Value], ty: Primitive, w: &Writer) -> (Option<Value>, Opti
                 return Value::Text(head);
             }
             let first = t.chars().nth(3).unwrap();
-            let kept = if first < '\u{7f}' {
+            let counted = if first < '\u{7f}' {
                 format!("{head}\u{7f}")
             } else {
                 format!("{t}\u{10FFFF}")
             };
-            Value::Text(kept)
+            Value::Text(counted)
         }
         Value::Micros(m) => Value::Micros(m.div_euclid(1000) * 1000),
         other => other,
@@ -214,10 +214,10 @@ fn stats(rows: &[Row], w: &Writer) -> Stats {
 }
 
 fn json(s: &Stats, w: &Writer) -> String {
-    let section = |of: &dyn Fn(usize) -> Option<String>| {
+    let section = |text_of: &dyn Fn(usize) -> Option<String>| {
         let mut parts = Vec::new();
         for (i, (path, _)) in leaves().iter().enumerate().take(14) {
-            let Some(text) = of(i) else { continue };
+            let Some(text) = text_of(i) else { continue };
             match path.as_slice() {
                 [name] => parts.push(format!("\"{name}\":{text}")),
                 [parent, name] => parts.push(format!("\"{parent}\":{{\"{name}\":{text}}}")),
@@ -240,8 +240,8 @@ fn json(s: &Stats, w: &Writer) -> String {
 fn structs(all: &[Option<Stats>]) -> ArrayRef {
     let tys: Vec<_> = leaves().into_iter().take(14).collect();
     let empty = || vec![None; 14];
-    let section = |of: &dyn Fn(&Stats) -> Row| -> ArrayRef {
-        let rows: Vec<Row> = all.iter().map(|s| s.as_ref().map_or_else(empty, of)).collect();
+    let section = |row_of: &dyn Fn(&Stats) -> Row| -> ArrayRef {
+        let rows: Vec<Row> = all.iter().map(|s| s.as_ref().map_or_else(empty, row_of)).collect();
         let columns = columns(&rows, &tys);
         let fields: Fields = columns
             .iter()
@@ -382,16 +382,16 @@ proptest! {
         prop_assume!(p.is_some());
         let p = p.unwrap();
         let pruner = Pruner::new(&p, &schema(), &partition_columns(), Mapping::None).unwrap();
-        let kept = pruner.keep(&files_batch(&files)).unwrap();
-        prop_assert_eq!(kept.null_count(), 0);
+        let mask = pruner.keep(&files_batch(&files)).unwrap();
+        prop_assert_eq!(mask.null_count(), 0);
         for (i, (rows, ..)) in files.iter().enumerate() {
             let matched = p.evaluate(&rows_batch(rows)).unwrap().true_count() > 0;
-            prop_assert!(!matched || kept.value(i), "file {} was dropped", i);
+            prop_assert!(!matched || mask.value(i), "file {} was dropped", i);
         }
         if p.partition_only(&partition_columns()) {
             // Partition values are exact: nothing more is kept than matches.
             for (i, (rows, ..)) in files.iter().enumerate() {
-                prop_assert_eq!(kept.value(i), p.evaluate(&rows_batch(rows)).unwrap().true_count() > 0);
+                prop_assert_eq!(mask.value(i), p.evaluate(&rows_batch(rows)).unwrap().true_count() > 0);
             }
         }
     }
@@ -441,7 +441,7 @@ proptest! {
         values in prop::collection::vec(prop::collection::vec(prop::option::weighted(0.8, -20..20i128), 1..4), 1..5),
     ) {
         let literal = |n: i64| Box::new(Expr::Literal { value: Some(n.to_string()), type_name: ty.to_owned() });
-        let (at, name) = column;
+        let (index, name) = column;
         let (named, other) = (Box::new(Expr::Column { name: vec![name.to_owned()] }), literal(k));
         let (left, right) = if is_left { (named, other) } else { (other, named) };
         let (sum, v) = (Box::new(Expr::Arithmetic { sign, left, right }), literal(v));
@@ -453,23 +453,23 @@ proptest! {
         let files: Vec<(Vec<Row>, Vec<Row>, Writer)> = values.iter().map(|file| {
             let rows = file.iter().map(|value| {
                 let mut row: Row = vec![None; leaves().len()];
-                row[at] = value.map(|n| Value::Exact(n * MILLION));
+                row[index] = value.map(|n| Value::Exact(n * MILLION));
                 row
             });
             (rows.collect(), Vec::new(), writer.clone())
         }).collect();
         let pruner = Pruner::new(&p, &schema(), &partition_columns(), Mapping::None).unwrap();
-        let kept = pruner.keep(&files_batch(&files)).unwrap();
+        let mask = pruner.keep(&files_batch(&files)).unwrap();
         for (i, (rows, ..)) in files.iter().enumerate() {
             // A sum beyond its type is an error when the file is read.
-            let Ok(found) = p.evaluate(&rows_batch(rows)) else { continue };
-            let matched = found.true_count() > 0;
-            prop_assert!(!matched || kept.value(i), "file {} was dropped: {:?}", i, e);
-            let value = |r: &Row| r[at].clone();
+            let Ok(matches) = p.evaluate(&rows_batch(rows)) else { continue };
+            let matched = matches.true_count() > 0;
+            prop_assert!(!matched || mask.value(i), "file {} was dropped: {:?}", i, e);
+            let value = |r: &Row| r[index].clone();
             let (first, has_one) = (value(&rows[0]), rows.iter().all(|r| value(r) == value(&rows[0])));
             // Of one value the bounds tell all.
             if has_one && first.is_some() && sign != Sign::Times && cmp != Comparison::NullSafeEq {
-                prop_assert_eq!(kept.value(i), matched, "file {}: {:?}", i, e);
+                prop_assert_eq!(mask.value(i), matched, "file {}: {:?}", i, e);
             }
         }
     }
@@ -500,44 +500,44 @@ fn no_file_with_a_match_of_floats_is_dropped() {
         }
     }
     let batch = files_batch(&files);
-    let literal = |v: &str, of: &str| Expr::Literal {
+    let literal = |v: &str, ty: &str| Expr::Literal {
         value: Some(v.to_owned()),
-        type_name: of.to_owned(),
+        type_name: ty.to_owned(),
     };
     let texts = ["-3", "-1.5", "0", "2", "100", "NaN"];
-    for (name, of) in [("f", "float"), ("d", "double")] {
+    for (name, ty) in [("f", "float"), ("d", "double")] {
         let column = || {
             Box::new(Expr::Column {
                 name: vec![name.to_owned()],
             })
         };
         let compared = [Eq, Ne, Lt, Le, Gt, Ge, NullSafeEq].into_iter().flat_map(|cmp| {
-            let one = move |v: &str| Expr::Compare {
+            let compare = move |v: &str| Expr::Compare {
                 cmp,
                 left: column(),
-                right: Box::new(literal(v, of)),
+                right: Box::new(literal(v, ty)),
             };
-            texts.iter().map(move |v| one(v)).collect::<Vec<_>>()
+            texts.iter().map(move |v| compare(v)).collect::<Vec<_>>()
         });
         let lists = texts
             .iter()
             .flat_map(|a| texts.iter().map(move |b| [*a, *b]))
             .map(|pair| Expr::In {
                 arg: column(),
-                list: pair.iter().map(|v| literal(v, of)).collect(),
+                list: pair.iter().map(|v| literal(v, ty)).collect(),
             });
         for e in compared
             .chain(lists)
             .flat_map(|e| [e.clone(), Expr::Not { arg: Box::new(e) }])
         {
             let p = bind(&e).unwrap();
-            let kept = Pruner::new(&p, &schema(), &partition_columns(), Mapping::None)
+            let mask = Pruner::new(&p, &schema(), &partition_columns(), Mapping::None)
                 .unwrap()
                 .keep(&batch)
                 .unwrap();
             for (i, (rows, _, w)) in files.iter().enumerate() {
                 let matched = p.evaluate(&rows_batch(rows)).unwrap().true_count() > 0;
-                assert!(!matched || kept.value(i), "{e:?} drops the rows {rows:?} of {w:?}");
+                assert!(!matched || mask.value(i), "{e:?} drops the rows {rows:?} of {w:?}");
             }
         }
     }

@@ -71,10 +71,12 @@ impl RunPruner {
             .iter()
             .zip(&self.sources)
             .enumerate()
-            .map(|(i, (leaf, at))| {
+            .map(|(i, (leaf, bounds_of_leaf))| {
                 let range = ranges.get(i).and_then(Option::as_ref);
                 let bound = |array: &ArrayRef, up| match leaf.ty {
-                    Some(ty) if is_ordered(ty) && trusted(ty, array.data_type(), at) => convert(array, ty, up),
+                    Some(ty) if is_ordered(ty) && trusted(ty, array.data_type(), bounds_of_leaf) => {
+                        convert(array, ty, up)
+                    }
                     _ => Ok(None),
                 };
                 let (min, max) = match range {
@@ -115,7 +117,7 @@ fn source(leaf: &Leaf, partitions: &BTreeSet<&str>) -> RunBounds {
 
 /// As for single files, a partition value is used only if its text is unambiguous and its type is
 /// the table's.
-fn trusted(ty: Primitive, found: &ArrowType, at: &RunBounds) -> bool {
-    let exact = *found == crate::arrow_types::primitive_to_arrow(ty);
-    at.null_is_unknown || (exact && !matches!(ty, Primitive::Timestamp | Primitive::TimestampNtz))
+fn trusted(ty: Primitive, data_type: &ArrowType, run: &RunBounds) -> bool {
+    let exact = *data_type == crate::arrow_types::primitive_to_arrow(ty);
+    run.null_is_unknown || (exact && !matches!(ty, Primitive::Timestamp | Primitive::TimestampNtz))
 }

@@ -85,7 +85,7 @@ fn kept(predicate: &str, name: &str, min: &str, max: &str, nulls: i64) -> bool {
         Some((parent, leaf)) => format!(r#"{{"{parent}":{{"{leaf}":{v}}}}}"#),
         None => format!(r#"{{"{name}":{v}}}"#),
     };
-    let of = |v: &str| {
+    let value_of = |v: &str| {
         if v.is_empty() {
             "{}".to_owned()
         } else {
@@ -94,8 +94,8 @@ fn kept(predicate: &str, name: &str, min: &str, max: &str, nulls: i64) -> bool {
     };
     let stats = format!(
         r#"{{"numRecords":10,"minValues":{},"maxValues":{},"nullCount":{}}}"#,
-        of(min),
-        of(max),
+        value_of(min),
+        value_of(max),
         nest(nulls.to_string())
     );
     let batch = RecordBatch::try_from_iter([("stats", Arc::new(StringArray::from(vec![stats])) as ArrayRef)]).unwrap();
@@ -212,16 +212,20 @@ fn float_maxima_do_not_bound_nan() {
 #[test]
 fn decimals_that_went_through_a_double_are_distrusted() {
     // Q3, P164
-    let at = |v: &str, min: &str, max: &str| kept(&cmp("big", "=", v, "decimal(24,4)"), "big", min, max, 0);
-    assert!(at(
+    let is_kept = |v: &str, min: &str, max: &str| kept(&cmp("big", "=", v, "decimal(24,4)"), "big", min, max, 0);
+    assert!(is_kept(
         "12345678901234567890.1234",
         "1.234567890123457e+19",
         "1.234567890123457e+19"
     ));
-    assert!(at("1234567890123.1234", "1234567890123.1235", "1234567890123.1235"));
+    assert!(is_kept(
+        "1234567890123.1234",
+        "1234567890123.1235",
+        "1234567890123.1235"
+    ));
     assert!(
-        at("1234567890.0001", "1234567890.0001", "1234567890.0001")
-            && !at("1234567890.0002", "1234567890.0001", "1234567890.0001")
+        is_kept("1234567890.0001", "1234567890.0001", "1234567890.0001")
+            && !is_kept("1234567890.0002", "1234567890.0001", "1234567890.0001")
     );
     assert!(!kept(
         &cmp("dec", "=", "12.50", "decimal(4,2)"),
@@ -236,7 +240,7 @@ fn decimals_that_went_through_a_double_are_distrusted() {
 #[test]
 fn timestamps_were_cut_to_milliseconds() {
     // P164, Q5
-    let at = |v: &str, max: &str| {
+    let is_kept = |v: &str, max: &str| {
         kept(
             &cmp("ts", "=", v, "timestamp"),
             "ts",
@@ -245,9 +249,12 @@ fn timestamps_were_cut_to_milliseconds() {
             0,
         )
     };
-    assert!(at("2020-01-01 03:20:00.000999", "\"2020-01-01T03:20:00.000Z\""));
-    assert!(at("2020-01-01 03:20:00.000999", "\"2019-12-31T22:23:58.000-04:56:02\""));
-    assert!(!at("2020-01-01 03:20:00.002", "\"2020-01-01 03:20:00.000\"") && at("2030-01-01", "\"soon\""));
+    assert!(is_kept("2020-01-01 03:20:00.000999", "\"2020-01-01T03:20:00.000Z\""));
+    assert!(is_kept(
+        "2020-01-01 03:20:00.000999",
+        "\"2019-12-31T22:23:58.000-04:56:02\""
+    ));
+    assert!(!is_kept("2020-01-01 03:20:00.002", "\"2020-01-01 03:20:00.000\"") && is_kept("2030-01-01", "\"soon\""));
     let day = |v: &str| {
         kept(
             &cmp("day", "<", v, "timestamp"),
@@ -294,9 +301,9 @@ fn unreadable_statistics_keep_the_file() {
     let batch =
         RecordBatch::try_from_iter([("stats", Arc::new(StringArray::from(texts.to_vec())) as ArrayRef)]).unwrap();
     let keep = p.keep(&batch).unwrap();
-    let kept: Vec<bool> = (0..keep.len()).map(|i| keep.value(i)).collect();
+    let flags: Vec<bool> = (0..keep.len()).map(|i| keep.value(i)).collect();
     // Only the last is readable: an escaped key is the same name.
-    assert_eq!(kept, [true, true, true, true, true, true, true, true, true, false]);
+    assert_eq!(flags, [true, true, true, true, true, true, true, true, true, false]);
     assert_eq!(
         p.keep(&RecordBatch::try_from_iter([("path", Arc::new(StringArray::from(vec!["x"])) as ArrayRef)]).unwrap())
             .unwrap()
@@ -308,7 +315,7 @@ fn unreadable_statistics_keep_the_file() {
 #[test]
 fn counts_that_contradict_keep_the_file() {
     // P165: no file has fewer than no rows, and a column without values has no bounds
-    let kept = |stats: &str| {
+    let is_kept = |stats: &str| {
         let batch = RecordBatch::try_from_iter([("stats", Arc::new(StringArray::from(vec![stats])) as ArrayRef)]);
         pruner(&cmp("id", "=", "5", "long"))
             .keep(&batch.unwrap())
@@ -320,9 +327,9 @@ fn counts_that_contradict_keep_the_file() {
         r#"{"numRecords":3,"minValues":{"id":5},"maxValues":{"id":5},"nullCount":{"id":3}}"#,
         r#"{"numRecords":0,"maxValues":{"id":5},"nullCount":{"id":0}}"#,
     ] {
-        assert!(kept(stats), "{stats}");
+        assert!(is_kept(stats), "{stats}");
     }
-    assert!(!kept(r#"{"numRecords":3,"minValues":{},"nullCount":{"id":3}}"#));
+    assert!(!is_kept(r#"{"numRecords":3,"minValues":{},"nullCount":{"id":3}}"#));
 }
 
 fn part_map(values: &[Option<&str>]) -> ArrayRef {
@@ -384,14 +391,14 @@ fn a_disjunction_over_both_kinds_needs_both() {
 
 #[test]
 fn parsed_structs_of_other_integer_width_are_used() {
-    let one = |name: &str, a: ArrayRef| -> ArrayRef {
+    let struct_of = |name: &str, a: ArrayRef| -> ArrayRef {
         Arc::new(StructArray::new(
             Fields::from(vec![ArrowField::new(name, a.data_type().clone(), true)]),
             vec![a],
             None,
         ))
     };
-    let max = one("id", Arc::new(arrow::array::Int32Array::from(vec![4, 5])));
+    let max = struct_of("id", Arc::new(arrow::array::Int32Array::from(vec![4, 5])));
     let parts = [
         ("maxValues", max.clone()),
         ("minValues", max),

@@ -190,8 +190,8 @@ impl<'a> TreeBuilder<'a> {
             ty: c.ty,
             was_float: self.schema.field_at(&c.path).is_some_and(was_float),
         };
-        let found = self.leaves.iter().position(|l| *l == leaf);
-        Ok(found.unwrap_or_else(|| {
+        let index = self.leaves.iter().position(|l| *l == leaf);
+        Ok(index.unwrap_or_else(|| {
             self.leaves.push(leaf);
             self.leaves.len() - 1
         }))

@@ -80,19 +80,19 @@ pub fn join_path(path: &[String]) -> String {
 ///
 /// Errors: `InvalidArgument`, which lists the parent's fields.
 pub fn find(schema: &StructType, path: &[String]) -> Result<Field> {
-    let mut found = None;
+    let mut field = None;
     edit(schema, path, |f| {
-        found = Some(f.clone());
+        field = Some(f.clone());
         Ok(f.clone())
     })?;
-    found.ok_or_else(|| Error::internal("an edit of a field that saw none"))
+    field.ok_or_else(|| Error::internal("an edit of a field that saw none"))
 }
 
 /// The schema with one field changed.
 pub fn edit(schema: &StructType, path: &[String], change: impl FnOnce(&Field) -> Result<Field>) -> Result<StructType> {
-    siblings(schema, path, |fields, at| {
+    siblings(schema, path, |fields, index| {
         let mut fields = fields.to_vec();
-        if let Some(f) = fields.get_mut(at) {
+        if let Some(f) = fields.get_mut(index) {
             *f = change(f)?;
         }
         Ok(fields)
@@ -117,9 +117,9 @@ pub fn add(schema: &StructType, parent: &[String], field: &Field, position: Opti
 /// The schema with a field moved among its siblings.
 pub fn reposition(schema: &StructType, path: &[String], position: &Position) -> Result<StructType> {
     let parent = path.split_last().map(|(_, p)| p).unwrap_or_default();
-    siblings(schema, path, |fields, at| {
+    siblings(schema, path, |fields, index| {
         let mut rest = fields.to_vec();
-        let moved = rest.remove(at);
+        let moved = rest.remove(index);
         if matches!(position, Position::After(name) if name.eq_ignore_ascii_case(&moved.name)) {
             return Err(Error::invalid_argument(format!(
                 "column `{}` can't be moved behind itself",
@@ -134,7 +134,7 @@ pub fn reposition(schema: &StructType, path: &[String], position: &Position) -> 
 ///
 /// Errors: `InvalidArgument` for a struct's only field.
 pub fn remove(schema: &StructType, path: &[String]) -> Result<StructType> {
-    siblings(schema, path, |fields, at| {
+    siblings(schema, path, |fields, index| {
         if fields.len() == 1 {
             return Err(Error::invalid_argument(format!(
                 "`{}` is the only column there and can't be dropped",
@@ -142,13 +142,13 @@ pub fn remove(schema: &StructType, path: &[String]) -> Result<StructType> {
             )));
         }
         let mut rest = fields.to_vec();
-        rest.remove(at);
+        rest.remove(index);
         Ok(rest)
     })
 }
 
 fn place(mut fields: Vec<Field>, field: Field, position: Option<&Position>, parent: &[String]) -> Result<Vec<Field>> {
-    let at = match position {
+    let index = match position {
         None => fields.len(),
         Some(Position::First) => 0,
         Some(Position::After(name)) => match fields.iter().position(|f| same(&f.name, name)) {
@@ -156,7 +156,7 @@ fn place(mut fields: Vec<Field>, field: Field, position: Option<&Position>, pare
             None => return Err(missing(&fields, &[parent, std::slice::from_ref(name)].concat())),
         },
     };
-    fields.insert(at, field);
+    fields.insert(index, field);
     Ok(fields)
 }
 
@@ -170,9 +170,9 @@ fn siblings(
     };
     let mut change = Some(change);
     in_struct(schema, parents, path, &mut |s: &StructType| {
-        let at = s.index_ignore_case(name).ok_or_else(|| missing(s.fields(), path))?;
+        let index = s.index_ignore_case(name).ok_or_else(|| missing(s.fields(), path))?;
         match change.take() {
-            Some(change) => change(s.fields(), at),
+            Some(change) => change(s.fields(), index),
             None => Err(Error::internal("two structs at one path")),
         }
     })
@@ -185,9 +185,9 @@ fn in_struct(s: &StructType, parents: &[String], path: &[String], edit: Edit<'_>
     let Some((name, rest)) = parents.split_first() else {
         return Ok(StructType::new(edit(s)?));
     };
-    let at = s.index_ignore_case(name).ok_or_else(|| missing(s.fields(), path))?;
+    let index = s.index_ignore_case(name).ok_or_else(|| missing(s.fields(), path))?;
     let mut fields = s.fields().to_vec();
-    if let Some(f) = fields.get_mut(at) {
+    if let Some(f) = fields.get_mut(index) {
         f.data_type = in_type(&f.data_type, rest, path, edit)?;
     }
     Ok(StructType::new(fields))

@@ -127,10 +127,10 @@ pub fn merge(table: &StructType, data: &StructType, widening: Widening<'_>) -> R
 
 /// The schema for the rows of two files: common columns have one type, others are null in the file
 /// that lacks them.
-pub fn merge_equal(one: &StructType, other: &StructType) -> Result<StructType> {
+pub fn merge_equal(first: &StructType, other: &StructType) -> Result<StructType> {
     // Types that fit both ways are equal.
-    merge(other, one, &|_, _| false)?;
-    merge(one, other, &|_, _| false)
+    merge(other, first, &|_, _| false)?;
+    merge(first, other, &|_, _| false)
 }
 
 fn merge_struct(table: &StructType, data: &StructType, widening: Widening<'_>) -> StructType {

@@ -75,8 +75,8 @@ fn data_type(own: &DataType, target: &DataType, path: &mut Vec<String>, new: &mu
         })),
         _ if own == target => own.clone(),
         _ => {
-            let kept = format!("stays {own}, it can't become {target} so: ALTER COLUMN … TYPE changes types");
-            return Err(refused(path, &kept));
+            let refusal = format!("stays {own}, it can't become {target} so: ALTER COLUMN … TYPE changes types");
+            return Err(refused(path, &refusal));
         }
     })
 }
@@ -118,14 +118,14 @@ mod tests {
             field("more", json!("string"), ""),
             field("ID", json!("long"), ""),
         ]);
-        let (found, new) = replaced(&own, &target).unwrap();
-        let names: Vec<_> = found.fields().iter().map(|f| f.name.as_str()).collect();
+        let (replaced_schema, new) = replaced(&own, &target).unwrap();
+        let names: Vec<_> = replaced_schema.fields().iter().map(|f| f.name.as_str()).collect();
         assert_eq!(names, ["s", "more", "id"]);
         assert_eq!(
-            found.field_ignore_case("id").unwrap().metadata,
+            replaced_schema.field_ignore_case("id").unwrap().metadata,
             *own.field_ignore_case("id").map(|f| &f.metadata).unwrap()
         );
-        assert!(found.to_json().contains(r#""comment":"at""#));
+        assert!(replaced_schema.to_json().contains(r#""comment":"at""#));
         assert_eq!(new.iter().map(|f| f.name.as_str()).collect::<Vec<_>>(), ["y", "more"]);
     }
 

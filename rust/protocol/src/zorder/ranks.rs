@@ -72,8 +72,8 @@ fn place<T: Borrow<V>, V: Ord + ?Sized>(cuts: &[T], value: &V) -> u32 {
 /// The boundaries of 2^`bits` buckets, each with the same number of these values.
 fn quantiles<T: Copy>(sorted: &[T], bits: u32) -> Vec<T> {
     let places = 1_usize << bits;
-    let at = |place: usize| sorted.get(place * sorted.len() / places).copied();
-    (1..places).filter_map(at).collect()
+    let quantile = |place: usize| sorted.get(place * sorted.len() / places).copied();
+    (1..places).filter_map(quantile).collect()
 }
 
 /// Whether a value's row format fits into a number.
@@ -135,8 +135,12 @@ impl Sample {
     /// As [`Sample::add`].
     pub fn columns(&self) -> Result<Vec<ArrayRef>> {
         let width = self.parts.first().map_or(0, Vec::len);
-        let column = |at: usize| {
-            let arrays: Vec<&dyn Array> = self.parts.iter().filter_map(|p| p.get(at).map(AsRef::as_ref)).collect();
+        let column = |column_number: usize| {
+            let arrays: Vec<&dyn Array> = self
+                .parts
+                .iter()
+                .filter_map(|p| p.get(column_number).map(AsRef::as_ref))
+                .collect();
             concat(&arrays).map_err(failed)
         };
         (0..width).map(column).collect()
@@ -145,8 +149,8 @@ impl Sample {
     fn thin(&mut self) -> Result<()> {
         self.level += 1;
         let whole = self.columns()?;
-        let kept = |(row, number): (usize, &u64)| is_taken(*number, self.level).then_some(row as u64);
-        let rows: Vec<u64> = self.numbers.iter().enumerate().filter_map(kept).collect();
+        let is_retained = |(row, number): (usize, &u64)| is_taken(*number, self.level).then_some(row as u64);
+        let rows: Vec<u64> = self.numbers.iter().enumerate().filter_map(is_retained).collect();
         let level = self.level;
         self.numbers.retain(|number| is_taken(*number, level));
         self.parts = vec![pick(&whole, rows)?];

@@ -52,8 +52,8 @@ fn skipped(files: &[Vec<usize>], values: &[i64]) -> f64 {
     let bounds: Vec<(i64, i64)> = files
         .iter()
         .map(|rows| {
-            let of = || rows.iter().map(|row| values[*row]);
-            (of().min().unwrap(), of().max().unwrap())
+            let values_skipped = || rows.iter().map(|row| values[*row]);
+            (values_skipped().min().unwrap(), values_skipped().max().unwrap())
         })
         .collect();
     let looked_for = values.iter().step_by(97);
@@ -171,10 +171,10 @@ fn a_field_of_a_null_struct_is_null() {
     let child: ArrayRef = longs(vec![1, 2, 3]);
     let field = Arc::new(Field::new("x", child.data_type().clone(), true));
     let nulls = arrow::buffer::NullBuffer::from(vec![true, false, true]);
-    let of: ArrayRef = Arc::new(StructArray::new(vec![field].into(), vec![child], Some(nulls)));
-    let batch = RecordBatch::try_from_iter([("s", of)]).unwrap();
-    let found = columns_of(&batch, &[vec!["s".to_owned(), "x".to_owned()]]).unwrap();
-    assert_eq!((found[0].is_null(0), found[0].is_null(1)), (false, true));
+    let struct_array: ArrayRef = Arc::new(StructArray::new(vec![field].into(), vec![child], Some(nulls)));
+    let batch = RecordBatch::try_from_iter([("s", struct_array)]).unwrap();
+    let columns = columns_of(&batch, &[vec!["s".to_owned(), "x".to_owned()]]).unwrap();
+    assert_eq!((columns[0].is_null(0), columns[0].is_null(1)), (false, true));
     assert!(columns_of(&batch, &[vec!["t".to_owned()]]).is_err());
 }
 

@@ -9,7 +9,7 @@ pub(super) enum Tree {
     /// Rows whose rank in the column is below the cut go left.
     Cut {
         column: usize,
-        at: u32,
+        rank: u32,
         below: Box<Tree>,
         above: Box<Tree>,
     },
@@ -23,8 +23,8 @@ struct Sampled<'a> {
 
 impl Sampled<'_> {
     fn place(&self, row: u32, column: usize) -> u32 {
-        let at = row as usize * self.columns + column;
-        self.cells.get(at).copied().unwrap_or_default()
+        let cell = row as usize * self.columns + column;
+        self.cells.get(cell).copied().unwrap_or_default()
     }
 }
 
@@ -55,12 +55,12 @@ impl Tree {
                 Tree::Leaf(number) => return *number,
                 Tree::Cut {
                     column,
-                    at,
+                    rank,
                     below,
                     above,
                 } => {
                     let place = cell.get(*column).copied().unwrap_or_default();
-                    here = if place < *at { below } else { above };
+                    here = if place < *rank { below } else { above };
                 }
             }
         }
@@ -85,7 +85,7 @@ fn grow(sample: &Sampled<'_>, rows: &mut [u32], piece: &Piece, leaves: &mut u32)
 
 fn cut(sample: &Sampled<'_>, rows: &mut [u32], piece: &Piece, column: usize, leaves: &mut u32) -> Option<Tree> {
     rows.sort_unstable_by_key(|row| sample.place(*row, column));
-    let place = |at: usize| rows.get(at).map(|row| sample.place(*row, column));
+    let place = |index: usize| rows.get(index).map(|row| sample.place(*row, column));
     let all = rows.len() as u128;
     let (half, files) = (u128::from(piece.files / 2), u128::from(piece.files));
     let middle = usize::try_from(half * all / files).ok()?;
@@ -99,7 +99,7 @@ fn cut(sample: &Sampled<'_>, rows: &mut [u32], piece: &Piece, column: usize, lea
         (start, end) if end == rows.len() || middle - start <= end - middle => start,
         (_, end) => end,
     };
-    let at = place(split)?;
+    let rank = place(split)?;
     // The closest share: frequent ranks move the cut.
     let below_files = u64::try_from((split as u128 * files + all / 2) / all).ok()?;
     let below_files = below_files.clamp(1, piece.files - 1);
@@ -107,7 +107,7 @@ fn cut(sample: &Sampled<'_>, rows: &mut [u32], piece: &Piece, column: usize, lea
     let side = |low: bool| {
         let mut sides = piece.sides.clone();
         if let Some(side) = sides.get_mut(column) {
-            *side = if low { (side.0, at) } else { (at, side.1) };
+            *side = if low { (side.0, rank) } else { (rank, side.1) };
         }
         sides
     };
@@ -121,7 +121,7 @@ fn cut(sample: &Sampled<'_>, rows: &mut [u32], piece: &Piece, column: usize, lea
     };
     Some(Tree::Cut {
         column,
-        at,
+        rank,
         below: Box::new(grow(sample, below, &below_piece, leaves)),
         above: Box::new(grow(sample, above, &above_piece, leaves)),
     })

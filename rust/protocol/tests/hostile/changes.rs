@@ -74,13 +74,13 @@ pub enum Change {
 
 /// Any change.
 pub fn change() -> impl Strategy<Value = Change> {
-    let at = any::<prop::sample::Index>;
+    let index = any::<prop::sample::Index>;
     prop_oneof![
-        (at(), 1_usize..40).prop_map(|(i, n)| Change::Cut(i, n)),
-        (at(), 1_usize..200).prop_map(|(i, n)| Change::Double(i, n)),
-        (at(), prop::sample::select(PIECES)).prop_map(|(i, piece)| Change::Put(i, piece)),
-        (at(), prop::sample::select(PIECES), 2_usize..3000).prop_map(|(i, piece, n)| Change::Repeat(i, piece, n)),
-        (at(), any::<u8>()).prop_map(|(i, byte)| Change::Byte(i, byte)),
+        (index(), 1_usize..40).prop_map(|(i, n)| Change::Cut(i, n)),
+        (index(), 1_usize..200).prop_map(|(i, n)| Change::Double(i, n)),
+        (index(), prop::sample::select(PIECES)).prop_map(|(i, piece)| Change::Put(i, piece)),
+        (index(), prop::sample::select(PIECES), 2_usize..3000).prop_map(|(i, piece, n)| Change::Repeat(i, piece, n)),
+        (index(), any::<u8>()).prop_map(|(i, byte)| Change::Byte(i, byte)),
     ]
 }
 
@@ -89,27 +89,27 @@ pub fn apply(sample: &[u8], changes: &[Change]) -> Vec<u8> {
     let mut bytes = sample.to_vec();
     for change in changes {
         match change {
-            Change::Cut(at, n) => {
-                let at = at.index(bytes.len() + 1);
-                bytes.drain(at..(at + n).min(bytes.len()));
+            Change::Cut(index, n) => {
+                let index = index.index(bytes.len() + 1);
+                bytes.drain(index..(index + n).min(bytes.len()));
             }
-            Change::Double(at, n) => {
-                let at = at.index(bytes.len() + 1);
-                let piece = bytes[at..(at + n).min(bytes.len())].to_vec();
-                bytes.splice(at..at, piece);
+            Change::Double(index, n) => {
+                let index = index.index(bytes.len() + 1);
+                let piece = bytes[index..(index + n).min(bytes.len())].to_vec();
+                bytes.splice(index..index, piece);
             }
-            Change::Put(at, piece) => {
-                let at = at.index(bytes.len() + 1);
-                bytes.splice(at..at, piece.bytes());
+            Change::Put(index, piece) => {
+                let index = index.index(bytes.len() + 1);
+                bytes.splice(index..index, piece.bytes());
             }
-            Change::Repeat(at, piece, n) => {
-                let at = at.index(bytes.len() + 1);
-                bytes.splice(at..at, piece.repeat(*n).bytes());
+            Change::Repeat(index, piece, n) => {
+                let index = index.index(bytes.len() + 1);
+                bytes.splice(index..index, piece.repeat(*n).bytes());
             }
-            Change::Byte(at, byte) => {
+            Change::Byte(index, byte) => {
                 if !bytes.is_empty() {
-                    let at = at.index(bytes.len());
-                    bytes[at] = *byte;
+                    let index = index.index(bytes.len());
+                    bytes[index] = *byte;
                 }
             }
         }
@@ -130,10 +130,10 @@ pub fn changed_text(sample: &'static str) -> impl Strategy<Value = String> {
 /// Lines of JSON in which one member or element, at any depth, is of another type.
 pub fn retyped(sample: &'static str) -> impl Strategy<Value = String> {
     let line = prop::sample::select(sample.lines().collect::<Vec<_>>());
-    (line, any::<prop::sample::Index>(), value()).prop_map(move |(line, at, new)| {
+    (line, any::<prop::sample::Index>(), value()).prop_map(move |(line, index, new)| {
         let mut whole: Value = serde_json::from_str(line).unwrap();
         let places = count(&whole);
-        put(&mut whole, &mut at.index(places), &new);
+        put(&mut whole, &mut index.index(places), &new);
         sample.replace(line, &whole.to_string())
     })
 }

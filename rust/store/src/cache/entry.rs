@@ -119,9 +119,9 @@ mod tests {
 
     #[test]
     fn an_entry_under_another_name_is_not_taken() {
-        let (one, two) = (Name::new(["a", "bc"]), Name::new(["ab", "c"]));
-        assert_ne!((one.id(), &one), (two.id(), &two));
-        assert_eq!(two.body_of(&file(&one, b"x")), None);
+        let (first, two) = (Name::new(["a", "bc"]), Name::new(["ab", "c"]));
+        assert_ne!((first.id(), &first), (two.id(), &two));
+        assert_eq!(two.body_of(&file(&first, b"x")), None);
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn settings(location: &Location, options: &Options, environment: &[(String, Stri
         settings.default(Key::MsiEndpoint, url);
     }
     let emulator = settings.is_on(Key::UseEmulator, "azure_storage_use_emulator")?;
-    let found = emulator
+    let credentials = emulator
         || settings.is_on(Key::SkipSignature, "azure_skip_signature")?
         || settings.is_on(Key::UseAzureCli, "azure_use_azure_cli")?
         || settings.has(Key::AccessKey)
@@ -125,7 +125,7 @@ fn settings(location: &Location, options: &Options, environment: &[(String, Stri
             Key::FabricClusterIdentifier,
         ]);
     settings.require_credentials(
-        found,
+        credentials,
         "azure_storage_account_key, or azure_storage_sas_token, or azure_client_id with azure_client_secret and azure_tenant_id, or azure_use_azure_cli=true, or for a public container azure_skip_signature=true",
     )?;
     let account = location.authority().contains('@') || settings.has(Key::AccountName);

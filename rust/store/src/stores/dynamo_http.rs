@@ -251,13 +251,13 @@ mod tests {
 
     #[test]
     fn errors_are_known_by_the_last_part_of_their_type() {
-        let of = |name: &str| {
+        let error_of = |name: &str| {
             Refusal::from(&json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{name}"), "message": "m"}))
         };
-        assert!(of("ThrottlingException").passes() && !of("ThrottlingException").denies());
-        assert!(of("ExpiredTokenException").denies() && !of("ExpiredTokenException").passes());
+        assert!(error_of("ThrottlingException").passes() && !error_of("ThrottlingException").denies());
+        assert!(error_of("ExpiredTokenException").denies() && !error_of("ExpiredTokenException").passes());
         assert_eq!(
-            of("ConditionalCheckFailedException").name,
+            error_of("ConditionalCheckFailedException").name,
             "ConditionalCheckFailedException"
         );
         assert_eq!(Refusal::from(&json!([])).name, "");

@@ -53,8 +53,8 @@ impl FromStr for Key {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let found = KEYS.iter().find(|(name, _)| *name == text);
-        found.map(|(_, key)| *key).ok_or(())
+        let pair = KEYS.iter().find(|(name, _)| *name == text);
+        pair.map(|(_, key)| *key).ok_or(())
     }
 }
 
@@ -85,26 +85,26 @@ pub(super) fn wanted(options: &Options, environment: &[(String, String)]) -> Res
 }
 
 /// The items of the table at this location.
-pub(super) fn items(settings: Settings<Key>, of: Of<'_>) -> Result<Items> {
+pub(super) fn items(settings: Settings<Key>, parent: Of<'_>) -> Result<Items> {
     let table = settings
         .get(Key::Table)
         .filter(|name| !name.is_empty())
         .unwrap_or(DEFAULT_TABLE)
         .to_owned();
-    let scheme = path_scheme(&settings, of.location)?;
+    let scheme = path_scheme(&settings, parent.location)?;
     let region = settings
         .get(Key::Region)
-        .or(of.region)
+        .or(parent.region)
         .unwrap_or("us-east-1")
         .to_owned();
-    let endpoint = match settings.get(Key::Endpoint).or(of.endpoint) {
+    let endpoint = match settings.get(Key::Endpoint).or(parent.endpoint) {
         Some(url) => url.trim_end_matches('/').to_owned(),
         None if region.starts_with("cn-") => format!("https://dynamodb.{region}.amazonaws.com.cn"),
         None => format!("https://dynamodb.{region}.amazonaws.com"),
     };
     check_value("aws_endpoint_url_dynamodb", &endpoint)?;
-    check_endpoint(Some(&endpoint), of.allow_http)?;
-    let mut retry = retry::config(of.options)?;
+    check_endpoint(Some(&endpoint), parent.allow_http)?;
+    let mut retry = retry::config(parent.options)?;
     if let Some(seconds) = settings.get(Key::MaxElapsed) {
         retry.retry_timeout = retry::duration(
             "delta_dynamo_max_elapsed_request_time",
@@ -112,17 +112,21 @@ pub(super) fn items(settings: Settings<Key>, of: Of<'_>) -> Result<Items> {
             retry.retry_timeout,
         )?;
     }
-    let client = of.connector.connect(&of.client);
+    let client = parent.connector.connect(&parent.client);
     let http = Http {
         client: client.map_err(|e| error::from_build(&e, &settings.redactor))?,
         endpoint: format!("{endpoint}/"),
         region,
-        credentials: credentials(&settings, &of)?,
+        credentials: credentials(&settings, &parent)?,
         retry,
         redactor: settings.redactor,
     };
-    let path = of.location.base().split_once("://").map_or("", |(_, bucket)| bucket);
-    let path = format!("{path}/{}", of.location.path());
+    let path = parent
+        .location
+        .base()
+        .split_once("://")
+        .map_or("", |(_, bucket)| bucket);
+    let path = format!("{path}/{}", parent.location.path());
     Ok(Items::new(http, table, scheme, path.trim_end_matches('/')))
 }
 
@@ -142,7 +146,7 @@ fn path_scheme(settings: &Settings<Key>, location: &Location) -> Result<&'static
     }
 }
 
-fn credentials(settings: &Settings<Key>, of: &Of<'_>) -> Result<AwsCredentialProvider> {
+fn credentials(settings: &Settings<Key>, table: &Of<'_>) -> Result<AwsCredentialProvider> {
     if let (Some(id), Some(secret)) = (settings.get(Key::AccessId), settings.get(Key::Secret)) {
         return Ok(Arc::new(StaticCredentialProvider::new(AwsCredential {
             key_id: id.to_owned(),
@@ -150,13 +154,13 @@ fn credentials(settings: &Settings<Key>, of: &Of<'_>) -> Result<AwsCredentialPro
             token: settings.get(Key::Token).map(str::to_owned),
         })));
     }
-    if of.anonymous {
+    if table.anonymous {
         return Err(Error::new(
             Kind::StoreDenied,
             "DynamoDB takes no anonymous requests: set aws_access_key_id_dynamodb and aws_secret_access_key_dynamodb",
         ));
     }
-    Ok(Arc::clone(of.credentials))
+    Ok(Arc::clone(table.credentials))
 }
 
 /// The option names, for suggestions and checks.

@@ -107,14 +107,14 @@ fn settings(options: &Options, environment: &[(String, String)]) -> Result<Setti
         let file = "application_default_credentials.json";
         Path::new(home).join(dir).join(file).exists()
     });
-    let found = login
+    let credentials = login
         || settings.is_on(Key::SkipSignature, "google_skip_signature")?
         || settings.has(Key::ServiceAccount)
         || settings.has(Key::ServiceAccountKey)
         || settings.has(Key::ApplicationCredentials)
         || settings.has(Key::BearerToken);
     settings.require_credentials(
-        found,
+        credentials,
         "google_service_account (a file's path), or google_service_account_key (its JSON), or google_application_credentials, or for a public bucket google_skip_signature=true",
     )?;
     Ok(settings)

@@ -240,7 +240,7 @@ impl Backend for Hdfs {
             return Ok(Bytes::new());
         }
         let file = self.asked(self.client.read(&path)).await.map_err(|e| failed(&e))?;
-        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(file.file_length());
+        let place = |offset: u64| usize::try_from(offset).unwrap_or(usize::MAX).min(file.file_length());
         let (start, end) = (place(range.start), place(range.end));
         if start == file.file_length() {
             return Err(Error::invalid_argument(error::OUT_OF_RANGE));

@@ -159,16 +159,16 @@ fn names(root: &Root, dir: &Path) -> Result<Vec<(String, bool)>> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(root.err(&e, what)),
     };
-    let mut found = Vec::new();
+    let mut listing = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|e| root.err(&e, what))?;
         if let Ok(name) = entry.file_name().into_string() {
             // The type comes with the entry: links to directories are not followed, so that a
             // link to a parent can't make the listing endless.
-            found.push((name, entry.file_type().is_ok_and(|t| t.is_dir())));
+            listing.push((name, entry.file_type().is_ok_and(|t| t.is_dir())));
         }
     }
-    Ok(found)
+    Ok(listing)
 }
 
 /// The direct children of a directory, without hidden files.
@@ -184,21 +184,21 @@ fn level(root: &Root, dir: &str) -> Result<Level> {
 
 /// Size and time of a directory's files; files that vanished meanwhile are left out.
 fn infos(root: &Root, dir: &str, names: &[String]) -> Result<Vec<ObjectInfo>> {
-    let mut found = Vec::with_capacity(names.len());
+    let mut objects = Vec::with_capacity(names.len());
     let failed = |e: io::Error| root.err(&e, "reading a file's metadata");
     let folder = match Folder::open(&root.dir(dir)?) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(objects),
         opened => opened.map_err(failed)?,
     };
     for name in names {
         match folder.about(name) {
-            Ok(about) if about.is_file => found.push(info(join_key(dir, name), &about)),
+            Ok(about) if about.is_file => objects.push(info(join_key(dir, name), &about)),
             Ok(_) => {}
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             Err(e) => return Err(failed(e)),
         }
     }
-    Ok(found)
+    Ok(objects)
 }
 
 /// A draft that another thread writes.
@@ -340,9 +340,12 @@ impl Backend for Local {
         self.put_if_absent_again(key, bytes, &mut PutDraft::default()).await
     }
 
-    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, kept: &mut PutDraft) -> Result<PutOutcome> {
+    async fn put_if_absent_again(&self, key: &str, bytes: Bytes, loser_draft: &mut PutDraft) -> Result<PutOutcome> {
         let (root, path) = (self.root.clone(), self.root.file(key)?);
-        let before = kept.0.take().and_then(|kept| kept.downcast::<Loser>().ok());
+        let before = loser_draft
+            .0
+            .take()
+            .and_then(|loser_draft| loser_draft.downcast::<Loser>().ok());
         let (outcome, loser) = quick(move || {
             // Saves the loser of a long-decided race two flushes.
             if path.symlink_metadata().is_ok() {
@@ -359,7 +362,7 @@ impl Backend for Local {
             })
         })
         .await?;
-        kept.0 = loser.map(|loser| loser as Box<_>);
+        loser_draft.0 = loser.map(|loser| loser as Box<_>);
         Ok(outcome)
     }
 

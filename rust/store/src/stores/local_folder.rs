@@ -44,12 +44,12 @@ mod imp {
         Ok(openat(CWD, path, flags, Mode::empty())?)
     }
 
-    pub(super) fn file(at: &Held, name: &str) -> io::Result<File> {
-        Ok(openat(at, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?.into())
+    pub(super) fn file(folder: &Held, name: &str) -> io::Result<File> {
+        Ok(openat(folder, name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?.into())
     }
 
-    pub(super) fn about(at: &Held, name: &str) -> io::Result<About> {
-        let stat = statat(at, name, AtFlags::empty())?;
+    pub(super) fn about(folder: &Held, name: &str) -> io::Result<About> {
+        let stat = statat(folder, name, AtFlags::empty())?;
         Ok(About {
             is_file: FileType::from_raw_mode(stat.st_mode).is_file(),
             size_bytes: u64::try_from(stat.st_size).unwrap_or(0),
@@ -72,12 +72,12 @@ mod imp {
         Ok(path.to_path_buf())
     }
 
-    pub(super) fn file(at: &Held, name: &str) -> io::Result<File> {
-        File::open(at.join(name))
+    pub(super) fn file(folder: &Held, name: &str) -> io::Result<File> {
+        File::open(folder.join(name))
     }
 
-    pub(super) fn about(at: &Held, name: &str) -> io::Result<About> {
-        fs::metadata(at.join(name)).map(|meta| About::of(&meta))
+    pub(super) fn about(folder: &Held, name: &str) -> io::Result<About> {
+        fs::metadata(folder.join(name)).map(|meta| About::of(&meta))
     }
 }
 

@@ -88,7 +88,7 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
     let lock = dynamo_settings::wanted(options, environment)?;
     let lock = lock
         .map(|lock| {
-            let of = dynamo_settings::Of {
+            let table = dynamo_settings::Of {
                 location,
                 options,
                 credentials: store.credentials(),
@@ -99,7 +99,7 @@ fn open(location: &Location, options: &Options, environment: &[(String, String)]
                 client: client_options(&settings),
                 connector: renew(),
             };
-            dynamo_settings::items(lock, of)
+            dynamo_settings::items(lock, table)
         })
         .transpose()?;
     let conditional = settings.get(Key::ConditionalPut) != Some("disabled");
@@ -135,14 +135,14 @@ fn settings(options: &Options, environment: &[(String, String)]) -> Result<Setti
     settings.default(Key::Client(Client::ConnectTimeout), settings::CONNECT_TIMEOUT);
     settings.default(Key::Client(Client::Timeout), settings::REQUEST_TIMEOUT);
     let anonymous = settings.is_on(Key::SkipSignature, "aws_skip_signature")?;
-    let found = anonymous
+    let credentials = anonymous
         || settings.has(Key::AccessKeyId)
         || settings.has(Key::SecretAccessKey)
         || settings.all(&[Key::WebIdentityTokenFile, Key::RoleArn])
         || settings.has(Key::ContainerCredentialsRelativeUri)
         || settings.all(&[Key::ContainerCredentialsFullUri, Key::ContainerAuthorizationTokenFile]);
     settings.require_credentials(
-        found,
+        credentials,
         "aws_access_key_id and aws_secret_access_key, or aws_web_identity_token_file and aws_role_arn, or for a public bucket aws_skip_signature=true (or a profile of the shared files, by AWS_PROFILE)",
     )?;
     let endpoint = settings.get(Key::S3Endpoint).or(settings.get(Key::Endpoint));

@@ -143,8 +143,8 @@ impl<K: FromStr + Eq + Hash + Copy> Settings<K> {
 
     /// Without credentials the store's library asks the cloud's metadata address, which on any
     /// other machine waits for an answer that never comes: refuse unless that was asked for.
-    pub(super) fn require_credentials(&self, found: bool, advice: &str) -> Result<()> {
-        if found || self.cache.is_some() || self.metadata_allowed {
+    pub(super) fn require_credentials(&self, has_credentials: bool, advice: &str) -> Result<()> {
+        if has_credentials || self.cache.is_some() || self.metadata_allowed {
             return Ok(());
         }
         Err(Error::new(

@@ -99,10 +99,10 @@ impl Backend for Counted {
         bare(self.store.read_range(key, range).await)
     }
 
-    async fn read_part(&self, of: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
-        self.asked.note(format!("part {} {range:?}", of.key));
-        of.expect(&self.shown(bare(self.store.head(&of.key).await)?))?;
-        bare(self.store.read_range(&of.key, range).await)
+    async fn read_part(&self, object: &ObjectInfo, range: Range<u64>) -> Result<Bytes> {
+        self.asked.note(format!("part {} {range:?}", object.key));
+        object.expect(&self.shown(bare(self.store.head(&object.key).await)?))?;
+        bare(self.store.read_range(&object.key, range).await)
     }
 
     async fn head(&self, key: &str) -> Result<ObjectInfo> {

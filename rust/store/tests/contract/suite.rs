@@ -180,9 +180,9 @@ async fn overwrite(store: Store) {
 async fn puts_again(store: Store) {
     store.put("log/0", text("taken")).await.unwrap();
     store.put("log/1", text("taken")).await.unwrap();
-    let mut kept = PutDraft::default();
+    let mut draft = PutDraft::default();
     for name in ["log/0", "log/1"] {
-        let put = store.put_if_absent_again(name, text("mine"), &mut kept).await.unwrap();
+        let put = store.put_if_absent_again(name, text("mine"), &mut draft).await.unwrap();
         assert_eq!(
             (put, store.read(name).await.unwrap()),
             (PutOutcome::Exists, text("taken"))
@@ -190,7 +190,7 @@ async fn puts_again(store: Store) {
     }
     // What was kept of other bytes isn't put for these.
     let put = store
-        .put_if_absent_again("log/2", text("other"), &mut kept)
+        .put_if_absent_again("log/2", text("other"), &mut draft)
         .await
         .unwrap();
     assert_eq!(
@@ -199,18 +199,18 @@ async fn puts_again(store: Store) {
     );
     for (name, outcome) in [("log/2", PutOutcome::Exists), ("log/3", PutOutcome::Created)] {
         assert_eq!(
-            store.put_if_absent_again(name, text("mine"), &mut kept).await.unwrap(),
+            store.put_if_absent_again(name, text("mine"), &mut draft).await.unwrap(),
             outcome
         );
     }
     assert_eq!(store.read("log/3").await.unwrap(), "mine");
-    drop(kept);
+    drop(draft);
     assert_eq!(all_keys(&store, "").await, ["log/0", "log/1", "log/2", "log/3"]);
     if let Some(absent) = store.read_text_if_local("log/4").await.unwrap() {
         assert_eq!(absent, ProbeResult::Absent);
-        let found = store.read_text_if_local("log/3").await.unwrap().unwrap();
+        let probe = store.read_text_if_local("log/3").await.unwrap().unwrap();
         assert_eq!(
-            found,
+            probe,
             ProbeResult::Found(store.head("log/3").await.unwrap(), text("mine"))
         );
         assert_eq!(

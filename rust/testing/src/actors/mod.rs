@@ -142,8 +142,8 @@ pub async fn live(snapshot: &Snapshot) -> Result<Vec<FileKey>, Error> {
 /// What the product's reader says of a version, against the model.
 pub async fn compare(snapshot: &Snapshot, book: &SharedBook) -> Result<Option<String>, Error> {
     let version = snapshot.version();
-    let mut found = live(snapshot).await?;
-    found.sort();
+    let mut files = live(snapshot).await?;
+    files.sort();
     let txns = snapshot.transactions(0).await?;
     let txns = txns.into_iter().map(|t| (t.app_id, t.version)).collect();
     let book = read(book);
@@ -151,9 +151,9 @@ pub async fn compare(snapshot: &Snapshot, book: &SharedBook) -> Result<Option<St
         return Ok(Some(format!("version {version} was read before it was committed")));
     };
     let wanted: Vec<FileKey> = model.keys().into_iter().collect();
-    Ok(if found != wanted {
+    Ok(if files != wanted {
         Some(format!(
-            "version {version} was read with the files {found:?} instead of {wanted:?}"
+            "version {version} was read with the files {files:?} instead of {wanted:?}"
         ))
     } else if model.txns != txns {
         Some(format!(

@@ -9,11 +9,11 @@ use crate::planted::Bug;
 
 /// Opens versions.
 pub async fn act(mut me: Context) {
-    let mut kept: Option<Snapshot> = None;
+    let mut known: Option<Snapshot> = None;
     for _ in 0..me.turns {
         let (weather, floor) = (me.weather(), me.newest());
         let Some(floor) = floor else { continue };
-        let update = kept.clone().filter(|_| me.chance.happens(500));
+        let update = known.clone().filter(|_| me.chance.happens(500));
         let older = me
             .chance
             .happens(300)
@@ -39,7 +39,7 @@ pub async fn act(mut me: Context) {
             }
         };
         judge(&me, weather, floor, older, &snapshot).await;
-        kept = Some(snapshot);
+        known = Some(snapshot);
     }
 }
 

@@ -132,7 +132,7 @@ fn simulate(arguments: &Arguments) -> Result<bool, String> {
         return Ok(sum.wrong.is_empty());
     }
     let planted = find_planted();
-    let all_found = planted.iter().all(|(_, found)| found.is_some());
+    let all_found = planted.iter().all(|(_, seed)| seed.is_some());
     if arguments.schedules >= 1000 {
         let report = simulation_report(arguments, &sum, seconds, rate, &planted);
         report.write("simulation").map_err(|e| e.to_string())?;
@@ -143,10 +143,10 @@ fn simulate(arguments: &Arguments) -> Result<bool, String> {
 /// How many schedules each planted bug took to be found.
 fn find_planted() -> Vec<(Bug, Option<u64>)> {
     let find = |bug| {
-        let found = (0..PATIENCE).find(|seed| run(*seed, Some(bug), false).violation.is_some());
-        let found = found.map(|seed| seed + 1);
-        println!("planted {bug:?}: found after {found:?} schedules");
-        (bug, found)
+        let first_seed = (0..PATIENCE).find(|seed| run(*seed, Some(bug), false).violation.is_some());
+        let first_seed = first_seed.map(|seed| seed + 1);
+        println!("planted {bug:?}: found after {first_seed:?} schedules");
+        (bug, first_seed)
     };
     Bug::ALL.into_iter().map(find).collect()
 }
@@ -173,9 +173,9 @@ fn simulation_report(
         ("violations".to_owned(), number(sum.wrong.len() as u64)),
     ];
     figures.extend(sum.events.iter().map(|(name, n)| ((*name).to_owned(), number(*n))));
-    for (bug, found) in planted {
+    for (bug, seed) in planted {
         let name = format!("schedules until the planted bug {bug:?} was found");
-        figures.push((name, found.map_or(Value::Null, number)));
+        figures.push((name, seed.map_or(Value::Null, number)));
     }
     Report {
         title: "Deterministic simulation",
@@ -216,10 +216,10 @@ fn model() -> Result<bool, String> {
         ("violations".to_owned(), json!(usize::from(!good))),
     ];
     for mistake in Mistake::ALL {
-        let found = explore(CHECKPOINTS, Some(mistake)).violation;
-        good &= found.is_some();
-        let steps = found.as_ref().map(|(_, way)| way.len());
-        println!("planted {mistake:?}: {found:?}");
+        let violation = explore(CHECKPOINTS, Some(mistake)).violation;
+        good &= violation.is_some();
+        let steps = violation.as_ref().map(|(_, way)| way.len());
+        println!("planted {mistake:?}: {violation:?}");
         figures.push((
             format!("steps of the shortest way to what {mistake:?} breaks"),
             json!(steps),

@@ -27,7 +27,7 @@ pub fn explore(checkpoints: u8, mistake: Option<Mistake>) -> Explored {
     let first = State::first(checkpoints);
     let mut numbers = HashMap::from([(first, 0_u32)]);
     // Each state, the one it was found from, and how far from the first.
-    let mut found = vec![(first, 0_u32, 0_usize)];
+    let mut seen = vec![(first, 0_u32, 0_usize)];
     let mut edges = Vec::new();
     let mut out = Explored {
         states: 0,
@@ -36,31 +36,31 @@ pub fn explore(checkpoints: u8, mistake: Option<Mistake>) -> Explored {
         ends: 0,
         violation: None,
     };
-    let (mut at, mut ends) = (0, Vec::new());
-    while let Some((state, _, depth)) = found.get(at).copied() {
+    let (mut index, mut ends) = (0, Vec::new());
+    while let Some((state, _, depth)) = seen.get(index).copied() {
         out.depth = depth;
         if let Err(what) = state.judge() {
-            out.violation = Some((what, way(&found, at, mistake)));
+            out.violation = Some((what, way(&seen, index, mistake)));
             break;
         }
         if state.is_end() {
-            ends.push(at as u32);
+            ends.push(index as u32);
         }
         for (_, next) in state.steps(mistake) {
             let number = *numbers.entry(next).or_insert_with(|| {
-                found.push((next, at as u32, depth + 1));
-                found.len() as u32 - 1
+                seen.push((next, index as u32, depth + 1));
+                seen.len() as u32 - 1
             });
-            edges.push((number, at as u32));
+            edges.push((number, index as u32));
         }
-        at += 1;
+        index += 1;
     }
-    (out.states, out.steps, out.ends) = (found.len(), edges.len(), ends.len());
+    (out.states, out.steps, out.ends) = (seen.len(), edges.len(), ends.len());
     if out.violation.is_none()
-        && let Some(stuck) = without_end(found.len(), edges, ends)
+        && let Some(stuck) = without_end(seen.len(), edges, ends)
     {
         let what = "nobody can come to an end from here".to_owned();
-        out.violation = Some((what, way(&found, stuck, mistake)));
+        out.violation = Some((what, way(&seen, stuck, mistake)));
     }
     out
 }
@@ -80,14 +80,14 @@ fn without_end(states: usize, mut edges: Vec<(u32, u32)>, ends: Vec<u32>) -> Opt
 }
 
 /// The steps to a state.
-fn way(found: &[(State, u32, usize)], mut at: usize, mistake: Option<Mistake>) -> Vec<String> {
+fn way(states: &[(State, u32, usize)], mut number: usize, mistake: Option<Mistake>) -> Vec<String> {
     let mut out = Vec::new();
-    while at > 0 {
-        let (state, before, _) = found[at];
-        let steps = found[before as usize].0.steps(mistake);
+    while number > 0 {
+        let (state, before, _) = states[number];
+        let steps = states[before as usize].0.steps(mistake);
         let step = steps.into_iter().find(|(_, next)| *next == state);
         out.extend(step.map(|(step, _)| step.to_string()));
-        at = before as usize;
+        number = before as usize;
     }
     out.reverse();
     out

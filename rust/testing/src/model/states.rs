@@ -326,28 +326,28 @@ impl State {
 
     fn cleaner_steps(&self, mistake: Option<Mistake>, out: &mut Steps) {
         let mut next = *self;
-        let Some(kept) = self.cleaner else {
+        let Some(cutoff) = self.cleaner else {
             if self.clean_rounds == CLEANINGS {
                 return;
             }
             next.clean_rounds += 1;
-            for kept in 1..self.length {
-                if self.checkpoints[usize::from(kept)].is_some()
-                    && (self.is_old(kept) || mistake == Some(Mistake::RetentionTooShort))
+            for cutoff in 1..self.length {
+                if self.checkpoints[usize::from(cutoff)].is_some()
+                    && (self.is_old(cutoff) || mistake == Some(Mistake::RetentionTooShort))
                 {
                     next.cleaner = Some(match mistake {
                         Some(Mistake::CleanedPastCheckpoint) => self.newest(),
-                        _ => kept,
+                        _ => cutoff,
                     });
-                    out.push((Step("cleaner", "keeps version", kept), next));
+                    out.push((Step("cleaner", "keeps version", cutoff), next));
                 }
             }
             return;
         };
         next.cleaner = None;
-        out.push((Step("cleaner", "stops or dies before version", kept), next));
-        let oldest = (0..kept).find(|v| self.has_commit(*v));
-        let older = (0..kept).find(|v| self.checkpoints[usize::from(*v)].is_some());
+        out.push((Step("cleaner", "stops or dies before version", cutoff), next));
+        let oldest = (0..cutoff).find(|v| self.has_commit(*v));
+        let older = (0..cutoff).find(|v| self.checkpoints[usize::from(*v)].is_some());
         let mut next = *self;
         if let Some(version) = oldest {
             next.commits &= !(1 << version);

@@ -36,17 +36,17 @@ fn bytes(stats: &Value, section: &str) -> Option<(Vec<u8>, usize)> {
     // The header, the number of names, the end of the last one: each name's offset is as wide as
     // the header says.
     let width = usize::from(bytes[0] >> 6) + 1;
-    let at = |n: usize| {
+    let offset = |n: usize| {
         let from = 1 + n * width;
         (0..width).fold(0, |v, i| v | usize::from(bytes[from + i]) << (8 * i))
     };
-    let names = at(0);
-    Some((bytes.clone(), 1 + (names + 2) * width + at(names + 1)))
+    let names = offset(0);
+    Some((bytes.clone(), 1 + (names + 2) * width + offset(names + 1)))
 }
 
 /// Which bound each path has.
-fn bounds<'a>(found: &'a Option<(Vec<u8>, usize)>) -> Vec<(String, Variant<'a, 'a>)> {
-    let Some((bytes, end)) = found else { return Vec::new() };
+fn bounds<'a>(stats: &'a Option<(Vec<u8>, usize)>) -> Vec<(String, Variant<'a, 'a>)> {
+    let Some((bytes, end)) = stats else { return Vec::new() };
     let (names, value) = bytes.split_at(*end);
     let names = VariantMetadata::try_new(names).unwrap();
     // What fills the group up is no part of the value.
@@ -134,8 +134,8 @@ proptest! {
             for (bounds, outside) in [(&min, Ordering::Less), (&max, Ordering::Greater)] {
                 for (path, bound) in bounds {
                     if let Some(v) = at(&row, path) {
-                        let found = order(&v, bound);
-                        prop_assert!(found.is_some_and(|o| o != outside), "{path}: {v:?} and {bound:?}");
+                        let ordering = order(&v, bound);
+                        prop_assert!(ordering.is_some_and(|o| o != outside), "{path}: {v:?} and {bound:?}");
                     }
                 }
             }
@@ -152,8 +152,8 @@ proptest! {
 fn both(rows: &[Option<Any>]) -> (Vec<String>, Vec<String>) {
     let stats = stats(&[column(rows)]);
     let text = |section| {
-        let found = bytes(&stats, section);
-        bounds(&found)
+        let read_stats = bytes(&stats, section);
+        bounds(&read_stats)
             .into_iter()
             .map(|(path, v)| format!("{path} {v:?}"))
             .collect()

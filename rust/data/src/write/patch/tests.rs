@@ -85,7 +85,7 @@ struct Patched {
 }
 
 /// A file with new values, told by numbers, in these rows.
-fn patched(compression: Compression, at: &[u64], numbers: &[i64]) -> Patched {
+fn patched(compression: Compression, positions: &[u64], numbers: &[i64]) -> Patched {
     let (folder, s) = (Folder::new(), table());
     let mut spec = WriteSpec::new(s.clone(), Vec::new(), 0);
     (spec.compression, spec.row_group_rows) = (compression, GROUP_ROWS);
@@ -96,7 +96,8 @@ fn patched(compression: Compression, at: &[u64], numbers: &[i64]) -> Patched {
         .remove(0);
     let values = rows(numbers.iter().copied(), &s);
     let mut places: Vec<_> = (0..ROWS).map(|row| (0, row)).collect();
-    at.iter()
+    positions
+        .iter()
         .enumerate()
         .for_each(|(n, row)| places[*row as usize] = (1, n));
     let expected = interleave_record_batch(&[&before, &values], &places).unwrap();
@@ -105,7 +106,7 @@ fn patched(compression: Compression, at: &[u64], numbers: &[i64]) -> Patched {
         let patcher = Patcher::new(&folder.store, &spec, &names).unwrap().unwrap();
         assert!(patcher.takes(&old).await.unwrap());
         let mut selected = Positions::new();
-        at.iter().for_each(|row| selected.insert(*row));
+        positions.iter().for_each(|row| selected.insert(*row));
         let path = patcher.new_path(&old, 0).unwrap();
         patcher.patch(&old, Some(&selected), &path, &values).await.unwrap()
     });
@@ -122,23 +123,26 @@ fn open(folder: &Folder, add: &Add) -> SourceFile {
     deltaplane_store::block_on(SourceFile::open(&folder.store, &FileRead::of(add).unwrap(), true)).unwrap()
 }
 
-fn check(of: &Patched) {
+fn check(patch: &Patched) {
     let read = ReadSpec::new(table(), Vec::new());
-    let found = of.folder.read(read, vec![file_read(&of.new)]).unwrap();
-    let found = arrow::compute::concat_batches(&found[0].schema(), &found).unwrap();
-    assert_eq!(found.columns(), of.expected.columns());
+    let batch = patch.folder.read(read, vec![file_read(&patch.new)]).unwrap();
+    let batch = arrow::compute::concat_batches(&batch[0].schema(), &batch).unwrap();
+    assert_eq!(batch.columns(), patch.expected.columns());
     // Files that are written with these rows have the same statistics.
-    let whole = of
+    let whole = patch
         .folder
-        .write_spec(of.spec.clone(), std::slice::from_ref(&of.expected))
+        .write_spec(patch.spec.clone(), std::slice::from_ref(&patch.expected))
         .unwrap();
-    assert_eq!(stats(&of.new), stats(&whole[0]));
-    let (made, whole) = (open(&of.folder, &of.new).footer, open(&of.folder, &whole[0]).footer);
+    assert_eq!(stats(&patch.new), stats(&whole[0]));
+    let (made, whole) = (
+        open(&patch.folder, &patch.new).footer,
+        open(&patch.folder, &whole[0]).footer,
+    );
     for group in 0..made.num_row_groups() {
         for (leaf, (name, _)) in COLUMNS.iter().enumerate() {
             let (a, b) = (made.row_group(group).column(leaf), whole.row_group(group).column(leaf));
             assert_eq!(a.statistics(), b.statistics(), "{name}");
-            check_pages(&made, group, leaf, &of.expected);
+            check_pages(&made, group, leaf, &patch.expected);
         }
     }
 }
@@ -174,13 +178,13 @@ proptest! {
 
     #[test]
     fn new_values_stand_between_the_old_ones(
-        at in proptest::collection::btree_set(0..ROWS as u64, 1..60),
+        rows in proptest::collection::btree_set(0..ROWS as u64, 1..60),
         seed in 0_i64..1_000_000,
         zstd in any::<bool>(),
     ) {
-        let at: Vec<_> = at.into_iter().collect();
-        let numbers: Vec<_> = (0..at.len() as i64).map(|n| seed + n * 17).collect();
-        check(&patched(if zstd { Compression::Zstd(1) } else { Compression::Uncompressed }, &at, &numbers));
+        let rows: Vec<_> = rows.into_iter().collect();
+        let numbers: Vec<_> = (0..rows.len() as i64).map(|n| seed + n * 17).collect();
+        check(&patched(if zstd { Compression::Zstd(1) } else { Compression::Uncompressed }, &rows, &numbers));
     }
 }
 
@@ -193,13 +197,13 @@ fn bounds_that_are_replaced_are_no_bounds_any_more() {
         *many.values().iter().min().unwrap(),
         *many.values().iter().max().unwrap(),
     );
-    let at: Vec<u64> = (0..ROWS)
+    let places: Vec<u64> = (0..ROWS)
         .filter(|row| [-40, 56].contains(&few.value(*row)) || [least, most].contains(&many.value(*row)))
         .map(|row| row as u64)
         .collect();
     // Rows in the middle of all.
-    let numbers = vec![50_000 * 100_003; at.len()];
-    check(&patched(Compression::Zstd(1), &at, &numbers));
+    let numbers = vec![50_000 * 100_003; places.len()];
+    check(&patched(Compression::Zstd(1), &places, &numbers));
 }
 
 #[test]
@@ -345,6 +349,6 @@ fn bounds_that_leave_nan_out_are_not_copied() {
         let path = patcher.new_path(&old, 0).unwrap();
         patcher.patch(&old, None, &path, &rows).await.unwrap()
     });
-    let kept = [1, 2, 3].map(|leaf| bounds(&new, leaf));
-    assert_eq!(kept, [(false, false), (false, false), (true, true)]);
+    let flags = [1, 2, 3].map(|leaf| bounds(&new, leaf));
+    assert_eq!(flags, [(false, false), (false, false), (true, true)]);
 }

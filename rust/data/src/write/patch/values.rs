@@ -77,8 +77,8 @@ pub(super) struct GroupValues {
 impl GroupValues {
     /// The values of an assigned column.
     pub(super) fn of_column(&self, number: usize) -> Result<ArrayRef> {
-        let found = self.values.columns().get(number).cloned();
-        found.ok_or_else(|| Error::internal("an assigned column has no values"))
+        let column = self.values.columns().get(number).cloned();
+        column.ok_or_else(|| Error::internal("an assigned column has no values"))
     }
 
     /// These columns' values from a row on: old rows with new values merged in, or only new values
@@ -91,10 +91,10 @@ impl GroupValues {
         };
         let start = rows.partition_point(|row| *row < from);
         let end = rows.partition_point(|row| *row < from + old.num_rows());
-        let at: Vec<usize> = rows.iter().take(end).skip(start).map(|row| row - from).collect();
+        let positions: Vec<usize> = rows.iter().take(end).skip(start).map(|row| row - from).collect();
         new.zip(old.columns())
             .map(|(new, old)| {
-                put(old, &new?.slice(start, at.len()), &at)
+                put(old, &new?.slice(start, positions.len()), &positions)
                     .map_err(|e| Error::internal(format!("putting new values between old ones failed: {e}")))
             })
             .collect()
@@ -103,14 +103,14 @@ impl GroupValues {
 
 /// The old values with the new ones at these positions, which are in order. Ranges between them are
 /// copied in one piece.
-fn put(old: &ArrayRef, new: &ArrayRef, at: &[usize]) -> Result<ArrayRef, ArrowError> {
+fn put(old: &ArrayRef, new: &ArrayRef, positions: &[usize]) -> Result<ArrayRef, ArrowError> {
     let (old, new) = (old.to_data(), new.to_data());
     let mut out = MutableArrayData::new(vec![&old, &new], false, old.len());
     let mut from = 0;
-    for (i, at) in at.iter().enumerate() {
-        out.try_extend(0, from, *at)?;
+    for (i, positions) in positions.iter().enumerate() {
+        out.try_extend(0, from, *positions)?;
         out.try_extend(1, i, i + 1)?;
-        from = at + 1;
+        from = positions + 1;
     }
     out.try_extend(0, from, old.len())?;
     Ok(make_array(out.freeze()))

@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn sidecars_grow_slower_than_the_table() {
-        let of = [1, 100_000, 1_000_000, 10_000_000, u64::MAX].map(sidecar_files);
-        assert_eq!(of, [1_024, 1_024, 1_250, 3_952, 50_000]);
+        let counts = [1, 100_000, 1_000_000, 10_000_000, u64::MAX].map(sidecar_files);
+        assert_eq!(counts, [1_024, 1_024, 1_250, 3_952, 50_000]);
         for live in [1_000_000, 10_000_000] {
             let (touched, named) = (10 * sidecar_files(live), 3 * live / sidecar_files(live));
             assert!((touched + named) * 50 < live, "ten removals anywhere write 2 % at most");

@@ -82,13 +82,13 @@ impl SidecarWriter {
     /// Writes live files in their order.
     pub(crate) async fn write_run(&mut self, order: &FileOrder, mut run: Run<'_>) -> Result<()> {
         while let Some(Keyed { rows, keys }) = run.try_next().await? {
-            let mut at = 0;
-            while at < rows.len() {
+            let mut row = 0;
+            while row < rows.len() {
                 let mut open = self.take_open().await?;
                 let room = usize::try_from(self.full.saturating_sub(open.file.actions())).unwrap_or(usize::MAX);
-                let take = room.min(rows.len() - at);
-                open.file.write("add", rows.slice(at, take)).await?;
-                let (first, last) = (keys.value(at), keys.value((at + take).saturating_sub(1)));
+                let take = room.min(rows.len() - row);
+                open.file.write("add", rows.slice(row, take)).await?;
+                let (first, last) = (keys.value(row), keys.value((row + take).saturating_sub(1)));
                 match &mut open.sorted {
                     Some((_, span)) => span.last = last.to_vec(),
                     none => {
@@ -99,7 +99,7 @@ impl SidecarWriter {
                         *none = Some((order.clone(), span));
                     }
                 }
-                at += take;
+                row += take;
                 self.adds += take as u64;
                 self.open = Some(open);
                 if take == room {
@@ -112,13 +112,13 @@ impl SidecarWriter {
 
     /// Writes tombstones.
     pub(crate) async fn write_removes(&mut self, rows: StructArray) -> Result<()> {
-        let mut at = 0;
-        while at < rows.len() {
+        let mut row = 0;
+        while row < rows.len() {
             let mut open = self.take_open().await?;
             let room = usize::try_from(TOMBSTONES.saturating_sub(open.file.actions())).unwrap_or(usize::MAX);
-            let take = room.min(rows.len() - at);
-            open.file.write("remove", rows.slice(at, take)).await?;
-            at += take;
+            let take = room.min(rows.len() - row);
+            open.file.write("remove", rows.slice(row, take)).await?;
+            row += take;
             self.removes += take as u64;
             self.open = Some(open);
             if take == room {

@@ -14,7 +14,7 @@ pub(super) fn check_kept(domains: &[DomainMetadata], metadata: &Metadata, schema
 }
 
 /// The domain of the clustering columns.
-pub(super) fn of(domains: &[DomainMetadata]) -> Option<&DomainMetadata> {
+pub(super) fn domain_of(domains: &[DomainMetadata]) -> Option<&DomainMetadata> {
     domains.iter().find(|d| d.domain == clustering::DOMAIN)
 }
 
@@ -24,7 +24,9 @@ pub(super) fn names(
     metadata: &Metadata,
     schema: &StructType,
 ) -> Result<Option<Vec<String>>> {
-    let Some(domain) = of(domains) else { return Ok(None) };
+    let Some(domain) = domain_of(domains) else {
+        return Ok(None);
+    };
     let paths = clustering::columns(domain)?;
     let names = paths.iter().map(|p| clustering::logical_name(metadata, schema, p));
     names.collect::<Result<Vec<_>>>().map(Some)

@@ -4,7 +4,7 @@ use deltaplane_error::Result;
 use deltaplane_protocol::features::clustering;
 use serde_json::json;
 
-use super::clustered::{names, of};
+use super::clustered::{domain_of, names};
 use super::draft::Draft;
 
 /// Clusters the table by these columns from now on; an empty list ends clustering. Files stay as
@@ -13,7 +13,7 @@ pub(super) fn set(draft: &mut Draft<'_>, columns: &[String]) -> Result<()> {
     let old = names(&draft.domains_before, &draft.metadata, &draft.schema)?.unwrap_or_default();
     let domain = clustering::domain_for(&draft.metadata, &draft.schema, columns)?;
     clustering::ask(&mut draft.asked);
-    if of(&draft.domains_before).is_none_or(|d| d.configuration != domain.configuration) {
+    if domain_of(&draft.domains_before).is_none_or(|d| d.configuration != domain.configuration) {
         draft.domains.push(domain);
     }
     let parameters = [

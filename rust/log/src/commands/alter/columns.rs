@@ -110,8 +110,8 @@ fn grown(draft: &Draft<'_>, parent: &[String], field: &Field) -> Result<Option<S
 }
 
 fn with_others_optional(schema: &StructType, name: &str) -> StructType {
-    let kept = schema.field_ignore_case(name).cloned();
-    StructType::new(kept.into_iter().collect())
+    let field = schema.field_ignore_case(name).cloned();
+    StructType::new(field.into_iter().collect())
 }
 
 /// A new column can't be NOT NULL, because old rows have no value for it.

@@ -87,8 +87,8 @@ fn holds(own: &str, to: &str) -> bool {
     }
 }
 
-fn parts(of: &str) -> Option<(&str, usize)> {
-    let (kind, rest) = of.split_once('(')?;
+fn parts(type_text: &str) -> Option<(&str, usize)> {
+    let (kind, rest) = type_text.split_once('(')?;
     Some((kind, rest.strip_suffix(')')?.trim().parse().ok()?))
 }
 

@@ -68,8 +68,8 @@ async fn check_footer(store: Store, key: String, path: String, version: Switched
 fn lacks_id(file: &ParquetMetaData, columns: &[(String, i32)]) -> bool {
     let fields = file.file_metadata().schema().get_fields();
     columns.iter().any(|(name, id)| {
-        let found = fields.iter().map(|f| f.get_basic_info()).find(|f| f.name() == name);
-        found.is_some_and(|f| !f.has_id() || f.id() != *id)
+        let field_info = fields.iter().map(|f| f.get_basic_info()).find(|f| f.name() == name);
+        field_info.is_some_and(|f| !f.has_id() || f.id() != *id)
     })
 }
 

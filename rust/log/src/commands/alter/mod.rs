@@ -273,8 +273,8 @@ impl Snapshot {
     ///
     /// Errors: those of the drop, where it isn't legal.
     pub async fn rewrite_before_drop(&self, feature: &str) -> Result<Option<RewriteFirst>> {
-        let found = drop_feature::rewrite_first(self, feature).await;
-        found.map_err(|e| e.with_table(self.store().location().as_str()))
+        let rewrite = drop_feature::rewrite_first(self, feature).await;
+        rewrite.map_err(|e| e.with_table(self.store().location().as_str()))
     }
 }
 

@@ -75,7 +75,7 @@ impl Expired {
             }
         }
         let looked_until = keys.of_commits(snapshot, cutoff_ms).await?;
-        let files = present(snapshot.store(), keys.found).await?;
+        let files = present(snapshot.store(), keys.chosen).await?;
         Ok(Expired { files, looked_until })
     }
 }
@@ -83,20 +83,20 @@ impl Expired {
 /// Decoded paths of files, and of their vectors, that tombstones removed before a time.
 fn removed_before(tombstones: &RecordBatch, cutoff_ms: i64) -> Result<Vec<String>> {
     let rows = FileRows::new(tombstones);
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for row in (0..tombstones.num_rows()).filter(|r| rows.deletion_timestamp(*r) < cutoff_ms) {
-        found.push(paths::decode(rows.path(row)?)?);
+        files.push(paths::decode(rows.path(row)?)?);
         if let Some(path) = rows.deletion_vector(row).and_then(|dv| vector_path(&dv).transpose()) {
-            found.push(path?);
+            files.push(path?);
         }
     }
-    Ok(found)
+    Ok(files)
 }
 
 /// The table's own keys, without duplicates.
 struct Keys<'a> {
     store: &'a Store,
-    found: Vec<String>,
+    chosen: Vec<String>,
     seen: HashSet<u64>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Keys<'a> {
     fn new(store: &'a Store) -> Self {
         Keys {
             store,
-            found: Vec::new(),
+            chosen: Vec::new(),
             seen: HashSet::new(),
         }
     }
@@ -148,7 +148,7 @@ impl<'a> Keys<'a> {
         if let Some(key) = self.store.own_key(path)?
             && self.seen.insert(hash(&key))
         {
-            self.found.push(key);
+            self.chosen.push(key);
         }
         Ok(())
     }
@@ -156,14 +156,14 @@ impl<'a> Keys<'a> {
 
 /// The objects that exist.
 async fn present(store: &Store, keys: Vec<String>) -> Result<Vec<ObjectInfo>> {
-    let found = stream::iter(keys).map(|key| async move {
+    let objects = stream::iter(keys).map(|key| async move {
         match store.head(&key).await {
             Ok(info) => Ok(Some(info)),
             Err(e) if e.kind() == Kind::ObjectNotFound => Ok(None),
             Err(e) => Err(e),
         }
     });
-    found
+    objects
         .buffer_unordered(AT_ONCE)
         .try_filter_map(|info| async { Ok(info) })
         .try_collect()

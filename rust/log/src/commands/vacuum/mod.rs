@@ -60,7 +60,6 @@ pub struct VacuumRequest {
     /// Only reports the files.
     pub dry_run: bool,
     /// When commits record it.
-    #[serde(rename = "told")]
     pub commits: VacuumCommits,
     /// Settings of the commits.
     pub commit: CommitRequest,
@@ -145,9 +144,9 @@ async fn run(
     base.state().check_properties()?;
     let retention_ms = retention(&base, request)?;
     let cutoff_ms = now_ms().saturating_sub(retention_ms);
-    let mut kept = RetainedFiles::of(&base, cutoff_ms).await?;
+    let mut retained = RetainedFiles::of(&base, cutoff_ms).await?;
     for version in &request.keep_versions {
-        kept.version(&Snapshot::open(store, Some(*version)).await?).await?;
+        retained.version(&Snapshot::open(store, Some(*version)).await?).await?;
     }
     let columns = partition_names(&base);
     let (objects, looked_until) = match (inventory, request.lite) {
@@ -169,7 +168,7 @@ async fn run(
     // copied.
     let written_before = if request.lite { i64::MAX } else { cutoff_ms };
     garbage
-        .collect(objects, &columns, &mut kept, written_before, tell)
+        .collect(objects, &columns, &mut retained, written_before, tell)
         .await?;
     if request.dry_run || (garbage.files.is_empty() && request.commits != VacuumCommits::Always) {
         return Ok(garbage.vacuumed(None));
@@ -260,7 +259,7 @@ impl Garbage {
         &mut self,
         mut objects: BoxStream<'_, Result<ObjectInfo>>,
         columns: &[String],
-        kept: &mut RetainedFiles,
+        retained: &mut RetainedFiles,
         written_before_ms: i64,
         tell: &Tell,
     ) -> Result<()> {
@@ -268,7 +267,7 @@ impl Garbage {
         while let Some(o) = objects.try_next().await? {
             looked_at += 1;
             tell.tell_at_times("looking for files", looked_at, None)?;
-            if o.modified_ms < written_before_ms && !paths::is_hidden(&o.key, columns) && !kept.has(&o.key) {
+            if o.modified_ms < written_before_ms && !paths::is_hidden(&o.key, columns) && !retained.has(&o.key) {
                 self.files.push(Doomed {
                     key: o.key,
                     size_bytes: o.size_bytes,

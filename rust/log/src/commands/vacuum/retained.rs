@@ -23,16 +23,16 @@ pub(crate) struct RetainedFiles {
 impl RetainedFiles {
     /// Live files and their deletion vectors, and those of tombstones that haven't expired (P044).
     pub(crate) async fn of(snapshot: &Snapshot, cutoff_ms: i64) -> Result<Self> {
-        let mut kept = RetainedFiles::default();
-        kept.live(snapshot).await?;
+        let mut retained = RetainedFiles::default();
+        retained.live(snapshot).await?;
         // A tombstone with exactly this time doesn't count as older.
         let store = snapshot.store();
         let hashes = |batch: RecordBatch| hashes(store, &batch);
         let stay = snapshot
             .tombstones_as(cutoff_ms.saturating_sub(1), &[], &hashes)
             .await?;
-        kept.add(stay.into_iter().flatten());
-        Ok(kept)
+        retained.add(stay.into_iter().flatten());
+        Ok(retained)
     }
 
     /// Adds the files of another version, including its change files.
@@ -87,14 +87,14 @@ impl RetainedFiles {
 /// Hashes of the files that these actions name.
 fn hashes(store: &Store, batch: &RecordBatch) -> Result<Vec<u64>> {
     let rows = FileRows::new(batch);
-    let mut found = Vec::with_capacity(batch.num_rows());
+    let mut file_hashes = Vec::with_capacity(batch.num_rows());
     for row in 0..batch.num_rows() {
-        found.extend(own_hash(store, &paths::decode(rows.path(row)?)?)?);
+        file_hashes.extend(own_hash(store, &paths::decode(rows.path(row)?)?)?);
         if let Some(path) = rows.deletion_vector(row).and_then(|dv| vector_path(&dv).transpose()) {
-            found.extend(own_hash(store, &path?)?);
+            file_hashes.extend(own_hash(store, &path?)?);
         }
     }
-    Ok(found)
+    Ok(file_hashes)
 }
 
 /// Files elsewhere are never examined, so they need no hash.

@@ -66,24 +66,24 @@ mod tests {
 
     #[test]
     fn an_end_ends_its_own_start_and_a_foreign_one_the_oldest() {
-        let of = |starts: &[u64]| Unfinished(starts.iter().map(|v| (*v, 1_000)).collect());
+        let unfinished = |starts: &[u64]| Unfinished(starts.iter().map(|v| (*v, 1_000)).collect());
         for (end, left) in [(Some(7), &[5][..]), (Some(3), &[5, 7]), (None, &[7])] {
-            let mut two = of(&[5, 7]);
+            let mut two = unfinished(&[5, 7]);
             two.ended(end);
-            assert_eq!(two.0, of(left).0, "{end:?}");
+            assert_eq!(two.0, unfinished(left).0, "{end:?}");
         }
-        let mut none = of(&[]);
+        let mut none = unfinished(&[]);
         none.ended(None);
         assert!(none.check(0).is_ok());
     }
 
     #[test]
     fn a_start_is_believed_for_a_day() {
-        let one = Unfinished(vec![(5, 1_000)]);
-        let e = one.check(1_000 + BELIEVED_MS - 1).unwrap_err();
+        let unfinished = Unfinished(vec![(5, 1_000)]);
+        let e = unfinished.check(1_000 + BELIEVED_MS - 1).unwrap_err();
         assert_eq!(e.kind(), Kind::ConcurrentWrite);
         assert!(e.to_string().contains("version 5"), "{e}");
-        assert!(one.check(1_000 + BELIEVED_MS).is_ok());
+        assert!(unfinished.check(1_000 + BELIEVED_MS).is_ok());
         // Without a time it may have started just now.
         assert!(Unfinished(vec![(5, i64::MAX)]).check(i64::MAX).is_err());
     }

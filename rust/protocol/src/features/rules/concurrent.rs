@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn properties_that_may_be_set() {
         // Section 5.1 rule 2
-        let of = |old: &[(&str, &str)], new: &[(&str, &str)], features: &[&str]| {
+        let refusal_of = |old: &[(&str, &str)], new: &[(&str, &str)], features: &[&str]| {
             let (old, new) = (table(old, long("a", &[])), table(new, long("a", &[])));
             metadata_clash(&old, &new, &listed(features)).unwrap()
         };
@@ -170,11 +170,11 @@ mod tests {
             ),
         ];
         for (feature, set) in fine {
-            assert_eq!(of(&[], set, FEATURES), None, "{set:?}");
+            assert_eq!(refusal_of(&[], set, FEATURES), None, "{set:?}");
             // Inert properties are nobody's promise: without the feature they might come to mean
             // anything.
             let without: Vec<&str> = FEATURES.iter().copied().filter(|f| f != feature).collect();
-            assert!(of(&[], set, &without).is_some(), "{set:?}");
+            assert!(refusal_of(&[], set, &without).is_some(), "{set:?}");
         }
         type Set<'a> = &'a [(&'a str, &'a str)];
         let wrong: &[(Set<'_>, Set<'_>)] = &[
@@ -194,7 +194,10 @@ mod tests {
             ),
         ];
         for (old, new) in wrong {
-            assert!(of(old, new, FEATURES).unwrap().contains("property"), "{old:?} {new:?}");
+            assert!(
+                refusal_of(old, new, FEATURES).unwrap().contains("property"),
+                "{old:?} {new:?}"
+            );
         }
     }
 

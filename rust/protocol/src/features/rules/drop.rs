@@ -119,8 +119,8 @@ fn tombstones(feature: &TableFeature, domains: &[DomainMetadata]) -> Result<Vec<
     let Some(own) = feature.domain else {
         return Ok(Vec::new());
     };
-    let found = domains.iter().filter(|d| d.domain == own.name);
-    found
+    let own_domains = domains.iter().filter(|d| d.domain == own.name);
+    own_domains
         .map(|d| {
             (own.check_drop)(d)?;
             Ok(DomainMetadata {
@@ -278,19 +278,25 @@ mod tests {
                 ("delta.columnMapping.maxColumnId", max),
             ]
         };
-        let of = |f: Field, max| {
+        let drop_of = |f: Field, max| {
             with(vec![f], &conf(max), |v| {
                 without_feature(&supporting("columnMapping"), v, &[], "columnMapping")
             })
         };
-        let plain = of(mapped("a", "a", 1), "1").unwrap();
+        let plain = drop_of(mapped("a", "a", 1), "1").unwrap();
         assert!(plain.metadata.configuration.is_empty() && plain.rewrite.is_none());
         assert!(!plain.metadata.schema_string.unwrap().contains("columnMapping"));
-        assert!(of(mapped("b", "a", 1), "1").unwrap().rewrite.unwrap().contains("`b`"));
+        assert!(
+            drop_of(mapped("b", "a", 1), "1")
+                .unwrap()
+                .rewrite
+                .unwrap()
+                .contains("`b`")
+        );
         // A column that was dropped would come back with its old rows when one of its name is
         // added.
         assert!(
-            of(mapped("a", "a", 1), "2")
+            drop_of(mapped("a", "a", 1), "2")
                 .unwrap()
                 .rewrite
                 .unwrap()

@@ -45,13 +45,17 @@ mod tests {
     fn each_room_gives_its_rules() {
         // P101, P103, P105, P107
         let all = r#"{"delta.invariants":"{\"expression\":{\"expression\":\"a > 0\"}}","delta.generationExpression":"1 + 1","CURRENT_DEFAULT":"7"}"#;
-        let found = rules(&field("a", all), &[("delta.constraints.small", "a < 9")]).unwrap();
-        let names: Vec<_> = found.checks.iter().map(|c| (c.name.as_str(), c.sql.as_str())).collect();
+        let rules_of_field = rules(&field("a", all), &[("delta.constraints.small", "a < 9")]).unwrap();
+        let names: Vec<_> = rules_of_field
+            .checks
+            .iter()
+            .map(|c| (c.name.as_str(), c.sql.as_str()))
+            .collect();
         assert_eq!(names, [("small", "a < 9"), ("a", "a > 0")]);
-        assert_eq!(found.generated.first().unwrap().sql, "1 + 1");
-        assert_eq!(found.defaults.first().unwrap().sql, "7");
-        assert_eq!(found.computed().collect::<Vec<_>>(), ["a", "a"]);
-        assert!(!found.is_empty() && rules(&field("a", "{}"), &[]).unwrap().is_empty());
+        assert_eq!(rules_of_field.generated.first().unwrap().sql, "1 + 1");
+        assert_eq!(rules_of_field.defaults.first().unwrap().sql, "7");
+        assert_eq!(rules_of_field.computed().collect::<Vec<_>>(), ["a", "a"]);
+        assert!(!rules_of_field.is_empty() && rules(&field("a", "{}"), &[]).unwrap().is_empty());
     }
 
     #[test]

@@ -47,8 +47,8 @@ fn alone<T>(f: &TableFeature, ask: impl FnOnce(View<'_>) -> T) -> T {
     let asks_for: Vec<&TableFeature> = needed.collect();
     let mut own = BTreeMap::new();
     for (key, value) in switches() {
-        let one = BTreeMap::from([(key.clone(), value.clone())]);
-        if with(plain(), one, |v| asks_for.iter().any(|r| (r.wanted)(v))) {
+        let properties = BTreeMap::from([(key.clone(), value.clone())]);
+        if with(plain(), properties, |v| asks_for.iter().any(|r| (r.wanted)(v))) {
             own.insert(key, value);
         }
     }
