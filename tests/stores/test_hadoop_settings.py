@@ -157,8 +157,8 @@ def test_explicit_options_replace_groups() -> None:
         "fs.s3a.endpoint": "http://10.0.0.1",
         "fs.s3a.endpoint.region": "r",
     }
-    kept = translate(LAKE, settings, ["AWS_ACCESS_KEY_ID"]).options
-    assert kept == {"aws_endpoint_url": "http://10.0.0.1", "aws_allow_http": "true", "aws_region": "r"}
+    retained = translate(LAKE, settings, ["AWS_ACCESS_KEY_ID"]).options
+    assert retained == {"aws_endpoint_url": "http://10.0.0.1", "aws_allow_http": "true", "aws_region": "r"}
     assert translate(LAKE, settings, ["endpoint", "region"]).options == {**OUR_KEYS, "aws_session_token": "t"}
 
 

@@ -43,8 +43,8 @@ def test_the_profile_s_files_are_used_without_a_switch(files: dict[str, str], mo
     monkeypatch.setattr(session_options, "_source", None)
     assert merged("s3://lake/t", {}) == {"credential_provider": "aws", "aws_region": "eu-north-1"}
     # Options and variables precede the files.
-    given = {"aws_skip_signature": "true"}
-    assert merged("s3://lake/t", given) == given
+    options = {"aws_skip_signature": "true"}
+    assert merged("s3://lake/t", options) == options
     assert found_for("s3a", {**files, "AWS_ACCESS_KEY_ID": "id"}) == {}
 
 

@@ -202,8 +202,8 @@ def store_of(location: str) -> Store | None:
     if scheme in ("s3a", "s3", "s3n"):
         return Store("s3a", authority, "")
     if scheme in ("abfs", "abfss", "az", "azure"):
-        container, at, host = authority.rpartition("@")
-        return Store("azure", container if at else authority, host if at else "")
+        container, sign, host = authority.rpartition("@")
+        return Store("azure", container if sign else authority, host if sign else "")
     if scheme in ("gs", "gcs"):
         return Store("gs", authority, "")
     return None
@@ -241,8 +241,8 @@ def translate(
     store = store_of(location)
     if store is None:
         return Translation({}, None)
-    of = {"s3a": _s3a, "azure": _azure, "gs": _gs}[store.kind]
-    options, java_class = of(store, _Settings(store, settings, environment or {}))
+    reader = {"s3a": _s3a, "azure": _azure, "gs": _gs}[store.kind]
+    options, java_class = reader(store, _Settings(store, settings, environment or {}))
     explicit = list(explicit)
     asks = java_class if beside({"credential_provider": ""}, explicit) else None
     return Translation(beside(options, explicit), asks)

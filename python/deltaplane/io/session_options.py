@@ -154,8 +154,8 @@ def carried_everywhere(options: Mapping[str, str] | None = None) -> Carried | No
         store = store_of(location)
         settings |= {} if held is None or store is None else held.settings(store)
     call = {**(_call.get() or {}), **(options or {})}
-    given = {**beside({} if held is None else held.options(), call), **call}
-    return Carried(settings, given, {}) if settings or given else None
+    session = {**beside({} if held is None else held.options(), call), **call}
+    return Carried(settings, session, {}) if settings or session else None
 
 
 def advice(location: str, message: str) -> str | None:
