@@ -87,6 +87,14 @@ $(STAMPS)/hadoop: tests/stores/hdfs_server.py | $(STAMPS)/venv
 	$(BIN)/python tests/stores/hdfs_server.py
 	@mkdir -p $(@D) && touch $@
 
+# Spark's own access to S3, some 13 MB.
+$(STAMPS)/hadoop-aws: tests/stores/on_spark/hadoop_aws.py tests/stores/pinned/hadoop-aws.sha256 | $(STAMPS)/venv
+	$(BIN)/python tests/stores/on_spark/hadoop_aws.py
+	@mkdir -p $(@D) && touch $@
+
+.PHONY: hadoop-aws
+hadoop-aws: $(STAMPS)/hadoop-aws ## the jars by which Spark reads and writes S3
+
 # Spark's classes as the JVMs of the tests map them: what each of some thirty spends on loading them is more than this takes.
 $(STAMPS)/classes: tests/class_archive.py tests/jvm.py | $(STAMPS)/develop
 	$(BIN)/python tests/class_archive.py
@@ -101,7 +109,7 @@ $(STAMPS)/browser: tests/browser/install_browser.py requirements/browser.lock $(
 browser: $(STAMPS)/browser ## the headless browser that pages are tested in
 
 .PHONY: servers
-servers: $(STAMPS)/servers $(STAMPS)/hadoop ## what tests of stores run against: versitygw (S3), Azurite, HDFS and an older delta-rs
+servers: $(STAMPS)/servers $(STAMPS)/hadoop $(STAMPS)/hadoop-aws ## what tests of stores run against: versitygw (S3), Azurite, HDFS and an older delta-rs
 
 # With -j: what is fetched comes while the core is compiled.
 .PHONY: setup

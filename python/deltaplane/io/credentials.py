@@ -15,11 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from deltaplane.exceptions import InvalidArgumentError, StoreDeniedError, StoreUnavailableError
+from deltaplane.io.own_identity import aws_credentials
 
-__all__ = ["CredentialProvider", "check", "fetch", "provider_name"]
+__all__ = ["CredentialProvider", "Handed", "check", "fetch", "hand", "is_local", "provider_name"]
 
 CredentialProvider: TypeAlias = Callable[[], Any]
 
+# The name of the provider that reads the shared files of AWS.
+AWS = "aws"
 # The field names of boto3's STS client.
 _OF_STS = {
     "accesskeyid": "access_key_id",
@@ -68,6 +71,43 @@ def provider_name(provider: object) -> str:
         return generated_name
 
 
+class Handed:
+    """A provider's last answer on its way to another process, which can't call the provider."""
+
+    def __init__(self, name: str, fields: list[tuple[str, str]], expires_ms: int | None) -> None:
+        self.name = name
+        self._fields = fields
+        self._expires_ms = expires_ms
+
+    def __repr__(self) -> str:
+        return f"Handed({self.name!r})"
+
+    @classmethod
+    def of(cls, name: str) -> Handed:
+        """Asks a provider of this process.
+
+        Raises:
+            StoreUnavailableError, StoreDeniedError, InvalidArgumentError: as `fetch`.
+        """
+        known = _named.get(name)
+        return known if isinstance(known, Handed) else cls(name, *fetch(name))
+
+    def __call__(self) -> tuple[dict[str, str], float | None]:
+        """The answer, as a provider gives it."""
+        return dict(self._fields), None if self._expires_ms is None else self._expires_ms / 1000
+
+
+def is_local(name: str) -> bool:
+    """Whether only this process can ask the provider of this name."""
+    return name in _named
+
+
+def hand(handed: Handed) -> None:
+    """Makes this process know another one's provider by its name and last answer."""
+    with _lock:
+        _named[handed.name] = handed
+
+
 def check(name: str) -> None:
     """Checks that this process has a provider of this name.
 
@@ -105,6 +145,8 @@ def _provider(name: str) -> CredentialProvider:
     provider = _named.get(name)
     if provider is not None:
         return provider
+    if name == AWS:
+        return aws_credentials
     module, colon, attribute = name.partition(":")
     if not colon or not module or not attribute:
         raise InvalidArgumentError(

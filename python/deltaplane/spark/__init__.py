@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
+from deltaplane.io.session_options import Source, use
 from deltaplane.names import late_names
 
 if importlib.util.find_spec("pyspark") is None:
@@ -79,6 +80,16 @@ _LATER = {
     "enable": "spark.session_hooks.enable",
     "sql": "spark.session_hooks.enable",
 }
+
+
+def _active_session() -> Source | None:
+    """The options of the active session, for every store that this process opens."""
+    from deltaplane.spark.jvm.store_settings import active_session
+
+    return active_session()
+
+
+use(_active_session)
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = late_names(globals(), _LATER)

@@ -21,6 +21,7 @@ mod record_shapes;
 mod rewrite;
 mod rewrite_tasks;
 mod scan;
+mod session_options;
 mod snapshot;
 mod spark;
 mod string_list;

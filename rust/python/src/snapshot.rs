@@ -18,7 +18,7 @@ use deltaplane_protocol::expr::Expr;
 use deltaplane_protocol::features::deletion_vectors::may_have_vectors;
 use deltaplane_protocol::features::row_tracking;
 use deltaplane_protocol::prune::Pruner;
-use deltaplane_store::{Location, Options, Store, block_on};
+use deltaplane_store::block_on;
 use futures::StreamExt;
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ use crate::file_sets::{FileSet, sampled};
 use crate::incoming::reader_of;
 use crate::record::Record;
 use crate::scan::Scan;
+pub(crate) use crate::session_options::store;
 use crate::string_list::StringList;
 use crate::table_schema::TableSchema;
 use crate::values::predicate::{Predicate, expr};
@@ -38,12 +39,6 @@ use crate::values::predicate::{Predicate, expr};
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct Snapshot {
     pub(crate) inner: Inner,
-}
-
-/// Opens the store of a location.
-pub(crate) fn store(location: &str, options: Option<HashMap<String, String>>) -> Result<Store> {
-    let location = Location::parse(location)?;
-    Store::open(&location, &Options::new(options.unwrap_or_default()))
 }
 
 /// The newest commits of a location's log, newest first, without opening the table.

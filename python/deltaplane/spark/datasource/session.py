@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from deltaplane.expr.quoting import with_backticks
 from deltaplane.expr.strings import WrongText
+from deltaplane.io.session_options import carried_everywhere
 from deltaplane.spark.jvm.internals import delta_jar, is_connect, let_go_of_catalog
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrameReader, SparkSession
     from pyspark.sql.datasource import DataSource
     from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -49,17 +52,23 @@ def register(spark: SparkSession) -> None:
         register_once(spark, DeltaDataSource)
 
 
-def _register(spark: SparkSession) -> None:
+def _register(spark: SparkSession, options: Mapping[str, str] | None = None) -> None:
     from deltaplane.spark.datasource.source import DeltaplaneDataSource
 
     let_go_of_catalog(spark)
-    register_once(spark, DeltaplaneDataSource)
+    register_once(spark, DeltaplaneDataSource, options)
 
 
-def register_once(spark: SparkSession, source: type[DataSource]) -> None:
-    """Registers a data source, unless the session inherited it from its parent (`newSession`)."""
+def register_once(spark: SparkSession, source: type[DataSource], options: Mapping[str, str] | None = None) -> None:
+    """Registers a data source, unless the session inherited it from its parent (`newSession`).
+    Its planning worker and its tasks get the session's options, and `options`, in the pickled
+    class, which no plan shows."""
     from pyspark.errors import PySparkException
 
+    carried = None if is_connect(spark) else carried_everywhere(options)
+    if carried is not None:
+        # A class of no module is pickled by its content.
+        source = type(source.__name__, (source,), {"carried": carried, "__module__": "deltaplane_carried"})
     try:
         spark.dataSource.register(source)
     except PySparkException as e:
@@ -81,22 +90,26 @@ def _name_is_free(spark: SparkSession) -> bool:
     return not held
 
 
-def portable_reader(spark: SparkSession) -> DataFrameReader:
-    """Spark's own reader of the data source, even if `enable` has replaced the session's `read`."""
+def portable_reader(spark: SparkSession, options: Mapping[str, str] | None = None) -> DataFrameReader:
+    """Spark's own reader of the data source, even if `enable` has replaced the session's `read`;
+    `options` are those of the store."""
     from pyspark.sql import DataFrameReader
 
-    _register(spark)
-    reader = spark.read if is_connect(spark) else DataFrameReader(spark)
-    return reader.format("deltaplane")
+    _register(spark, options)
+    if is_connect(spark):
+        return spark.read.format("deltaplane").options(**(options or {}))
+    return DataFrameReader(spark).format("deltaplane")
 
 
-def portable_stream_reader(spark: SparkSession) -> DataStreamReader:
-    """Spark's own `readStream` reader, even if `enable` has replaced it."""
+def portable_stream_reader(spark: SparkSession, options: Mapping[str, str] | None = None) -> DataStreamReader:
+    """Spark's own `readStream` reader, even if `enable` has replaced it; `options` are those of the
+    store."""
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-    _register(spark)
-    reader = spark.readStream if is_connect(spark) else DataStreamReader(spark)
-    return reader.format("deltaplane")
+    _register(spark, options)
+    if is_connect(spark):
+        return spark.readStream.format("deltaplane").options(**(options or {}))
+    return DataStreamReader(spark).format("deltaplane")
 
 
 def session(app: str = "deltaplane", master: str = "local[*]", **conf: Any) -> SparkSession:

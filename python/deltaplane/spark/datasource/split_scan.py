@@ -4,10 +4,11 @@ task."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from deltaplane import _native
+from deltaplane.io.session_options import Carried, carried_for
 from deltaplane.spark.jvm.internals import arrow_schema
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ class SplitScan:
     store: dict[str, str] | None
     scan: _native.SplitScan
     columns: StructType
+    # The task's access to the store; received when it is unpickled.
+    carried: Carried | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -40,7 +43,8 @@ class SplitScan:
         changes: bool = False,
     ) -> SplitScan:
         """Plans a scan of a version's rows, or of changed rows, with these columns."""
-        return cls(snapshot.location, store, _native.SplitScan.of(snapshot, predicate, changes), columns)
+        carried = carried_for([(snapshot.location, store)])
+        return cls(snapshot.location, store, _native.SplitScan.of(snapshot, predicate, changes), columns, carried)
 
     def rows(self, split: _native.Split) -> Iterator[pa.RecordBatch]:
         """Reads the rows of a split in the exact Arrow types that Spark expects."""

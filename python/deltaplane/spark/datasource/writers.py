@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from deltaplane import _native
 from deltaplane.commands.row_rules import RuledRows
 from deltaplane.exceptions import MetadataChangedException
+from deltaplane.io.session_options import carried_for
 from deltaplane.properties import CommitOperation
 from deltaplane.spark.execution.write_tasks import raise_refusal, write_unjudged
 from deltaplane.write.declarations import check_declared
@@ -53,6 +54,8 @@ class _Files:
         self._store = store
         self._schema_json = schema_json
         self._request = request
+        # The tasks' access to the store; received when it is unpickled.
+        self._carried = carried_for([(location, store)])
         job = self._begin(request)
         self._spec = None if job.skip else job.spec
         self._now_us = time.time_ns() // 1000

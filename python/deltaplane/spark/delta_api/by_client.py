@@ -72,7 +72,7 @@ class ClientTable:
 def newest_rows(spark: SparkSession, location: str, options: Mapping[str, str] | None) -> DataFrame:
     """The table's rows in the newest version at the time when the server first analyses the frame;
     the server may cache that version."""
-    return portable_reader(spark).options(**(options or {})).load(location)
+    return portable_reader(spark, options).load(location)
 
 
 def _plain_clause(clause: Clause) -> Clause:

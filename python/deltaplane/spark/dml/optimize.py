@@ -19,6 +19,7 @@ from deltaplane.exceptions import FileMissingError, InvalidArgumentError
 from deltaplane.properties import commit_request
 from deltaplane.spark.datasource.delta_options import tells_of_vacuum
 from deltaplane.spark.dml.rewriting import SparkTarget
+from deltaplane.spark.execution.carried import with_access
 from deltaplane.spark.execution.clones import note_clone, with_sources
 from deltaplane.spark.execution.jobs import run_tasks
 from deltaplane.spark.execution.workers import remedy
@@ -85,7 +86,7 @@ def optimize_by_tasks(target: SparkTarget, what: Layout, settings: Settings) -> 
 
             yield from arrange(location, options, spec, memory, batches)
 
-        outcomes, refusals = run_tasks(_spread(spark, job.groups()), task)
+        outcomes, refusals = run_tasks(_spread(spark, job.groups()), task, (location, options))
         done = [job.adopt(outcome) for outcome in outcomes]
         raise_refusal(refusals, location)
         yield from done
@@ -164,7 +165,9 @@ class _FilesByTasks:
 
             yield from reported(convert, batches)
 
-        results, refusals = run_tasks(_spread(self.spark, files, _LEAST), task)
+        results, refusals = run_tasks(
+            _spread(self.spark, files, _LEAST), task, (self.conversion.location, self.conversion.options)
+        )
         raise_refusal(refusals, self.conversion.location)
         return results
 
@@ -203,7 +206,8 @@ def clone_by_tasks(
 
             yield from copy(location, store_options, target, options, batches)
 
-        outcomes, missing = run_tasks(_spread(spark, requests), task)
+        stores = (location, store_options), (target, options)
+        outcomes, missing = run_tasks(_spread(spark, requests), task, *stores)
         for message in missing[:1]:
             raise FileMissingError(message, table=location)
         return [size for outcome in outcomes for size in json.loads(outcome)]
@@ -248,7 +252,7 @@ def vacuum_by_tasks(spark: SparkSession, table: DeltaTable, what: Vacuum, invent
 
             yield from delete(location, options, batches)
 
-        run_tasks(_spread(spark, requests), task)
+        run_tasks(_spread(spark, requests), task, (location, options))
         return True
 
     snapshot = _native.Snapshot.open(location, options)
@@ -280,7 +284,9 @@ def files_by_tasks(spark: SparkSession, location: str, options: Mapping[str, str
         yield from listed(location, store_options, batches)
 
     try:
-        below: pa.Table = _spread(spark, directories, _LEAST).mapInArrow(task, _LISTED).toArrow()
+        below: pa.Table = (
+            _spread(spark, directories, _LEAST).mapInArrow(with_access(task, (location, options)), _LISTED).toArrow()
+        )
     except Exception as e:
         cause = remedy(e)
         if cause is None:

@@ -229,7 +229,7 @@ class Work:
             yield from delete_rows(location, options, spec, deleting, records, batches)
 
         # One task receives a file's rows together with its add action.
-        outcomes, _ = run_tasks(adds.unionAll(places).repartition("file"), task)
+        outcomes, _ = run_tasks(adds.unionAll(places).repartition("file"), task, (location, options))
         done = _outcomes(outcomes)
         native.adopt(outcomes)
         if twice := sum(task_result["twice"] for task_result in done):
@@ -388,7 +388,7 @@ class Work:
             yield from write_changed(location, options, spec, change, first, named)
 
         with _stored_numbers():
-            outcomes, refusals = run_tasks(rows, task)
+            outcomes, refusals = run_tasks(rows, task, (location, options))
         self._job.native.adopt(outcomes)
         raise_refusal(refusals, location)
         done = _outcomes(outcomes)

@@ -3,9 +3,10 @@ Doesn't access the table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from deltaplane.spark.execution.carried import with_access
 from deltaplane.spark.execution.workers import remedy
 
 if TYPE_CHECKING:
@@ -30,16 +31,18 @@ def judged(df: DataFrame, broken: Column | None) -> tuple[DataFrame, list[str]]:
 
 
 def run_tasks(
-    df: DataFrame, task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    df: DataFrame,
+    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    *stores: tuple[str, Mapping[str, str] | None],
 ) -> tuple[list[str], list[str]]:
     """Runs tasks that report `add` or `refusal` in each row; returns the reports of the task
-    attempts that Spark accepted.
+    attempts that Spark accepted. `stores`: as in `with_access`.
 
     Raises:
         ImportError: the workers run another Python, or lack deltaplane.
     """
     try:
-        rows: list[Any] = df.mapInArrow(task, "add string, refusal string").collect()
+        rows: list[Any] = df.mapInArrow(with_access(task, *stores), "add string, refusal string").collect()
     except Exception as e:
         advice = remedy(e)
         if advice is None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from deltaplane.exceptions import InvalidArgumentError, UnsupportedFeatureError
+from deltaplane.io.hadoop_settings import is_hadoops
 from deltaplane.io.log_store import is_registered
 from deltaplane.io.storage_options import TableUri, VersionLike, location_text, storage_options_text, version_arguments
 
@@ -52,14 +53,14 @@ def version_of(version: int | None, timestamp: VersionLike | None) -> tuple[int 
 
 def split_options(options: Mapping[str, str] | None) -> tuple[dict[str, str] | None, dict[str, str]]:
     """The options for deltaplane's stores (None if there are none), and the options for Spark's
-    file systems.
+    file systems. Settings of object stores are both: the core translates them.
 
-    >>> split_options({"AWS_REGION": "eu-north-1", "fs.s3a.threads.max": "8"})
-    ({'AWS_REGION': 'eu-north-1'}, {'fs.s3a.threads.max': '8'})
+    >>> split_options({"AWS_REGION": "eu-north-1", "fs.s3a.threads.max": "8", "fs.defaultFS": "file:///"})
+    ({'AWS_REGION': 'eu-north-1', 'fs.s3a.threads.max': '8'}, {'fs.s3a.threads.max': '8', 'fs.defaultFS': 'file:///'})
     """
     every = storage_options_text(options) or {}
     for_spark = {k: v for k, v in every.items() if k.startswith("fs.")}
-    return ({k: v for k, v in every.items() if k not in for_spark} or None), for_spark
+    return ({k: v for k, v in every.items() if k not in for_spark or is_hadoops(k)} or None), for_spark
 
 
 def size_of(text: str) -> int | None:

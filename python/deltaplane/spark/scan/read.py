@@ -23,6 +23,7 @@ from deltaplane.spark.jvm.location import absolute_location, size_of, split_opti
 from deltaplane.spark.jvm.places import Places
 from deltaplane.spark.jvm.schema import quoted
 from deltaplane.spark.scan.file_index import DeltaplaneFileIndex, LiveSnapshots, PinnedSnapshot, Plans
+from deltaplane.spark.scan.file_systems import check_file_system, warn_of_shared_settings
 from deltaplane.spark.scan.replay import DISTRIBUTED_BYTES, JobPlans
 from deltaplane.table.changes import change_range
 
@@ -106,6 +107,7 @@ def read(
     )
     try:
         jvm = _internals.Jvm.of(spark)
+        check_file_system(spark, location)
     except _internals.NativeScanUnavailable as reason:
         if distributed_plan:
             raise UnsupportedFeatureError(
@@ -114,8 +116,9 @@ def read(
                 table=snapshot.uri,
             ) from None
         _log.info("reading %s through the data source: %s", snapshot.uri, reason)
-        reader = portable_reader(spark).options(**(store_options or {}))
+        reader = portable_reader(spark, store_options)
         return reader.option("versionAsOf", str(snapshot.version)).load(location)
+    warn_of_shared_settings(spark, location, spark_options)
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
     return data_frame(spark, jvm, PinnedSnapshot(snapshot), jobs, spark_options)
 
@@ -180,7 +183,7 @@ def read_changes(
     )
     # Checks the range here, because Spark would show a refusal as the text of a worker's error.
     versions.last.changes(versions.first)
-    reader = portable_reader(spark).options(**(store_options or {})).option("readChangeFeed", "true")
+    reader = portable_reader(spark, store_options).option("readChangeFeed", "true")
     last = versions.last.version
     bounds = {"startingVersion": min(versions.first, last), "endingVersion": last}
     frame = reader.options(**{name: str(version) for name, version in bounds.items()}).load(location)
@@ -231,11 +234,13 @@ def live_frame(
     snapshot = _native.Snapshot.open(location, store_options)
     try:
         jvm = _internals.Jvm.of(spark)
+        check_file_system(spark, location)
     except _internals.NativeScanUnavailable as reason:
         raise UnsupportedFeatureError(
             f"a view that follows the table needs the native scan, and {reason}: create one of read(...) at each version",
             table=snapshot.uri,
         ) from None
+    warn_of_shared_settings(spark, location, spark_options)
     jobs = JobPlans(spark, store_options, _least_bytes(spark, distributed_plan))
     frame: DataFrame = data_frame(spark, jvm, LiveSnapshots(snapshot, store_options), jobs, spark_options)
     return frame
@@ -246,6 +251,7 @@ def newest_frame(spark: SparkSession, path: TableUri, options: Mapping[str, str]
     can't run the native scan it stays at the present version."""
     try:
         _internals.Jvm.of(spark)
+        check_file_system(spark, absolute_location(path))
     except _internals.NativeScanUnavailable:
         return read(spark, path, options=options)
     return live_frame(spark, path, options)

@@ -15,6 +15,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from deltaplane import _native
+from deltaplane.spark.execution.carried import with_access
 from deltaplane.spark.jvm.internals import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _of_checkpoint(spark: SparkSession, replay: _Replay, shown: Any) -> DataFram
 
         yield from checkpoint_files(location, options, plan, parts, numbers, expected)
 
-    files = spark.range(0, len(parts), 1, len(parts)).mapInArrow(task, columns)
+    files = spark.range(0, len(parts), 1, len(parts)).mapInArrow(with_access(task, (location, options)), columns)
     if replay.may_repeat:
         files = files.dropDuplicates(["path", "vector_id"])
     if not replay.commits:
@@ -147,7 +148,7 @@ def _words(spark: SparkSession, replay: _Replay, *, keys_only: bool) -> DataFram
 
         yield from commit_words(location, options, parts, keys_only, numbers)
 
-    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(task, columns)
+    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(with_access(task, (location, options)), columns)
 
 
 def _with_text(columns: Any, name: str) -> Any:

@@ -24,6 +24,7 @@ from deltaplane import spark as dp
 from deltaplane.exceptions import DeltaError, SqlSyntaxError, UnsupportedFeatureError
 from deltaplane.expr.quoting import spark_texts
 from deltaplane.expr.syntax import Token
+from deltaplane.io.session_options import overriding
 from deltaplane.queries.grammar import Grammar
 from deltaplane.queries.sources import Catalog
 from deltaplane.spark.datasource.session import session_text
@@ -61,6 +62,7 @@ from deltaplane.spark.jvm.names import (
 from deltaplane.spark.jvm.parameters import has_parameters, with_values
 from deltaplane.spark.jvm.parsed import Parsed
 from deltaplane.spark.jvm.schema import quoted
+from deltaplane.spark.jvm.store_settings import hold_options, release_options
 from deltaplane.spark.session_hooks.catalog_tables import (
     CreatedTable,
     CreatedView,
@@ -138,7 +140,7 @@ _MAKING = frozenset("CreateTable CreateTableAsSelect ReplaceTable ReplaceTableAs
 _CONVERTS = ["convert", "to", "delta"]
 
 
-def enable(spark: SparkSession) -> None:
+def enable(spark: SparkSession, options: Mapping[str, str] | None = None) -> None:
     """Makes this session's Delta interfaces use deltaplane's native implementation; `disable`
     reverts it.
 
@@ -151,6 +153,13 @@ def enable(spark: SparkSession) -> None:
     The session's analyser also finds Delta tables in views, including permanent ones, in SQL
     functions and in scripts. Statements that change tables must go through `spark.sql`. Without a
     plug-in in the JVM, JDBC clients and Scala programs can't use these interfaces.
+
+    Args:
+        spark: the session.
+        options: access to stores for all tables of this session, also for names and paths in
+            statements. They precede the session's settings (`spark.hadoop.fs.…` and
+            `spark.deltaplane.storage.` with an option's name), and options of one call precede
+            them. None keeps those of an earlier call.
 
     Raises:
         UnsupportedFeatureError: a Spark Connect session, for which `register` provides the format
@@ -175,6 +184,8 @@ def enable(spark: SparkSession) -> None:
             'this session has delta-spark\'s jar, which holds the name "delta": start it without the jar and its '
             "extensions, or use the format deltaplane and the functions of deltaplane.spark beside it"
         )
+    if options is not None:
+        hold_options(spark, options)
     dp.register(spark)
     _enabled.add(spark)
     spark.conf.set(_MARK, "true")
@@ -224,6 +235,7 @@ def disable(spark: SparkSession) -> None:
     # A stopped session has no settings.
     if not is_connect(spark) and spark.sparkContext._jsc is not None:
         spark.conf.unset(_MARK)
+        release_options(spark)
         ask_no_more(spark)
     if not _enabled:
         for (owner, name), original in _originals.items():
@@ -231,7 +243,7 @@ def disable(spark: SparkSession) -> None:
         _originals.clear()
 
 
-def sql(spark: SparkSession, text: str) -> DataFrame:
+def sql(spark: SparkSession, text: str, storage_options: Mapping[str, str] | None = None) -> DataFrame:
     """Runs a Spark SQL statement: natively if it names Delta tables, otherwise by Spark.
 
     A Delta table is named delta.`its location`, with an optional `VERSION AS OF` or
@@ -242,6 +254,9 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     of a Delta table have no effect; CACHE TABLE … AS creates the view. A new table without a
     LOCATION is created at the default location of its database; a statement with only a LOCATION
     takes over the existing table.
+
+    `storage_options` are access to the stores of all tables that the statement names. Spark's own
+    scan reads data files with the session's settings of Hadoop.
 
     Raises:
         UnsupportedFeatureError: this version doesn't support the named statement on Delta tables;
@@ -257,7 +272,8 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
         raise UnsupportedFeatureError(
             "deltaplane.spark.sql needs a classic session: deltaplane.sql(text, spark=spark) brings the rows here"
         )
-    return _sql_with(spark, text, lambda: _of_spark(spark, text))
+    with overriding(storage_options):
+        return _sql_with(spark, text, lambda: _of_spark(spark, text))
 
 
 def _sql_with(spark: SparkSession, text: str, by_spark: Callable[[], DataFrame]) -> DataFrame:

@@ -93,7 +93,7 @@ def read_stream(
         jvm.load_streams(spark)
     except _internals.NativeScanUnavailable as reason:
         _log.info("following %s through the data source: %s", location, reason)
-        reader = portable_stream_reader(spark).options(**(store_options or {}))
+        reader = portable_stream_reader(spark, store_options)
         return reader.options(**own).load(location)
     table = FollowedTable(location, store_options, parsed, lambda name: spark.conf.get(name, None))
     source = TableSource(spark, jvm, table, parsed, spark_options)

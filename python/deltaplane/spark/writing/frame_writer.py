@@ -312,4 +312,4 @@ def _run(
 
         yield from write_judged(location, options, spec, (b.rename_columns(names) for b in batches), keep=keep)
 
-    return run_tasks(plain, task)
+    return run_tasks(plain, task, (location, options))

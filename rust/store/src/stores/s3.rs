@@ -178,7 +178,7 @@ fn settings(options: &Options, environment: &[(String, String)]) -> Result<Setti
         || settings.all(&[Key::ContainerCredentialsFullUri, Key::ContainerAuthorizationTokenFile]);
     settings.require_credentials(
         credentials,
-        "aws_access_key_id and aws_secret_access_key, or aws_web_identity_token_file and aws_role_arn, or for a public bucket aws_skip_signature=true (profiles and shared credential files are not read)",
+        "aws_access_key_id and aws_secret_access_key, or aws_web_identity_token_file and aws_role_arn, or for a public bucket aws_skip_signature=true (or a profile of the shared files, by AWS_PROFILE)",
     )?;
     let endpoint = settings.get(Key::S3Endpoint).or(settings.get(Key::Endpoint));
     let allow_http = settings.is_on(Key::Client(Client::AllowHttp), "allow_http")?;

@@ -1,0 +1,177 @@
+"""The options that this process holds for stores: those of a Spark session on the driver, and in
+its tasks what the driver sent. The core asks `merged` for each store that it opens.
+
+Knows no Spark: `deltaplane.spark` sets where they come from. Secrets are in no `repr`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+from deltaplane.io.credentials import Handed, hand, is_local
+from deltaplane.io.hadoop_settings import SPELLINGS, Store, beside, has_credentials, is_hadoops, store_of, translate
+from deltaplane.io.own_identity import found_for
+
+__all__ = ["Carried", "Source", "advice", "carried_everywhere", "carried_for", "merged", "overriding", "use"]
+
+
+class Source(Protocol):
+    """Where a session's options come from."""
+
+    def settings(self, store: Store) -> Mapping[str, str]:
+        """Hadoop's settings of the store's kind."""
+
+    def options(self) -> Mapping[str, str]:
+        """The session's storage options, for all stores."""
+
+    def provider(self, location: str, java_class: str) -> str:
+        """The name of a credential provider that asks a class of the JVM."""
+
+
+# The driver's source, which gives None outside of a session; and what a task received.
+_source: Callable[[], Source | None] | None = None
+_received: Carried | None = None
+# Options of one call, such as a statement's.
+_call: ContextVar[Mapping[str, str] | None] = ContextVar("deltaplane_call_options", default=None)
+
+
+class Carried:
+    """What a task needs to open a job's stores; travels to it in the pickled function."""
+
+    def __init__(self, settings: Mapping[str, str], options: Mapping[str, str], handed: Mapping[str, Handed]) -> None:
+        self._settings = dict(settings)
+        self._options = dict(options)
+        self._handed = dict(handed)
+
+    def __repr__(self) -> str:
+        return f"Carried({len(self._settings)} settings, {len(self._options)} options, {len(self._handed)} credentials)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        # Spark unpickles the function or the class of a task before it calls anything of it.
+        self.receive()
+
+    def settings(self, store: Store) -> Mapping[str, str]:
+        """Hadoop's settings."""
+        return self._settings
+
+    def options(self) -> Mapping[str, str]:
+        """The session's storage options."""
+        return self._options
+
+    def provider(self, location: str, java_class: str) -> str:
+        """The name of the provider that the driver asked."""
+        handed = self._handed.get(_key(location))
+        return java_class if handed is None else handed.name
+
+    def receive(self) -> None:
+        """Makes this task's process use these options until it receives others."""
+        global _received
+        _received = self
+        for handed in self._handed.values():
+            hand(handed)
+
+
+def use(source: Callable[[], Source | None]) -> None:
+    """Sets where the driver's options come from; called again, it replaces the source."""
+    global _source
+    _source = source
+
+
+@contextmanager
+def overriding(options: Mapping[str, str] | None) -> Iterator[None]:
+    """Within the block these options precede the session's, in this thread."""
+    token = _call.set({**(_call.get() or {}), **(options or {})})
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
+def merged(location: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The options for a store: the given ones, then the call's, the session's, and what Hadoop's
+    settings mean. Settings of Hadoop among the given options precede the session's.
+
+    Raises:
+        InvalidArgumentError: settings that contradict each other.
+
+    >>> merged("s3a://lake/t", {"fs.s3a.endpoint.region": "eu-north-1", "aws_access_key_id": "id"})
+    {'aws_access_key_id': 'id', 'aws_region': 'eu-north-1'}
+    """
+    held = _held()
+    own: dict[str, str] = {}
+    layers = [options, _call.get() or {}, {} if held is None else held.options()]
+    theirs: dict[str, str] = {}
+    for layer in layers:
+        own |= beside({key: value for key, value in layer.items() if not is_hadoops(key)}, own)
+        theirs = {**{key: value for key, value in layer.items() if is_hadoops(key)}, **theirs}
+    store = store_of(location)
+    if store is None:
+        return own
+    settings = {**({} if held is None else held.settings(store)), **theirs}
+    if settings:
+        translation = translate(location, settings, own, os.environ)
+        own |= translation.options
+        if translation.java_class is not None and held is not None:
+            own["credential_provider"] = held.provider(location, translation.java_class)
+    if not has_credentials(own):
+        own |= beside(found_for(store.kind, os.environ), own)
+    return own
+
+
+def carried_for(stores: Iterable[tuple[str, Mapping[str, str] | None]]) -> Carried | None:
+    """What the tasks of a job on these locations, each with the job's own options, need; None
+    without a session or for locations that no session has options for. A provider that only this
+    process can ask is asked here."""
+    known = [(location, options, store) for location, options in stores if (store := store_of(location)) is not None]
+    held = _held() if known else None
+    if held is None:
+        return None
+    settings: dict[str, str] = {}
+    handed: dict[str, Handed] = {}
+    for location, options, store in known:
+        settings |= held.settings(store)
+        name = merged(location, options or {}).get("credential_provider")
+        if name and is_local(name):
+            handed[_key(location)] = Handed.of(name)
+    call = _call.get() or {}
+    return Carried(settings, {**beside(held.options(), call), **call}, handed)
+
+
+def carried_everywhere(options: Mapping[str, str] | None = None) -> Carried | None:
+    """What stores of every kind need, with options that precede the session's; None without a
+    session that has any. Nothing is asked of a provider."""
+    held = _held()
+    settings: dict[str, str] = {}
+    for location in ("s3a://any", "abfss://any@any", "gs://any"):
+        store = store_of(location)
+        settings |= {} if held is None or store is None else held.settings(store)
+    call = {**(_call.get() or {}), **(options or {})}
+    session = {**beside({} if held is None else held.options(), call), **call}
+    return Carried(settings, session, {}) if settings or session else None
+
+
+def advice(location: str, message: str) -> str | None:
+    """The settings of Spark that mean the storage options of an error's text; None if it names
+    none, or there is no session."""
+    if _held() is None:
+        return None
+    named = [setting for option, setting in SPELLINGS.items() if option in message]
+    return f"in Spark's settings these are {', '.join(named)}" if named else None
+
+
+def _held() -> Any:
+    source = None if _source is None else _source()
+    return _received if source is None else source
+
+
+def _key(location: str) -> str:
+    store = store_of(location)
+    return location if store is None else f"{store.kind}://{store.bucket}@{store.host}"

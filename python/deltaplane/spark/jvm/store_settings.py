@@ -1,0 +1,193 @@
+"""A session's settings for object stores, as the driver's source of storage options; and the
+credentials classes of Hadoop, which the JVM asks.
+
+Reads settings and asks for credentials; `io.hadoop_settings` knows what the settings mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from deltaplane.exceptions import StoreDeniedError, UnsupportedFeatureError
+from deltaplane.io.credentials import provider_name
+from deltaplane.io.hadoop_settings import SECRETS, Store, chosen, store_of
+from deltaplane.io.storage_options import storage_options_text
+
+__all__ = ["SETTING", "active_session", "file_system_class", "has_file_system", "hold_options", "release_options"]
+
+# The beginning of settings of a session whose rest is a storage option.
+SETTING = "spark.deltaplane.storage."
+# The setting by which copies of a session find the options that its Python side holds.
+_HELD = "spark.deltaplane.optionsId"
+_BEGINNINGS = {"s3a": ("fs.s3a.", "fs.s3."), "azure": ("fs.azure.",), "gs": ("fs.gs.", "google.cloud.auth.")}
+_SECRET_FILES = "hadoop.security.credential.provider.path"
+
+_options: dict[str, dict[str, str]] = {}
+# Providers by the store's bucket or account and the class: each is asked once for all tables.
+_providers: dict[tuple[str, str, str], Any] = {}
+
+
+def hold_options(spark: Any, options: Mapping[str, object] | None) -> None:
+    """Sets the storage options of a session; they replace earlier ones."""
+    import uuid
+
+    release_options(spark)
+    text = storage_options_text(options)
+    if text:
+        number = str(uuid.uuid4())
+        _options[number] = text
+        spark.conf.set(_HELD, number)
+
+
+def release_options(spark: Any) -> None:
+    """Forgets the options of a session."""
+    number = spark.conf.get(_HELD, None)
+    if number is not None:
+        _options.pop(number, None)
+        spark.conf.unset(_HELD)
+
+
+def file_system_class(spark: Any, scheme: str) -> str | None:
+    """The class that Spark's Hadoop has for a scheme; None without one, or without its jar."""
+    from py4j.protocol import Py4JJavaError
+
+    conf = spark._jsparkSession.sessionState().newHadoopConf()
+    try:
+        return str(spark._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf).getName())
+    except Py4JJavaError:
+        return None
+
+
+def has_file_system(spark: Any, location: str) -> bool:
+    """Whether Spark's own scan can read files at a location."""
+    scheme, separator, _ = location.partition("://")
+    return not separator or file_system_class(spark, scheme) is not None
+
+
+def active_session() -> SessionOptions | None:
+    """The options of the active Spark session, or of the first one; None in a task and
+    in a process without a session."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is None or context._jsc is None:
+        return None
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    return None if session is None else SessionOptions(session)
+
+
+class SessionOptions:
+    """The options of one session at this moment."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+        self._conf = spark._jsparkSession.sessionState().newHadoopConf()
+
+    def settings(self, store: Store) -> Mapping[str, str]:
+        """Hadoop's settings of the store's kind."""
+        settings: dict[str, str] = {}
+        for beginning in _BEGINNINGS[store.kind]:
+            settings |= {beginning + key: value for key, value in self._with_prefix(beginning).items()}
+        if store.kind == "s3a" and self._has_secret_files(settings, store):
+            settings |= self._secrets(store)
+        return chosen(settings)
+
+    def options(self) -> Mapping[str, str]:
+        """The session's storage options: those of `enable`, then the settings that name one."""
+        held = _options.get(str(self._conf.get(_HELD, "")), {})
+        return {**self._with_prefix(SETTING), **held}
+
+    def provider(self, location: str, java_class: str) -> str:
+        """The name of a provider that asks Hadoop's class."""
+        store = store_of(location)
+        assert store is not None
+        key = (store.kind, store.host or store.bucket, java_class)
+        provider = _providers.get(key)
+        if provider is None:
+            provider = _providers[key] = _of_java(self._spark, store, java_class)
+        return provider_name(provider)
+
+    def _with_prefix(self, prefix: str) -> dict[str, str]:
+        """The settings with a prefix, without it, in one call each to collect and to read them."""
+        mapper = self._spark._jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        text = mapper.writeValueAsString(self._conf.getPropsWithPrefix(prefix))
+        return {str(key): str(value) for key, value in json.loads(text).items()}
+
+    def _has_secret_files(self, settings: Mapping[str, str], store: Store) -> bool:
+        names = (
+            "fs.s3a.security.credential.provider.path",
+            f"fs.s3a.bucket.{store.bucket}.security.credential.provider.path",
+        )
+        return any(settings.get(name) for name in names) or bool(self._conf.get(_SECRET_FILES))
+
+    def _secrets(self, store: Store) -> dict[str, str]:
+        """Secrets of Hadoop's own files of secrets."""
+        conf = self._spark._jvm.org.apache.hadoop.fs.s3a.S3AUtils.propagateBucketOptions(self._conf, store.bucket)
+        secrets = {name: conf.getPassword(name) for name in SECRETS}
+        return {name: "".join(secret) for name, secret in secrets.items() if secret is not None}
+
+
+def _of_java(spark: Any, store: Store, java_class: str) -> Any:
+    """A credential provider that asks the JVM.
+
+    Raises:
+        UnsupportedFeatureError: a class of a store that can't be asked.
+    """
+    if store.kind == "s3a":
+        return _S3aCredentials(spark, store, java_class)
+    raise UnsupportedFeatureError(
+        f"the credentials class {java_class} of Spark's settings can't be asked for this store's credentials: give deltaplane its "
+        "own, as storage options, in enable(spark, options=…) or as the option credential_provider"
+    )
+
+
+class _S3aCredentials:
+    """Asks S3A's classes of a bucket, in their order."""
+
+    def __init__(self, spark: Any, store: Store, java_class: str) -> None:
+        self._spark = spark
+        self._bucket = store.bucket
+        self._java_class = java_class
+        self._list: Any = None
+
+    def __call__(self) -> dict[str, Any]:
+        """The current credentials.
+
+        Raises:
+            StoreDeniedError: the classes have none, or the JVM lacks them.
+        """
+        from py4j.protocol import Py4JError
+
+        jvm = self._spark._jvm
+        try:
+            if self._list is None:
+                s3a = jvm.org.apache.hadoop.fs.s3a
+                conf = self._spark._jsparkSession.sessionState().newHadoopConf()
+                conf = s3a.S3AUtils.propagateBucketOptions(conf, self._bucket)
+                uri = jvm.java.net.URI.create(f"s3a://{self._bucket}")
+                self._list = s3a.auth.CredentialProviderListFactory.createAWSCredentialProviderList(uri, conf)
+            held = self._list.resolveCredentials()
+            session = "software.amazon.awssdk.auth.credentials.AwsSessionCredentials"
+            gateway = self._spark.sparkContext._gateway
+            from py4j.java_gateway import is_instance_of
+
+            # Keys without a token have no end.
+            is_temporary = is_instance_of(gateway, held, session)
+            token = str(held.sessionToken()) if is_temporary else None
+            ends = held.expirationTime() if is_temporary else None
+            return {
+                "access_key_id": str(held.accessKeyId()),
+                "secret_access_key": str(held.secretAccessKey()),
+                "session_token": token,
+                "expires_at": int(ends.get().toEpochMilli()) / 1000 if ends is not None and ends.isPresent() else None,
+            }
+        except (Py4JError, TypeError):
+            # The exception's text may hold a credential.
+            raise StoreDeniedError(
+                f"Spark's credentials class {self._java_class} gave no credentials for s3a://{self._bucket}; look whether Spark "
+                "itself can read this bucket (it needs the jar hadoop-aws), or give storage options"
+            ) from None
