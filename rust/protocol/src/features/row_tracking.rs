@@ -112,8 +112,8 @@ pub fn only_numbers_files(operation: &str) -> bool {
     [BACKFILL, UNBACKFILL].contains(&operation)
 }
 
-/// Refuses to enable row tracking while a property suspends the assignment of ids: the property must
-/// be set to false in an earlier commit.
+/// Refuses to enable row tracking while a property suspends the assignment of ids: an earlier
+/// commit must set the property to false.
 fn check_begin(before: &Metadata, after: &Metadata) -> Result<()> {
     if begins(before, after) && is_suspended(before) {
         return Err(Error::invalid_argument(format!(
