@@ -28,7 +28,7 @@ const MAX_RETRIES: usize = 1000;
 /// No retry begins later than this; one request may take its own time-out on top.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const INIT_BACKOFF: Duration = Duration::from_millis(100);
-const MAX_BACKOFF: Duration = Duration::from_secs(5);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 /// Each pause is drawn between the first one and this multiple of the one before (decorrelated
 /// jitter). With 2 the pauses wouldn't grow: the mean of the logarithm of twice a number drawn
 /// from 0 to 1 is negative.
