@@ -40,9 +40,10 @@ pub(crate) fn config(options: &Options) -> Result<RetryConfig> {
     let init = either("init_backoff", "backoff_config.init_backoff");
     let max = either("max_backoff", "backoff_config.max_backoff");
     let base = either("backoff_base", "backoff_config.base");
+    let init_backoff = duration("init_backoff", init.as_deref(), INIT_BACKOFF)?;
     let backoff = BackoffConfig {
-        init_backoff: duration("init_backoff", init.as_deref(), INIT_BACKOFF)?,
-        max_backoff: duration("max_backoff", max.as_deref(), MAX_BACKOFF)?,
+        init_backoff,
+        max_backoff: duration("max_backoff", max.as_deref(), MAX_BACKOFF.max(init_backoff))?,
         base: number("backoff_base", base.as_deref(), BACKOFF_BASE)?,
     };
     // The jitter is drawn from [init, last × base), which must not be empty.
