@@ -28,7 +28,7 @@ const MAX_RETRIES: usize = 1000;
 /// No retry begins later than this; one request may take its own time-out on top.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const INIT_BACKOFF: Duration = Duration::from_millis(100);
-const MAX_BACKOFF: Duration = Duration::from_secs(5);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 /// Each pause is drawn between the first one and this multiple of the one before (decorrelated
 /// jitter). With 2 the pauses wouldn't grow: the mean of the logarithm of twice a number drawn
 /// from 0 to 1 is negative.
@@ -40,9 +40,10 @@ pub(crate) fn config(options: &Options) -> Result<RetryConfig> {
     let init = either("init_backoff", "backoff_config.init_backoff");
     let max = either("max_backoff", "backoff_config.max_backoff");
     let base = either("backoff_base", "backoff_config.base");
+    let init_backoff = duration("init_backoff", init.as_deref(), INIT_BACKOFF)?;
     let backoff = BackoffConfig {
-        init_backoff: duration("init_backoff", init.as_deref(), INIT_BACKOFF)?,
-        max_backoff: duration("max_backoff", max.as_deref(), MAX_BACKOFF)?,
+        init_backoff,
+        max_backoff: duration("max_backoff", max.as_deref(), MAX_BACKOFF.max(init_backoff))?,
         base: number("backoff_base", base.as_deref(), BACKOFF_BASE)?,
     };
     // The jitter is drawn from [init, last × base), which must not be empty.

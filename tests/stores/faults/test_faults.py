@@ -121,7 +121,8 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remote]:
     with versitygw(tmp_path_factory.mktemp("versitygw")) as server:
         server.make_bucket("faults")
         with forwarding(server.options["AWS_ENDPOINT_URL"], faults.serve) as endpoint:
-            yield Remote(server, {**server.options, "AWS_ENDPOINT_URL": endpoint}, faults)
+            options = {**server.options, "AWS_ENDPOINT_URL": endpoint, "max_backoff": "500ms"}
+            yield Remote(server, options, faults)
 
 
 def rows(first: int, count: int = 100) -> pa.Table:
