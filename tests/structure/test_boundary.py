@@ -20,14 +20,14 @@ MOST_FUNCTION_LINES = 40
 # may be added.
 LONGER_FUNCTIONS: dict[str, int] = {}
 # Maximum lines of `rust/python/src`. The number may only decrease, down to 3,000.
-MOST_LINES = 3917
+MOST_LINES = 3040
 
 _EXPORTED = re.compile(r"((?:^[ \t]*#\[[^\n]*\n)*)^[ \t]*#\[(pymethods|pyfunction)\b", re.MULTILINE)
 
 
 def unguarded(text: str) -> list[str]:
     """The exported blocks and functions without a preceding `#[boundary]`."""
-    return [found[2] for found in _EXPORTED.finditer(text) if "#[boundary]" not in found[1]]
+    return [found[2] for found in _EXPORTED.finditer(text) if "#[boundary" not in found[1]]
 
 
 def function_lengths(text: str) -> Iterator[tuple[str, int]]:

@@ -4,29 +4,15 @@ use std::collections::BTreeMap;
 
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
-use deltaplane_spark_plan::plan::{self, EncodedPlan, Files, Planned};
+use deltaplane_spark_plan::plan::{self, EncodedPlan, Files};
 use deltaplane_spark_plan::question::{Answer, Asked, ColumnStatistics, Estimates, FoundFiles, JvmValue, Question};
 use deltaplane_spark_plan::relation_schema;
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::errors::run;
 use crate::snapshot::Snapshot;
 use crate::table_schema::TableSchema;
-
-/// Adds this module's names to the native module.
-pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_class::<SparkPlan>()?;
-    module.add_class::<SparkQuestion>()?;
-    module.add_class::<SparkAnswer>()?;
-    module.add_function(wrap_pyfunction!(spark_plan, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_plan_of, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_size_bytes, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_file_uris, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_uri, module)?)?;
-    module.add_function(wrap_pyfunction!(spark_schema, module)?)
-}
 
 /// The files of one scan, ready for the JVM.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -88,8 +74,8 @@ pub(crate) struct SparkQuestion {
 impl SparkQuestion {
     /// From the JVM's text.
     #[staticmethod]
-    fn parse(py: Python<'_>, text: &str) -> PyResult<Self> {
-        let question = run(py, || Question::parse(text))?;
+    fn parse(text: &str) -> Result<Self> {
+        let question = Question::parse(text)?;
         Ok(SparkQuestion {
             asked: question.asked.name(),
             statistics: question.asked == Asked::Prepare(Estimates::Columns),
@@ -104,21 +90,13 @@ impl SparkQuestion {
 /// Statistics of a column: nulls, distinct values, least value, greatest value.
 type Statistics = (u64, Option<u64>, Option<String>, Option<String>);
 
-/// An answer to the JVM's file index, as py4j hands it over.
+/// An answer to the JVM's file index.
 #[pyclass(frozen, module = "deltaplane._native")]
-pub(crate) struct SparkAnswer(Py<PyAny>);
+pub(crate) struct SparkAnswer(JvmValue);
 
 impl SparkAnswer {
-    fn of(py: Python<'_>, answer: impl FnOnce() -> Answer<'static> + Send) -> PyResult<Self> {
-        Self::from_jvm(py, run(py, || answer().to_jvm())?)
-    }
-
-    fn from_jvm(py: Python<'_>, value: JvmValue) -> PyResult<Self> {
-        Ok(SparkAnswer(match value {
-            JvmValue::Null => py.None(),
-            JvmValue::Text(text) => PyString::new(py, &text).into_any().unbind(),
-            JvmValue::Bytes(bytes) => PyBytes::new(py, &bytes).into_any().unbind(),
-        }))
+    fn of(answer: &Answer<'_>) -> Result<Self> {
+        answer.to_jvm().map(SparkAnswer)
     }
 }
 
@@ -127,32 +105,32 @@ impl SparkAnswer {
 impl SparkAnswer {
     /// The answer that the JVM has is still right.
     #[staticmethod]
-    fn known(py: Python<'_>) -> PyResult<Self> {
-        Self::of(py, || Answer::Known)
+    fn known() -> Result<Self> {
+        Self::of(&Answer::Known)
     }
 
     /// The optimiser does without.
     #[staticmethod]
-    fn unprepared(py: Python<'_>) -> PyResult<Self> {
-        Self::of(py, || Answer::Unprepared)
+    fn unprepared() -> Result<Self> {
+        Self::of(&Answer::Unprepared)
     }
 
     /// Whether there is another version.
     #[staticmethod]
-    fn changed(py: Python<'_>, changed: bool) -> PyResult<Self> {
-        Self::of(py, || Answer::Changed(changed))
+    fn changed(changed: bool) -> Result<Self> {
+        Self::of(&Answer::Changed(changed))
     }
 
     /// Bytes of all files.
     #[staticmethod]
-    fn size(py: Python<'_>, size_bytes: u64) -> PyResult<Self> {
-        Self::of(py, || Answer::Size(size_bytes))
+    fn size(size_bytes: u64) -> Result<Self> {
+        Self::of(&Answer::Size(size_bytes))
     }
 
     /// URIs of all files.
     #[staticmethod]
-    fn files(py: Python<'_>, uris: Vec<String>) -> PyResult<Self> {
-        Self::of(py, || Answer::Files(uris))
+    fn files(uris: Vec<String>) -> Result<Self> {
+        Self::of(&Answer::Files(uris))
     }
 
     /// The files of a scan of a version, with statistics by column; `by_job` says whether a Spark
@@ -160,12 +138,11 @@ impl SparkAnswer {
     #[staticmethod]
     #[pyo3(signature = (snapshot, plan, statistics, by_job = false))]
     fn found(
-        py: Python<'_>,
         snapshot: &Snapshot,
         plan: &SparkPlan,
         statistics: BTreeMap<String, Statistics>,
         by_job: bool,
-    ) -> PyResult<Self> {
+    ) -> Result<Self> {
         let statistics = statistics.into_iter();
         let columns = statistics.map(|(column, (nulls, distinct, low, high))| ColumnStatistics {
             column,
@@ -174,16 +151,17 @@ impl SparkAnswer {
             high,
             nulls,
         });
-        let columns = columns.collect();
-        let value = run(py, || {
-            Answer::Found(FoundFiles::of(&snapshot.inner, &plan.encoded, columns, by_job)).to_jvm()
-        })?;
-        Self::from_jvm(py, value)
+        let files = FoundFiles::of(&snapshot.inner, &plan.encoded, columns.collect(), by_job);
+        Self::of(&Answer::Found(files))
     }
 
     /// As py4j takes it.
-    fn to_jvm(&self, py: Python<'_>) -> Py<PyAny> {
-        self.0.clone_ref(py)
+    fn to_jvm<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        match &self.0 {
+            JvmValue::Null => None,
+            JvmValue::Text(text) => Some(PyString::new(py, text).into_any()),
+            JvmValue::Bytes(bytes) => Some(PyBytes::new(py, bytes).into_any()),
+        }
     }
 }
 
@@ -193,66 +171,56 @@ impl SparkAnswer {
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (snapshot, filters, zone, files, counts_rows = false))]
-fn spark_plan(
-    py: Python<'_>,
+pub(crate) fn spark_plan(
     snapshot: &Snapshot,
     filters: Vec<String>,
     zone: &str,
     files: &str,
     counts_rows: bool,
-) -> PyResult<SparkPlan> {
-    encoded(py, || {
-        let files = Files::parse(files)?;
-        block_on(plan::plan(&snapshot.inner, &filters, zone, files, counts_rows))
-    })
+) -> Result<SparkPlan> {
+    let plan = plan::plan(&snapshot.inner, &filters, zone, Files::parse(files)?, counts_rows);
+    block_on(plan)?.encode().map(Into::into)
 }
 
 /// The same of files that a distributed plan found by these filters: their add actions as JSON.
 #[boundary]
 #[pyfunction]
-fn spark_plan_of(
-    py: Python<'_>,
+pub(crate) fn spark_plan_of(
     snapshot: &Snapshot,
     adds: Vec<String>,
     filters: Vec<String>,
     zone: &str,
     files: &str,
-) -> PyResult<SparkPlan> {
-    encoded(py, || {
-        let files = Files::parse(files)?;
-        block_on(plan::of_adds(&snapshot.inner, &adds, &filters, zone, files))
-    })
-}
-
-fn encoded(py: Python<'_>, plan: impl FnOnce() -> Result<Planned> + Send) -> PyResult<SparkPlan> {
-    run(py, || plan()?.encode()).map(Into::into)
+) -> Result<SparkPlan> {
+    let plan = plan::of_adds(&snapshot.inner, &adds, &filters, zone, Files::parse(files)?);
+    block_on(plan)?.encode().map(Into::into)
 }
 
 /// Bytes of a version's files.
 #[boundary]
 #[pyfunction]
-fn spark_size_bytes(py: Python<'_>, snapshot: &Snapshot, files: &str) -> PyResult<u64> {
-    run(py, || block_on(plan::size_bytes(&snapshot.inner, Files::parse(files)?)))
+pub(crate) fn spark_size_bytes(snapshot: &Snapshot, files: &str) -> Result<u64> {
+    block_on(plan::size_bytes(&snapshot.inner, Files::parse(files)?))
 }
 
 /// URIs of a version's files, as Spark's file systems know them.
 #[boundary]
 #[pyfunction]
-fn spark_file_uris(py: Python<'_>, snapshot: &Snapshot, files: &str) -> PyResult<Vec<String>> {
-    run(py, || block_on(plan::uris(&snapshot.inner, Files::parse(files)?)))
+pub(crate) fn spark_file_uris(snapshot: &Snapshot, files: &str) -> Result<Vec<String>> {
+    block_on(plan::uris(&snapshot.inner, Files::parse(files)?))
 }
 
 /// URI of the table's root, as Spark's file systems know it.
 #[boundary]
 #[pyfunction]
-fn spark_uri(py: Python<'_>, snapshot: &Snapshot) -> PyResult<String> {
-    run(py, || plan::spark_uri(snapshot.inner.store().location()))
+pub(crate) fn spark_uri(snapshot: &Snapshot) -> Result<String> {
+    plan::spark_uri(snapshot.inner.store().location())
 }
 
 /// The schema of Spark's relation of the table's files: the table's fields in their order, under
 /// the names or with the field ids by which files have them.
 #[boundary]
 #[pyfunction]
-fn spark_schema(snapshot: &Snapshot) -> TableSchema {
+pub(crate) fn spark_schema(snapshot: &Snapshot) -> TableSchema {
     relation_schema(snapshot.inner.state()).into()
 }
