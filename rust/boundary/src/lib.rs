@@ -13,6 +13,10 @@ const PICKLES: &str = "
         crate::values::pickling::unpickled(state).map(Self)
     }
 
+    fn to_bytes<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, pyo3::types::PyBytes>> {
+        crate::values::pickling::pickled(slf.as_any(), &slf.get().0).map(|(_, (bytes,))| bytes)
+    }
+
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<crate::values::pickling::Pickled<'py>> {
         crate::values::pickling::pickled(slf.as_any(), &slf.get().0)
     }

@@ -67,6 +67,8 @@ pub fn requests_and_results() -> BTreeMap<&'static str, &'static [&'static str]>
     let requests = shapes![
         log::AlterRequest,
         log::CloneRequest,
+        log::CommitRequest,
+        log::FileRequest,
         log::IncomingRequest,
         log::LayoutRequest,
         log::ReadRequest,
@@ -134,6 +136,6 @@ mod tests {
 
     #[test]
     fn every_request_and_result_is_a_struct_of_its_own_name() {
-        assert_eq!(requests_and_results().len(), 13 + 26 + 7);
+        assert_eq!(requests_and_results().len(), 15 + 26 + 7);
     }
 }

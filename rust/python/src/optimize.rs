@@ -4,7 +4,7 @@
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::LayoutRequest;
-use deltaplane_operations::optimize::groups::{move_group, parsed, text};
+use deltaplane_operations::optimize::groups::{self, move_group};
 use deltaplane_operations::optimize::{Optimize, OptimizeCommit, OptimizeSummary};
 use pyo3::prelude::*;
 
@@ -49,20 +49,20 @@ impl Layout {
         self.0.start(tasks, memory_bytes)
     }
 
-    /// What a task on another machine must know to move groups, as JSON.
+    /// What a task on another machine must know to move groups.
     #[getter]
-    fn task_spec(&self) -> Result<String> {
-        text(&self.0.task_spec()?)
+    fn task_spec(&self) -> Result<GroupSpec> {
+        self.0.task_spec().map(GroupSpec)
     }
 
-    /// The groups, each as JSON for `arrange_group`.
-    fn groups(&self) -> Result<Vec<String>> {
-        self.0.groups().iter().map(text).collect()
+    /// The groups, for `arrange_group`.
+    fn groups(&self) -> Vec<Group> {
+        self.0.groups().into_iter().map(Group).collect()
     }
 
     /// Takes over a group that a task moved, to be committed; the bytes of its old files.
-    fn adopt(&self, moved: &str) -> Result<i64> {
-        self.0.adopt(parsed(moved)?)
+    fn adopt(&self, moved: &MovedGroup) -> Result<i64> {
+        self.0.adopt(moved.0.clone())
     }
 
     /// Goes on until one more group is written; the bytes of its old files, `None` at the end.
@@ -83,6 +83,30 @@ impl Layout {
     }
 }
 
+/// What a task must know to move groups.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct GroupSpec(groups::GroupSpec);
+
+#[boundary(pickles)]
+#[pymethods]
+impl GroupSpec {}
+
+/// A group that one task moves.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct Group(groups::Group);
+
+#[boundary(pickles)]
+#[pymethods]
+impl Group {}
+
+/// A group whose rows a task moved.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct MovedGroup(groups::MovedGroup);
+
+#[boundary(pickles)]
+#[pymethods]
+impl MovedGroup {}
+
 /// Moves the rows of one group to new files, in any process, holding up to `memory_bytes` of rows
 /// while sorting; returns the argument for `Layout.adopt`.
 #[boundary]
@@ -90,10 +114,9 @@ impl Layout {
 pub(crate) fn arrange_group(
     location: &str,
     options: Options,
-    spec: &str,
-    group: &str,
+    spec: &GroupSpec,
+    group: &Group,
     memory_bytes: usize,
-) -> Result<String> {
-    let (spec, group) = (parsed(spec)?, parsed(group)?);
-    text(&move_group(store(location, options)?, &spec, &group, memory_bytes)?)
+) -> Result<MovedGroup> {
+    move_group(store(location, options)?, &spec.0, &group.0, memory_bytes).map(MovedGroup)
 }

@@ -1,6 +1,7 @@
 //! The class of a command that changes rows, and what tasks on other machines do for one: one call
 //! of `operations` for each step.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use deltaplane_boundary::boundary;
@@ -23,9 +24,9 @@ use crate::snapshot::{Options, Snapshot, store};
 #[pyclass(frozen, module = "deltaplane._native")]
 pub(crate) struct Rewrite(Session);
 
-/// A file as tasks need it: Spark's URI, the decoded path, the add action as JSON, the first row's
+/// A file as tasks need it: Spark's URI, the decoded path, the add action as bytes, the first row's
 /// id, and whether it takes a vector.
-type Located = (String, String, String, Option<i64>, bool);
+type Located = (String, String, Cow<'static, [u8]>, Option<i64>, bool);
 
 /// Texts by delta-spark's names of metrics.
 type Metrics = BTreeMap<String, String>;
@@ -103,21 +104,20 @@ impl Rewrite {
     }
 
     /// The live files that Spark shows under these URIs: each with its URI, decoded path, add
-    /// action as JSON, first row id, and whether it takes a vector.
+    /// action as bytes, first row id, and whether it takes a vector.
     fn located(&self, uris: Vec<String>) -> Result<Vec<Located>> {
         let files = self.0.command().located(uris, by_uri)?;
-        files.into_iter().map(located_text).collect()
+        files.into_iter().map(located_bytes).collect()
     }
 
-    /// Takes over what tasks on other machines did, each as JSON.
-    fn adopt(&self, outcomes: Vec<String>) -> Result<()> {
-        let outcomes: Vec<Outcome> = outcomes
-            .iter()
-            .map(|text| Outcome::parse(text))
-            .collect::<Result<_>>()?;
-        self.0.selected(|selected| {
-            outcomes.into_iter().for_each(|outcome| selected.adopt(outcome));
-            Ok(())
+    /// Takes over what tasks on other machines did.
+    fn adopt(&self, outcomes: Vec<PyRef<'_, TaskOutcome>>) -> PyResult<()> {
+        let outcomes: Vec<Outcome> = outcomes.iter().map(|outcome| outcome.0.clone()).collect();
+        run(|| {
+            self.0.selected(|selected| {
+                outcomes.into_iter().for_each(|outcome| selected.adopt(outcome));
+                Ok(())
+            })
         })
     }
 
@@ -248,14 +248,51 @@ fn with_num_files(selected: Selected) -> (Selected, usize) {
     (selected, files)
 }
 
-fn located_text(file: LocatedFile) -> Result<Located> {
-    let text = serde_json::to_string(&file.add);
-    let text = text.map_err(|e| Error::internal(format!("can't write an add action: {e}")))?;
-    Ok((file.uri, file.path, text, file.add.base_row_id, file.takes_vector))
+fn located_bytes(file: LocatedFile) -> Result<Located> {
+    let bytes = serde_json::to_vec(&file.add);
+    let bytes = bytes.map_err(|e| Error::internal(format!("can't write an add action: {e}")))?;
+    Ok((
+        file.uri,
+        file.path,
+        bytes.into(),
+        file.add.base_row_id,
+        file.takes_vector,
+    ))
 }
 
-/// Writes rows of one task to files that no log names yet, recorded as this change; returns what
-/// was done, as JSON.
+/// What a task did for a command.
+#[pyclass(frozen, module = "deltaplane._native")]
+pub(crate) struct TaskOutcome(Outcome);
+
+#[boundary(pickles)]
+#[pymethods]
+impl TaskOutcome {
+    /// Rows that were written, without copied ones.
+    #[getter]
+    fn written_rows(&self) -> usize {
+        self.0.written_rows
+    }
+
+    /// Rows that were taken out, by the number of the clause.
+    #[getter]
+    fn taken_out(&self) -> BTreeMap<i32, u64> {
+        self.0.taken_out.clone()
+    }
+
+    /// Rows that more than one row of a source would change: nothing was done then.
+    #[getter]
+    fn twice(&self) -> u64 {
+        self.0.twice
+    }
+
+    /// The number of the task.
+    #[getter]
+    fn task(&self) -> u32 {
+        self.0.task
+    }
+}
+
+/// Writes rows of one task to files that no log names yet, recorded as this change.
 ///
 /// `inserts` says that the rows are new in the table: identity columns that they lack are filled
 /// from the range of the task's number.
@@ -273,18 +310,18 @@ pub(crate) fn write_rows(
     change: Option<&str>,
     inserts: bool,
     task: u32,
-) -> Result<String> {
+) -> Result<TaskOutcome> {
     let store = spec.0.store(store(location, options)?)?;
-    tasks::write_rows(&store, &spec.0, data.0, change, inserts, task)?.to_json()
+    tasks::write_rows(&store, &spec.0, data.0, change, inserts, task).map(TaskOutcome)
 }
 
 /// Deletes rows of files: by vectors where files take one, else by copying the other rows.
 ///
 /// The stream has a row for each row to be deleted, with its file's decoded path (`file`), its
 /// position (`row`) and the number of the clause that deletes it (`act`), and for each file a row
-/// with its add action as JSON (`add`). Clauses in `deletes` may name a row several times. With
+/// with its add action as bytes (`add`). Clauses in `deletes` may name a row several times. With
 /// `records` the old rows are recorded, where the table records changes, as deleted by these and as
-/// updated by others. Returns what was done, as JSON.
+/// updated by others.
 #[boundary]
 #[pyfunction]
 pub(crate) fn take_out_rows(
@@ -294,7 +331,7 @@ pub(crate) fn take_out_rows(
     data: Rows,
     deletes: Vec<i32>,
     records: bool,
-) -> Result<String> {
+) -> Result<TaskOutcome> {
     let store = spec.0.store(store(location, options)?)?;
-    tasks::take_out_rows(&store, &spec.0, data.0, deletes, records)?.to_json()
+    tasks::take_out_rows(&store, &spec.0, data.0, deletes, records).map(TaskOutcome)
 }

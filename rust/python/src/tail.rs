@@ -8,12 +8,12 @@ use deltaplane_log::{ColumnSteps, Tail as Inner, TailLimits, TailOffset, TailReq
 use deltaplane_operations::changes::{Changes, Part, tail_parts};
 use deltaplane_store::block_on;
 use pyo3::prelude::*;
-use serde_json::json;
 
 use crate::record::Record;
 use crate::scan::Scan;
 use crate::snapshot::{Options, Snapshot, store};
 use crate::spark::splits::{Split, split_parts, splits_of};
+use crate::values::added_files::AddedFiles;
 use crate::values::predicate::{Predicate, expr};
 
 /// One table, followed with the columns that it had when this was opened.
@@ -77,10 +77,9 @@ impl Tail {
         newer.0.steps_from(&older.0).map(Record)
     }
 
-    /// The files with the rows between two offsets, as add actions.
-    fn adds(&self, start: &str, end: &str) -> Result<Vec<String>> {
-        let adds = block_on(self.inner.files(&TailOffset::parse(start)?, &TailOffset::parse(end)?))?;
-        Ok(adds.iter().map(|add| json!(add).to_string()).collect())
+    /// The files with the rows between two offsets.
+    fn adds(&self, start: &str, end: &str) -> Result<AddedFiles> {
+        block_on(self.inner.files(&TailOffset::parse(start)?, &TailOffset::parse(end)?)).map(AddedFiles)
     }
 
     /// The same files in splits of about `target_bytes` bytes of files each.

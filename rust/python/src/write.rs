@@ -3,10 +3,9 @@
 use deltaplane_boundary::boundary;
 use deltaplane_error::Result;
 use deltaplane_log::{DryRun, Protocols, WriteRequest};
-use deltaplane_operations::write_job::{
-    self, AdoptedFile, CommitResult, Spec, WriteJob as Job, add_texts, delete_paths, parse_adds,
-};
+use deltaplane_operations::write_job::{self, AdoptedFile, CommitResult, Spec, WriteJob as Job, delete_paths};
 use deltaplane_operations::{snapshot_cache, table_types};
+use deltaplane_protocol::actions::PartitionValues;
 use deltaplane_protocol::arrow_types::{from_arrow_schema, to_arrow_schema_with_metadata};
 use deltaplane_protocol::features::arrow_metadata;
 use deltaplane_protocol::schema::StructType;
@@ -19,6 +18,7 @@ use crate::incoming::{Columns, Rows};
 use crate::record::Record;
 use crate::snapshot::{Options, Snapshot, store};
 use crate::table_schema::TableSchema;
+use crate::values::added_files::AddedFiles;
 
 /// A write that was checked against the table.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -71,13 +71,13 @@ impl WriteJob {
     }
 
     /// What the commit of these files would be.
-    fn dry_run(&self, adds: Vec<String>) -> Result<Record<DryRun>> {
-        block_on(self.job.dry_run(parse_adds(&adds)?)).map(Record)
+    fn dry_run(&self, adds: &AddedFiles) -> Result<Record<DryRun>> {
+        block_on(self.job.dry_run(adds.0.clone())).map(Record)
     }
 
     /// None where another writer made the table meanwhile, and the mode is `ignore`.
-    fn commit(&self, adds: Vec<String>) -> Result<Option<Record<CommitResult>>> {
-        let committed = block_on(self.job.commit(parse_adds(&adds)?))?;
+    fn commit(&self, adds: &AddedFiles) -> Result<Option<Record<CommitResult>>> {
+        let committed = block_on(self.job.commit(adds.0.clone()))?;
         if let Some(committed) = &committed {
             snapshot_cache::keep(committed, self.options.as_ref());
         }
@@ -90,17 +90,17 @@ impl WriteJob {
         block_on(deltaplane_log::Snapshot::open(&store, None)).map(Into::into)
     }
 
-    fn abort(&self, adds: Vec<String>) -> PyResult<()> {
+    fn abort(&self, adds: &AddedFiles) -> PyResult<()> {
         discard_files(&self.location, self.options.clone(), adds)
     }
 }
 
-/// Deletes data files that won't be committed (texts of add actions); what is gone already is fine.
+/// Deletes data files that won't be committed; what is gone already is fine.
 #[boundary]
 #[pyfunction]
-pub(crate) fn discard_files(location: &str, options: Options, adds: Vec<String>) -> Result<()> {
-    let (store, adds) = (store(location, options)?, parse_adds(&adds)?);
-    block_on(delete_paths(&store, adds.iter().map(|add| add.path.as_str())))
+pub(crate) fn discard_files(location: &str, options: Options, adds: &AddedFiles) -> Result<()> {
+    let paths = adds.0.iter().map(|add| add.path.as_str());
+    block_on(delete_paths(&store(location, options)?, paths))
 }
 
 /// Writes data to new files of a table; they are invisible until committed. With `keep` false
@@ -115,16 +115,16 @@ pub(crate) fn write_files(
     data: Rows,
     task: u32,
     keep: bool,
-) -> Result<Vec<String>> {
+) -> Result<AddedFiles> {
     let store = match store(location, options)? {
         store if keep => store,
         store => store.dry_run()?,
     };
-    add_texts(&block_on(write_job::write_files(store, &spec.0, data.0, task))?)
+    block_on(write_job::write_files(store, &spec.0, data.0, task)).map(AddedFiles)
 }
 
-/// Reads another engine's files for exact statistics, unless none are wanted, and returns their add
-/// actions.
+/// Reads another engine's files, each with its path and its partition values, for exact statistics
+/// unless none are wanted.
 #[boundary]
 #[pyfunction]
 #[pyo3(signature = (location, options, spec, files, statistics = true))]
@@ -132,15 +132,13 @@ pub(crate) fn adopt_files(
     location: &str,
     options: Options,
     spec: Record<Spec>,
-    files: Vec<String>,
+    files: Vec<(String, PartitionValues)>,
     statistics: bool,
-) -> Result<Vec<String>> {
-    let files = files
-        .iter()
-        .map(|text| AdoptedFile::parse(text))
-        .collect::<Result<_>>()?;
+) -> Result<AddedFiles> {
+    let files = files.into_iter();
+    let files = files.map(|(path, partition_values)| AdoptedFile { path, partition_values });
     let store = store(location, options)?;
-    add_texts(&block_on(write_job::adopt_files(&store, &spec.0, files, statistics))?)
+    block_on(write_job::adopt_files(&store, &spec.0, files.collect(), statistics)).map(AddedFiles)
 }
 
 /// Creates a table without rows; returns its version.

@@ -36,7 +36,9 @@ from deltaplane.io.records.record import Record
 from deltaplane.io.records.tables import FeatureInfo, PropertyInfo, Protocol, Protocols, TableInfo
 from deltaplane.io.records.writing import (
     ColumnRule,
+    CommitRequest,
     CommitResult,
+    FileRequest,
     Fill,
     IncomingRequest,
     LayoutRequest,
@@ -60,9 +62,11 @@ __all__ = [
     "ColumnRule",
     "ColumnSteps",
     "CommandResult",
+    "CommitRequest",
     "CommitResult",
     "CommitTotals",
     "FeatureInfo",
+    "FileRequest",
     "Fill",
     "Finding",
     "HistoryEntry",

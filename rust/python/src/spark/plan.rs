@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyString};
 
 use crate::snapshot::Snapshot;
 use crate::table_schema::TableSchema;
+use crate::values::added_files::AddedFiles;
 
 /// The files of one scan, ready for the JVM.
 #[pyclass(frozen, module = "deltaplane._native")]
@@ -182,18 +183,25 @@ pub(crate) fn spark_plan(
     block_on(plan)?.encode().map(Into::into)
 }
 
-/// The same of files that a distributed plan found by these filters: their add actions as JSON.
+/// The same of files that a distributed plan found by these filters.
 #[boundary]
 #[pyfunction]
 pub(crate) fn spark_plan_of(
     snapshot: &Snapshot,
-    adds: Vec<String>,
+    adds: &AddedFiles,
     filters: Vec<String>,
     zone: &str,
     files: &str,
 ) -> Result<SparkPlan> {
-    let plan = plan::of_adds(&snapshot.inner, &adds, &filters, zone, Files::parse(files)?);
+    let plan = plan::of_adds(&snapshot.inner, &adds.0, &filters, zone, Files::parse(files)?);
     block_on(plan)?.encode().map(Into::into)
+}
+
+/// Bytes of those of these files.
+#[boundary]
+#[pyfunction]
+pub(crate) fn spark_size_of(adds: &AddedFiles, files: &str) -> Result<u64> {
+    plan::size_of_adds(&adds.0, Files::parse(files)?)
 }
 
 /// Bytes of a version's files.

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use crate::arrow_bridge::{ArrowSchema, ArrowStream};
 use crate::snapshot::{Options, Snapshot, store};
+use crate::values::added_files::AddedFiles;
 use crate::values::predicate::Predicate;
 
 fn parts(parts: &[CorePart]) -> Vec<ReplayPart> {
@@ -127,9 +128,8 @@ impl ReplayPlan {
         files.map(Into::into)
     }
 
-    /// Those of these files (add actions as a log has them), which are known to live, that may
-    /// match.
-    fn live_files(&self, adds: Vec<String>) -> Result<ArrowStream> {
-        Plan::new(&self.0)?.live_files(&adds).map(Into::into)
+    /// Those of these files, which are known to live, that may match.
+    fn live_files(&self, adds: &AddedFiles) -> Result<ArrowStream> {
+        Plan::new(&self.0)?.live_files(&adds.0).map(Into::into)
     }
 }
